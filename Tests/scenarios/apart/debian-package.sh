@@ -42,12 +42,17 @@ same 0 $? "apt fetches the libraries and curl"
 fetched=$((SECONDS - begin))
 boot "$system" --private-network --system-call-filter='adjtimex clock_adjtime'
 same systemd "$(in_system cat /proc/1/comm)" "booted Debian → systemd is the first process"
-# disk SENTENCE: prints the files of the packages
+# disk SENTENCE: prints the files of the packages, with the system's own names of users
 disk() {
     echo "# on disk $1:"
-    (cd "$system" && find etc/coatcheck var/lib/coatcheck etc/systemd/system -name '*coatcheck*' -printf '#   %M %u:%g /%p\n' -o -path '*coatcheck/*' -printf '#   %M %u:%g /%p\n' 2>/dev/null
-    find usr lib/systemd \( -path '*coatcheck*' -o -path '*/doc/coatcheck*' \) -type f 2>/dev/null | sed -E 's|(/doc/[^/]+)/.*|\1/…|; s|^|#   /|' | sort -u) | sed "s/ [0-9]*:/ $(stat -c %u "$system/var/lib/coatcheck" 2>/dev/null):/;"
+    # shellcheck disable=SC2016
+    in_system bash -c 'find /etc/coatcheck /var/lib/coatcheck /etc/systemd/system \( -name "*coatcheck*" -o -path "*coatcheck/*" \) -printf "#   %M %u:%g %p\n" 2>/dev/null
+        find /usr /lib/systemd -path "*coatcheck*" -type f 2>/dev/null | sed -E "s|(/doc/[^/]+)/.*|\1/…|; s|^|#   |" | sort -u'
 }
+# kept: the lasting files of the broker with their rights. SQLite's other files come and go with connections.
+kept() { in_system find /etc/coatcheck /var/lib/coatcheck -type f -not -name '*.db-*' -not -name '*.lock' -printf '%m %u:%g %p\n' | LC_ALL=C sort -k3; }
+# installed: the packages' own files
+installed() { in_system find /usr /lib/systemd -path '*coatcheck*' -type f; }
 shown() { in_system systemctl show -P "$2" "coatcheck.$1"; }
 in_shell() { in_system bash -ec "cd /root; $1" >"$work/out" 2>&1 </dev/null; }
 good() { local status=$?; same 0 "$status" "$1"; [ "$status" -eq 0 ] || sed 's/^/#   /' "$work/out"; }
@@ -122,10 +127,15 @@ good "configuration repaired → dpkg succeeds"
 same 200 "$(asked /v1/session)" "configuration repaired → the session is alive"
 
 step "Removal"
+before=$(kept)
+matches '^640 root:coatcheck /etc/coatcheck/coatcheck.yaml.600 coatcheck:coatcheck /var/lib/coatcheck/backups/[^ ]*.db.*600 coatcheck:coatcheck /var/lib/coatcheck/data/coatcheck.db.*600 coatcheck:coatcheck /var/lib/coatcheck/keys.json' \
+    "$(tr '\n' ' ' <<<"$before")" "before the removal → configuration, backups, database and key ring"
 in_shell 'dpkg -r coatcheck coatcheck-sandbox'
 good "removal of both packages → dpkg succeeds"
 same "000" "$(asked /v1/session)" "removal → the port is closed"
 same "0" "$(in_system systemctl list-units --all 'coatcheck*' --no-legend | grep -vc 'not-found')" "removal → the units are gone"
+same "$before" "$(kept)" "removal → configuration, backups, database and key ring stay"
+same "" "$(installed)" "removal → the packages' own files are gone"
 disk "after the removal"
 
 step "Purge"
@@ -134,6 +144,8 @@ good "purge of both packages → dpkg succeeds without a question"
 matches 'Kept.*/var/lib/coatcheck.*Kept: /var/lib/coatcheck/keys.json' "$(tr '\n' ' ' <"$work/out")" "purge → dpkg prints the kept paths"
 same "" "$(ls -d "$system"/etc/coatcheck "$system"/etc/systemd/system/*/coatcheck* 2>/dev/null)" "purge → configuration and unit links are gone"
 same "keys.json" "$(ls "$system/var/lib/coatcheck" | grep keys)" "purge → the key ring stays"
+same "$(grep -v ' /etc/' <<<"$before")" "$(kept 2>/dev/null)" "purge → backups, database and key ring stay"
+same "" "$(installed)" "purge → the packages' own files are gone"
 disk "after the purge"
 in_shell '. ./install.sh; . ./signed-in.sh'
 good "installation after a purge → the broker works with the kept key ring"

@@ -82,7 +82,7 @@ prove-clocks: ## Move a machine's clock for three weeks: with all evidence of th
 	@grep -qE 'Test run with [1-9].* passed' .build/clocks.log
 
 .PHONY: dist
-dist: ## Pack binaries, documents, deploy/ and a bill of materials into one archive, the same bytes each time
+dist: ## Pack binaries, documents, deploy/ and a bill of materials into an archive, and the images into another, the same bytes each time
 	@scripts/setup build
 	@scripts/dist
 
@@ -91,6 +91,13 @@ deb: ## Build two Debian packages, the broker's and the sandbox's, in .build/deb
 	@scripts/setup build
 	@scripts/build-release
 	@scripts/deb
+
+.PHONY: prove-images
+prove-images: ## Make the archives of `make dist` from the release build, and run the images' by its page's commands (as root, with podman)
+	@scripts/setup test
+	@[ -x .build/dist/coatcheck ] || scripts/build-release
+	@scripts/dist .build/dist
+	@Tests/scenarios/apart/image-archive.sh .build/archive
 
 .PHONY: prove-deb
 prove-deb: ## Install, use, upgrade, remove and purge the Debian packages on a booted, bare Debian; run lintian on them

@@ -49,9 +49,9 @@ disk() {
     in_system bash -c 'find /etc/coatcheck /var/lib/coatcheck /etc/systemd/system \( -name "*coatcheck*" -o -path "*coatcheck/*" \) -printf "#   %M %u:%g %p\n" 2>/dev/null
         find /usr /lib/systemd -path "*coatcheck*" -type f 2>/dev/null | sed -E "s|(/doc/[^/]+)/.*|\1/…|; s|^|#   |" | sort -u'
 }
-# kept: the lasting files of the broker with their rights. SQLite's other files come and go with connections.
+# kept: prints the lasting files of the broker with their rights, except files that SQLite makes for its connections
 kept() { in_system find /etc/coatcheck /var/lib/coatcheck -type f -not -name '*.db-*' -not -name '*.lock' -printf '%m %u:%g %p\n' | LC_ALL=C sort -k3; }
-# installed: the packages' own files
+# installed: prints the packages' own files
 installed() { in_system find /usr /lib/systemd -path '*coatcheck*' -type f; }
 shown() { in_system systemctl show -P "$2" "coatcheck.$1"; }
 in_shell() { in_system bash -ec "cd /root; $1" >"$work/out" 2>&1 </dev/null; }

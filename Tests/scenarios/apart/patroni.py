@@ -4,7 +4,8 @@ The cluster has `synchronous_mode` and `synchronous_mode_strict` on, and one etc
 primary by `target_session_attrs=read-write`. The phones, the provider and the counts are those of chaos.py. Of the kills, every
 other one is of the whole node (Patroni and PostgreSQL), and the rest are of PostgreSQL alone.
 
-With --asynchronous, commits wait for no standby: then the counts show the losses of such a cluster.
+Before each kill the standbys stop receiving for a moment, as on a slow network. With --asynchronous, commits wait for no standby,
+and the counts show the losses of such a cluster. Those have to be found.
 """
 
 import argparse
@@ -32,6 +33,14 @@ BINARIES = os.environ.get("POSTGRESQL_BINARIES") or str(sorted(pathlib.Path("/us
 USER = "postgres"
 # Patroni's shortest. The node that dies with its Patroni keeps the leader's key for so many seconds.
 TTL = 20
+# The lag of the standbys, in seconds, when the leader dies.
+LAG = 1.5
+
+
+def send(number, *processes):
+    for process in processes:
+        with contextlib.suppress(OSError):
+            os.kill(process, number)
 
 
 class Node:
@@ -70,15 +79,20 @@ class Node:
         self.process = self.cluster.start(
             ["patroni", f"{self.folder}/patroni.json"], f"{self.name}.log")
 
+    def server(self):
+        """Returns PostgreSQL's first process."""
+        return int((self.folder / "data/postmaster.pid").read_text().split()[0])
+
+    def children(self, *options):
+        """Returns the child processes of the first one, filtered by options of pgrep."""
+        return list(map(int, subprocess.run(["pgrep", "-P", str(self.server()), *options], capture_output=True, text=True).stdout.split()))
+
     def kill_server(self):
         """Kills PostgreSQL with all its processes."""
         with contextlib.suppress(OSError, ValueError, IndexError):
-            parent = int((self.folder / "data/postmaster.pid").read_text().split()[0])
+            parent = self.server()
             os.kill(parent, signal.SIGSTOP)
-            found = subprocess.run(["pgrep", "-P", str(parent)], capture_output=True, text=True).stdout.split()
-            for process in [parent, *map(int, found)]:
-                with contextlib.suppress(OSError):
-                    os.kill(process, signal.SIGKILL)
+            send(signal.SIGKILL, parent, *self.children())
 
     def kill(self):
         """Kills Patroni first, which would otherwise see the end of its server."""
@@ -145,9 +159,15 @@ class Cluster:
         old = harness.wait_for(240, self.leader_in_step, 0.5)
         if not old:
             raise harness.GaveUp(f"the cluster is not in step: {self.members()} {self.logs()}")
+        self.away.append([time.monotonic(), float("inf")])
+        # On one machine a standby is microseconds behind. So the standbys stop receiving for a while, and lose the data
+        # in their sockets.
+        receivers = [process for node in self.nodes if node is not old for process in node.children("-f", "walreceiver")]
+        send(signal.SIGSTOP, *receivers)
+        time.sleep(LAG)
         began = time.monotonic()
-        self.away.append([began, float("inf")])
         old.kill() if is_whole else old.kill_server()
+        send(signal.SIGKILL, *receivers)
         new = harness.wait_for(120, lambda: (found := self.leader()) not in (None, old) and found, 0.2)
         if not new:
             raise harness.GaveUp(f"no other node leads: {self.members()} {self.logs()}")

@@ -173,7 +173,7 @@ def kills(case):
                 ("a kill after the work of a provider that refuses a repeat", "oidc", "api2", "own", True)):
             session = stage.begin(provider)
             if provider == "oidc":
-                case.same(200, stage.relay(stage.second, session, "api0").status, f"{title}: a relayed call to another API before the kill → 200")
+                case.same(200, stage.relay(stage.second, session, "api0").status, f"{title}, a relayed call to another API before the kill → 200")
             stage.hold(stage.dying, lambda broker, session=session, name=name: stage.relay(broker, session, name), reaches)
             rounds.append((title, provider, name, own, session, stage.gates["dying"].calls[-1]))
         stage.kill()
@@ -192,22 +192,22 @@ def kills(case):
                 case.same(
                     ("200", 200), (told(broker.look(session)), stage.relay(broker, session, own).status), f"{title}: {broker.name} → serves the session and its own token")
             if provider == "oidc":
-                case.same(200, stage.relay(stage.third, session, "api0").status, f"{title}: a relayed call to the API of before the kill → 200")
+                case.same(200, stage.relay(stage.third, session, "api0").status, f"{title}, a relayed call to the API of before the kill → 200")
         for (title, provider, name, own, session, lost), future in zip(rounds, waiting):
             answer, seconds = future.result(TAKE_OVER + 90)
             sent = [call.form.get("audience") for call in stage.calls() if call.refresh_token == lost.refresh_token]
             if title == "a kill after the work of a provider that refuses a repeat":
                 # The refresh token is spent, and its repeat revokes the family, so the session cannot be saved.
-                case.same("401 session_ended refresh_lost", answer, f"{title}: the session → ends as refresh_lost, {seconds:.0f} s after the kill")
+                case.same("401 session_ended refresh_lost", answer, f"{title}, the session → ends as refresh_lost, {seconds:.0f} s after the kill")
                 twice = [name, None] * 2
-                case.same([name, *twice], sent, f"{title}: the lost call → repeated, tested by a plain refresh, both again after a minute")
-                case.same(0, stage.rows(session), f"{title}: the ended session → its token rows are deleted")
+                case.same([name, *twice], sent, f"{title}, the lost call → repeated, tested by a plain refresh, both again after a minute")
+                case.same(0, stage.rows(session), f"{title}, the ended session → its token rows are deleted")
                 continue
-            case.same("200", answer, f"{title}: the relayed call → answered 200, {seconds:.0f} s after the kill")
-            case.same([name] * 2, sent, f"{title}: the lost provider call → repeated once")
-            case.same([200] * 3, [stage.relay(broker, session, name).status for broker in stage.brokers], f"{title}: the fetched token → used by every replica")
-            case.same("200", told(stage.third.refresh(session)), f"{title}: the session's refresh → 200")
-            case.same(2, len([call for call in stage.calls() if call.form.get("audience") == name]), f"{title}: all relayed calls → no third provider call for the API")
+            case.same("200", answer, f"{title}, the relayed call → answered 200, {seconds:.0f} s after the kill")
+            case.same([name] * 2, sent, f"{title}, the lost provider call → repeated once")
+            case.same([200] * 3, [stage.relay(broker, session, name).status for broker in stage.brokers], f"{title}, the fetched token → used by every replica")
+            case.same("200", told(stage.third.refresh(session)), f"{title}, the session's refresh → 200")
+            case.same(2, len([call for call in stage.calls() if call.form.get("audience") == name]), f"{title}, all relayed calls → no third provider call for the API")
         case.same([5, 2, 2, 1], sorted(stage.sent().values(), reverse=True)[:4], "refresh tokens that no kill touched → each is sent once")
 
 

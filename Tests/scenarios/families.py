@@ -163,11 +163,11 @@ def endings(case):
         stranger = broker.sign_in(user="ben")
         spared = child(broker, stranger)
         stream = listen(children[0])
-        case.same(200, by(broker, children[1]).status, f"{name}: a child's request before → 200")
-        case.same(status, end(parent), f"{name}: the parent ends → its status")
+        case.same(200, by(broker, children[1]).status, f"{name}, a child's request before → 200")
+        case.same(status, end(parent), f"{name}, the parent ends → its status")
         case.same({"401 session_ended parent_ended", "401 session_ended provider_logout"} & {told(by(broker, one)) for one in children},
-                  {told(by(broker, one)) for one in children}, f"{name}: the children's next request → refused")
-        case.verdict("session_ended" in stream.read().decode(), f"{name}: a child's stream → it reports the end")
+                  {told(by(broker, one)) for one in children}, f"{name}, the children's next request → refused")
+        case.verdict("session_ended" in stream.read().decode(), f"{name}, a child's stream → it reports the end")
         case.same(200, by(broker, spared).status, f"{name}: another session's child → it lives")
         case.same(204, broker.log_out(stranger).status, "the other session logs out → 204")
 
@@ -287,7 +287,7 @@ def replicas(case):
                 if by(broker, token).status != 200:
                     case.verdict(False, f"a child at {broker.name} → 200", told(by(broker, token)))
             begun = time.monotonic()
-            case.same(204, brokers[(round + 1) % 3].log_out(parent).status, f"round {round}: the parent's log-out → 204")
+            case.same(204, brokers[(round + 1) % 3].log_out(parent).status, f"round {round}, the parent's log-out → 204")
             for broker in brokers:
                 dead = wait_for(6, lambda: told(by(broker, token)) == "401 session_ended parent_ended")
                 if not dead:

@@ -182,9 +182,9 @@ def places(case):
             made += [child(broker, parent, f"w{n}") for n in range(9, 16)]
             case.same([201] * 16, [answer.status for answer in made], f"{name}: seven more widgets when all places are taken → made, because pages make room")
             case.same(["401 session_ended session_limit"] * 7, [page(web) for web in pages], f"{name}: pages that made room for widgets → ended with the reason session_limit")
-            case.same("409 too_many_sessions", told(child(broker, parent, "one-more")), f"{name}: a widget next to sixteen widgets → 409 too_many_sessions")
+            case.same("409 too_many_sessions", told(child(broker, parent, "one-more")), f"{name}, a widget next to sixteen widgets → 409 too_many_sessions")
             answer = spend(broker, *ticket(broker, parent, broker.url))
-            case.same("409 too_many_sessions", told(answer), f"{name}: a page next to sixteen widgets → 409 too_many_sessions")
+            case.same("409 too_many_sessions", told(answer), f"{name}, a page next to sixteen widgets → 409 too_many_sessions")
             alive = [told(broker.call("GET", "/v1/session", Authorization=f"Bearer {one.json['session_token']}")) for one in made]
             case.same(["200"] * 16, alive, f"{name}: refused children next to sixteen widgets → all sixteen are alive")
 

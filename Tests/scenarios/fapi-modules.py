@@ -188,10 +188,10 @@ def on_the_wire(case, server, begun, label, authentication, binding):
         identifiers = [claims["jti"] for _, claims in assertions]
         case.same(len(identifiers), len(set(identifiers)), f"{label}: {len(identifiers)} client assertions → each is sent once")
     else:
-        case.verdict(all("client_assertion" not in form(r) and "client_secret" not in form(r) for r in own), f"{label}: the client's calls → authenticated by the certificate alone")
+        case.verdict(all("client_assertion" not in form(r) and "client_secret" not in form(r) for r in own), f"{label}, the client's calls → authenticated by the certificate alone")
     if server.certificates:
-        case.verdict(all(request["certificate"] for request in own), f"{label}: the client's calls → each shows the certificate")
-    case.verdict(not any(fields(request, "Authorization") for request in own), f"{label}: the client's calls → none has an Authorization field")
+        case.verdict(all(request["certificate"] for request in own), f"{label}, the client's calls → each shows the certificate")
+    case.verdict(not any(fields(request, "Authorization") for request in own), f"{label}, the client's calls → none has an Authorization field")
     if binding == "dpop":
         case.verdict(first.get("dpop_jkt"), f"{label}: pushed request → names the DPoP key")
         proofs = [jwt(proof) for request in pushed + tokens for proof in fields(request, "DPoP")]
@@ -199,42 +199,42 @@ def on_the_wire(case, server, begun, label, authentication, binding):
         identifiers = [claims["jti"] for _, claims in proofs]
         case.same(len(identifiers), len(set(identifiers)), f"{label}: {len(identifiers)} DPoP proofs → each is sent once")
     else:
-        case.verdict(not any(fields(request, "DPoP") for request in own), f"{label}: the client's calls with mTLS → none has a DPoP proof")
+        case.verdict(not any(fields(request, "DPoP") for request in own), f"{label}, the client's calls with mTLS → none has a DPoP proof")
 
 
 def at_the_resource(case, server, made, session, label, binding):
     """A call of the API: the token as it is bound, in the header alone."""
     answer = made.call("GET", UPSTREAM, session)
-    case.same(200, answer.status, f"{label}: a relayed call to the API → 200")
+    case.same(200, answer.status, f"{label}, a relayed call to the API → 200")
     sent = {name.lower(): value for name, value in (answer.json.get("headers") or [])}
     scheme = "DPoP" if binding == "dpop" else "Bearer"
-    case.verdict(sent.get("authorization", "").startswith(scheme + " "), f"{label}: a relayed call to the API → the token has the scheme {scheme}", sent)
-    case.same(binding == "dpop", "dpop" in sent, f"{label}: a relayed call to the API → a DPoP proof only if the token is bound to a key")
+    case.verdict(sent.get("authorization", "").startswith(scheme + " "), f"{label}, a relayed call to the API → the token has the scheme {scheme}", sent)
+    case.same(binding == "dpop", "dpop" in sent, f"{label}, a relayed call to the API → a DPoP proof only if the token is bound to a key")
 
 
 def module(case, server, authentication, binding, name):
     """Runs one module; returns the broker's answer."""
     label = name
     if not server.play(name, binding):
-        case.verdict(name in WITHOUT_MEANING[binding], f"{label}: the sandbox refuses the module → the module has no meaning for {binding}")
+        case.verdict(name in WITHOUT_MEANING[binding], f"{label}, the sandbox refuses the module → the module has no meaning for {binding}")
         return "– (no proofs, no nonces)"
     placed = [fault["fault"] for fault in server.control("GET", "/faults").json["items"]]
     if name in PLAYED:
-        case.same([PLAYED[name]], placed, f"{label}: the sandbox → plays the module's fault")
+        case.same([PLAYED[name]], placed, f"{label}, the sandbox → plays the module's fault")
     made = broker(case, server, authentication, binding, name)
     try:
         begun = begin(made)
         if begun.status != 201:
-            case.same(ANSWERS[name], begun.told, f"{label}: a login → its start is refused as the plan expects")
-            case.same(0, server.calls("oidc/par") + server.calls("oidc/token"), f"{label}: a login whose start is refused → no PAR call and no token call")
+            case.same(ANSWERS[name], begun.told, f"{label}, a login → its start is refused as the plan expects")
+            case.same(0, server.calls("oidc/par") + server.calls("oidc/token"), f"{label}, a login whose start is refused → no PAR call and no token call")
             return begun.told
         callback, answer = forward(made, begun)
-        case.same(ANSWERS[name], answer.told, f"{label}: a forwarded callback → answered as the plan expects")
+        case.same(ANSWERS[name], answer.told, f"{label}, a forwarded callback → answered as the plan expects")
         told = answer.told
         made_sessions = made.query("SELECT count(*) FROM sessions")[0][0]
         if answer.status == 201:
             session = session_of(answer)
-            case.verdict(session and made_sessions == 1, f"{label}: a successful sign-in → one session")
+            case.verdict(session and made_sessions == 1, f"{label}, a successful sign-in → one session")
             if name == "refresh-token-test":
                 codes = [made.call("GET", UPSTREAM, session).status for _ in range(2)]
                 case.same([401, 200], codes, f"{label}: two relayed calls to an API that wants newer tokens → 401, then 200")
@@ -242,31 +242,31 @@ def module(case, server, authentication, binding, name):
                 case.same((2, 2), (len(refreshes), len(set(refreshes))), f"{label}: two refreshes for relayed calls → each refresh token is used once")
                 told += ", two refreshes"
             else:
-                case.same("200", made.refresh(session).told, f"{label}: the session's refresh → 200")
+                case.same("200", made.refresh(session).told, f"{label}, the session's refresh → 200")
             at_the_resource(case, server, made, session, label, binding)
             if name == "test-rs-dpop-auth-scheme-case-insensitivity":
                 challenges = [r for r in server.requests("api", "api") if r["status"] == 401]
-                case.verdict(challenges, f"{label}: a relayed call to the API → the API asked for a nonce first")
+                case.verdict(challenges, f"{label}, a relayed call to the API → the API asked for a nonce first")
             if name == "test-happy-path-no-dpop-nonce":
                 proofs = [jwt(p)[1] for e in ("par", "token", "refresh") for r in server.requests(e) for p in fields(r, "DPoP")]
-                case.verdict(not any("nonce" in claims for claims in proofs), f"{label}: all calls to a server without nonces → no proof has a nonce")
-                case.same(1, server.calls("oidc/token"), f"{label}: a sign-in at a server without nonces → one token call")
+                case.verdict(not any("nonce" in claims for claims in proofs), f"{label}, all calls to a server without nonces → no proof has a nonce")
+                case.same(1, server.calls("oidc/token"), f"{label}, a sign-in at a server without nonces → one token call")
         else:
-            case.same((None, 0), (session_of(answer), made_sessions), f"{label}: a refused sign-in → no session")
+            case.same((None, 0), (session_of(answer), made_sessions), f"{label}, a refused sign-in → no session")
             if told == REFUSED_TOKEN:
                 good = [r for r in server.requests("token") if r["status"] == 200]
-                case.same(1, len(good), f"{label}: a refused id_token → its code was redeemed once")
-                case.verdict(wait_for(10, lambda: server.calls("oidc/revoke") >= 1), f"{label}: a refused id_token → its tokens are revoked")
+                case.same(1, len(good), f"{label}, a refused id_token → its code was redeemed once")
+                case.verdict(wait_for(10, lambda: server.calls("oidc/revoke") >= 1), f"{label}, a refused id_token → its tokens are revoked")
                 live = wait_for(5, lambda: not any(i["live"] for i in server.control("GET", "/tokens?provider=oidc").json["items"]))
-                case.verdict(live, f"{label}: a refused id_token → none of its tokens is alive")
-                case.same(0, server.calls("oidc/userinfo") + server.calls("api/api"), f"{label}: a refused id_token → no call of userinfo or the API")
+                case.verdict(live, f"{label}, a refused id_token → none of its tokens is alive")
+                case.same(0, server.calls("oidc/userinfo") + server.calls("api/api"), f"{label}, a refused id_token → no call of userinfo or the API")
             else:
-                case.same(0, server.calls("oidc/token"), f"{label}: a refused callback → its code is not sent")
+                case.same(0, server.calls("oidc/token"), f"{label}, a refused callback → its code is not sent")
             before = server.calls("oidc/token")
             cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
             again = made.call("POST", "/v1/sessions", body={"callback_url": callback, "provider": "oidc", "client": "web"}, Cookie=cookie)
-            case.verdict(again.status >= 400 and not session_of(again), f"{label}: a refused callback, forwarded again → refused again", again.told)
-            case.same(before, server.calls("oidc/token"), f"{label}: a refused callback, forwarded again → no token call")
+            case.verdict(again.status >= 400 and not session_of(again), f"{label}, a refused callback, forwarded again → refused again", again.told)
+            case.same(before, server.calls("oidc/token"), f"{label}, a refused callback, forwarded again → no token call")
         on_the_wire(case, server, begun, label, authentication, binding)
         return told
     finally:

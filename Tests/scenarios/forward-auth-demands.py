@@ -96,18 +96,18 @@ def stepping_up(gate, broker, prefix="", confirm=True):
         challenge = answer.fields["WWW-Authenticate"] or ""
         gate.says.verdict(
             'error="insufficient_user_authentication"' in challenge and 'acr_values="mfa"' in challenge and 'max_age="300"' in challenge
-            and not answer.fields["Set-Cookie"], f"{gate.title}: a refused session of a plain sign-in ({name}) → the app gets the challenge and keeps its cookie", str(answer.fields))
+            and not answer.fields["Set-Cookie"], f"{gate.title}, a refused session of a plain sign-in ({name}) → the app gets the challenge and keeps its cookie", str(answer.fields))
     gate.refused("401 step_up_required", pay, "a path that demands a step-up, with one of seven minutes ago → 401 step_up_required", Cookie=f"coatcheck={old}")
     for target in SPELLINGS:
         before = gate.service.count
         # Some are refused for their spelling alone.
         answer = ask(gate.url, target.replace("/", prefix + "/", 1) if prefix else target, Cookie=f"coatcheck={plain}")
         gate.says.verdict(
-            gate.service.count == before and answer.status != 200, f"{gate.title}: a plain sign-in at {target} → refused, and the service is not reached", f"{told(answer)} {answer.body[:200]}")
+            gate.service.count == before and answer.status != 200, f"{gate.title}, a plain sign-in at {target} → refused, and the service is not reached", f"{told(answer)} {answer.body[:200]}")
     answer = gate.passes(pay, "a path that demands a step-up, with a fresh one → served", Cookie=f"coatcheck={strong}")
     seen = answer.json.get("fields", {})
     gate.says.verdict(
-        seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}: a call after a step-up → the service sees class and time of the sign-in", str(seen))
+        seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}, a call after a step-up → the service sees class and time of the sign-in", str(seen))
     gate.passes(pay, "a POST to a path that demands a step-up, with a fresh one → served", "POST", Cookie=f"coatcheck={strong}")
     gate.passes(pay, "a path that demands a step-up, with the bearer of a fresh one → served", Authorization=f"Bearer {strong_bearer}")
     gate.passes(orders + "?acr=mfa&max_age=60", "a plain sign-in elsewhere (a path without a demand), with a demand in its query → served", Cookie=f"coatcheck={plain}")
@@ -138,7 +138,7 @@ def present(gate, broker):
     gate.refused("401 session_required", "/payments/confirm", "a POST to a path that needs presence, without a session → 401 session_required", "POST")
     answer = gate.refused("401 presence_required", "/payments/confirm", "a POST to a path that needs presence, with the silent key's proof alone → 401 presence_required", "POST", **evidence(by=phone))
     phone.nonce = answer.fields["DPoP-Nonce"]
-    gate.says.verdict(len(phone.nonce or "") == 16 and answer.fields["Coatcheck-Code"] == "presence_required", f"{gate.title}: a refusal because presence is missing → nonce and code reach the app")
+    gate.says.verdict(len(phone.nonce or "") == 16 and answer.fields["Coatcheck-Code"] == "presence_required", f"{gate.title}, a refusal because presence is missing → nonce and code reach the app")
     answer = ask(gate.url, "/payments/confirm", "POST", **evidence("/payments/other"))
     gate.same("401 presence_invalid", " ".join(told(answer).split()[:2]), "a POST to a path that needs presence, with a proof for another path → 401 presence_invalid")
     answer = gate.passes("/payments/confirm", "a POST to a path that needs presence, with a presence proof → served", "POST", **evidence())
@@ -181,7 +181,7 @@ def demands(server):
             quiet.print = quiet.lines.append
             stepping_up(Gate(quiet, server, recipes.forward_auth(case, server, [host], service.address, [edit], **values).url, service), broker)
             case.verdict(
-                any(line.startswith("not ok") and sentence in line for line in quiet.lines), f"{server}: a copy of the recipe with one edit ({edit[2] or 'no ' + edit[1]}) → a check fails",
+                any(line.startswith("not ok") and sentence in line for line in quiet.lines), f"{server}, a copy of the recipe with one edit ({edit[2] or 'no ' + edit[1]}) → a check fails",
                 [line for line in quiet.lines if line.startswith("not ok")][:4])
 
     case_of_server.__doc__ = f"{server}: what single paths demand."
@@ -205,15 +205,15 @@ def one_host(case):
     door.__dict__ |= broker.__dict__ | {"url": front.url}
     case.same(200, ask(front.url, "/v1/providers").status, "one host for broker and service: /v1/providers → reaches the broker")
     session = door.sign_in()
-    case.same(200, door.look(session).status, "one host for broker and service: a sign-in through the proxy → a session")
+    case.same(200, door.look(session).status, "one host for broker and service, a sign-in through the proxy → a session")
     gate = Gate(case, "/orders/", front.url, service)
     gate.refused("401 session_required", "/orders/7", "a call without a session → 401 session_required")
     answer = gate.passes("/orders/7?a=b", "a call with the broker's cookie → served", Cookie=f"coatcheck={session}; theme=dark", X_Auth_Subject="mallory")
     case.same(("/orders/7?a=b", ["user-ana"], ["theme=dark"]), (
-        answer.json["path"], answer.json["fields"].get("x_auth_subject"), answer.json["fields"].get("cookie")), "one host for broker and service: a served call → the service sees its user, not the session")
+        answer.json["path"], answer.json["fields"].get("x_auth_subject"), answer.json["fields"].get("cookie")), "one host for broker and service, a served call → the service sees its user, not the session")
     stepping_up(Gate(case, "one host", front.url, service), broker, "/orders")
     for path in ("/_coatcheck/ask", "/_coatcheck/stepped-up", "/_coatcheck/", "/_coatcheck/none"):
-        case.same(404, ask(front.url, path, Cookie=f"coatcheck={session}").status, f"one host for broker and service: a client's request for {path} → 404")
+        case.same(404, ask(front.url, path, Cookie=f"coatcheck={session}").status, f"one host for broker and service, a client's request for {path} → 404")
     gate = Gate(case, "its own host", front.url, service)
     gate.refused("401 session_required", "/anything", "a call without a session → 401 session_required", Host="service.example.com")
     gate.passes("/anything", "a call with a session → served", Host="service.example.com", Cookie=f"coatcheck={session}")
@@ -240,14 +240,14 @@ def fields(case):
             return {name: [v for v in values if v] for name, values in found.json.get("fields", {}).items() if name.startswith(("x_auth", "x_coatcheck")) and any(values)}
 
         expected = {name.lower().replace("-", "_"): [value] for name, value in full.items()}
-        says.same(expected, seen(full), f"{server}: the client forges every identity field → the service sees the broker's values alone")
-        says.same({"x_auth_session": [handle]}, seen({"X-Auth-Session": handle}), f"{server}: a field that the broker does not answer → the service does not see it")
+        says.same(expected, seen(full), f"{server}, the client forges every identity field → the service sees the broker's values alone")
+        says.same({"x_auth_session": [handle]}, seen({"X-Auth-Session": handle}), f"{server}, a field that the broker does not answer → the service does not see it")
         asked = {name: broker.asked[name] for name in (
             "Host", "Cookie", "Authorization", "DPoP", "Coatcheck-Pass", "Coatcheck-Presence", "X-Coatcheck-Backend", "X-Coatcheck-Session", "X-Original-Method", "X-Original-URL")}
         says.same({
             "Host": "auth.example.com", "Cookie": "coatcheck=c; a=1", "Authorization": "Bearer b", "DPoP": "a.proof", "Coatcheck-Pass": "a-pass",
             "Coatcheck-Presence": "a.presence", "X-Coatcheck-Backend": "the-credential", "X-Coatcheck-Session": None, "X-Original-Method": "GET",
-            "X-Original-URL": ORIGIN + "/orders"}, asked, f"{server}: a forward-auth call → the broker gets the session, its evidence and the original request")
+            "X-Original-URL": ORIGIN + "/orders"}, asked, f"{server}, a forward-auth call → the broker gets the session, its evidence and the original request")
 
     for server in recipes.SERVERS:
         look(case, server)
@@ -259,7 +259,7 @@ def fields(case):
         quiet = Verdicts()
         quiet.print = lambda _: None
         look(quiet, server, [edit])
-        case.verdict(quiet.failed, f"{server}: a copy of the recipe with one edit ({edit[2] or 'no ' + edit[1]}) → a check fails")
+        case.verdict(quiet.failed, f"{server}, a copy of the recipe with one edit ({edit[2] or 'no ' + edit[1]}) → a check fails")
 
 
 if __name__ == "__main__":

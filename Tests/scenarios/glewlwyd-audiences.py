@@ -135,19 +135,19 @@ def rotates(case):
     """Refresh tokens that rotate: a call limits the resources of the next one."""
     stage = Stage(case, {"orders": ORDERS, "ledger": LEDGER}, {"token_request": {"omit": ["resource"]}})
     session = stage.sign_in()
-    case.same(ORDERS, stage.relay(session, "orders"), "rotating refresh tokens: the API that is called first → gets its token")
-    case.same("502 provider_error", stage.relay(session, "ledger"), "rotating refresh tokens: the API that is called second → 502 provider_error")
-    case.verdict(stage.detail("invalid_target"), "rotating refresh tokens: the API that is called second → invalid_target in the log", stage.broker.log()[-600:])
-    case.same("200", stage.broker.refresh(session).told, "rotating refresh tokens: a refresh after the refused API → 200")
-    case.same(ORDERS, stage.relay(session, "own"), "rotating refresh tokens: the session's own token after that refresh → is for the first API")
+    case.same(ORDERS, stage.relay(session, "orders"), "rotating refresh tokens, the API that is called first → gets its token")
+    case.same("502 provider_error", stage.relay(session, "ledger"), "rotating refresh tokens, the API that is called second → 502 provider_error")
+    case.verdict(stage.detail("invalid_target"), "rotating refresh tokens, the API that is called second → invalid_target in the log", stage.broker.log()[-600:])
+    case.same("200", stage.broker.refresh(session).told, "rotating refresh tokens, a refresh after the refused API → 200")
+    case.same(ORDERS, stage.relay(session, "own"), "rotating refresh tokens, the session's own token after that refresh → is for the first API")
     session = stage.sign_in()
-    case.same("200", stage.broker.refresh(session).told, "rotating refresh tokens: a refresh before the first API call → 200")
-    case.same("502 provider_error", stage.relay(session, "orders"), "rotating refresh tokens: the first API call after a refresh → 502 provider_error")
-    case.same("200", stage.broker.look(session).told, "rotating refresh tokens: the session after its refused API call → alive")
+    case.same("200", stage.broker.refresh(session).told, "rotating refresh tokens, a refresh before the first API call → 200")
+    case.same("502 provider_error", stage.relay(session, "orders"), "rotating refresh tokens, the first API call after a refresh → 502 provider_error")
+    case.same("200", stage.broker.look(session).told, "rotating refresh tokens, the session after its refused API call → alive")
 
     # A process remembers a refusal, and does not ask again for a while.
     stage.broker.restart()
-    case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "rotating refresh tokens: the second API's call in a new session → gets its token")
+    case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "rotating refresh tokens, the second API's call in a new session → gets its token")
 
     # With one resource, every token is for it, also the session's own.
     stage.broker.configure(upstreams={"ledger": None}, providers={"real": {"token_request": None}})

@@ -85,12 +85,12 @@ def nonces(case):
         broker = broker_of(case, issuer, name=name, dpop=dpop)
         before = challenged()
         begun = begin(broker)
-        case.verdict("dpop_jkt=" in begun.json["authorization_url"], f"{name}: the authorization URL → it names the key", begun.json)
+        case.verdict("dpop_jkt=" in begun.json["authorization_url"], f"{name}, the authorization URL → it names the key", begun.json)
         session, answer = sign_in(broker, glewlwyd)
-        case.same("Ana Example", answer.json["identity"]["name"], f"{name}: a sign-in → a session with the name from userinfo")
-        case.same(2, challenged(before), f"{name}: a sign-in → one nonce challenge by token endpoint and userinfo each")
+        case.same("Ana Example", answer.json["identity"]["name"], f"{name}, a sign-in → a session with the name from userinfo")
+        case.same(2, challenged(before), f"{name}, a sign-in → one nonce challenge by token endpoint and userinfo each")
         for _ in range(2 * counter + 3):
-            case.same("200", broker.refresh(session).told, f"{name}: a refresh → 200")
+            case.same("200", broker.refresh(session).told, f"{name}, a refresh → 200")
         # The server's endpoints share a nonce, and each answer brings a new one.
         case.verdict(challenged(before) <= 3, f"{name}: more refreshes → the nonces of earlier answers are used", challenged(before) - 2)
 
@@ -99,16 +99,16 @@ def nonces(case):
         theirs, _ = sign_in(other, glewlwyd)
         before = challenged()
         for _ in range(4):
-            case.same("200", other.refresh(theirs).told, f"{name}: a refresh by another broker → 200")
-            case.same("200", broker.refresh(session).told, f"{name}: a refresh with a nonce that may be old → 200")
+            case.same("200", other.refresh(theirs).told, f"{name}, a refresh by another broker → 200")
+            case.same("200", broker.refresh(session).told, f"{name}, a refresh with a nonce that may be old → 200")
         case.verdict(challenged(before) >= 2, f"{name}: eight refreshes by two brokers → {challenged(before)} nonce challenges", challenged(before))
 
         before = challenged()
         broker.restart()
-        case.same("200", broker.refresh(session).told, f"{name}: a refresh after kill -9 → 200")
+        case.same("200", broker.refresh(session).told, f"{name}, a refresh after kill -9 → 200")
         # Without better knowledge the broker asks PAR first, and gets no nonce here.
-        case.same(1 if dpop else 2, challenged(before), f"{name}: a refresh after kill -9 → one challenge, two if PAR is asked first")
-        case.same("204", broker.log_out(session).told, f"{name}: a log-out → 204")
+        case.same(1 if dpop else 2, challenged(before), f"{name}, a refresh after kill -9 → one challenge, two if PAR is asked first")
+        case.same("204", broker.log_out(session).told, f"{name}, a log-out → 204")
         other.stop()
         broker.configure(providers={"real": {"par": "required"}}, log={"requests": True})
         broker.restart()

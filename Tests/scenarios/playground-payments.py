@@ -133,7 +133,7 @@ def step_up(case):
     for provider in ("oidc", "oidc-bound"):
         before = anew(playground, provider)["session"]
         age = time.time() - datetime.datetime.fromisoformat(before["authenticated_at"]).timestamp()
-        case.verdict(3500 < age < 3700, f"{provider}: the user's sign-in → an hour ago", age)
+        case.verdict(3500 < age < 3700, f"{provider}, the user's sign-in → an hour ago", age)
         paid = list(playground.payments)
 
         def unpaid(screen, why):

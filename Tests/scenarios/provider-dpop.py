@@ -41,7 +41,7 @@ def whatever_the_nonces(case):
         sandbox, broker = stack(case, {"identity": {"source": "userinfo"}}, name=nonces, nonces=nonces)
         session = broker.sign_in()
         for _ in range(3):
-            case.same("200", broker.refresh(session).told, f"nonces {nonces}: a refresh → 200")
+            case.same("200", broker.refresh(session).told, f"nonces {nonces}, a refresh → 200")
         case.same(3, sandbox.calls("oidc/refresh"), f"nonces {nonces}: three refreshes → one call each, because the nonce is known")
         proofs = [proof for endpoint in ("par", "token", "refresh", "userinfo")
                   for request in requests(sandbox, endpoint) for proof in fields(request, "DPoP")]

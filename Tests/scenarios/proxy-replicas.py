@@ -138,7 +138,7 @@ def once(says, url, replicas, what):
     for replica in replicas:
         replica.what = "answers"
     says.same(6, sum(replica.count("POST") for replica in replicas) - before, f"a replica {what}: six POSTs → six requests at the replicas")
-    says.same([], [a.status for a in answers if a.status not in (0, 502, 503)], f"a replica {what}: each POST → an error for the app")
+    says.same([], [a.status for a in answers if a.status not in (0, 502, 503)], f"a replica {what}, each POST → an error for the app")
 
 
 def malformed(says, url):
@@ -313,7 +313,7 @@ def brokers(case):
     for broker in replicas:
         broker.restart(signal.SIGTERM)
     lost = [answer for method, answer in load.stop()["nginx"] if method == "GET" and b"is away for a moment" in answer.body]
-    case.verdict(lost, "nginx: a copy of the recipe without max_fails=0 → requests are lost in a restart")
+    case.verdict(lost, "nginx, a copy of the recipe without max_fails=0 → requests are lost in a restart")
 
     replicas[1].stop(signal.SIGTERM)
     load = Load(plain)
@@ -341,9 +341,9 @@ def brokers(case):
     def share(found):
         return sum(answer.status == 503 for _, answer in found) / len(found)
 
-    case.verdict(share(answers["apache"]) < 0.2, "apache: one replica drains → fewer than a fifth of the requests get its 503", f"{share(answers['apache']):.2f}")
+    case.verdict(share(answers["apache"]) < 0.2, "apache, one replica drains → fewer than a fifth of the requests get its 503", f"{share(answers['apache']):.2f}")
     for server in without:
-        case.verdict(share(lost[server]) > 0.3, f"{server}: a recipe that keeps a draining replica → more than 30 % of the requests get 503", f"{share(lost[server]):.2f}")
+        case.verdict(share(lost[server]) > 0.3, f"{server}, a recipe that keeps a draining replica → more than 30 % of the requests get 503", f"{share(lost[server]):.2f}")
     file.write_text(file.read_text().replace(line + " down", line))
     nginx.process.send_signal(signal.SIGHUP)
     replicas[0].process.kill()
@@ -360,7 +360,7 @@ def brokers(case):
     verdicts(load.stop(), "one replica hangs")
     for server in ("nginx", "apache"):
         found = told(many(lambda _, url=plain[server]: call(url + "/v1/providers", seconds=20), 8))
-        case.verdict(found.get("200", 0) >= 4 and not set(found) - {"200", "503 shutting_down"}, f"{server}: one replica hangs → at least half of the requests are answered", str(found))
+        case.verdict(found.get("200", 0) >= 4 and not set(found) - {"200", "503 shutting_down"}, f"{server}, one replica hangs → at least half of the requests are answered", str(found))
     replicas[1].process.send_signal(signal.SIGCONT)
     load = Load(plain)
     load.until(40)

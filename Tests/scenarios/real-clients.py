@@ -109,21 +109,21 @@ def nginx(case):
     cookie = {"Cookie": f"coatcheck={session}"}
     for body, kind in ((b'{"a": "b"}', "application/json"), (b"x" * 300_000, "text/plain")):
         answer = call(url + "/app/orders", "POST", body, Content_Type=kind)
-        case.same((401, []), (answer.status, service.seen), f"nginx: a stranger's POST of {len(body)} bytes → 401, and its service is not reached")
+        case.same((401, []), (answer.status, service.seen), f"nginx, a stranger's POST of {len(body)} bytes → 401, and its service is not reached")
         answer = call(url + "/app/orders", "POST", body, Content_Type=kind, **cookie)
-        case.same((200, [("POST", "/orders", body)]), (answer.status, service.seen[-1:]), f"nginx: a POST of {len(body)} bytes with a session → reaches its service whole")
-        case.verdict(answer.seconds < 10, "nginx: a POST with a session → answered within 10 s", answer.seconds)
+        case.same((200, [("POST", "/orders", body)]), (answer.status, service.seen[-1:]), f"nginx, a POST of {len(body)} bytes with a session → reaches its service whole")
+        case.verdict(answer.seconds < 10, "nginx, a POST with a session → answered within 10 s", answer.seconds)
         service.seen.clear()
         kept = [call(url + "/kept/orders", method, body, Content_Type=kind, **cookie).status for method in ("POST", "GET", "POST", "POST")]
         case.same([200] * 4, kept, "nginx: calls on kept connections → 200")
         service.seen.clear()
     answer, begin = balancers.first_bytes(port, "/v1/session/events", session)
-    case.same(b"event: session\n", begin.splitlines(keepends=True)[0] if begin else b"", "nginx: the session's event stream → begins with the event `session`")
+    case.same(b"event: session\n", begin.splitlines(keepends=True)[0] if begin else b"", "nginx, the session's event stream → begins with the event `session`")
     broker.refresh(session)
     # The line behind the first event, then the next.
-    case.same([b"\n", b"event: tokens_refreshed\n"], [answer.readline(), answer.readline()] if answer else [], "nginx: the session's event stream after a refresh → the next event arrives")
+    case.same([b"\n", b"event: tokens_refreshed\n"], [answer.readline(), answer.readline()] if answer else [], "nginx, the session's event stream after a refresh → the next event arrives")
     _, begin = balancers.first_bytes(port, "/v1/relay/api/events/100", session, 5)
-    case.same(b"data: 0\n\n", begin, "nginx: a relayed event stream of ten seconds → its first event arrives")
+    case.same(b"data: 0\n\n", begin, "nginx, a relayed event stream of ten seconds → its first event arrives")
 
 
 # ---- mod_auth_openidc ------------------------------------------------------------------------------------------------
@@ -227,20 +227,20 @@ def java_clients(case):
     for name, size in sizes.items():
         words = found.get(name, errors)
         case.verdict(words.startswith("200 HTTP_1_1 ") and f'"body_length":{size},' in words.replace(" ", ""), f"Java's HttpClient: {name} → 200 over HTTP/1.1 with the whole body", words[:300])
-    case.verdict(not any(word in " ".join(found.values()).lower() for word in ("http2-settings", '"upgrade"')), "Java's HttpClient: its offer of HTTP/2 → stays at the relay")
-    case.same("200 data: 0||data: 1|", found.get("relay-events"), "Java's HttpClient: a relayed event stream → read to its end")
+    case.verdict(not any(word in " ".join(found.values()).lower() for word in ("http2-settings", '"upgrade"')), "Java's HttpClient, its offer of HTTP/2 → stays at the relay")
+    case.same("200 data: 0||data: 1|", found.get("relay-events"), "Java's HttpClient, a relayed event stream → read to its end")
     for name, status in (
             ("stranger", 401), ("not-yours", 403), ("burned", 400), ("session", 200), ("url-connection", 200), ("login", 201), ("forward", 201),
             ("jar-session", 200), ("jar-echo", 200), ("jar-refresh-1", 200), ("jar-refresh-2", 200), ("login-2", 201), ("forward-2", 201),
             ("jar-session-2", 200), ("old", 401), ("log-out", 204), ("after", 401)):
-        case.same(str(status), found.get(name, errors)[:3], f"Java: the step {name} → the expected status")
-    case.verdict("coatcheck/0/true" in found.get("held", "").split(","), "Java's CookieManager: a sign-in → it keeps the session's cookie, unquoted", found.get("held"))
-    case.same("true", found.get("renewed"), "Java's CookieManager: a second sign-in → the session's cookie is replaced")
-    case.verdict("coatcheck/" not in found.get("left", "coatcheck/"), "Java's CookieManager: a log-out → the session's cookie is removed", found.get("left"))
+        case.same(str(status), found.get(name, errors)[:3], f"Java, the step {name} → the expected status")
+    case.verdict("coatcheck/0/true" in found.get("held", "").split(","), "Java's CookieManager, a sign-in → it keeps the session's cookie, unquoted", found.get("held"))
+    case.same("true", found.get("renewed"), "Java's CookieManager, a second sign-in → the session's cookie is replaced")
+    case.verdict("coatcheck/" not in found.get("left", "coatcheck/"), "Java's CookieManager, a log-out → the session's cookie is removed", found.get("left"))
     found, errors = apache.result()
     for name, status in (("relay-1", 200), ("relay-2", 200), ("introspect-utf8", 200), ("introspect", 200), ("relay-expect", 200), ("login", 201),
                          ("forward", 201), ("jar-session", 200)):
-        case.same(str(status), found.get(name, errors)[:3], f"Apache's HttpClient: the step {name} → the expected status")
+        case.same(str(status), found.get(name, errors)[:3], f"Apache's HttpClient, the step {name} → the expected status")
     case.verdict('"active":true' in found.get("introspect", "").replace(" ", ""), "Apache's HttpClient: introspection of a session → active")
 
 
@@ -279,23 +279,23 @@ def pythons(case):
     def curl(*arguments):
         return subprocess.run(["curl", "-s", "-m", "10", "-H", f"Cookie: coatcheck={session}", *arguments], capture_output=True, timeout=20).stdout
 
-    case.same(200, urllib.request.urlopen(urllib.request.Request(read, headers=cookie), timeout=10).status, "urllib: a read of the session → 200")
-    case.same(3000, urllib_post(body)["body_length"], "urllib: a relayed POST → the whole body arrives")
-    case.same(3000, urllib_post(pieces())["body_length"], "urllib: a relayed POST in chunks → the whole body arrives")
+    case.same(200, urllib.request.urlopen(urllib.request.Request(read, headers=cookie), timeout=10).status, "urllib, a read of the session → 200")
+    case.same(3000, urllib_post(body)["body_length"], "urllib, a relayed POST → the whole body arrives")
+    case.same(3000, urllib_post(pieces())["body_length"], "urllib, a relayed POST in chunks → the whole body arrives")
     with requests.Session() as jar:
         jar.cookies.set("coatcheck", session)
         case.same([200, 200], [jar.get(read, timeout=10).status_code for _ in range(2)], "requests: two reads of the session on one connection → 200")
         case.same([3000, 3000], [jar.post(echo, data=data, timeout=10).json()["body_length"] for data in (body, pieces())], "requests: relayed POSTs, plain and in chunks → the whole body arrives")
-        case.same(200, jar.get(read, data=body, timeout=10).status_code, "requests: a read of the session with a body → 200")
+        case.same(200, jar.get(read, data=body, timeout=10).status_code, "requests, a read of the session with a body → 200")
     with httpx.Client(cookies={"coatcheck": session}) as jar:
-        case.same([200, 3000], [jar.get(read).status_code, jar.post(echo, content=body).json()["body_length"]], "httpx: a read of the session and a relayed POST → both succeed")
-    case.same((200, 3000), asyncio.run(aiohttp_calls(read, echo, cookie, pieces)), "aiohttp: a read of the session and a relayed POST in chunks → both succeed")
+        case.same([200, 3000], [jar.get(read).status_code, jar.post(echo, content=body).json()["body_length"]], "httpx, a read of the session and a relayed POST → both succeed")
+    case.same((200, 3000), asyncio.run(aiohttp_calls(read, echo, cookie, pieces)), "aiohttp, a read of the session and a relayed POST in chunks → both succeed")
     case.verdict(b'"handle"' in curl("--http1.0", read), "curl --http1.0: a read of the session → the session object")
     case.same(3000, json.loads(curl("--http1.0", "--data-binary", body.decode(), echo))["body_length"], "curl --http1.0: a relayed POST → the whole body arrives")
     case.same(b"data: 0\n\ndata: 1\n\n", curl("--http1.0", "-N", broker.url + "/v1/relay/api/events/2"), "curl --http1.0: a relayed event stream → read to its end")
     case.verdict(curl("--http1.0", "-N", "-m", "1", broker.url + "/v1/session/events").startswith(b"event: session\n"), "curl --http1.0: the session's event stream → begins with the event `session`")
-    case.verdict(b'"handle"' in curl("--http2", read), "curl --http2, which offers h2c: a read of the session → the session object")
-    case.same(3000, json.loads(curl("--http2", "--data-binary", body.decode(), echo))["body_length"], "curl --http2, which offers h2c: a relayed POST → the whole body arrives")
+    case.verdict(b'"handle"' in curl("--http2", read), "curl --http2, which offers h2c, a read of the session → the session object")
+    case.same(3000, json.loads(curl("--http2", "--data-binary", body.decode(), echo))["body_length"], "curl --http2, which offers h2c, a relayed POST → the whole body arrives")
     begin = time.monotonic()
     case.verdict(b'"handle"' in curl("-X", "GET", "-H", "Content-Length: 9", read) and time.monotonic() - begin < 5, "curl with an announced body that it does not send → the session object within 5 s")
 
@@ -330,12 +330,12 @@ def go(case):
     for name, status in (
             ("stranger", 401), ("not-yours", 403), ("burned", 400), ("session", 200), ("relay-get", 200), ("login", 201), ("forward", 201),
             ("jar-session", 200), ("jar-refresh", 200), ("login-2", 201), ("forward-2", 201), ("jar-session-2", 200), ("log-out", 204), ("after", 401)):
-        case.same(str(status), found.get(name, done.stderr)[:3], f"Go: the step {name} → the expected status")
+        case.same(str(status), found.get(name, done.stderr)[:3], f"Go, the step {name} → the expected status")
     for name in ("relay-post", "relay-chunked"):
         case.verdict('"body_length":3000,' in found.get(name, "").replace(" ", ""), f"Go: {name} → the whole body arrives", found.get(name))
-    case.same("200 data: 0||data: 1|", found.get("relay-events"), "Go: a relayed event stream → read to its end")
-    case.verdict("coatcheck" in found.get("held", "").split(" ")[-1].split(","), "Go's cookie jar: a sign-in → it keeps the session's cookie", found.get("held"))
-    case.verdict("coatcheck" not in found.get("left", "coatcheck").split(" ")[-1].split(","), "Go's cookie jar: a log-out → the session's cookie is removed", found.get("left"))
+    case.same("200 data: 0||data: 1|", found.get("relay-events"), "Go, a relayed event stream → read to its end")
+    case.verdict("coatcheck" in found.get("held", "").split(" ")[-1].split(","), "Go's cookie jar, a sign-in → it keeps the session's cookie", found.get("held"))
+    case.verdict("coatcheck" not in found.get("left", "coatcheck").split(" ")[-1].split(","), "Go's cookie jar, a log-out → the session's cookie is removed", found.get("left"))
 
 
 # ---- balancers and caches --------------------------------------------------------------------------------------------

@@ -76,10 +76,10 @@ def lives(case, user, what):
     """The session is there, with the sign-in that it had, and its tokens are refreshed."""
     before = user.broker.look(user.session).json
     refreshed = user.insisting(lambda: user.broker.refresh(user.session))
-    case.same("200", refreshed.told, f"{what}: a refresh of the session → 200")
+    case.same("200", refreshed.told, f"{what}, a refresh of the session → 200")
     after = user.broker.look(user.session).json
     names = ("handle", "subject", "acr", "amr", "authenticated_at")
-    case.same([before.get(n) for n in names], [after.get(n) for n in names], f"{what}: the refreshed session → the same handle, subject, class, methods and time")
+    case.same([before.get(n) for n in names], [after.get(n) for n in names], f"{what}, the refreshed session → the same handle, subject, class, methods and time")
     return after
 
 

@@ -139,7 +139,7 @@ class Broker(harness.Broker):
         self.upstream.shutdown()
         self.upstream.server_close()
         if died:
-            self.case.verdict(False, f"{self.title}: the broker still runs")
+            self.case.verdict(False, f"{self.title}, end of the case → the broker still runs")
 
     # -- memory and time
 
@@ -165,7 +165,7 @@ class Broker(harness.Broker):
         before, peak = self.lowest / MIB, self.highest / MIB
         self.case.say(f"{name}: {before:.0f} → {peak:.0f} MiB{' (' + note + ')' if note else ''}")
         self.case.verdict(
-            self.highest - self.lowest <= ALLOWED, f"{name}: resident memory stays within 32 MiB of rest",
+            self.highest - self.lowest <= ALLOWED, f"{name}, resident memory → stays within 32 MiB of rest",
             f"{before:.1f} → {peak:.1f} MiB")
 
     def processor_time(self):
@@ -284,11 +284,11 @@ def pipelined(name, path, status, with_session=False):
                 sent, _, why = flood(broker, end, request * 1000, len(request) * 100_000, seconds=25)
                 time.sleep(0.5)
                 served, *_ = broker.ask("GET", "/v1/providers", source="127.0.0.10")
-                case.verdict(served == 200, f"{name}: another client is served meanwhile", served)
+                case.verdict(served == 200, f"{name}, another client meanwhile → served", served)
                 broker.within(name, f"{sent // len(request)} requests taken, then {why}")
                 end.settimeout(10)
                 start = end.recv(64)
-                case.verdict(start.startswith(b"HTTP/1.1 %d " % status), f"{name}: the answers are there to read", start)
+                case.verdict(start.startswith(b"HTTP/1.1 %d " % status), f"{name}, the unread answers → begin with the expected status", start)
 
     return run
 
@@ -321,15 +321,15 @@ def upgraded(name, line, status, *fields, with_session=False, host=NAME, stays=F
                 top = (got + more).partition(b"\r\n\r\n")[0].lower()
                 case.verdict(
                     top.startswith(b"http/1.1 %d " % status) and b"\r\nconnection: close" in top,
-                    f"{name}: is answered with {status} over HTTP/1.1, and says close", top[:300])
-                case.verdict((got + more).count(b"HTTP/1.1 ") == 1, f"{name}: nothing behind it is answered")
+                    f"{name}, an event stream's request → {status} over HTTP/1.1 with `Connection: close`", top[:300])
+                case.verdict((got + more).count(b"HTTP/1.1 ") == 1, f"{name}, the requests behind an event stream's request → unanswered")
             else:
                 case.verdict(
                     [answer[0] for answer in found] == [status] and found[0][1].get("connection") == "close",
-                    f"{name}: is answered with {status} alone, and says close",
+                    f"{name}, the first request → {status} alone, with `Connection: close`",
                     [(answer[0], answer[1].get("connection")) for answer in found][:4])
             alive, *_ = broker.ask("GET", "/v1/session", session)
-            case.verdict(alive == 200, f"{name}: the request behind it was not carried out", alive)
+            case.verdict(alive == 200, f"{name}, the log-out behind the first request → not carried out", alive)
 
     return run
 
@@ -379,7 +379,7 @@ def slow_readers(case):
                 expected = body if found and len(body) == int(found[0][1].get("content-length", -1)) else b"whole"
             case.verdict(
                 len(found) == 1 and found[0][0] == status and body == expected,
-                f"{name}: {what} arrives whole, byte for byte",
+                f"{name}, {what} → arrives whole, byte for byte",
                 f"{[answer[0] for answer in found]}, {len(body)} of {len(expected)} bytes, ended by {how}")
 
         relayed = "GET /v1/relay/app"
@@ -441,7 +441,7 @@ def cut_answers(case):
                 how == "fin" and bool(found) and (
                     "cut" in found[0][1] or len(body) < int(found[0][1].get("content-length", 0))))
             case.verdict(
-                tells and len(body) < size, f"{name}: {what}: the cut is seen by the client",
+                tells and len(body) < size, f"{name}, {what} → the client sees that the answer was cut",
                 f"{len(body)} of {size} bytes, ended by {how}")
 
 
@@ -459,8 +459,8 @@ def idle(case):
             time.sleep(2)
             begin = time.monotonic()
             served, *_ = broker.ask("GET", "/v1/providers", source="127.0.0.40")
-            case.verdict(served == 200 and time.monotonic() - begin < 5, f"{name}: another client is served", served)
-            case.verdict(all(is_open(end) for end in ends), f"{name}: all are kept", sum(map(is_open, ends)))
+            case.verdict(served == 200 and time.monotonic() - begin < 5, f"{name}, another client → served within 5 s", served)
+            case.verdict(all(is_open(end) for end in ends), f"{name} → all are kept", sum(map(is_open, ends)))
             broker.within(name)
         finally:
             for end in ends:
@@ -500,9 +500,9 @@ def hostile_uploads(case):
             time.sleep(1)
         good = seen.count(200)
         case.say(f"{name}: {good} of {len(seen)} calls of another user answered, the slowest in {worst:.2f} s")
-        case.verdict(good == len(seen), f"{name}: another user is served all the while", seen)
+        case.verdict(good == len(seen), f"{name}, another user's calls meanwhile → all are 200", seen)
         alive = sum(map(is_open, streamed))
-        case.verdict(alive == 0, f"{name}: an upload below 1 KiB/s ends", f"{alive} of {len(streamed)} go on")
+        case.verdict(alive == 0, f"{name}, uploads below 1 KiB/s → ended", f"{alive} of {len(streamed)} go on")
         broker.within(name)
         for end in ends:
             end.close()
@@ -557,16 +557,16 @@ def last_byte(case):
         served, *_ = broker.ask("GET", "/v1/providers", source="127.0.0.51")
         case.say(f"{name}: {len(waiting)} wait, {refused} answered 429, {ended} ended unanswered")
         case.verdict(
-            64 <= len(waiting) <= 128, f"{name}: the first 8 MiB are kept, and no more", f"{len(waiting)} connections")
-        case.verdict(refused + len(waiting) == 511, f"{name}: the newest ones get 429 and close", f"{refused} of {511}")
-        case.verdict(served == 200, f"{name}: another address is served", served)
+            64 <= len(waiting) <= 128, f"{name} → the first 8 MiB are kept, and no more", f"{len(waiting)} connections")
+        case.verdict(refused + len(waiting) == 511, f"{name}, the newest connections → 429, and closed", f"{refused} of {511}")
+        case.verdict(served == 200, f"{name}, another address → served", served)
         broker.within(name)
         done = 0
         for end in waiting[:8]:
             end.sendall(b"}")
             found = answers(read_all(end, 3)[0])
             done += bool(found) and found[0][0] not in (0, 429)
-        case.verdict(done == len(waiting[:8]), f"{name}: the first ones are answered once they are whole", done)
+        case.verdict(done == len(waiting[:8]), f"{name}, the first bodies once they are whole → answered", done)
         for end in waiting + [kept]:
             end.close()
 
@@ -575,7 +575,7 @@ def last_byte(case):
         broker.rest()
         ends = [broker.connect("127.0.0.50") for _ in range(200)]
         alive = settled(ends)
-        case.verdict(alive == 128, f"{name}: 128 are kept", f"{alive} of 200")
+        case.verdict(alive == 128, f"{name} → 128 are kept", f"{alive} of 200")
         for end in ends:
             end.close()
 
@@ -583,7 +583,7 @@ def last_byte(case):
     with Broker(case, name, trusted=["127.0.0.60"]) as broker:
         waiting, refused, ended, _ = withheld(broker, 600, "127.0.0.60")
         case.verdict(
-            len(waiting) == 600, f"{name}: 600 connections with 64 KiB each are kept",
+            len(waiting) == 600, f"{name}, 600 connections with 64 KiB each → kept",
             f"{len(waiting)} wait, {refused} answered 429, {ended} ended")
         for end in waiting:
             end.close()
@@ -608,15 +608,15 @@ def user_bodies(case):
         waiting = [end for end in ends if is_open(end)]
         refused = sum(answers(read_all(end, 2)[0])[:1] != [] for end in ends if end not in waiting)
         case.say(f"{name}: {len(waiting)} wait, {refused} were answered")
-        case.verdict(len(waiting) == 128, f"{name}: 8 MiB are kept, and no more", f"{len(waiting)} wait")
-        case.verdict(refused == 640 - len(waiting), f"{name}: the others get an answer", refused)
+        case.verdict(len(waiting) == 128, f"{name} → 8 MiB are kept, and no more", f"{len(waiting)} wait")
+        case.verdict(refused == 640 - len(waiting), f"{name}, all bodies beyond 8 MiB → answered", refused)
         broker.within(name)
         served, *_ = broker.ask("POST", "/v1/relay/app/taken/1", other, body=b"x" * 60_000, source="127.0.0.70")
-        case.verdict(served == 201, f"{name}: another user at the same address is served", served)
+        case.verdict(served == 201, f"{name}, another user at the same address → served", served)
         for end in waiting[:4]:
             end.sendall(b"y")
         done = [answers(read_all(end, 5)[0])[:1] for end in waiting[:4]]
-        case.verdict(all(found and found[0][0] == 201 for found in done), f"{name}: those that wait are answered once whole", done)
+        case.verdict(all(found and found[0][0] == 201 for found in done), f"{name}, the kept bodies once they are whole → answered", done)
         for end in ends:
             end.close()
 
@@ -640,16 +640,16 @@ def own_bodies(case):
         waiting = [end for end in ends if is_open(end)]
         refused = sum(found[:1] != [] and found[0][0] == 429 for found in (answers(read_all(end, 2)[0]) for end in ends if end not in waiting))
         case.say(f"{name}: {len(waiting)} wait, {refused} were answered 429")
-        case.verdict(len(waiting) == 128, f"{name}: 8 MiB are kept, and no more", f"{len(waiting)} wait")
-        case.verdict(refused == 640 - len(waiting), f"{name}: the others get 429", refused)
+        case.verdict(len(waiting) == 128, f"{name} → 8 MiB are kept, and no more", f"{len(waiting)} wait")
+        case.verdict(refused == 640 - len(waiting), f"{name}, all bodies beyond 8 MiB → 429", refused)
         broker.within(name)
         served, *_ = broker.ask("POST", "/v1/session/children", other, *fields, body=b"{}", source="127.0.0.70")
-        case.verdict(served in (400, 403), f"{name}: another user at the same address is served", served)
+        case.verdict(served in (400, 403), f"{name}, another user at the same address → served", served)
         for end in waiting[:4]:
             end.sendall(b"}")
         done = [answers(read_all(end, 5)[0])[:1] for end in waiting[:4]]
         case.verdict(
-            all(found and found[0][0] in (400, 403) for found in done), f"{name}: those that wait are answered once whole", done)
+            all(found and found[0][0] in (400, 403) for found in done), f"{name}, the kept bodies once they are whole → answered", done)
         for end in ends:
             end.close()
 
@@ -687,7 +687,7 @@ def endings(case):
                 if not good:
                     break
             case.verdict(
-                good, f"{name}: nothing behind {what} is carried out",
+                good, f"{name}, requests behind {what} → not carried out",
                 f"answers {[answer[0] for answer in found]}, closes {closes}, upstream {posts}, session {alive}, {how}")
             if alive != 200:
                 session = broker.sign_in()
@@ -711,13 +711,13 @@ def endings(case):
             found = answers(data)
             case.verdict(
                 len(found) == 1 and found[0][0] == status and body in (None, found[0][2]),
-                f"{name}: {what} gets its answer", f"{[(answer[0], answer[2][:80]) for answer in found]}, {how}")
+                f"{name}, {what} → answered", f"{[(answer[0], answer[2][:80]) for answer in found]}, {how}")
         with broker.connect() as end:
             end.sendall(head("GET /v1/session/events", session))
             end.recv(4096)
             end.shutdown(socket.SHUT_WR)
             _, how = read_all(end, 5)
-            case.verdict(how != "open", f"{name}: an event stream ends", how)
+            case.verdict(how != "open", f"{name}, an event stream → ends", how)
         # A client that goes on sending after a parser error gets the answer, too.
         with broker.connect() as end:
             end.sendall(b"GARBAGE\r\n\r\n")
@@ -727,7 +727,7 @@ def endings(case):
             found = answers(got + more)
             case.verdict(
                 len(found) == 1 and found[0][0] == 400 and sent >= 64 * 1024,
-                f"{name}: an answer after a parser error is not torn by what follows",
+                f"{name}, a parser error with more bytes behind it → the answer arrives whole",
                 f"{[answer[0] for answer in found]}, {sent} bytes taken, {why}, {how}")
 
 
@@ -752,11 +752,11 @@ def descriptors(case):
             spent = broker.processor_time() - before
             ready = harness.call(broker.management + "/readyz", seconds=3).status == 200
             case.say(f"{name}: {len(ends)} idle connections opened, {spent:.2f} s of processor time in 3 s")
-            case.verdict(spent < 0.15, f"{name}: a full house costs nothing", f"{spent:.2f} s of processor time in 3 s")
-            case.verdict(ready, f"{name}: /readyz answers meanwhile")
+            case.verdict(spent < 0.15, f"{name}, all descriptors in use → almost no processor time", f"{spent:.2f} s of processor time in 3 s")
+            case.verdict(ready, f"{name}, all descriptors in use → /readyz is 200")
             if limit.endswith("4096"):
                 served, *_ = broker.ask("GET", "/v1/relay/app/bytes/10", session, source="127.0.0.20", seconds=3)
-                case.verdict(served == 200, f"{name}: the soft limit was raised, and a relay call is answered", served)
+                case.verdict(served == 200, f"{name}, a relayed call beyond the soft limit → 200", served)
             broker.within(name)
             for end in ends:
                 end.close()
@@ -765,7 +765,7 @@ def descriptors(case):
                 if served == 200:
                     break
                 time.sleep(0.05)
-            case.verdict(served == 200, f"{name}: all is well once they have gone", served)
+            case.verdict(served == 200, f"{name}, a relayed call once the idle connections have closed → 200", served)
 
 
 # ---- the run ---------------------------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def step_up_at_its_claim(stage, session):
     stage.kill()
     refreshed = told(stage.second.refresh(session))
     lock.release()
-    stage.case.same("200", refreshed, "a refresh meanwhile")
+    stage.case.same("200", refreshed, "a step-up killed while the claim of its code waits, another replica's refresh → 200")
     # If the dead process's statement was still carried out, the code counts as sent.
     return Outcome(False, login, ("503 provider_unavailable",))
 
@@ -175,7 +175,7 @@ def step_up_before_the_provider(stage, session):
     login = stage.login(session)
     stage.forward(stage.dying, login, reaches=False)
     stage.kill()
-    stage.case.same("200", told(stage.second.refresh(session)), "a refresh after it")
+    stage.case.same("200", told(stage.second.refresh(session)), "a step-up killed before the provider's work, another replica's refresh → 200")
     return Outcome(False, login, ("503 provider_unavailable",))
 
 
@@ -183,7 +183,7 @@ def step_up_with_a_refresh_before(stage, session):
     """The provider has answered the step-up. A refresh begins and ends, then the replica dies."""
     login = stage.login(session)
     stage.forward(stage.dying, login)
-    stage.case.same("200", told(stage.second.refresh(session)), "a refresh meanwhile")
+    stage.case.same("200", told(stage.second.refresh(session)), "a step-up answered by the provider, another replica's refresh before the kill → 200")
     stage.kill()
     return Outcome(False, login, ("503 provider_unavailable",))
 
@@ -195,7 +195,7 @@ def step_up_with_a_refresh_after(stage, session):
     release, refreshed = stage.refresh(stage.second, session)
     stage.kill()
     release.set()
-    stage.case.same("200", told(refreshed.result(30)), "the refresh")
+    stage.case.same("200", told(refreshed.result(30)), "a step-up killed before its commit, another replica's refresh → 200")
     return Outcome(False, login, ("503 provider_unavailable",))
 
 
@@ -211,7 +211,7 @@ def step_up_in_its_commit(stage, session):
     stage.wait(2)
     stage.kill()
     lock.release()
-    stage.case.same("200", told(refreshed.result(30)), "the refresh, by the new grant")
+    stage.case.same("200", told(refreshed.result(30)), "a step-up killed during its commit, another replica's refresh behind it → 200")
     return Outcome(True, login)
 
 
@@ -227,7 +227,7 @@ def step_up_behind_a_refresh(stage, session):
     stage.wait(2)
     stage.kill()
     lock.release()
-    stage.case.same("200", told(refreshed.result(30)), "the refresh")
+    stage.case.same("200", told(refreshed.result(30)), "a step-up killed behind a refresh's commit, that refresh → 200")
     return Outcome(False, login, ("503 provider_unavailable",))
 
 
@@ -280,21 +280,21 @@ def kills(case):
             old = stage.grant(stage.third, session)
             outcome = round(stage, session)
             ended = time.monotonic()
-            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"{name}: a step-up that another replica does succeeds")
+            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"{name}, a forward whose repeat has to be 200 → the step-up took effect")
             stage.dying.start()
             acr = "mfa" if outcome.steps_up else "pwd"
             for broker in stage.brokers:
                 found = wait_for(8, lambda: (answer := broker.look(session)).json.get("acr") == acr and answer) or broker.look(session)
-                case.same(("200", acr), (told(found), found.json.get("acr")), f"{name}: the session is answered at {broker.name}")
+                case.same(("200", acr), (told(found), found.json.get("acr")), f"{name}, the session at {broker.name} → 200, with the class of its last sign-in")
             grants = [stage.grant(broker, session) for broker in stage.brokers]
             # With a kept refresh token, too, the access token is the new sign-in's until the next refresh.
             case.verdict(
                 len(set(grants)) == 1 and grants[0] and (grants[0] != old) == outcome.steps_up,
-                f"{name}: its access token works, and is of the {'new' if outcome.steps_up else 'old'} sign-in at every replica", (old, grants))
+                f"{name}, its access token → works, and is of the {'new' if outcome.steps_up else 'old'} sign-in at every replica", (old, grants))
             waiting.append((name, session, outcome, old, case.beside(settle, stage, session, outcome, ended)))
         for name, session, outcome, old, settled in waiting:
             for verdict, sentence, detail in settled.result(TAKE_OVER + LAPSE):
-                case.verdict(verdict, f"{name}: {sentence}", detail)
+                case.verdict(verdict, f"{name}, {sentence}", detail)
             # The last step-up may be of this moment, and the others show it within a second (guarantee 6).
             grants = []
 
@@ -303,14 +303,14 @@ def kills(case):
                 return len(set(grants)) == 1 and grants[0]
 
             wait_for(1, agree)
-            case.verdict(len(set(grants)) == 1 and grants[0], f"{name}: in the end every replica gives a token that works", grants)
+            case.verdict(len(set(grants)) == 1 and grants[0], f"{name}, the access token at the end → works, and is of one grant at every replica", grants)
         # No work is left, and an old grant has ended if there is a new one.
-        case.verdict(wait_for(40, lambda: stage.query("SELECT count(*) FROM outbox") == [["0"]], 0.2), "nobody's tokens are left in the outbox")
+        case.verdict(wait_for(40, lambda: stage.query("SELECT count(*) FROM outbox") == [["0"]], 0.2), "all rounds of kills, the outbox at the end → empty")
         living = {item["grant"] for item in stage.tokens().values() if item["live"]}
         for name, session, outcome, old, _ in waiting:
             # If the step-up died, another one has come since.
-            case.same(outcome.keeps_grant, old in living, f"{name}: the first grant {'lives' if outcome.keeps_grant else 'was revoked'}")
-        case.same([2, 2, 1], sorted(stage.sent().values(), reverse=True)[:3], "no refresh token was sent twice, but the two whose claims were taken over")
+            case.same(outcome.keeps_grant, old in living, f"{name}, the first grant → {'lives' if outcome.keeps_grant else 'was revoked'}")
+        case.same([2, 2, 1], sorted(stage.sent().values(), reverse=True)[:3], "all refresh tokens of the rounds → sent once, except two whose claims were taken over")
 
 
 def settle(stage, session, outcome, ended):
@@ -329,18 +329,18 @@ def settle(stage, session, outcome, ended):
         return last[0], f"{told(last[0])} after {time.monotonic() - ended:.0f} s"
 
     answer, detail = within(limit, lambda: broker.refresh(session), lambda answer: answer.status in (200, 401))
-    lines.append((told(answer) == "200", f"a refresh within {limit} s ({detail})", detail))
+    lines.append((told(answer) == "200", f"a refresh → 200 within {limit} s ({detail})", detail))
     is_good = outcome.repeats == ("200",)
     answer, detail = within(
         LAPSE, lambda: outcome.login.forward(broker=broker),
         lambda answer: told(answer) == "200" if is_good else answer.json.get("retry") == "new_login")
     lines.append((
         told(answer) in outcome.repeats and is_good == (answer.json.get("retry") is None),
-        f"the same forward again is {' or '.join(outcome.repeats)}{'' if is_good else ', with new_login'} ({detail})", answer.json))
+        f"the repeated forward → {' or '.join(outcome.repeats)}{'' if is_good else ', with new_login'} ({detail})", answer.json))
     if not is_good:
         again = stage.login(session).forward(broker=broker)
-        lines.append((told(again) == "200", "and another step-up succeeds", told(again)))
-        lines.append((told(broker.refresh(session)) == "200", "whose tokens are refreshed", ""))
+        lines.append((told(again) == "200", "another step-up → 200", told(again)))
+        lines.append((told(broker.refresh(session)) == "200", "a refresh after another step-up → 200", ""))
     return lines
 
 
@@ -366,22 +366,22 @@ def kept(case):
             case.beside(read)
             return answer.status
 
-        case.same([200, 200], [listen(stage.dying), listen(stage.third)], "listeners at two replicas")
+        case.same([200, 200], [listen(stage.dying), listen(stage.third)], "event listeners at two replicas → 200")
         stage.sandbox.fault("oidc", fault="no-refresh-token", times=1)
         before = stage.row(session, "token_version, grant_version, fence")
         login = stage.login(session)
-        case.same("200", told(login.forward(broker=stage.second)), "a step-up at the other one, without a refresh token")
-        case.same(before, stage.row(session, "token_version, grant_version, fence"), "moves no version")
-        case.verdict(wait_for(5, lambda: sorted(heard) == ["dying", "third"]), "and both hear of it", heard)
-        case.same(["mfa"] * 3, [broker.look(session).json["acr"] for broker in stage.brokers], "every replica knows the sign-in at once")
+        case.same("200", told(login.forward(broker=stage.second)), "a step-up at a third replica, without a new refresh token → 200")
+        case.same(before, stage.row(session, "token_version, grant_version, fence"), "a step-up without a new refresh token → the versions of tokens and grant and the fence stay")
+        case.verdict(wait_for(5, lambda: sorted(heard) == ["dying", "third"]), "a step-up without a new refresh token → listeners at both other replicas are notified", heard)
+        case.same(["mfa"] * 3, [broker.look(session).json["acr"] for broker in stage.brokers], "a step-up without a new refresh token → every replica shows the class at once")
         for broker in stage.brokers:
-            case.same("200", told(broker.refresh(session)), f"a refresh at {broker.name}")
+            case.same("200", told(broker.refresh(session)), f"a step-up without a new refresh token, then a refresh at {broker.name} → 200")
             for each in stage.brokers:
                 # A cache is up to five seconds old, and so is a token that works as well.
                 wait_for(7, lambda: stage.grant(each, session) == old)
-                case.same(old, stage.grant(each, session), f"whose token works at {each.name}, and is the grant's that was kept")
-        case.same("mfa", stage.third.look(session).json["acr"], "the class stays")
-        case.same({1}, set(stage.sent().values()), "no refresh token was sent twice")
+                case.same(old, stage.grant(each, session), f"a kept grant after a refresh, the access token at {each.name} → works, and is of the kept grant")
+        case.same("mfa", stage.third.look(session).json["acr"], "a session with a kept grant after three refreshes → keeps the class of its step-up")
+        case.same({1}, set(stage.sent().values()), "all refresh tokens of a kept grant → each is sent once")
 
 
 CASES = {"kills": (kills, 280), "kept": (kept, 120)}

@@ -91,7 +91,7 @@ def stack(case):
 def judge(case, told, sentence):
     ends = [answers[-1] for answers in told]
     case.say(f"{sentence}: {', '.join(f'{ends.count(end)} × {end}' for end in sorted(set(ends)))}")
-    case.same(0, sum(end != "200" for end in ends), f"{sentence}: nobody is logged out, everybody is served")
+    case.same(0, sum(end != "200" for end in ends), f"{sentence} → every phone is served, and no session has ended")
 
 
 def outage(case):
@@ -113,7 +113,7 @@ def outage(case):
             database.do("back")
             for phone in phones + callers:
                 phone.result(200)
-            judge(case, told, f"round {number + 1}, {away:.1f} s away, {time.monotonic() - begin - away:.1f} s later")
+            judge(case, told, f"round {number + 1}, {away:.1f} s without PostgreSQL, {time.monotonic() - begin - away:.1f} s after its return")
 
 
 def partition(case):
@@ -132,7 +132,7 @@ def partition(case):
         wire.whole.set()
         for phone in phones + callers:
             phone.result(200)
-        judge(case, told, f"{time.monotonic() - begin - 40:.1f} s after the partition")
+        judge(case, told, f"{time.monotonic() - begin - 40:.1f} s after a replica's partition from PostgreSQL")
 
 
 def stands_still(pid):
@@ -164,11 +164,11 @@ def frozen(case):
             raise GaveUp("the replica goes on")
         arrived.set()
         time.sleep(30)
-        case.same("409 login_required", forward(two).told, "the other replica gives the code up")
+        case.same("409 login_required", forward(two).told, "a replica freezes during a code exchange → the other replica answers 409 login_required")
         one.process.send_signal(signal.SIGCONT)
         caller.result(60)
         case.verdict(
-            wait_for(90, lambda: sandbox.calls("oidc/revoke") >= 1), "the tokens that came to the sleeper are revoked",
+            wait_for(90, lambda: sandbox.calls("oidc/revoke") >= 1), "a replica freezes during a code exchange → the tokens that it gets late are revoked",
             sandbox.control("GET", "/counts").body[:300])
 
 

@@ -112,7 +112,7 @@ def spans(case):
     session = broker.sign_in("ana")
     answer = broker.call(
         "GET", "/v1/relay/api/echo?canary=query", session, traceparent=context(), tracestate="vendor=canary-state")
-    case.same(200, answer.status, "a relay call")
+    case.same(200, answer.status, "a relayed call with a caller's trace → 200")
     broker.call("GET", "/v1/session?canary=query", "canary-no-session-0000000000000000000000000")
     broker.call("GET", "/v1/nothing/canary-path")
     broker.call("BREW", "/v1/session")
@@ -121,34 +121,34 @@ def spans(case):
     upstream = collector.wait("GET api")[0]
     refused = collector.wait("GET /v1/session")[0]
     wait_for(10, lambda: len(collector.named("GET")) and collector.named("other /v1/session") + collector.named("other"))
-    case.same([], collector.faults, "every body is decoded, without an unknown member")
+    case.same([], collector.faults, "every body at the collector → decoded, without an unknown member")
     token_calls = [s for s in collector.wait("POST oidc") if s.parent_span_id == request.span_id]
-    case.same(1, len(token_calls), "the token call stands within the request")
+    case.same(1, len(token_calls), "the span of a sign-in → has one child for the token call")
     case.verdict(
-        all(s.trace_id == request.trace_id and s.kind == Span.SPAN_KIND_CLIENT for s in token_calls), "in its trace, as a client's")
+        all(s.trace_id == request.trace_id and s.kind == Span.SPAN_KIND_CLIENT for s in token_calls), "the span of a token call → a client's span in the trace of its request")
     store = [s for s in collector.spans if s.name.startswith("store ") and s.trace_id == request.trace_id]
-    case.verdict(len(store) >= 3, "so do the store's calls", [s.name for s in store])
-    case.same(Span.SPAN_KIND_SERVER, request.kind, "a request is a server's")
+    case.verdict(len(store) >= 3, "the spans of the store's calls → in the trace of their request", [s.name for s in store])
+    case.same(Span.SPAN_KIND_SERVER, request.kind, "the span of a request → a server's span")
     seen = attributes(request)
     case.same(
         ("POST", "/v1/sessions", 201), tuple(seen.get(k) for k in ("http.request.method", "http.route", "http.response.status_code")),
-        "with method, route and status")
+        "the span of a request → has method, route and status")
     handle = broker.row(session, "handle")[0]
-    case.same(handle, seen.get("coatcheck.session"), "and the session's handle")
-    case.same(TRACE, relay.trace_id.hex(), "a caller's trace is continued")
-    case.same((PARENT, relay.span_id), (relay.parent_span_id.hex(), upstream.parent_span_id), "from caller to request to upstream")
+    case.same(handle, seen.get("coatcheck.session"), "the span of a request → has the session's handle")
+    case.same(TRACE, relay.trace_id.hex(), "a relayed call with a caller's trace → its span is in that trace")
+    case.same((PARENT, relay.span_id), (relay.parent_span_id.hex(), upstream.parent_span_id), "a relayed call with a caller's trace → spans of caller, request and upstream are parent and child")
     got = sent(sandbox, "api", "api", "traceparent")
-    case.same([[f"00-{TRACE}-{upstream.span_id.hex()}-01"]], got, "the upstream is told")
-    case.same([["vendor=canary-state"]], sent(sandbox, "api", "api", "tracestate"), "with the caller's state")
+    case.same([[f"00-{TRACE}-{upstream.span_id.hex()}-01"]], got, "a relayed call with a caller's trace → the upstream gets the trace, with the broker's span")
+    case.same([["vendor=canary-state"]], sent(sandbox, "api", "api", "tracestate"), "a relayed call with a caller's tracestate → the upstream gets it")
     problem = attributes(refused)
-    case.same((401, "session_required"), (problem.get("http.response.status_code"), problem.get("error.type")), "a refusal has its code")
-    case.same(0, refused.status.code, "and is no error of ours")
+    case.same((401, "session_required"), (problem.get("http.response.status_code"), problem.get("error.type")), "the span of a refused request → has status and code")
+    case.same(0, refused.status.code, "the span of a refused request → is not marked as an error")
     # The provider gets the broker's ids, and no state.
     for endpoint in ("token", "jwks"):
         parents = sent(sandbox, "oidc", endpoint, "traceparent")
         case.verdict(parents and all(len(p) == 1 and re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", p[0]) for p in parents),
-                     f"the provider's {endpoint} endpoint gets a traceparent of ours", parents)
-        case.verdict(not any(sent(sandbox, "oidc", endpoint, "tracestate")), "and no tracestate")
+                     f"the provider's {endpoint} endpoint → gets a traceparent that the broker made", parents)
+        case.verdict(not any(sent(sandbox, "oidc", endpoint, "tracestate")), "the provider's endpoints → get no tracestate")
     begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"}, traceparent=context(trace="c" * 32))
     cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
     callback = call(begun.json["authorization_url"] + "&sandbox_user=ben").fields["Location"]
@@ -156,27 +156,27 @@ def spans(case):
     made = broker.call(
         "POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie, traceparent=context(trace="c" * 32),
         tracestate="vendor=canary-state")
-    case.same(201, made.status, "a login within a stranger's trace")
+    case.same(201, made.status, "a sign-in with a stranger's traceparent → 201")
     got = sent(sandbox, "oidc", "token", "traceparent")
-    case.verdict(len(got) == 1 and "c" * 32 not in got[0][0], "the provider does not get the id that a stranger has chosen", got)
+    case.verdict(len(got) == 1 and "c" * 32 not in got[0][0], "a sign-in with a stranger's traceparent → the provider does not get the stranger's trace id", got)
     wait_for(10, lambda: any(s.trace_id.hex() == "c" * 32 and s.name == "POST oidc" for s in collector.spans))
-    case.verdict(any(s.trace_id.hex() == "c" * 32 and s.name == "POST oidc" for s in collector.spans), "which our own span has")
+    case.verdict(any(s.trace_id.hex() == "c" * 32 and s.name == "POST oidc" for s in collector.spans), "a sign-in with a stranger's traceparent → the broker's own span has the stranger's trace id")
     # The log.
     lines = [json.loads(line) for line in broker.log().splitlines() if line.startswith("{")]
     of_relay = [line for line in lines if line.get("route", "").startswith("/v1/relay")]
-    case.same([(TRACE, handle)], [(x.get("trace_id"), x.get("session")) for x in of_relay], "the log's line has trace and handle")
+    case.same([(TRACE, handle)], [(x.get("trace_id"), x.get("session")) for x in of_relay], "the log line of a relayed call → has trace id and handle")
     login = [line for line in lines if line["message"] == "login succeeded"]
     case.verdict(
         login and login[0].get("session") == handle and login[0].get("trace_id") == request.trace_id.hex()
-        and login[0].get("request_id") == seen.get("coatcheck.request_id"), "so has an event's, with the request's id", login[:1])
+        and login[0].get("request_id") == seen.get("coatcheck.request_id"), "the log line of a sign-in → has handle, trace id and request id", login[:1])
     names = {s.name for s in collector.spans}
     allowed = re.compile(r"(GET|POST|other)( /[a-z0-9/{}_.-]+)?|(GET|POST) (oidc|api)|store [A-Za-z]+")
-    case.same([], sorted(n for n in names if not allowed.fullmatch(n)), "spans are named by templates and configured names")
+    case.same([], sorted(n for n in names if not allowed.fullmatch(n)), "the names of all spans → made of route templates and configured names")
     everything = b"".join(collector.bodies)
     code = re.search(r"code=([^&]+)", callback)[1]
     secrets = [session, "canary", code, "ana@", cookie.split("=")[1]] + [
         item["token"] for item in sandbox.control("GET", "/tokens").json["items"]]
-    case.same([], [s for s in secrets if s.encode() in everything], "no query, path, code, token, cookie or address is in them")
+    case.same([], [s for s in secrets if s.encode() in everything], "all spans → free of queries, paths, codes, tokens, cookies and addresses")
 
 
 def whose_decision(case):
@@ -189,9 +189,9 @@ def whose_decision(case):
                 Content_Type="application/x-www-form-urlencoded")
     answer = broker.call("POST", "/v1/introspect", body=f"token={session}", traceparent=context(trace="b" * 32),
                          X_Coatcheck_Backend=BACKEND, Content_Type="application/x-www-form-urlencoded")
-    case.verdict(answer.json.get("active") is True, "a backend asks", answer.told)
+    case.verdict(answer.json.get("active") is True, "a backend's introspection with a traceparent → active", answer.told)
     collector.wait("POST /v1/introspect")
-    case.same({"b" * 32}, {s.trace_id.hex() for s in collector.spans}, "of three decisions only the proven backend's counts")
+    case.same({"b" * 32}, {s.trace_id.hex() for s in collector.spans}, "traceparents of a user, of an unproven and of a proven backend → the last alone is recorded")
     broker.stop()
     second = Collector()
     broker.configure(server={"trusted_proxies": ["127.0.0.1"]}, tracing={"otlp": second.url})
@@ -199,7 +199,7 @@ def whose_decision(case):
     broker.call("GET", "/v1/session", session, traceparent=context(sampled=False, trace="d" * 32))
     broker.call("GET", "/v1/session", session, traceparent=context(trace="e" * 32))
     second.wait("GET /v1/session")
-    case.same({"e" * 32}, {s.trace_id.hex() for s in second.spans}, "a trusted proxy decides")
+    case.same({"e" * 32}, {s.trace_id.hex() for s in second.spans}, "two traceparents from a trusted proxy → the one that is marked as sampled is recorded")
 
 
 def nobody_there(case):
@@ -218,13 +218,13 @@ def nobody_there(case):
             ("hangs", Collector(hangs=True).url), ("refuses", Collector(status=503).url), ("absent", f"http://127.0.0.1:{free_port()}")):
         broker = measure(name, url)
         dropped = wait_for(30, lambda: broker.metric("coatcheck_spans_dropped_total", reason="collector"))
-        case.verdict(dropped > 0, f"{name}: what is dropped is counted", dropped)
+        case.verdict(dropped > 0, f"a faulty collector ({name}), dropped spans → counted", dropped)
         said = wait_for(10, lambda: "does not take the traces" in broker.log())
-        case.verdict(said, "and said")
-        case.same(1, broker.log().count("does not take the traces"), "once")
-        case.same(200, call(broker.management + "/readyz").status, "readiness is not concerned")
+        case.verdict(said, "a collector that takes no spans → the log reports it")
+        case.same(1, broker.log().count("does not take the traces"), "a collector that takes no spans → the log reports it once")
+        case.same(200, call(broker.management + "/readyz").status, "a collector that takes no spans → readiness is 200")
     case.say(", ".join(f"{name} {seconds * 1000:.2f} ms" for name, seconds in took.items()))
-    case.verdict(max(took.values()) < 20 * took["off"] + 0.02, "no request waits for it", took)
+    case.verdict(max(took.values()) < 20 * took["off"] + 0.02, "collectors that take no spans → requests do not wait for them", took)
 
 
 def off(case):
@@ -232,12 +232,12 @@ def off(case):
     sandbox = Sandbox(case)
     broker = traced(case, sandbox, None)
     session = broker.sign_in("ana")
-    case.same([[]], sent(sandbox, "oidc", "token", "traceparent"), "the provider gets no traceparent")
+    case.same([[]], sent(sandbox, "oidc", "token", "traceparent"), "a sign-in without tracing → the provider gets no traceparent")
     broker.call("GET", "/v1/relay/api/echo", session, traceparent=context(), tracestate="a=b")
     case.same(
         ([[context()]], [["a=b"]]), (sent(sandbox, "api", "api", "traceparent"), sent(sandbox, "api", "api", "tracestate")),
-        "the upstream gets the app's own")
-    case.verdict("trace_id" not in broker.log(), "the log has no trace_id")
+        "a relayed call without tracing → the upstream gets the app's own trace fields")
+    case.verdict("trace_id" not in broker.log(), "a broker without tracing → its log has no trace_id")
 
 
 CASES = {

@@ -51,14 +51,14 @@ def is_moved(case, broker, seconds):
     begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"}).json
     year, month, day = map(int, begun["expires_at"][:10].split("-"))
     there = time.mktime((year, month, day, 12, 0, 0, 0, 0, 0)) - time.time()
-    case.verdict(abs(there - seconds) < 1.5 * DAY, f"the broker's clock is {seconds / DAY:.0f} days ahead", begun["expires_at"])
+    case.verdict(abs(there - seconds) < 1.5 * DAY, f"the broker's clock → {seconds / DAY:.0f} days ahead", begun["expires_at"])
 
 
 def everybody_is_there(case, broker, sessions):
-    case.same(20, [broker.look(s).told for s in sessions].count("200"), "20 of 20 sessions are there")
-    case.same((0, 0), counted(broker), "no tombstone, nothing in the outbox")
+    case.same(20, [broker.look(s).told for s in sessions].count("200"), "20 sessions after the clock was wrong → all are alive")
+    case.same((0, 0), counted(broker), "20 sessions after the clock was wrong → no tombstone, and an empty outbox")
     answers = [broker.refresh(s) for s in sessions[:5]]
-    case.same(["200"] * 5, [a.told for a in answers], "and they refresh")
+    case.same(["200"] * 5, [a.told for a in answers], "20 sessions after the clock was wrong → five of them refresh")
 
 
 def ahead(case):
@@ -83,14 +83,14 @@ def ahead(case):
     case.say(f"{len(answers) + len(others)} answers while the clock was wrong")
     wrong = sorted({a.told for a in answers + others if not (a.is_passing_fault and "store_unavailable" in a.body.decode() + a.told)})
     oauth = [t for t in wrong if t.startswith("503 temporarily_unavailable")]
-    case.same([], [t for t in wrong if t not in oauth], "meanwhile each is 503 store_unavailable with Retry-After, and no cookie is cleared")
+    case.same([], [t for t in wrong if t not in oauth], "calls while the clock is wrong → 503 store_unavailable with Retry-After, and no cookie is cleared")
     time.sleep(1)
-    case.same([["session"]] * 3, [s.events for s in streams], "the event streams were silent")
-    case.same([False] * 3, [s.ended for s in streams], "and stay open")
+    case.same([["session"]] * 3, [s.events for s in streams], "event streams while the clock is wrong → silent")
+    case.same([False] * 3, [s.ended for s in streams], "event streams after the clock was wrong → still open")
     everybody_is_there(case, broker, sessions)
-    case.same("204", broker.log_out(sessions[15]).told, "a log-out works")
+    case.same("204", broker.log_out(sessions[15]).told, "a log-out after the clock was wrong → 204")
     wait_for(20, lambda: streams[0].ended)
-    case.same(["session", "session_ended"], streams[0].events, "and is told")
+    case.same(["session", "session_ended"], streams[0].events, "a log-out after the clock was wrong → its event stream gets session_ended")
 
 
 def starts_ahead(case):
@@ -110,7 +110,7 @@ def starts_ahead(case):
         answers += [broker.look(s) for s in sessions[:5]]
         time.sleep(0.2)
     wrong = [a.told for a in answers if not a.is_passing_fault]
-    case.same([], wrong[:3], f"{len(answers)} answers meanwhile: 503 with Retry-After, and no cookie is cleared")
+    case.same([], wrong[:3], f"{len(answers)} calls to a broker that starts 91 days ahead → 503 with Retry-After, no cookie cleared")
     clock.set()
     everybody_is_there(case, broker, sessions)
 
@@ -131,10 +131,10 @@ def forward_amid_refresh(case):
         time.sleep(0.3)
         callers += [case.beside(broker.refresh, session) for _ in range(3)]
         told = {caller.result(40).told for caller in callers}
-        case.same({"200"}, told, f"{step} s ahead: all callers are served")
-        case.same(1, len(gate.refreshes(gate.calls[0].refresh_token)), "the refresh token went out once")
+        case.same({"200"}, told, f"a refresh while the clock steps {step} s ahead → all callers are served")
+        case.same(1, len(gate.refreshes(gate.calls[0].refresh_token)), "a refresh while the clock steps ahead → the refresh token is sent once")
         wait_for(5, lambda: broker.refresh(session).status != 503, pause=0.5)
-        case.same("200", broker.refresh(session).told, "the next refresh is fine under strict rotation")
+        case.same("200", broker.refresh(session).told, "the next refresh after the clock stepped ahead → 200 under strict rotation")
 
 
 def back_with_a_dead_claim(case):
@@ -153,7 +153,7 @@ def back_with_a_dead_claim(case):
     told = []
     # The claim lapses after 25 s; a stuck one would last for the hour.
     wait_for(45, lambda: told.append(broker.refresh(session).told) or told[-1] == "200", pause=0.5)
-    case.same("200", told[-1], f"the refresh is not stuck: after {time.monotonic() - begin:.0f} s")
+    case.same("200", told[-1], f"a refresh after a kill, with the clock an hour back → 200, after {time.monotonic() - begin:.0f} s")
 
 
 def back_while_running(case):
@@ -184,10 +184,10 @@ def back_while_running(case):
     slowest = max(seconds for _, seconds in written)
     statuses = {status for status, _ in written}
     # A wait for a clock that went back would take minutes.
-    case.verdict(statuses == {201} and slowest < 10, f"{len(written)} logins begun, the slowest took {slowest:.2f} s", f"{statuses}")
-    case.same("200", caller.result(30).told, "the refresh ends well")
+    case.verdict(statuses == {201} and slowest < 10, f"{len(written)} logins while the clock goes an hour back → all are 201, the slowest in {slowest:.2f} s", f"{statuses}")
+    case.same("200", caller.result(30).told, "a refresh while the clock goes an hour back → 200")
     wait_for(5, lambda: broker.refresh(session).status != 503, pause=0.5)
-    case.same("200", broker.refresh(session).told, "and the next one")
+    case.same("200", broker.refresh(session).told, "the next refresh after the clock went an hour back → 200")
 
 
 CASES = {

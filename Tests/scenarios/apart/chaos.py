@@ -1033,17 +1033,17 @@ class Chaos(harness.Processes):
             f"# counted apart: refresh_lost {self.tally.events['refresh_lost']} (tokens used again because an answer was lost, or "
             f"its owner killed before it could be stored: {self.gate.repeats})")
         # A usual machine does ten times as much; a busy one has to reach this, too.
-        said.verdict(good > 3 * self.seconds, f"work was done: {good} good answers")
-        said.verdict(self.gate.rotations > self.seconds / 5, f"tokens were rotated: {self.gate.rotations}")
+        said.verdict(good > 3 * self.seconds, f"the whole run → good answers: {good}")
+        said.verdict(self.gate.rotations > self.seconds / 5, f"the whole run → rotated tokens: {self.gate.rotations}")
         wanted = list(self.WANTED)
         if self.seconds >= 2 * IDLE_LATE - 60:
             wanted += ["idle times over", "lives over", "sessions given up", "sessions looked at late"]
         missing = [name for name in wanted if not self.tally.events[name]]
-        said.verdict(not missing, "everything happened at least once", missing)
+        said.verdict(not missing, "the whole run → every kind of trouble happened", missing)
         refused = {told: count for told, count in self.tally.answers.items() if told.startswith("refused sign-in")}
-        said.verdict(not refused, "no sign-in was refused for good", refused)
+        said.verdict(not refused, "the whole run → no sign-in is refused for good", refused)
         traps = self.traps()
-        said.verdict(not traps, "no trap in the logs", traps[:2])
+        said.verdict(not traps, "the logs of the whole run → without a trap", traps[:2])
         said.finish()
 
 

@@ -45,7 +45,7 @@ def examples_fit(content, where):
     examples += [resolve(example)["value"] for example in content.get("examples", {}).values()]
     for example in examples:
         errors = list(jsonschema.Draft202012Validator(absolute(content["schema"]), registry=registry).iter_errors(example))
-        say(not errors, f"{where}: the example fits", errors[0].message[:200] if errors else "")
+        say(not errors, f"{where}, the example → fits the schema", errors[0].message[:200] if errors else "")
 
 
 for name, document in (("openapi.yaml", loose), ("openapi.yaml with its strict rules", contract)):
@@ -69,10 +69,10 @@ def walk(node, where=""):
 
 # Keywords that make generators drop or invent a type.
 hard = [f"{where}/{name}" for where, name, _ in walk(loose) if name in ("allOf", "anyOf", "not", "if", "unevaluatedProperties")]
-say(not hard, "openapi.yaml has nothing that generators stumble over", ", ".join(hard[:5]))
+say(not hard, "openapi.yaml → free of constructs on which generators fail", ", ".join(hard[:5]))
 problems = [value["schema"] for _, name, value in walk(loose) if name == "application/problem+json"]
 odd = [schema for schema in problems if schema != {"$ref": "#/components/schemas/Problem"}]
-say(bool(problems) and not odd, f"its {len(problems)} problem answers are plain references", str(odd[0]) if odd else "")
+say(bool(problems) and not odd, f"openapi.yaml's {len(problems)} problem answers → plain references", str(odd[0]) if odd else "")
 
 operations = set()
 for path, item in contract["paths"].items():
@@ -80,7 +80,7 @@ for path, item in contract["paths"].items():
         if not isinstance(operation, dict) or "responses" not in operation:
             continue
         name = f"{method.upper()} {path}"
-        say(operation["operationId"] not in operations, f"{name}: its operationId is its own")
+        say(operation["operationId"] not in operations, f"{name}, its operationId → unique")
         operations.add(operation["operationId"])
         for content in operation.get("requestBody", {}).get("content", {}).values():
             examples_fit(content, name)
@@ -88,18 +88,18 @@ for path, item in contract["paths"].items():
             response = resolve(response)
             missing = "X-Request-Id" not in response.get("headers", {})
             if missing:
-                say(False, f"{name} {status}: has X-Request-Id")
+                say(False, f"{name} {status}, the answer → has X-Request-Id")
             for media, content in response.get("content", {}).items():
                 examples_fit(content, f"{name} {status}")
                 if media == "application/problem+json" and status[0] in "45" and "properties" in content["schema"]:
                     rule = content["schema"]["properties"]
                     if str(rule["status"]["const"]) != status:
-                        say(False, f"{name} {status}: its strict rule is of this status")
+                        say(False, f"{name} {status}, the strict rule → has this status")
                     unnamed = [code for code in rule["code"]["enum"] if f"`{code}`" not in response["description"]]
                     if unnamed:
-                        say(False, f"{name} {status}: the description names its codes", ", ".join(unnamed))
+                        say(False, f"{name} {status}, the description → names the answer's codes", ", ".join(unnamed))
                 elif media == "application/problem+json" and not response["description"].startswith("`invalid_request`, `invalid_grant`"):
-                    say(False, f"{name} {status}: has a strict rule")
+                    say(False, f"{name} {status}, the answer → has a strict rule")
 
 
 def answers(document):
@@ -139,14 +139,14 @@ def found(document, node):
 # one call, and /livez has only one word.
 apart = {"RegistrationRequired.outcome", "GET /livez 200.status"}
 shut = [where for where, node in answers(loose) if node.get("additionalProperties") is False]
-say(not shut, "no answer in openapi.yaml refuses a member more", ", ".join(shut))
+say(not shut, "every answer in openapi.yaml → allows additional members", ", ".join(shut))
 shut = [where for where, node in answers(loose) if ("enum" in node or "const" in node) and where not in apart]
-say(not shut, "no word of an answer in openapi.yaml is one of a closed list", ", ".join(shut))
+say(not shut, "every text in an answer of openapi.yaml → allows further values", ", ".join(shut))
 # The strict rules name every word, and the contract's description explains it.
 open_words = {where: node for where, node in answers(loose)}
 words = {where: node for where, node in answers(contract) if "enum" in node and where in open_words}
 unsaid = [f"{where}: {word}" for where, node in words.items() for word in node["enum"] if f"`{word}`" not in node.get("description", "")]
-say(len(words) >= 15 and not unsaid, f"the descriptions tell the words of {len(words)} closed lists", ", ".join(unsaid[:8]))
+say(len(words) >= 15 and not unsaid, f"{len(words)} closed lists of openapi.yaml → the descriptions name their values", ", ".join(unsaid[:8]))
 session = dict(contract["components"]["examples"]["Session"]["value"], more={"of": "it"})
 problem = {"type": "urn:coatcheck:problem:device_unknown", "title": "t", "status": 401, "code": "device_unknown", "detail": "d",
            "request_id": "req_AAAAAAAAAAA", "reason": "moved", "more": 1}
@@ -156,7 +156,7 @@ for name, value in (("Session", session), ("Problem", problem)):
         resource = Resource(contents={"components": absolute(document["components"])}, specification=DRAFT202012)
         rules = Registry().with_resource("urn:contract", resource)
         good = not list(jsonschema.Draft202012Validator(schema, registry=rules).iter_errors(value))
-        say(good == fits, f"a {name} with a member, code and reason more {'fits the contract' if fits else 'does not fit its strict rules'}")
+        say(good == fits, f"a {name} with an additional member, code and reason → {'fits the contract' if fits else 'does not fit its strict rules'}")
 
 
 def swift_cases(path):
@@ -174,16 +174,16 @@ def swift_cases(path):
 inside = {"logged_out_in_browser"}
 for schema, path in (("ProblemCode", "Sources/Broker/Problem/ProblemCode.swift"), ("EndReason", "Sources/Broker/Session/EndReason.swift")):
     documented, written = contract["components"]["schemas"][schema]["enum"], [case for case in swift_cases(path) if case not in inside]
-    say(sorted(documented) == sorted(written), f"{schema}: the contract and {path} have the same values",
+    say(sorted(documented) == sorted(written), f"{schema} → has the same values in the contract and in {path}",
         ", ".join(sorted(set(documented) ^ set(written))))
 
 described = set(re.findall(r"^### `(\w+)`", (root / "docs/problems.md").read_text(), re.M))
 codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
-say(described == codes, "docs/problems.md has a paragraph for every code", ", ".join(sorted(described ^ codes)))
+say(described == codes, "docs/problems.md → has a paragraph for every code", ", ".join(sorted(described ^ codes)))
 
 sources = {path.name for path in (root / "Sources").rglob("*.swift")}
 for page in ("a-login-step-by-step.md", "providers/adding-a-provider.md"):
     named = set(re.findall(r"[A-Za-z]+(?:\+[A-Za-z]+)?\.swift", (root / "docs" / page).read_text()))
-    say(named <= sources, f"docs/{page} names files that are there", ", ".join(sorted(named - sources)))
+    say(named <= sources, f"docs/{page} → names files that exist", ", ".join(sorted(named - sources)))
 
 verdicts.finish()

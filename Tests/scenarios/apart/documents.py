@@ -55,7 +55,7 @@ for page in pages:
         file = (page.parent / path).resolve() if path else page
         if not file.exists() or (fragment and fragment not in anchors(file)):
             dead.append(target)
-    say(not dead, f"{name}: every link leads somewhere", ", ".join(dead))
+    say(not dead, f"{name}, every link → has a target", ", ".join(dead))
 
 # Blocks of code.
 def squeezed(text):
@@ -124,7 +124,7 @@ for page in pages:
         uncompiled = re.search(r"not compiled here[^\n]*\n\s*$", text[: match.start()], re.I)
         if language == "sh":
             faults = list(faults_of_shell(block))
-            say(not faults, f"{where}: syntax, commands, files", "; ".join(faults))
+            say(not faults, f"{where}, its commands, options and files → exist", "; ".join(faults))
         elif language == "json":
             plain = re.sub(r"^(GET|POST|PUT|DELETE) \S+\n", "", block).replace("\n", " ")
             try:
@@ -139,19 +139,19 @@ for page in pages:
             except yaml.YAMLError as error:
                 say(False, f"{where}: is YAML", str(error))
         elif language == "toml":
-            say(block in (root / "Tests/mutants/list.toml").read_text(), f"{where}: stands in the list of planted faults")
+            say(block in (root / "Tests/mutants/list.toml").read_text(), f"{where} → is in the list of planted faults")
         elif str(name) in first and "A first sign-in" in text[: match.start()] and not uncompiled:
             test = (root / "Tests/scenarios" / first[str(name)]).read_text()
-            say(f" {language} " in test and str(name) in test, f"{where}: is run by {first[str(name)]}")
+            say(f" {language} " in test and str(name) in test, f"{where} → is run by {first[str(name)]}")
         elif language in sources and not uncompiled:
-            say(squeezed(block) in sources[language], f"{where}: stands in a file that is compiled")
+            say(squeezed(block) in sources[language], f"{where} → is in a file that is compiled")
         elif language in run:
             test = (root / "Tests/scenarios" / run[language]).read_text()
-            say(name.name in test and f"block {language}" in test, f"{where}: is run by {run[language]}")
+            say(name.name in test and f"block {language}" in test, f"{where} → is run by {run[language]}")
         elif uncompiled or language in ("text", "http", "mermaid"):
-            say(True, f"{where}: is no code, or says that it is not compiled")
+            say(True, f"{where} → is not code, or says that it is not compiled")
         else:
-            say(False, f"{where}: is run, compiled or checked")
+            say(False, f"{where} → is run, compiled or checked")
 
 # Commands within sentences, and lines for nginx that do something else than they seem to do.
 for page in pages:
@@ -159,14 +159,14 @@ for page in pages:
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.M | re.S))
     commands = [span for span in spans if span.startswith("coatcheck ") and "…" not in span]
     faults = [f"{span}: {fault}" for span in commands for fault in faults_of_shell(span)]
-    say(not faults, f"{name}: {len(commands)} commands within sentences", "; ".join(faults))
+    say(not faults, f"{name}, {len(commands)} commands within sentences → exist", "; ".join(faults))
     if name.name != "CHANGELOG.md":
-        say(not any(re.match(r"auth_request .*\?", span) for span in spans), f"{name}: no auth_request has a query")
+        say(not any(re.match(r"auth_request .*\?", span) for span in spans), f"{name}, every auth_request in a sentence → has no query")
 paths = list(yaml.safe_load((root / "openapi.yaml").read_text())["paths"])
 endpoints = (root / "docs/reference/endpoints.md").read_text()
 lost = [path for path in paths if f" {path}`" not in endpoints]
-say(len(paths) > 30 and not lost, "docs/reference/endpoints.md: every path of the contract is in the tables", " ".join(lost))
-say(len((root / "README.md").read_text().split()) <= 900, "README.md: at most 900 words")
+say(len(paths) > 30 and not lost, "docs/reference/endpoints.md → has every path of the contract in its tables", " ".join(lost))
+say(len((root / "README.md").read_text().split()) <= 900, "README.md → at most 900 words")
 
 # first-login.sh runs the login of docs/start/first-login.md; the page of problems and the apps' table have every code.
 contract = strict.overlaid(strict.plain())
@@ -174,8 +174,8 @@ codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
 native = (root / "docs/apps/native-apps.md").read_text()
 table = native[native.index("## When something fails"):]
 named = set(re.findall(r"`([a-z_]+)`", " ".join(row.split("|")[2] for row in table.splitlines() if row.startswith("|") and row.count("|") > 3)))
-say(named == codes | {"code"} or named == codes, "docs/apps/native-apps.md: the table of failures has every code, and no other", ", ".join(sorted(named ^ codes)))
-say(codes <= anchors(root / "docs/problems.md"), "docs/problems.md: every code is an anchor")
+say(named == codes | {"code"} or named == codes, "docs/apps/native-apps.md, the table of failures → has every code, and no other", ", ".join(sorted(named ^ codes)))
+say(codes <= anchors(root / "docs/problems.md"), "docs/problems.md → has every code as an anchor")
 statuses = {}
 overlay = yaml.safe_load((root / "Tests/scenarios/support/strict.overlay.yaml").read_text())
 for action in overlay["actions"]:
@@ -188,12 +188,12 @@ for row in table.splitlines():
     if row.startswith("|") and len(cells) > 4 and re.match(r" *[\d]", cells[1]):
         said = set(re.findall(r"\d{3}", cells[1]))
         wrong = [code for code in re.findall(r"`([a-z_]+)`", cells[2]) if code in statuses and not statuses[code] & said]
-        say(not wrong, f"docs/apps/native-apps.md: the statuses of {cells[2].strip()[:60]}", ", ".join(wrong))
+        say(not wrong, f"docs/apps/native-apps.md, the statuses of {cells[2].strip()[:60]} → as in the contract", ", ".join(wrong))
 
 # The statuses that commands end with are listed, and a command ends with each.
 commands = (root / "docs/reference/commands.md").read_text()
 listed = re.findall(r"^\| (\d+) \|", commands[commands.index("A command exits with one of these codes:"):commands.index("Completions for the shell:")], re.M)
-say(listed == ["0", "1", "2", "64"], "docs/reference/commands.md: the statuses of commands", listed)
+say(listed == ["0", "1", "2", "64"], "docs/reference/commands.md, the exit codes → 0, 1, 2 and 64", listed)
 # The page has exactly the program's commands and options.
 if program:
     def subcommands(words):
@@ -201,11 +201,11 @@ if program:
 
     leaves = [words for first in subcommands(()) for words in ([(first, second) for second in subcommands((first,))] or [(first,)])]
     rows = {tuple(name.split()): options for name, options in re.findall(r"^\| `coatcheck ([a-z -]+)` \| [^|]+ \| ([^|]+) \|", commands, re.M)}
-    say(len(leaves) > 15 and set(leaves) == set(rows), "docs/reference/commands.md: every command, and no other", str(set(leaves) ^ set(rows)))
+    say(len(leaves) > 15 and set(leaves) == set(rows), "docs/reference/commands.md → has every command, and no other", str(set(leaves) ^ set(rows)))
     for words in leaves:
         shown = set(re.findall(r"^  (--[a-z-]+)", help_of(words), re.M)) - {"--version"}
         named = set(re.findall(r"`(--[a-z-]+)", rows.get(words, "")))
-        say(shown == named, f"docs/reference/commands.md: the options of {' '.join(words)}", str(shown ^ named))
+        say(shown == named, f"docs/reference/commands.md, the options of {' '.join(words)} → as in its help", str(shown ^ named))
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "coatcheck.yaml")
         file.write_text(
@@ -218,7 +218,7 @@ if program:
                 ("0", ["keys", "generate", "--file", folder + "/keys.json"]), ("1", ["check", "--config", folder + "/none.yaml"]),
                 ("2", ["config", "diff", "--config", file, "--management", "http://127.0.0.1:1", "--token-file", token]), ("64", ["check", "--no-such-option"])):
             done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=30)
-            say(str(done.returncode) == status, f"coatcheck {arguments[0]} ends with {status}", f"{done.returncode}: {done.stderr[:200]}")
+            say(str(done.returncode) == status, f"`coatcheck {arguments[0]}` in the situation of exit code {status} → exits with it", f"{done.returncode}: {done.stderr[:200]}")
 
 # The figures in SECURITY.md are compared with a new count.
 attacks = re.findall(r"^\| (?!attack \||---).*\|.*\|.*\| .*(?:`|Tests|Contract).* \|$", (root / "docs/known-attacks.md").read_text(), re.M)
@@ -235,7 +235,7 @@ security = (root / "SECURITY.md").read_text()
 for what, number in counted.items():
     shown = re.search(rf"^\| {re.escape(what)}.*? \| (over )?([\d,]+) \|", security, re.M)
     figure = int(shown[2].replace(",", "")) if shown else 0
-    say(shown and (figure < number if shown[1] else figure == number), f"SECURITY.md: the number of {what}", f"{shown and shown[0]}, counted {number}")
+    say(shown and (figure < number if shown[1] else figure == number), f"SECURITY.md, the number of {what} → as counted now", f"{shown and shown[0]}, counted {number}")
 
 # Each figure of the comparison is in its own row of docs/internals/performance.md.
 compared, measured = (root / "docs/start/compare.md").read_text(), (root / "docs/internals/performance.md").read_text()
@@ -244,10 +244,10 @@ ratios = dict(re.findall(r"^\| ([^|]+ \| [^|]+) \| ([\d.]+ ×) \|", measured, re
 rows = [
     "session check | mod_auth_openidc, static file", "relay of a small GET | mod_auth_openidc, reverse proxy",
     "relay of a small GET | nginx proxy_pass"]
-say(len(figures) == len(rows), "docs/start/compare.md: three figures")
+say(len(figures) == len(rows), "docs/start/compare.md → has three figures")
 for (what, figure), row in zip(figures, rows):
-    say(figure.strip() == ratios.get(row), f"docs/start/compare.md: {what.strip()} is as measured", f"{figure}, measured {ratios.get(row)}")
+    say(figure.strip() == ratios.get(row), f"docs/start/compare.md, {what.strip()} → as measured", f"{figure}, measured {ratios.get(row)}")
 version = re.search(r'"(\d+\.\d+\.\d+)"', (root / "Sources/coatcheck/Version.swift").read_text()).group(1)
-say(f"## {version}" in (root / "CHANGELOG.md").read_text(), "CHANGELOG.md has this version", version)
+say(f"## {version}" in (root / "CHANGELOG.md").read_text(), "CHANGELOG.md → has this version", version)
 
 verdicts.finish()

@@ -192,7 +192,7 @@ def held(name, sources, allowed, is_secure=False):
         time.sleep(0.2)
         beside = p99(broker, 0.5)
         case.say(f"{name}: {len(ends)} connections, {taken} bodies taken; p99 of an honest client {alone * 1e3:.1f} → {beside * 1e3:.1f} ms")
-        case.verdict(beside <= max(2 * alone, 0.02), f"{name}: an honest client waits at most twice as long", f"{alone:.4f} → {beside:.4f} s")
+        case.verdict(beside <= max(2 * alone, 0.02), f"{name}, an honest client → waits at most twice as long", f"{alone:.4f} → {beside:.4f} s")
         for end in ends:
             end.close()
         ends = open_all(broker, sources)
@@ -202,10 +202,10 @@ def held(name, sources, allowed, is_secure=False):
         peak = broker.highest
         case.say(f"{name}: {broker.rest / MIB:.1f} → {peak / MIB:.1f} MiB")
         case.verdict(
-            peak - broker.rest <= allowed, f"{name}: at most {allowed // MIB} MiB more", f"{(peak - broker.rest) / MIB:.1f} MiB more")
+            peak - broker.rest <= allowed, f"{name}, memory at the peak → at most {allowed // MIB} MiB more", f"{(peak - broker.rest) / MIB:.1f} MiB more")
         left = harness.wait_for(15, lambda: broker.anonymous() - broker.rest <= LEFT, 0.5)
         case.say(f"{name}: {broker.anonymous() / MIB:.1f} MiB afterwards")
-        case.verdict(left, f"{name}: 15 s later at most 16 MiB of it are left", f"{(broker.anonymous() - broker.rest) / MIB:.1f} MiB")
+        case.verdict(left, f"{name}, memory 15 s later → at most 16 MiB more", f"{(broker.anonymous() - broker.rest) / MIB:.1f} MiB")
         broker.watching = False
 
     return run
@@ -234,9 +234,9 @@ def processor(case):
     plain, chunked = cost(PLAIN), cost(CHUNKED + b"0\r\n\r\n")
     case.say(f"{plain:.2f} ms for a plain body of {CHUNKS} bytes, {chunked:.2f} ms in as many chunks")
     if IS_RELEASE:
-        case.verdict(chunked <= plain + 0.6, "chunks of one byte cost at most 0.6 ms more", f"{plain:.2f} and {chunked:.2f} ms")
+        case.verdict(chunked <= plain + 0.6, "a body in chunks of one byte → takes at most 0.6 ms more than a plain body", f"{plain:.2f} and {chunked:.2f} ms")
     else:
-        case.verdict(chunked <= plain + 12, "chunks of one byte cost little more (a debug build)", f"{plain:.2f} and {chunked:.2f} ms")
+        case.verdict(chunked <= plain + 12, "a body in chunks of one byte → takes little more time than a plain body (a debug build)", f"{plain:.2f} and {chunked:.2f} ms")
     broker.watching = False
 
 
@@ -274,7 +274,7 @@ def flood(case):
         best = chunks <= 2 * bytes_alone + 0.01
         if best:
             break
-    case.verdict(best, "beside chunks an honest client waits at most twice as long as beside as many plain bytes", f"{chunks:.3f} s")
+    case.verdict(best, "a flood of one-byte chunks → an honest client waits at most twice as long as in a flood of plain bytes", f"{chunks:.3f} s")
     broker.watching = False
 
 

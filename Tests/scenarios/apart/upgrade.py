@@ -107,8 +107,8 @@ class Traffic:
         told = ", ".join(f"{self.figures[key]} {key}" for key in ("sign-ins", "looks", "refreshes", "log-outs", "asked again"))
         self.case.say(f"{told}; {len(self.wrong)} wrong")
         self.case.verdict(
-            all(self.figures[key] for key in ("sign-ins", "looks", "refreshes", "log-outs")), "there was traffic of each kind", told)
-        self.case.same([], self.wrong[:5], "every sign-in, look, refresh and log-out came out right")
+            all(self.figures[key] for key in ("sign-ins", "looks", "refreshes", "log-outs")), "traffic during the changes of releases → has sign-ins, looks, refreshes and log-outs", told)
+        self.case.same([], self.wrong[:5], "traffic during the changes of releases → every call gets its right answer")
 
 
 def version(program):
@@ -131,17 +131,17 @@ def walk(case, brokers, sandbox, steps):
                 broker.start()
         name = " and ".join(version(program) for program in step)
         seen = collections.Counter(traffic.ask(n, "GET", "/v1/session", session).told for n, session in enumerate(sleepers))
-        case.same({"200": SLEEPERS}, dict(seen), f"{name}: the sessions of before are there")
+        case.same({"200": SLEEPERS}, dict(seen), f"{name}, sessions from before the change → alive")
         if step == steps[len(steps) // 2]:
             half = sleepers[: SLEEPERS // 2]
             seen = collections.Counter(traffic.ask(n, "POST", "/v1/session/refresh", session).told for n, session in enumerate(half))
-            case.same({"200": len(half)}, dict(seen), f"{name}: they are refreshed")
+            case.same({"200": len(half)}, dict(seen), f"{name}, refreshes of half of the sessions → 200")
     time.sleep(SECONDS)
     traffic.stop()
     seen = collections.Counter(traffic.ask(n, "POST", "/v1/session/refresh", session).told for n, session in enumerate(sleepers))
-    case.same({"200": SLEEPERS}, dict(seen), "at the end each is refreshed")
+    case.same({"200": SLEEPERS}, dict(seen), "refreshes of all sessions after the last change of releases → 200")
     logs = "".join(broker.log() for broker in brokers)
-    case.same(0, logs.count('"refresh_lost"'), "no refresh is lost")
+    case.same(0, logs.count('"refresh_lost"'), "all changes of releases → no session ends as refresh_lost")
 
 
 def start_sandbox(case):
@@ -155,7 +155,7 @@ def sqlite(case):
     sandbox = start_sandbox(case)
     broker = Broker(case, sandbox, settings=PLAIN, start=False)
     checked = subprocess.run([COATCHECK, "check", "--config", broker.configuration], capture_output=True, text=True)
-    case.same(0, checked.returncode, "the newer program takes the configuration")
+    case.same(0, checked.returncode, "the newer program's `check` of the configuration → succeeds")
     walk(case, [broker], sandbox, [[OLD], [COATCHECK], [OLD], [COATCHECK]])
 
 
@@ -192,25 +192,25 @@ def restored(case):
 
     sleepers = [broker.sign_in(f"sleeper-{number}") for number in range(SLEEPERS)]
     status, told = run(OLD, "backup", str(backup), "--management", broker.management, "--token-file", str(token))
-    case.verdict(status == 0, f"{version(OLD)}: writes a backup", told)
+    case.verdict(status == 0, f"{version(OLD)}, `backup` → succeeds", told)
     gone, kept = sleepers[: SLEEPERS // 2], sleepers[SLEEPERS // 2 :]
-    case.same({204}, {broker.log_out(session).status for session in gone}, "half of the sessions are logged out after it")
+    case.same({204}, {broker.log_out(session).status for session in gone}, "log-outs of half of the sessions after the backup → 204")
     broker.stop(signal.SIGTERM)
     status, told = run(COATCHECK, "restore", str(backup), "--config", str(broker.configuration))
-    case.verdict(status == 0, f"{version(COATCHECK)}: restores the backup of {version(OLD)}", told)
-    case.verdict(f"{len(gone)} of them had ended since" in told, "and ends who logged out since", told)
+    case.verdict(status == 0, f"{version(COATCHECK)}, `restore` of a backup by {version(OLD)} → succeeds", told)
+    case.verdict(f"{len(gone)} of them had ended since" in told, "`restore` with the endings file → reports the sessions that ended since the backup", told)
     broker.program = COATCHECK
     broker.configure(limits={"forced_refresh_pause": "0s"})
     broker.start()
-    case.same({"200"}, {broker.refresh(session).told for session in kept}, "who stayed is there, and is refreshed")
-    case.same({"401 session_ended logged_out"}, {broker.look(session).told for session in gone}, "who logged out stays logged out")
+    case.same({"200"}, {broker.refresh(session).told for session in kept}, "sessions that did not log out, after the restore → refreshed")
+    case.same({"401 session_ended logged_out"}, {broker.look(session).told for session in gone}, "sessions that logged out after the backup, after the restore → ended")
     # Without the endings file, the schema stays the older one until the start.
     broker.stop(signal.SIGTERM)
     broker.configure(store={"endings_file": None})
     status, told = run(COATCHECK, "restore", str(backup), "--config", str(broker.configuration), "--without-endings")
-    case.verdict(status == 0, "without the endings file, too, where it is asked for", told)
+    case.verdict(status == 0, "`restore --without-endings` → succeeds", told)
     broker.start()
-    case.same({"200"}, {broker.look(session).told for session in sleepers}, "and the sessions of the backup live")
+    case.same({"200"}, {broker.look(session).told for session in sleepers}, "`restore --without-endings` → all sessions of the backup are alive")
     broker.stop()
 
 
@@ -230,7 +230,7 @@ def bound(case):
             broker.configure(providers=binding("enforce"))
             broker.restart(signal.SIGTERM)
             phone = Phone(broker)
-            case.same(201, phone.sign_in("phone").status, f"{name}: a bound session")
+            case.same(201, phone.sign_in("phone").status, f"{name}, a sign-in with a key → 201")
             begun, fields = phone.begin()
             callback = phone.callback(begun, "other")
             broker.stop(signal.SIGTERM)
@@ -238,25 +238,25 @@ def bound(case):
             kept = broker.configuration.read_text()
             broker.configuration.write_text(plain)
             broker.start()
-            case.same(200, broker.look(unbound).status, f"{name}, {version(OLD)}: what is not bound is served")
+            case.same(200, broker.look(unbound).status, f"{name}, {version(OLD)}, an unbound session → served")
             tries = {
-                "the cookie": lambda: broker.look(phone.session),
-                "cookie and pass": lambda: phone.passing("GET", "/v1/session"),
-                "cookie and proof": lambda: phone.call("GET", "/v1/session", phone.session),
-                "a refresh": lambda: broker.refresh(phone.session),
+                "a bound session's cookie": lambda: broker.look(phone.session),
+                "a bound session's cookie and pass": lambda: phone.passing("GET", "/v1/session"),
+                "a bound session's cookie and proof": lambda: phone.call("GET", "/v1/session", phone.session),
+                "a bound session's refresh": lambda: broker.refresh(phone.session),
                 "the bound login's forward": lambda: broker.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields),
             }
             for what, ask in tries.items():
                 answer = ask()
-                case.verdict(answer.is_passing_fault, f"{name}, {version(OLD)}: {what} is a passing fault", f"{answer.told} {answer.fields}")
+                case.verdict(answer.is_passing_fault, f"{name}, {version(OLD)}, {what} → a passing fault", f"{answer.told} {answer.fields}")
             broker.stop(signal.SIGTERM)
             broker.program = COATCHECK
             broker.configuration.write_text(kept)
             broker.start()
-            case.same(200, phone.call("GET", "/v1/session", phone.session).status, f"{name}: the bound session is there again")
-            case.same(200, phone.passing("GET", "/v1/session").status, f"{name}: with its pass of before")
-            case.same(401, broker.look(phone.session).status, f"{name}: and bound as ever")
-            case.same(201, phone.forward(callback, fields).status, f"{name}: the bound login is finished by its key")
+            case.same(200, phone.call("GET", "/v1/session", phone.session).status, f"{name}, a bound session after the upgrade → served with a proof")
+            case.same(200, phone.passing("GET", "/v1/session").status, f"{name}, a bound session after the upgrade → served with its earlier pass")
+            case.same(401, broker.look(phone.session).status, f"{name}, a bound session's cookie alone after the upgrade → 401")
+            case.same(201, phone.forward(callback, fields).status, f"{name}, a bound login of before the upgrade → finished by its key")
             broker.stop()
 
 

@@ -74,7 +74,7 @@ def crowd(case):
         stage.sandbox.settings("oidc", access_token_lifetime=3600)
         fetched, before = time.monotonic(), len(stage.calls())
         others = {stage.relay(broker, session, name).status for name in NAMES for broker in stage.brokers}
-        case.same(({200}, before), (others, len(stage.calls())), "relayed calls to all eight APIs at all three replicas → 200, without a further provider call")
+        case.same(({200}, before), (others, len(stage.calls())), "relayed calls to all eight APIs at all three replicas → 200 with the stored tokens")
         case.same((8, 8), (before, stage.rows(session)), "relayed calls to eight APIs → eight provider calls and eight stored rows")
         time.sleep(max(0, fetched + 12.5 - time.monotonic()))
         for gate in stage.gates.values():

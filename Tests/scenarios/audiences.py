@@ -154,7 +154,7 @@ def refused(case):
         sandbox.fault("oidc", fault="refused-target", value=error, match=urllib.parse.quote(ORDERS, safe=""))
         case.same("502 provider_error", relay(broker, session, "orders").told, f"the provider's {error} for a resource → 502")
         named = [target(pairs) for pairs in requests(sandbox, "refresh")]
-        case.same([[("resource", ORDERS)]] + ([[]] if error == "invalid_grant" else []), named, "was asked once" + (", and then plainly, once" if error == "invalid_grant" else ""))
+        case.same([[("resource", ORDERS)]] + ([[]] if error == "invalid_grant" else []), named, "the API's refused target → asked for once" + (", and then plainly, once" if error == "invalid_grant" else ""))
         case.same(["502 provider_error"] * 3, [relay(broker, session, "orders").told for _ in range(3)], "three more calls for the refused resource → 502")
         case.same(len(named), len(requests(sandbox, "refresh")), "three more calls for the refused resource → no call of the provider")
         case.same([200, 200], [relay(broker, session, name).status for name in ("own", "mail")], "a refused resource → other upstreams are served")
@@ -276,7 +276,7 @@ def reloaded(case):
     broker.process.send_signal(signal.SIGHUP)
     case.verdict(wait_for(20, lambda: "configuration reloaded" in broker.log()), "SIGHUP → the configuration is reloaded")
     case.verdict(wait_for(10, lambda: relay(broker, session, "orders").told == "502 provider_error"), "an earlier session at the new target → 502")
-    case.same(200, relay(broker, session, "own").status, "lives")
+    case.same(200, relay(broker, session, "own").status, "a call with the session's own token after a refused target → 200")
     login = broker.call("POST", "/v1/logins", session, {"step_up": {"max_age": 600}})
     cookie = re.search(r"coatcheck-login=[^;]+", login.fields["Set-Cookie"])[0]
     callback = call(login.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]

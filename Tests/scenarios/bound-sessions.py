@@ -339,7 +339,7 @@ def backends(case):
     case.same("method", ask("/v1/introspect", **form | {"htm": "POST"}).json.get("reason"), "introspection with a proof for another method → refused")
     case.same(400, ask("/v1/introspect", **{k: v for k, v in form.items() if k != "htm"}).status, "introspection with a proof but without its method → 400")
     case.same(True, ask("/v1/introspect", **form).json.get("active"), "introspection with a good proof → active")
-    case.same("replayed", ask("/v1/introspect", **form).json.get("reason"), "once")
+    case.same("replayed", ask("/v1/introspect", **form).json.get("reason"), "introspection with a used proof → refused as replayed")
     case.same({"jkt": phone.thumbprint}, ask("/v1/introspect", "own-credential", token=phone.session).json.get("cnf"), "a backend that checks proofs itself → introspection has the key")
 
     def gate(**fields):
@@ -363,9 +363,9 @@ def backends(case):
     case.same("400 invalid_request", told(gate(
         Coatcheck_Pass=phone.held_pass, X_Original_Method="GET", X_Original_URL=address, X_Forwarded_Method="POST",
         X_Forwarded_Proto="https", X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/orders")), "X-Original-* and X-Forwarded-* that differ, with a pass → 400")
-    case.same(200, gate(DPoP=proved(), X_Original_Method="GET", X_Original_URL=address).status, "X-Original-*")
+    case.same(200, gate(DPoP=proved(), X_Original_Method="GET", X_Original_URL=address).status, "forward-auth with a proof and X-Original-* → 200")
     case.same(200, gate(
-        DPoP=proved(), X_Forwarded_Method="GET", X_Forwarded_Proto="https", X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/orders?page=3").status, "X-Forwarded-*")
+        DPoP=proved(), X_Forwarded_Method="GET", X_Forwarded_Proto="https", X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/orders?page=3").status, "forward-auth with a proof and X-Forwarded-* → 200")
     case.same("401 proof_required", told(gate(DPoP="", X_Original_Method="GET", X_Original_URL=address)).replace("proof_invalid malformed", "proof_required"), "forward-auth with an empty proof → refused")
 
 

@@ -59,7 +59,7 @@ def asking(case):
     case.same("400 invalid_request", told(ask(broker, parent, kind="web")), "a child of the kind of hand-overs → refused")
     case.same("400 invalid_request", told(ask(broker, parent, name="Ana's")), "a child with an invalid name → refused")
     case.same("403 cross_origin", told(broker.call(
-        "POST", "/v1/session/children", parent, {"kind": "widget", "name": "home"}, Sec_Fetch_Site="cross-site")), "from another site")
+        "POST", "/v1/session/children", parent, {"kind": "widget", "name": "home"}, Sec_Fetch_Site="cross-site")), "a child ordered from another site → 403 cross_origin")
     case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "the refused requests → no row of a child")
 
     answer = ask(broker, parent, device="Ana's home screen")

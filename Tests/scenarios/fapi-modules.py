@@ -226,7 +226,7 @@ def module(case, server, authentication, binding, name):
         begun = begin(made)
         if begun.status != 201:
             case.same(ANSWERS[name], begun.told, f"{label}, a login → its start is refused as the plan expects")
-            case.same(0, server.calls("oidc/par") + server.calls("oidc/token"), f"{label}, a login whose start is refused → no PAR call and no token call")
+            case.same(0, server.calls("oidc/par") + server.calls("oidc/token"), f"{label}, a login whose start is refused → zero calls of the PAR and token endpoints")
             return begun.told
         callback, answer = forward(made, begun)
         case.same(ANSWERS[name], answer.told, f"{label}, a forwarded callback → answered as the plan expects")
@@ -266,7 +266,7 @@ def module(case, server, authentication, binding, name):
             cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
             again = made.call("POST", "/v1/sessions", body={"callback_url": callback, "provider": "oidc", "client": "web"}, Cookie=cookie)
             case.verdict(again.status >= 400 and not session_of(again), f"{label}, a refused callback, forwarded again → refused again", again.told)
-            case.same(before, server.calls("oidc/token"), f"{label}, a refused callback, forwarded again → no token call")
+            case.same(before, server.calls("oidc/token"), f"{label}, a refused callback, forwarded again → zero token calls")
         on_the_wire(case, server, begun, label, authentication, binding)
         return told
     finally:

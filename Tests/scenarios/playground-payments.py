@@ -179,7 +179,7 @@ def step_up(case):
             [each for each in playground.said() if not each.startswith("event")], "a payment with a step-up → the conversation has its eight messages in order")
         screen = playground.pay(20)
         case.same([*paid, 20, 20], playground.payments, "the next payment after a step-up → made at once")
-        case.same("Nothing but the payment.", screen["noticed"], "the next payment after a step-up → no question to the user")
+        case.same("Nothing but the payment.", screen["noticed"], "the next payment after a step-up → zero questions to the user")
         screen = playground.do("trouble", {"name": "ignore-step-up"})
         case.verdict("Paid at once" in screen["explanation"], "the switch ignore-step-up after a step-up → paid at once, because no step-up is needed", screen["explanation"])
         case.verdict("200." in playground.do("call")["relay"], "a call after the payments → the API answers 200")
@@ -198,7 +198,7 @@ def presence(case):
     playground.pay(500, "consent")
     screen = playground.do("choose", {"as": "ana"})
     case.verdict("The payment was answered 403 step_up_failed." in screen["explanation"], "500 € in a session without a key → 403 step_up_failed", screen["explanation"])
-    case.same(([], []), (playground.payments, playground.asked), "500 € in a session without a key → no question to the user, and nothing is paid")
+    case.same(([], []), (playground.payments, playground.asked), "500 € in a session without a key → zero questions to the user, and nothing is paid")
 
     before = anew(playground, "oidc-bound")["session"]
     case.same(None, before["presence"], "a new bound session → has no presence key")

@@ -340,7 +340,7 @@ def requirements(case):
     case.same(0, len(upstream.calls), "the refused calls → the upstream receives none")
     case.same(200, relay("/accounts", "GET").status, "a path without a demand → 200")
     for query in ["?acr=mfa&acr=pwd", "?max_age=5", "?max_age=x", "?acr=", "?level=2", "?acr=a%22b", "?max_age=300&presence=1"]:
-        case.same("403 backend_not_allowed", told(forward_auth(query)), f"forward-auth with {query} denies")
+        case.same("403 backend_not_allowed", told(forward_auth(query)), f"forward-auth with the query {query} → 403 backend_not_allowed")
     case.same("401 step_up_required", told(forward_auth("?acr=mfa")), "forward-auth with a class that the session lacks → step_up_required")
     passed = forward_auth("?acr=pwd&max_age=3600")
     case.same((200, "pwd"), (passed.status, passed.fields["X-Auth-Acr"]), "forward-auth with a demand that the session meets → 200 with its class")

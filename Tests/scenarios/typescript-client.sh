@@ -13,6 +13,9 @@ same "" "$(cat "$work/bare.log")" "compilation without the DOM library → no ou
 timeout 120 tsc --strict --target es2020 --module es2020 --lib es2020 --outDir "$work/bare" "$here/react_native.d.ts" "$root/clients/typescript/coatcheck.ts" >"$work/native.log" 2>&1
 same 0 $? "compilation with React Native's types → exit 0"
 same "" "$(cat "$work/native.log")" "compilation with React Native's types → no output"
+timeout 120 tsc --strict --noUnusedLocals --noUnusedParameters --noEmit --target es2020 --module es2020 --lib es2020 "$root"/clients/typescript/sources/*.ts >"$work/sources.log" 2>&1
+same 0 $? "compilation of the sources, each with its own imports → exit 0"
+same "" "$(cat "$work/sources.log")" "compilation of the sources → no output"
 echo '{"type": "module"}' >"$work/client/package.json"
 
 step "2. The flows"

@@ -1,3 +1,5 @@
+// Made by scripts/build-clients from clients/kotlin/sources; not for editing.
+//
 // A client of Coatcheck for Android, in one file to copy. It needs only OkHttp and org.json, which is part of Android. The
 // file uses only features that OkHttp 3, 4 and 5 share. With OkHttp 3, also copy OkHttp3.kt. (The project's tests compile
 // it with OkHttp 3 and Kotlin 1.3.)
@@ -38,6 +40,9 @@ import okio.ByteString
 import org.json.JSONArray
 import org.json.JSONException
 import org.json.JSONObject
+
+// ==== sources/Values.kt =================================================================================================
+// The values that an app gives and receives: sessions, outcomes, demands, errors, and listeners.
 
 /** The session of the signed-in user, as the broker reports it. Tokens are never part of it. [json] has every member. */
 class Session(val json: JSONObject) {
@@ -132,6 +137,83 @@ class StepUp(val acrValues: List<String>? = null, val maxAge: Long? = null) {
     }
 }
 
+/** A login that the app or a native SDK started. Keep it until the session exists, even over a restart of the app. */
+class AppLogin(
+    val provider: String, val client: String, val state: String? = null, val verifier: String? = null,
+    /** The nonce that the app made, unhashed. The SDK may have received its [hashedNonce]. */
+    val nonce: String? = null,
+    /** The secret of this attempt. A repeated request with it gets the same session. */
+    val loginToken: String = randomToken(),
+    /** The scopes that the app asked for, separated by spaces. Set them if they are fewer than the client may ask for. */
+    val scope: String? = null,
+    /** The redirect address of the login, for [Coatcheck.forwardCode]. Set it if the client has several. */
+    val redirectUri: String? = null
+) {
+    /** The SHA-256 of the nonce in hexadecimal digits, as the SDKs of Google and Apple expect it. */
+    val hashedNonce: String? get() = nonce?.let { text -> sha256(text).joinToString("") { "%02x".format(it) } }
+
+    fun toJson(): String = JSONObject().put("provider", provider).put("client", client).put("state", state)
+        .put("verifier", verifier).put("nonce", nonce).put("login_token", loginToken)
+        .put("scope", scope).put("redirect_uri", redirectUri).toString()
+
+    companion object {
+        fun fromJson(text: String): AppLogin {
+            val json = JSONObject(text)
+            return AppLogin(
+                json.getString("provider"), json.getString("client"), json.text("state"), json.text("verifier"),
+                json.text("nonce"), json.getString("login_token"), json.text("scope"), json.text("redirect_uri"))
+        }
+
+        private fun randomToken(): String {
+            val alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+            val random = SecureRandom()
+            return (0 until 43).map { alphabet[random.nextInt(64)] }.joinToString("")
+        }
+    }
+}
+
+/** An upstream's response. This includes its 401, which never ends the session. */
+class RelayAnswer(val status: Int, val contentType: String?, val body: ByteArray)
+
+/** A browser that opens the sign-in page of a step-up. On Android, use `CustomTabBrowser`. */
+interface SignInBrowser {
+    /**
+     * Opens a page, waits, and returns the whole URL of the callback. Throws a [Cancelled] if the user closes the page.
+     * Closes it if the thread is interrupted.
+     */
+    fun open(page: HttpUrl): String
+}
+
+/** A listener for the events of a session. */
+interface SessionListener {
+    fun session(session: Session)
+    fun tokensRefreshed()
+    /** Receives the last event. The credentials are already deleted. The reason comes from the broker, or is `key_lost`. */
+    fun ended(reason: String?)
+}
+
+/** A running [Coatcheck.listen], which another thread may stop. */
+class Listening {
+    private val end = CountDownLatch(1)
+    private var call: Call? = null
+
+    val stopped: Boolean get() = end.count == 0L
+
+    /** Stops it at once. */
+    fun stop() {
+        end.countDown()
+        synchronized(this) { call }?.cancel()
+    }
+
+    internal fun begin(next: Call): Call {
+        synchronized(this) { call = next }
+        if (stopped) next.cancel()
+        return next
+    }
+
+    internal fun pause(millis: Long) { end.await(millis, TimeUnit.MILLISECONDS) }
+}
+
 /** A refusal by the broker (RFC 9457). Decide on [code], and put [requestId] into bug reports. */
 open class Problem(val json: JSONObject) : Exception("${json.optString("code")}: ${json.optString("detail")}") {
     val status: Int = json.getInt("status")
@@ -183,59 +265,12 @@ class LoginFailed(val code: String) : Exception(code)
 /** The session's key is gone from this device (a restored backup, a new phone). Sign in again. */
 class KeyLost : Exception("this device has to be signed in again: its key is gone")
 
-/**
- * A P-256 key that owns the sessions of this device (docs/apps/bound-sessions.md). A copied cookie or token is useless
- * without it. On Android, use `KeystoreProofKey`. A key that asks for the user each time implements the same interface,
- * like `KeystorePresenceKey`.
- */
-interface ProofKey {
-    /**
-     * Returns the public key, or null if it is missing. Throws if the key is temporarily unavailable, which differs from a
-     * lost key.
-     */
-    fun publicKey(): ProofPublicKey?
-    /** Makes a key, which replaces a lost one. Only sign-ins and [Coatcheck.registerPresenceKey] call it. */
-    fun make(): ProofPublicKey
-    /**
-     * Returns the ES256 signature: r and s, 32 bytes each. Throws a [KeyLost] if the key can never sign again, and a
-     * [Cancelled] if the user refused.
-     */
-    fun sign(bytes: ByteArray): ByteArray
-}
+private fun JSONObject.text(name: String): String? = if (isNull(name)) null else getString(name)
 
-/** The public half of a [ProofKey], as the coordinates of its point. */
-class ProofPublicKey(x: BigInteger, y: BigInteger) {
-    constructor(key: ECPublicKey) : this(key.w.affineX, key.w.affineY)
+private fun JSONArray.objects(): List<JSONObject> = (0 until length()).map { getJSONObject(it) }
 
-    /** The JSON Web Key with its members sorted by name. RFC 7638 computes the thumbprint from this form. */
-    val jwk: String = """{"crv":"P-256","kty":"EC","x":"${base64Url(x.word())}","y":"${base64Url(y.word())}"}"""
-    /** The thumbprint, which identifies the key in a session. */
-    val thumbprint: String = base64Url(sha256(jwk))
-}
-
-/** A [ProofKey] that uses the platform's own cryptography. Subclasses provide the pair of keys. */
-abstract class PlatformProofKey : ProofKey {
-    /** Returns the pair, or null if it is missing. */
-    protected abstract fun pair(): KeyPair?
-
-    override fun publicKey(): ProofPublicKey? = pair()?.let { ProofPublicKey(it.public as ECPublicKey) }
-
-    override fun sign(bytes: ByteArray): ByteArray {
-        val signature = Signature.getInstance("SHA256withECDSA")
-        signature.initSign((pair() ?: throw KeyLost()).private)
-        return raw(allowed(signature).apply { update(bytes) }.sign())
-    }
-
-    /** Asks the user to allow the use of the key if the key demands it. Returns the signature object that may sign now. */
-    protected open fun allowed(signature: Signature): Signature = signature
-
-    /** Converts the two numbers of a signature from DER into 32 bytes each. */
-    private fun raw(der: ByteArray): ByteArray {
-        val first = der[3].toInt()
-        val second = der[5 + first].toInt()
-        return BigInteger(der.copyOfRange(4, 4 + first)).word() + BigInteger(der.copyOfRange(6 + first, 6 + first + second)).word()
-    }
-}
+// ==== sources/Storage.kt ================================================================================================
+// The data that a device keeps, and its changes.
 
 /**
  * The evidence of a bound session, valid for some minutes. [received] is in milliseconds by the device's clock, [lifetime]
@@ -246,41 +281,6 @@ class Pass(val value: String, val received: Long, val lifetime: Double) {
     internal fun isDue(now: Long): Boolean {
         val age = (now - received) / 1000.0
         return age < 0 || age > lifetime - minOf(60.0, lifetime / 4)
-    }
-}
-
-/** A login that the app or a native SDK started. Keep it until the session exists, even over a restart of the app. */
-class AppLogin(
-    val provider: String, val client: String, val state: String? = null, val verifier: String? = null,
-    /** The nonce that the app made, unhashed. The SDK may have received its [hashedNonce]. */
-    val nonce: String? = null,
-    /** The secret of this attempt. A repeated request with it gets the same session. */
-    val loginToken: String = randomToken(),
-    /** The scopes that the app asked for, separated by spaces. Set them if they are fewer than the client may ask for. */
-    val scope: String? = null,
-    /** The redirect address of the login, for [Coatcheck.forwardCode]. Set it if the client has several. */
-    val redirectUri: String? = null
-) {
-    /** The SHA-256 of the nonce in hexadecimal digits, as the SDKs of Google and Apple expect it. */
-    val hashedNonce: String? get() = nonce?.let { text -> sha256(text).joinToString("") { "%02x".format(it) } }
-
-    fun toJson(): String = JSONObject().put("provider", provider).put("client", client).put("state", state)
-        .put("verifier", verifier).put("nonce", nonce).put("login_token", loginToken)
-        .put("scope", scope).put("redirect_uri", redirectUri).toString()
-
-    companion object {
-        fun fromJson(text: String): AppLogin {
-            val json = JSONObject(text)
-            return AppLogin(
-                json.getString("provider"), json.getString("client"), json.text("state"), json.text("verifier"),
-                json.text("nonce"), json.getString("login_token"), json.text("scope"), json.text("redirect_uri"))
-        }
-
-        private fun randomToken(): String {
-            val alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-            val random = SecureRandom()
-            return (0 until 43).map { alphabet[random.nextInt(64)] }.joinToString("")
-        }
     }
 }
 
@@ -353,649 +353,15 @@ class MemoryStorage : CredentialStorage {
     @Synchronized override fun write(credentials: Credentials?) { kept = credentials }
 }
 
-/** An upstream's response. This includes its 401, which never ends the session. */
-class RelayAnswer(val status: Int, val contentType: String?, val body: ByteArray)
+/** The stored credentials. All changes go through this class. */
+private class Keeping(private val storage: CredentialStorage) {
+    /** The shared request for the stored session. Each session has its own. */
+    @Volatile var asking = SharedAnswer<Session>()
 
-/** A browser that opens the sign-in page of a step-up. On Android, use `CustomTabBrowser`. */
-interface SignInBrowser {
-    /**
-     * Opens a page, waits, and returns the whole URL of the callback. Throws a [Cancelled] if the user closes the page.
-     * Closes it if the thread is interrupted.
-     */
-    fun open(page: HttpUrl): String
-}
+    fun kept(): Credentials = storage.read() ?: Credentials()
 
-/** A listener for the events of a session. */
-interface SessionListener {
-    fun session(session: Session)
-    fun tokensRefreshed()
-    /** Receives the last event. The credentials are already deleted. The reason comes from the broker, or is `key_lost`. */
-    fun ended(reason: String?)
-}
-
-/** A running [Coatcheck.listen], which another thread may stop. */
-class Listening {
-    private val end = CountDownLatch(1)
-    private var call: Call? = null
-
-    val stopped: Boolean get() = end.count == 0L
-
-    /** Stops it at once. */
-    fun stop() {
-        end.countDown()
-        synchronized(this) { call }?.cancel()
-    }
-
-    internal fun begin(next: Call): Call {
-        synchronized(this) { call = next }
-        if (stopped) next.cancel()
-        return next
-    }
-
-    internal fun pause(millis: Long) { end.await(millis, TimeUnit.MILLISECONDS) }
-}
-
-/**
- * The evidence of a bound session's key that a call sends.
- * - `SIGN_IN`: a proof, which makes the key the owner of the new session.
- * - `SESSION`: a pass. If the client's sessions need a proof with each request, a proof.
- * - `PROOF`: a proof, because the result of the call outlives a pass.
- */
-private enum class Evidence { NONE, SIGN_IN, SESSION, PROOF }
-
-/** The evidence that a call lacks, added after the broker's refusal. Each kind is added once, which prevents loops. */
-private class Mending(val asksForNonce: Boolean = false, val registers: Boolean = false) {
-    /** Whether the broker reported that this session is bound, regardless of the stored data. */
-    var bound = false
-    /** Whether the broker gave the call a nonce. */
-    var nonce = false
-    private var fresh = false
-    /** Whether the user has stepped up for the call. */
-    var steppedUp = false
-    /** The proof of presence, valid until the broker refuses it. */
-    var presence: String? = null
-    private var prompts = 0
-
-    /** Decides whether the user is asked for a call, for the first time or once more. */
-    fun asks(problem: Problem, repeatable: Boolean): Boolean {
-        // For a child session, the parent makes the call itself. If the network sent a request twice, the other copy may
-        // have been successful.
-        val asks = if (presence == null) problem.code == "presence_required" && !problem.parent && prompts == 0
-        else problem.code == "presence_invalid" && (problem.reason == "nonce" || (problem.reason == "replayed" && repeatable)) && prompts <= 1
-        if (asks) prompts += if (presence == null) 1 else 2
-        return asks
-    }
-
-    fun mends(problem: Problem, evidence: Evidence, repeatable: Boolean): Boolean {
-        val refused = if (problem.code == "proof_invalid") problem.reason else problem.code
-        return when {
-            refused == "use_dpop_nonce" -> !nonce.also { nonce = true }
-            evidence == Evidence.SIGN_IN -> false
-            refused == "proof_required" || refused == "pass" -> !bound.also { bound = true }
-            // The network sent the request twice. The other copy may have been successful.
-            refused == "replayed" && repeatable -> !fresh.also { fresh = true }
-            else -> false
-        }
-    }
-}
-
-/**
- * The broker, from the view of one app on one device. Make one and share it. For two accounts on one device, create two
- * with different storages. [transport] is for a proxy or pinned certificates.
- *
- * With a [key], sessions belong to the key if the broker binds this client's sessions. A [presenceKey] asks for the user
- * each time ([registerPresenceKey]). [onStepUp] decides whether a call that needs a stronger or more recent sign-in may
- * open the [browser]. Without it, such a call throws a [StepUpRequired].
- */
-class Coatcheck(
-    private val broker: HttpUrl, private val client: String?, private val storage: CredentialStorage,
-    private val deadlineMillis: Long = 60_000, transport: OkHttpClient = OkHttpClient(), private val key: ProofKey? = null,
-    private val presenceKey: ProofKey? = null, private val browser: SignInBrowser? = null, private val onStepUp: ((StepUp) -> Boolean)? = null
-) {
-    // There is no cookie jar, because the one cookie is stored with the credentials. Redirects are off, because the app
-    // itself judges an upstream's redirect.
-    private val http: OkHttpClient = transport.newBuilder().followRedirects(false).followSslRedirects(false)
-        .retryOnConnectionFailure(false).readTimeout(40, TimeUnit.SECONDS).build()
-    private val random = Random()
-    // The lock for each change of the stored credentials, including the read before it. It is never held during a network
-    // call.
-    private val keeping = Any()
-    private var ending = false
-    // The shared request for the stored session. Each session has its own.
-    @Volatile private var asking = SharedAnswer<Session>()
-    /** The time of the device's clock, which may be wrong. */
-    internal var now: () -> Long = { System.currentTimeMillis() }
-    private class Nonce(val value: String, val received: Long)
-    @Volatile private var nonce: Nonce? = null
-    private val prompts = Turn()
-    private val pages = Turn()
-    private val steppingUp = ArrayList<SteppingUp>()
-    // The number of step-ups so far, and the demand that the last one met.
-    @Volatile private var met: Pair<Int, StepUp>? = null
-    /** The time for combining the demands of refused calls into one step-up. */
-    internal var gatheringMillis = 100L
-    private val making = Any()
-    private val renewing = ReentrantLock()
-    @Volatile private var renewals = 0
-    private var renewal: Pair<String?, () -> String?>? = null
-    // Whether the client's sessions need a proof with each request.
-    @Volatile private var provesEach = false
-
-    // ---- Signing in -------------------------------------------------------------------------------------------------
-
-    /**
-     * Starts a login and returns the page to open in the system's browser, never in a web view. [stepUp] is a demand on the
-     * sign-in. With its `maxAge`, even a user with a session at the provider has to sign in again.
-     */
-    fun start(provider: String, socialProvider: String? = null, parameters: Map<String, String>? = null, stepUp: StepUp? = null): HttpUrl {
-        val body = JSONObject().put("provider", provider).put("client", client).put("social_provider", socialProvider)
-            .put("parameters", parameters?.let { JSONObject(it) }).put("step_up", stepUp?.toJson())
-        val answer = call("POST", "/v1/logins", body, withSession = false, evidence = Evidence.SIGN_IN)
-        return keep(answer.json(), answer)
-    }
-
-    /** Finishes a sign-in with the whole, unchanged URL that the browser returned. */
-    fun finish(callback: String, device: String? = null): SignIn = finish(callback, device, Evidence.SIGN_IN)
-
-    private fun finish(callback: String, device: String?, evidence: Evidence): SignIn {
-        val kept = kept()
-        var body = JSONObject().put("callback_url", callback).put("device", device)
-        // A hosted callback contains our login's ID. A provider's callback does not.
-        if (kept.loginId != null && value(callback, "login_id") == kept.loginId) {
-            value(callback, "error")?.let { throw LoginFailed(it) }
-            value(callback, "handoff")?.let { body = JSONObject().put("handoff", it).put("device", device) }
-        }
-        if (kept.bearer) body.put("login_token", kept.login)
-        try {
-            return forwarded(body, evidence)
-        } catch (problem: Problem) {
-            val login = problem.json.optJSONObject("login")
-            if (problem.code != "login_required" || login == null) throw problem
-            return SignIn.OpenOnceMore(url(login.getString("authorization_url")))
-        }
-    }
-
-    /**
-     * Forwards the whole, unchanged callback URL of a login that the app started with its own library (flow B). If the
-     * library does not reveal the URL, use [forwardCode].
-     */
-    fun forward(callback: String, login: AppLogin, device: String? = null): SignIn =
-        forwarded(
-            forward(login, device).put("callback_url", callback).put("state", login.state).put("code_verifier", login.verifier)
-                .put("scope", login.scope))
-
-    /**
-     * Forwards a code without its callback. Libraries that check the callback themselves, such as AppAuth, give such a
-     * code; it needs the login's verifier. A provider's native SDK also gives one (clients with `native_code`), without a
-     * verifier.
-     */
-    fun forwardCode(code: String, login: AppLogin, device: String? = null): SignIn =
-        forwarded(
-            forward(login, device).put("code", code).put("code_verifier", login.verifier).put("redirect_uri", login.redirectUri)
-                .put("scope", login.scope))
-
-    /**
-     * Forwards the ID token that a provider's native SDK gave the app (clients with `native_code`), with the login's nonce.
-     */
-    fun forwardIdToken(idToken: String, login: AppLogin, device: String? = null): SignIn =
-        forwarded(forward(login, device).put("id_token", idToken))
-
-    private fun forward(login: AppLogin, device: String?): JSONObject =
-        JSONObject().put("provider", login.provider).put("client", login.client).put("nonce", login.nonce)
-            .put("login_token", login.loginToken).put("device", device)
-
-    /** Returns the providers that the broker offers, with `name`, `kind`, `display_name` and `clients`. */
-    fun providers(): List<JSONObject> = call("GET", "/v1/providers", withSession = false, evidence = Evidence.NONE).json().getJSONArray("items").objects()
-
-    /** Finishes a Zephr registration. After `registration_rejected`, the attributes can be corrected once. */
-    fun register(registration: Registration, attributes: Map<String, Any>): Session {
-        val body = JSONObject().put("provider", registration.provider).put("client", client)
-            .put("state_key", registration.stateKey).put("attributes", JSONObject(attributes))
-        val kept = kept()
-        if (kept.bearer) body.put("login_token", kept.login)
-        return made(call("POST", "/v1/registrations", body, evidence = Evidence.SIGN_IN))
-    }
-
-    private fun forwarded(body: JSONObject, evidence: Evidence = Evidence.SIGN_IN): SignIn {
-        val answer = call("POST", "/v1/sessions", body, evidence = evidence)
-        if (answer.status == 200) return SignIn.SignedIn(keepSteppedUp(answer))
-        return if (answer.status == 202) SignIn.Register(Registration(answer.json())) else SignIn.SignedIn(made(answer))
-    }
-
-    private fun made(answer: Answer): Session {
-        val json = answer.json()
-        val token = if (json.has("session_token")) json.getString("session_token") else null
-        val secret = token ?: answer.cookie(cookieName) ?: throw Unreachable("a session without its secret")
-        json.remove("session_token")
-        val pass = pass(json.remove("pass") as? JSONObject, answer)
-        val kept = change { Credentials(session = secret, bearer = token != null, lastSession = it.newest(json), endings = it.endings, pass = pass) }
-        return Session(kept.newest(json))
-    }
-
-    /** Keeps the session from a step-up's 200 response, and forgets the login. The session's secret is unchanged. */
-    private fun keepSteppedUp(answer: Answer): Session {
-        val json = answer.json()
-        val pass = pass(json.remove("pass") as? JSONObject, answer)
-        val kept = change {
-            Credentials(
-                it.session, bearer = it.bearer, lastSession = if (it.session == null) null else it.newest(json), endings = it.endings,
-                pass = pass ?: it.pass)
-        }
-        return Session(kept.newest(json))
-    }
-
-    private fun keep(login: JSONObject, answer: Answer): HttpUrl {
-        val token = if (login.has("login_token")) login.getString("login_token") else null
-        change {
-            Credentials(
-                it.session, token ?: answer.cookie("$cookieName-login") ?: it.login, login.getString("login_id"),
-                token != null, it.lastSession, it.endings, it.pass)
-        }
-        return url(login.getString("authorization_url"))
-    }
-
-    // ---- The session ------------------------------------------------------------------------------------------------
-
-    /**
-     * Returns the state of the sign-in within two seconds, for the start of the app. A missing network leaves users signed
-     * in.
-     */
-    fun standing(): Standing {
-        val kept = try { kept() } catch (locked: Exception) { return Standing.Unknown(null) }
-        val last = try { kept.lastSession?.let { Session(it) } } catch (other: JSONException) { null }
-        if (kept.session == null) {
-            endSessions()
-            return Standing.SignedOut(null)
-        }
-        return try {
-            Standing.SignedIn(remembered("GET", "/v1/session", 2_000))
-        } catch (problem: Problem) {
-            if (problem.endsSession) Standing.SignedOut(problem.reason) else Standing.Unknown(last)
-        } catch (gone: KeyLost) {
-            Standing.SignedOut("key_lost")
-        } catch (later: Exception) {
-            // The network is missing or the Keystore is busy.
-            Standing.Unknown(last)
-        }
-    }
-
-    /** Returns the session of the signed-in user. Simultaneous calls for the same session share one request. */
-    fun session(): Session = asking.shared { remembered("GET", "/v1/session") }
-
-    /** Returns the provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
-    fun accessToken(): JSONObject = call("POST", "/v1/session/token", evidence = Evidence.PROOF).json()
-
-    /**
-     * Asks the broker to refresh the provider's tokens now. Apps rarely need this, because the broker refreshes them in
-     * time.
-     */
-    fun refresh(): Session = remembered("POST", "/v1/session/refresh")
-
-    /**
-     * Signs out on this device, with or without a network. Afterwards, all that is left of the session is unusable. If the
-     * broker is unreachable, a later call ends the session there, even after a restart of the app.
-     *
-     * With [atProvider], the result is the provider's logout page to open. The result is null if this page is missing or
-     * the broker was unreachable.
-     */
-    fun signOut(atProvider: Boolean = false): HttpUrl? {
-        var before: Credentials? = null
-        val ending = change { before = it; it.signedOut() }.endings.lastOrNull() ?: return null
-        val answer = try {
-            end(ending, if (atProvider) before else null)
-        } catch (problem: Problem) {
-            if (problem.passes) return null else throw problem
-        } catch (gone: KeyLost) {
-            // An ending works without a key, but the broker returns the logout page only with evidence.
-            endSessions()
-            return null
-        } catch (nobody: IOException) {
-            return null
-        }
-        if (!atProvider) return null
-        val json = answer.json()
-        return if (json.isNull("logout_url")) null else url(json.getString("logout_url"))
-    }
-
-    /**
-     * Ends a session that was signed out on this device, and forgets its secret. With the credentials from before the
-     * sign-out, it also requests the provider's logout page.
-     */
-    private fun end(ending: Ending, before: Credentials? = null): Answer {
-        // An ending works without evidence. With evidence, the broker also returns the logout page.
-        val answer = repeat(
-            "/v1/session" + (if (before == null) "" else "?logout_url=true"), "DELETE", null,
-            Credentials(ending.session, bearer = ending.bearer, lastSession = before?.lastSession, pass = before?.pass), true, deadlineMillis,
-            if (before == null) Evidence.NONE else Evidence.SESSION
-        ) { it.status in 200..299 }
-        change { kept -> kept.with(endings = kept.endings.filter { it.session != ending.session }) }
-        return answer
-    }
-
-    /** Ends, on its own thread, the sessions that were signed out while the broker was unreachable. */
-    private fun endSessions() {
-        val endings = synchronized(keeping) {
-            val endings = try { kept().endings } catch (locked: Exception) { emptyList<Ending>() }
-            if (ending || endings.isEmpty()) return
-            ending = true
-            endings
-        }
-        Thread {
-            try {
-                for (one in endings) end(one)
-            } catch (later: Exception) {
-                // The next successful call tries again.
-            } finally {
-                synchronized(keeping) { ending = false }
-            }
-        }.apply { isDaemon = true }.start()
-    }
-
-    /**
-     * Makes a session for a widget, a watch or an extension behind this session. One refresh serves both sessions, and the
-     * new session ends with this one.
-     *
-     * [kind] is a word from the configuration, and [name] identifies the process. An earlier child with the same kind and
-     * name ends. If this session is bound, set [jkt] to the thumbprint of the child's own key.
-     */
-    fun child(kind: String, name: String, device: String? = null, jkt: String? = null): Child {
-        val body = JSONObject().put("kind", kind).put("name", name).put("device", device).put("jkt", jkt)
-        val made = call("POST", "/v1/session/children", body, evidence = Evidence.PROOF).json()
-        return Child(Session(made), made.getString("session_token"))
-    }
-
-    /**
-     * Hands the session over to a page in the app's own web view, and returns the address to load. [put] sets the cookie in
-     * the web view's store and returns after it is stored. The address is useless without the cookie. If the page shows
-     * `verifier_mismatch`, it was loaded too early: load the address once more.
-     */
-    fun handOver(origin: String, path: String = "/", put: (HandOverCookie) -> Unit): String {
-        val secret = base64Url(ByteArray(32).also { SecureRandom().nextBytes(it) })
-        val body = JSONObject().put("origin", origin).put("path", path).put("challenge", base64Url(sha256(secret)))
-        val answer = call("POST", "/v1/session/handovers", body, evidence = Evidence.PROOF).json()
-        put(HandOverCookie(origin, (if (origin.startsWith("https:")) "__Host-" else "") + "coatcheck-handover", secret))
-        return answer.getString("url")
-    }
-
-    /** Returns the user's sessions on all devices, newest first. */
-    fun sessions(): List<Session> {
-        val found = ArrayList<Session>()
-        var cursor: String? = null
-        do {
-            val page = call("GET", "/v1/sessions" + (if (cursor == null) "" else "?cursor=$cursor")).json()
-            found += page.getJSONArray("items").objects().map { Session(it) }
-            cursor = if (page.isNull("next_cursor")) null else page.getString("next_cursor")
-        } while (cursor != null)
-        return found
-    }
-
-    /** Ends one of the user's sessions. */
-    fun end(handle: String) { call("DELETE", "/v1/sessions/$handle") }
-
-    /** Ends the user's sessions on all other devices. */
-    fun endOthers() { call("DELETE", "/v1/sessions?except=current") }
-
-    private fun remembered(
-        method: String, path: String, deadline: Long = deadlineMillis, evidence: Evidence = Evidence.SESSION, mending: Mending = Mending()
-    ): Session {
-        val sent = kept()
-        val answer = repeat(path, method, if (method == "POST") Bytes(ByteArray(0)) else null, null, true, deadline, evidence, mending) { it.status in 200..299 }
-        endSessions()
-        return remember(answer.json(), sent.session)
-    }
-
-    /** Keeps a state of the session that made the request. Returns the newest known state of it. */
-    private fun remember(json: JSONObject, sent: String?): Session =
-        Session(change { if (sent != null && it.session == sent) it.with(lastSession = json) else it }.newest(json))
-
-    // ---- Step-ups ---------------------------------------------------------------------------------------------------
-
-    /**
-     * A step-up, and the demands that it has to meet. [wanted] tells whether the app itself requested it. Its call returns
-     * null if the app declined.
-     */
-    private class SteppingUp(var demand: StepUp, var wanted: Boolean) {
-        /** Whether further demands can still be added. */
-        var gathering = true
-        lateinit var call: SharedCall<Session?>
-    }
-
-    /**
-     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of
-     * these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. A caller that
-     * needs more than the current one gets the next.
-     *
-     * Throws a [Cancelled] if the user closes the page. Throws a [Problem] with `step_up_failed` (`required` and `got`) if
-     * the sign-in is insufficient, or with `subject_mismatch` if another user signed in. After these errors, the session is
-     * unchanged.
-     */
-    fun stepUp(demand: StepUp): Session {
-        while (true) {
-            // If calls started the step-up and the app then declined it, this does not answer the app's own request.
-            joinStepUp(demand, true)?.let { return it }
-        }
-    }
-
-    /** Starts a step-up and returns the page to open, for apps that open it themselves. Continue with [finish]. */
-    fun startStepUp(demand: StepUp): HttpUrl {
-        // The proof comes from the session's key, as for its other calls. A new key is never made here.
-        val answer = call("POST", "/v1/logins", JSONObject().put("step_up", demand.toJson()), evidence = Evidence.PROOF)
-        return keep(answer.json(), answer)
-    }
-
-    private fun joinStepUp(demand: StepUp, wanted: Boolean): Session? {
-        val call = synchronized(steppingUp) {
-            steppingUp.removeAll { !it.call.isOpen }
-            steppingUp.firstOrNull { one ->
-                val both = if (one.gathering) one.demand.joined(demand) else null
-                if ((both == null && !one.demand.covers(demand)) || !one.call.join()) return@firstOrNull false
-                if (both != null) { one.demand = both; one.wanted = one.wanted || wanted }
-                true
-            }?.call ?: SteppingUp(demand, wanted).also { one ->
-                one.call = SharedCall(this) { pages.taken { stepUp(one) } }
-                steppingUp += one
-                one.call.join()
-                one.call.begin()
-            }.call
-        }
-        return call.value()
-    }
-
-    private fun stepUp(one: SteppingUp): Session? {
-        // Simultaneous calls receive their refusals one after the other.
-        pausing { Thread.sleep(gatheringMillis) }
-        val (demand, wanted) = synchronized(steppingUp) { one.gathering = false; Pair(one.demand, one.wanted) }
-        if (!wanted && onStepUp?.invoke(demand) != true) return null
-        val page = startStepUp(demand)
-        val callback = (browser ?: throw IllegalStateException("no browser was given")).open(page)
-        val session = (finish(callback, null, Evidence.PROOF) as? SignIn.SignedIn)?.session ?: throw Unreachable("not the answer to a step-up")
-        met = Pair((met?.first ?: 0) + 1, demand)
-        return session
-    }
-
-    /** Runs one step-up for a call that was refused because it needs one. Throws if a step-up is impossible or declined. */
-    private fun stepUpFor(refused: StepUpRequired, mending: Mending, sentAfter: Int) {
-        if (mending.steppedUp || refused.parent || onStepUp == null) throw refused
-        mending.steppedUp = true
-        // Another call's step-up ended before the refusal of this call arrived.
-        met?.let { if (sentAfter < it.first && it.second.covers(refused.stepUp)) return }
-        joinStepUp(refused.stepUp, false) ?: throw refused
-    }
-
-    // ---- The user's presence ----------------------------------------------------------------------------------------
-
-    /**
-     * Registers the presence key for the session. Makes a key if necessary, and asks the user once. Call it soon after a
-     * sign-in or a [stepUp]. A session accepts one presence key in its life. If the key is lost, a [PresenceKeyLost] is
-     * thrown, and the next session can register another.
-     */
-    fun registerPresenceKey(): Session {
-        val key = askingKey()
-        val known = key.publicKey()
-        val registered = kept().lastSession?.let { Session(it).presence }
-        if (registered != null && registered != known?.thumbprint) throw PresenceKeyLost()
-        if (known == null) key.make()
-        // The first attempt runs without a prompt. The broker refuses a sign-in that is too old before the user is asked.
-        return remembered("PUT", "/v1/session/presence-key", evidence = Evidence.PROOF, mending = Mending(registers = true))
-    }
-
-    private fun askingKey(): ProofKey =
-        if (key == null || presenceKey == null) throw IllegalStateException("no key was given that asks for the user, or none beside it") else presenceKey
-
-    /** Whether there is a key that can ask the user. */
-    private fun canAsk(sent: Credentials, mending: Mending): Boolean {
-        if (presenceKey == null || key == null || sent.session == null) return false
-        val known = sent.lastSession?.let { Session(it) } ?: return true
-        return known.binding != null && (known.presence != null || mending.registers)
-    }
-
-    /**
-     * Asks the user for the missing step of a refused call, and returns whether the call is sent again. Throws if the user
-     * or the app refuses.
-     */
-    private fun asksUser(
-        problem: Problem, method: String, path: String, repeatable: Boolean, sent: Credentials, mending: Mending, stepUps: Int
-    ): Boolean {
-        if (problem is StepUpRequired) {
-            stepUpFor(problem, mending, stepUps)
-            return true
-        }
-        if (problem.code == "presence_invalid" && problem.reason == "key") throw PresenceKeyLost()
-        if (!canAsk(sent, mending) || !mending.asks(problem, repeatable)) return false
-        mending.presence = presence(method, path, sent, mending.registers)
-        return true
-    }
-
-    /** Returns the proof of the user's presence for one request. Only one prompt is open at a time. */
-    private fun presence(method: String, path: String, sent: Credentials, registers: Boolean): String = prompts.taken {
-        val key = askingKey()
-        if (youngNonce() == null) {
-            // Without this request, the nonce could expire while the user answers the prompt.
-            repeat("/v1/session", "GET", null, null, true, deadlineMillis, Evidence.PROOF, Mending(asksForNonce = true)) { it.status == 200 }
-        }
-        val nonce = youngNonce() ?: throw Unreachable("no nonce came")
-        val known = key.publicKey() ?: throw PresenceKeyLost()
-        val registered = sent.lastSession?.let { Session(it).presence }
-        if (registered != null && registered != known.thumbprint) throw PresenceKeyLost()
-        val address = url(path).toString().substringBefore('?')
-        try {
-            proof(key, known, nonce, method, address, sent.session)
-        } catch (gone: KeyLost) {
-            // A key of an earlier session no longer signs. In that case a registration makes a new key.
-            if (registers) proof(key, key.make(), nonce, method, address, sent.session) else throw PresenceKeyLost()
-        } catch (no: Cancelled) {
-            // A refusal by the user applies to all waiting calls.
-            prompts.refuse(no)
-            throw no
-        }
-    }
-
-    /** Returns the nonce if it remains valid for at least one minute. Its whole lifetime is five minutes. */
-    private fun youngNonce(): String? = nonce?.let { if (now() - it.received in 0 until 240_000) it.value else null }
-
-    // ---- Relay and events -------------------------------------------------------------------------------------------
-
-    /**
-     * Calls an upstream API with the session's access token, which the app never sees. A call that may have reached the
-     * upstream is repeated only if its method is idempotent.
-     *
-     * If the broker demands the user's presence (`presence_required`), the presence key asks for it, one call after
-     * another. With [presence], it asks before the first request, which saves a request. Use it if the demand is certain.
-     */
-    fun relay(upstream: String, path: String, method: String = "GET", body: RequestBody? = null, presence: Boolean = false): RelayAnswer {
-        val idempotent = method in listOf("GET", "HEAD", "PUT", "DELETE", "OPTIONS")
-        val address = "/v1/relay/$upstream/$path"
-        val mending = Mending()
-        if (presence) {
-            askingKey()
-            val sent = kept()
-            if (canAsk(sent, mending)) mending.presence = presence(method, address, sent, false)
-        }
-        val answer = repeat(address, method, body, null, idempotent, deadlineMillis, Evidence.SESSION, mending) { it.source == "upstream" }
-        return RelayAnswer(answer.status, answer.contentType, answer.body)
-    }
-
-    /**
-     * Listens until the session ends or [listening] is stopped. Reconnects by itself. Listen in the foreground only,
-     * because the first event after a reconnect contains the current state.
-     */
-    fun listen(listener: SessionListener, listening: Listening = Listening()) {
-        // The broker sends something at least every 25 seconds.
-        val patient = http.newBuilder().readTimeout(60, TimeUnit.SECONDS).build()
-        var tries = 0
-        var mending = Mending()
-        while (!listening.stopped) {
-            var pause = (500L shl minOf(tries, 5)) + random.nextInt(500)
-            try {
-                val credentials = kept()
-                val sent = credentials.session
-                // The stream is opened by a proof. With a pass, it would end when the pass expires.
-                val shown = shown(Evidence.PROOF, "GET", "/v1/session/events", credentials, mending, deadlineMillis)
-                val request = request("GET", "/v1/session/events", null, credentials, shown)
-                var mended = false
-                val over = listening.begin(patient.newCall(request)).execute().use { response ->
-                    if (response.code == 200) {
-                        tries = 0
-                        mending = Mending()
-                        keepNonce(response)
-                        events(response, listener, request, sent)
-                    } else {
-                        keepNonce(response)
-                        val answer = Answer(response)
-                        val problem = answer.problem() ?: throw Unreachable("status ${answer.status}")
-                        learn(problem, answer, request)
-                        mended = mends(problem, Evidence.PROOF, true, mending, request, sent)
-                        if (problem.endsSession) listener.ended(problem.reason) else if (!problem.passes && !mended) throw problem
-                        answer.retryAfter?.let { pause = maxOf(pause, it * 1000) }
-                        problem.endsSession
-                    }
-                }
-                if (over) return
-                if (mended) continue
-            } catch (lost: IOException) {
-                // The next attempt follows after the pause.
-            } catch (gone: KeyLost) {
-                return listener.ended("key_lost")
-            }
-            listening.pause(pause)
-            tries += 1
-        }
-    }
-
-    private fun events(response: Response, listener: SessionListener, request: Request, sent: String?): Boolean {
-        val source = response.body!!.source()
-        var name = ""
-        var data = ""
-        while (true) {
-            val line = source.readUtf8Line() ?: return false
-            when {
-                line.startsWith("event: ") -> name = line.substring(7)
-                line.startsWith("data: ") -> data += line.substring(6)
-                line == "" -> {
-                    when (name) {
-                        "session" -> listener.session(remember(JSONObject(data), sent))
-                        "tokens_refreshed" -> listener.tokensRefreshed()
-                        "session_ended" -> {
-                            forget(request)
-                            listener.ended(JSONObject(data).optString("reason"))
-                            return true
-                        }
-                    }
-                    name = ""
-                    data = ""
-                }
-            }
-        }
-    }
-
-    // ---- Calls ------------------------------------------------------------------------------------------------------
-
-    private val cookieName: String = if (broker.isHttps) "__Host-coatcheck" else "coatcheck"
-
-    private fun kept(): Credentials = storage.read() ?: Credentials()
-
-    /** Changes the stored credentials. All writes go through this method. */
-    private fun change(work: (Credentials) -> Credentials): Credentials = synchronized(keeping) {
+    /** Changes the stored credentials. The lock covers the read before the change, but is never held during a network call. */
+    fun change(work: (Credentials) -> Credentials): Credentials = synchronized(this) {
         val before = kept()
         val after = work(before)
         if (after !== before) storage.write(if (after.isEmpty) null else after)
@@ -1004,367 +370,85 @@ class Coatcheck(
         after
     }
 
-    private fun request(method: String, path: String, body: RequestBody?, kept: Credentials, shown: Shown): Request {
-        val url = url(path)
-        // OkHttp removes dot segments from a path. The sent path has to equal the requested one.
-        val sent = "/" + url.toString().substringAfter("://").substringAfter('/')
-        require(sent.substringBefore('?') == path.substringBefore('?')) { "a path that could be read in more than one way" }
-        val builder = Request.Builder().url(url)
-        builder.method(method, body ?: if (method in listOf("POST", "PUT", "PATCH")) Bytes(ByteArray(0)) else null)
-        if (body is Bytes) builder.header("Content-Type", "application/json")
-        if (kept.bearer) {
-            if (kept.session != null) builder.header("Authorization", "Bearer ${kept.session}")
-            if (shown.pass != null) builder.header("Coatcheck-Pass", shown.pass)
-        } else {
-            val cookies = ArrayList<String>()
-            if (kept.session != null) cookies += "$cookieName=${kept.session}"
-            if (kept.login != null) cookies += "$cookieName-login=${kept.login}"
-            if (shown.pass != null) cookies += "$cookieName-pass=${shown.pass}"
-            if (cookies.isNotEmpty()) builder.header("Cookie", cookies.joinToString("; "))
-        }
-        if (shown.proof != null) builder.header("DPoP", shown.proof)
-        if (shown.presence != null) builder.header("Coatcheck-Presence", shown.presence)
-        return builder.build()
-    }
+    /** Keeps a state of the session that made the request. Returns the newest known state of it. */
+    fun remember(json: JSONObject, sent: String?): Session =
+        Session(change { if (sent != null && it.session == sent) it.with(lastSession = json) else it }.newest(json))
 
-    private fun call(
-        method: String, path: String, body: JSONObject? = null, withSession: Boolean = true, evidence: Evidence = Evidence.SESSION
-    ): Answer {
-        val bytes = body?.let { Bytes(it.toString().toByteArray()) }
-        // A login is started without the session, because the two may belong to different users.
-        val credentials = if (withSession) null else kept().let { Credentials(login = it.login, loginId = it.loginId, bearer = it.bearer) }
-        val answer = repeat(path, method, bytes, credentials, true, deadlineMillis, evidence) { it.status in 200..299 }
-        endSessions()
-        return answer
-    }
-
-    /**
-     * Sends a request, and repeats it while that can help and the deadline allows it. docs/apps/native-apps.md has the
-     * table.
-     */
-    private fun repeat(
-        path: String, method: String, body: RequestBody?, credentials: Credentials?, idempotent: Boolean, deadline: Long,
-        evidence: Evidence, mending: Mending = Mending(), good: (Answer) -> Boolean
-    ): Answer {
-        var begin = System.nanoTime()
-        var tries = 0
-        while (true) {
-            var failure: Exception
-            var pause = (200L shl minOf(tries, 6)) + random.nextInt(200)
-            // The first attempt gets at least one second, even with a very short deadline. A relayed body may be long, so
-            // only silence ends its attempt.
-            val first = if (tries == 0) 1_000L else 1L
-            val limit = maxOf(first, deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin))
-            val caller = if (path.startsWith("/v1/relay/")) http else http.newBuilder().callTimeout(limit, TimeUnit.MILLISECONDS).build()
-            val sent = credentials ?: kept()
-            val stepUps = met?.first ?: 0
-            var refusal: Problem? = null
-            var isSent = false
-            try {
-                val shown = try {
-                    shown(evidence, method, path, sent, mending, limit)
-                } catch (refused: Problem) {
-                    if (refused.passes) throw Unreachable("${refused.code}: no pass") else throw refused
-                }
-                val request = request(method, path, body, sent, shown)
-                isSent = true
-                val answer = send(caller, request)
-                if (good(answer)) return answer
-                // After a proxy's page, the state of the session is as unknown as after a missing response.
-                val problem = answer.problem() ?: throw Unreachable("status ${answer.status}, not the broker's")
-                learn(problem, answer, request)
-                if (mends(problem, evidence, idempotent, mending, request, sent.session)) continue
-                // After a 408, the upstream may have received part of the request. After a 503 or 429 of the broker, it
-                // received nothing.
-                if (!problem.passes || (!idempotent && problem.code == "request_timeout")) refusal = problem
-                failure = problem
-                answer.retryAfter?.let { pause = it * 1000 + random.nextInt(250) }
-            } catch (lost: IOException) {
-                if ((isSent && !idempotent) || Thread.currentThread().isInterrupted) throw lost
-                failure = lost
-            }
-            if (refusal != null) {
-                if (!asksUser(refusal, method, path, idempotent, sent, mending, stepUps)) throw refusal
-                // The deadline excludes the time that the user needs for the prompt.
-                begin = System.nanoTime()
-                tries = 0
-                continue
-            }
-            val left = deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin)
-            if (pause > minOf(left, 30_250)) throw failure
-            pausing { Thread.sleep(pause) }
-            tries += 1
-        }
-    }
-
-    private fun send(caller: OkHttpClient, request: Request): Answer = running(caller.newCall(request)) { call ->
-        call.execute().use {
-            keepNonce(it)
-            Answer(it)
-        }
-    }
-
-    private val calls = ConcurrentHashMap<Thread, Call>()
-
-    private fun <Value> running(call: Call, work: (Call) -> Value): Value {
-        calls[Thread.currentThread()] = call
-        try {
-            if (Thread.currentThread().isInterrupted) throw InterruptedIOException("cancelled")
-            return work(call)
-        } finally {
-            calls.remove(Thread.currentThread())
-        }
-    }
-
-    /**
-     * Cancels the call of a waiting thread. The call returns at once with an [InterruptedIOException] or another
-     * [IOException].
-     */
-    fun cancel(thread: Thread) {
-        thread.interrupt()
-        calls[thread]?.cancel()
-    }
-
-    private fun learn(problem: Problem, answer: Answer, request: Request) {
-        if (problem.endsSession) forget(request)
-        problem.json.optJSONObject("login")?.let { keep(it, answer) }
-    }
-
-    /** Forgets the session, unless another session replaced it before the response arrived. */
-    private fun forget(request: Request) {
-        val sent = (request.header("Cookie") ?: "") + (request.header("Authorization") ?: "")
-        forget { sent.contains(it) }
-    }
-
-    private fun forget(isMeant: (String) -> Boolean) {
+    /** Forgets the session if its secret is the meant one. */
+    fun forget(isMeant: (String) -> Boolean) {
         change {
             if (it.session == null || !isMeant(it.session)) it
             else Credentials(login = it.login, loginId = it.loginId, bearer = it.bearer, endings = it.endings)
         }
     }
+}
 
-    // ---- Evidence of a bound session --------------------------------------------------------------------------------
+// ==== sources/Keys.kt ===================================================================================================
+// The keys of a device, and the digests that identify them.
 
-    private class Shown(val pass: String? = null, val proof: String? = null, val presence: String? = null)
-
+/**
+ * A P-256 key that owns the sessions of this device (docs/apps/bound-sessions.md). A copied cookie or token is useless
+ * without it. On Android, use `KeystoreProofKey`. A key that asks for the user each time implements the same interface,
+ * like `KeystorePresenceKey`.
+ */
+interface ProofKey {
     /**
-     * Returns a bound session's pass for the app's own requests, which send it as `Coatcheck-Pass`. Renews the pass if it
-     * is due. Returns null if the session needs no pass.
+     * Returns the public key, or null if it is missing. Throws if the key is temporarily unavailable, which differs from a
+     * lost key.
      */
-    fun pass(): String? {
-        val kept = kept()
-        if (kept.session == null || (kept.lastSession != null && kept.binding?.evidence != "pass")) return null
-        return keeping(kept.session) { pass(kept, deadlineMillis) }
-    }
-
-    /** Returns the evidence that a request needs, with the proof of the user's presence. */
-    private fun shown(evidence: Evidence, method: String, path: String, sent: Credentials, mending: Mending, limit: Long): Shown {
-        val shown = evidence(evidence, method, path, sent, mending, limit)
-        return Shown(shown.pass, shown.proof, mending.presence)
-    }
-
-    private fun evidence(evidence: Evidence, method: String, path: String, sent: Credentials, mending: Mending, limit: Long): Shown {
-        val address = url(path).toString().substringBefore('?')
-        if (evidence == Evidence.SIGN_IN) return Shown(proof = key?.let { signInProof(it, method, address) })
-        if (evidence == Evidence.NONE || sent.session == null) return Shown()
-        val binding = sent.binding
-        if (evidence == Evidence.SESSION) {
-            // The session may still be bound, because some storages do not keep its details.
-            if (!mending.bound && binding == null) return Shown(sent.pass?.value)
-            if (!provesEach && binding?.evidence != "proof") {
-                keeping(sent.session) { pass(sent, limit) }?.let { return Shown(it) }
-            }
-        } else if (sent.lastSession != null && binding == null && !mending.bound) {
-            return Shown()
-        }
-        val nonce = if (mending.asksForNonce && !mending.nonce) null else nonce?.value
-        return Shown(proof = key?.let { keeping(sent.session) { sessionProof(it, nonce, method, address, sent) } })
-    }
-
+    fun publicKey(): ProofPublicKey?
+    /** Makes a key, which replaces a lost one. Only sign-ins and [Coatcheck.registerPresenceKey] call it. */
+    fun make(): ProofPublicKey
     /**
-     * Runs work, and forgets the session if its key is lost. The broker is not informed. The session may continue on the
-     * device that still has the key, such as a phone whose backup was restored here.
+     * Returns the ES256 signature: r and s, 32 bytes each. Throws a [KeyLost] if the key can never sign again, and a
+     * [Cancelled] if the user refused.
      */
-    private fun <Value> keeping(session: String, work: () -> Value): Value = try {
-        work()
-    } catch (gone: KeyLost) {
-        forget { it == session }
-        throw gone
+    fun sign(bytes: ByteArray): ByteArray
+}
+
+/** The public half of a [ProofKey], as the coordinates of its point. */
+class ProofPublicKey(x: BigInteger, y: BigInteger) {
+    constructor(key: ECPublicKey) : this(key.w.affineX, key.w.affineY)
+
+    /** The JSON Web Key with its members sorted by name. RFC 7638 computes the thumbprint from this form. */
+    val jwk: String = """{"crv":"P-256","kty":"EC","x":"${base64Url(x.word())}","y":"${base64Url(y.word())}"}"""
+    /** The thumbprint, which identifies the key in a session. */
+    val thumbprint: String = base64Url(sha256(jwk))
+}
+
+/** A [ProofKey] that uses the platform's own cryptography. Subclasses provide the pair of keys. */
+abstract class PlatformProofKey : ProofKey {
+    /** Returns the pair, or null if it is missing. */
+    protected abstract fun pair(): KeyPair?
+
+    override fun publicKey(): ProofPublicKey? = pair()?.let { ProofPublicKey(it.public as ECPublicKey) }
+
+    override fun sign(bytes: ByteArray): ByteArray {
+        val signature = Signature.getInstance("SHA256withECDSA")
+        signature.initSign((pair() ?: throw KeyLost()).private)
+        return raw(allowed(signature).apply { update(bytes) }.sign())
     }
 
-    /**
-     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session's key
-     * differs from this device's key.
-     */
-    private fun mends(
-        problem: Problem, evidence: Evidence, repeatable: Boolean, mending: Mending, request: Request, session: String?
-    ): Boolean {
-        if (problem.status != 401 || key == null) return false
-        if (problem.code == "proof_invalid" && problem.reason == "key") {
-            forget { it == session }
-            throw KeyLost()
-        }
-        if (!mending.mends(problem, evidence, repeatable)) return false
-        val sent = (request.header("Cookie") ?: "") + (request.header("Coatcheck-Pass") ?: "")
-        if (problem.code == "proof_required" || problem.reason == "pass") {
-            change { if (it.pass != null && sent.contains(it.pass.value)) it.with(pass = null) else it }
-        }
-        return true
-    }
+    /** Asks the user to allow the use of the key if the key demands it. Returns the signature object that may sign now. */
+    protected open fun allowed(signature: Signature): Signature = signature
 
-    private fun keepNonce(response: Response) { response.header("DPoP-Nonce")?.let { nonce = Nonce(it, now()) } }
-
-    /** Signs a request that makes a login or a session. Makes a key if necessary. */
-    private fun signInProof(key: ProofKey, method: String, address: String): String {
-        val known = key.publicKey() ?: made(key, null)
-        return try {
-            proof(key, known, nonce?.value, method, address)
-        } catch (gone: KeyLost) {
-            proof(key, made(key, known), nonce?.value, method, address)
-        }
-    }
-
-    private fun sessionProof(key: ProofKey, nonce: String?, method: String, address: String, sent: Credentials): String {
-        val known = key.publicKey() ?: throw KeyLost()
-        val jkt = sent.binding?.jkt
-        if (jkt != null && jkt != known.thumbprint) throw KeyLost()
-        return proof(key, known, nonce, method, address, sent.session)
-    }
-
-    /**
-     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the nonce decides its
-     * age.
-     */
-    private fun proof(key: ProofKey, known: ProofPublicKey, nonce: String?, method: String, address: String, session: String? = null): String {
-        val unlikeOthers = ByteArray(16).also { SecureRandom().nextBytes(it) }
-        val claims = JSONObject().put("jti", base64Url(unlikeOthers)).put("htm", method).put("htu", address).put("iat", now() / 1000)
-            .put("nonce", nonce).put("ath", session?.let { base64Url(sha256(it)) })
-        val header = """{"typ":"dpop+jwt","alg":"ES256","jwk":${known.jwk}}"""
-        val text = base64Url(header.toByteArray()) + "." + base64Url(claims.toString().toByteArray())
-        return text + "." + base64Url(key.sign(text.toByteArray()))
-    }
-
-    /** Makes one key for all waiting sign-ins, unless another key has already replaced the lost one. */
-    private fun made(key: ProofKey, lost: ProofPublicKey?): ProofPublicKey = synchronized(making) {
-        val known = key.publicKey()
-        if (known != null && known.thumbprint != lost?.thumbprint) known else key.make()
-    }
-
-    /** Returns the stored pass, or a new one if it is due. Returns null if the client's sessions need proofs. */
-    private fun pass(sent: Credentials, limit: Long): String? {
-        val pass = passOf(sent)
-        if (pass != null && (key == null || !pass.isDue(now()))) return pass.value
-        if (key == null) return null
-        return try {
-            renewed(sent, limit)
-        } catch (later: Exception) {
-            // If the network is missing or the key is temporarily unavailable, the old pass is used once more.
-            val passes = later !is KeyLost && (later !is Problem || later.passes) && !Thread.currentThread().isInterrupted
-            if (pass != null && passes) pass.value else throw later
-        }
-    }
-
-    private fun passOf(sent: Credentials): Pass? = kept().let { if (it.session == sent.session) it.pass else sent.pass }
-
-    /** Gets a pass by a proof. Calls that arrive during a renewal share its result. */
-    private fun renewed(sent: Credentials, limit: Long): String? {
-        val before = renewals
-        try {
-            if (!renewing.tryLock(limit, TimeUnit.MILLISECONDS)) throw Unreachable("the pass is still being renewed")
-        } catch (cancelled: InterruptedException) {
-            Thread.currentThread().interrupt()
-            throw InterruptedIOException("cancelled")
-        }
-        try {
-            val shared = renewal
-            if (renewals != before && shared != null && shared.first == sent.session) return shared.second()
-            // Another call may have renewed the pass just before.
-            passOf(sent)?.let { if (!it.isDue(now())) return it.value }
-            var result: () -> String? = { null }
-            try {
-                val value = renew(sent, limit)
-                result = { value }
-                return value
-            } catch (failed: Exception) {
-                result = { throw failed }
-                throw failed
-            } finally {
-                // A cancelled caller leaves the renewal to the next one.
-                if (!Thread.currentThread().isInterrupted) {
-                    renewal = Pair(sent.session, result)
-                    renewals += 1
-                }
-            }
-        } finally {
-            renewing.unlock()
-        }
-    }
-
-    private fun renew(sent: Credentials, limit: Long): String? {
-        val caller = http.newBuilder().callTimeout(limit, TimeUnit.MILLISECONDS).build()
-        val mending = Mending()
-        while (true) {
-            val shown = shown(Evidence.PROOF, "POST", "/v1/session/pass", sent, mending, limit)
-            val request = request("POST", "/v1/session/pass", null, sent, shown)
-            val answer = send(caller, request)
-            if (answer.status == 200) {
-                val pass = pass(answer.json(), answer) ?: throw Unreachable("an answer without a pass")
-                change { if (it.session == sent.session) it.with(pass = pass) else it }
-                return pass.value
-            }
-            val problem = answer.problem() ?: throw Unreachable("status ${answer.status}, not the broker's")
-            if (problem.code == "client_not_allowed") {
-                provesEach = true
-                return null
-            }
-            learn(problem, answer, request)
-            if (!mends(problem, Evidence.PROOF, true, mending, request, sent.session)) throw problem
-        }
-    }
-
-    /** Returns the pass that a response contains. */
-    private fun pass(json: JSONObject?, answer: Answer): Pass? {
-        val value = (json ?: return null).text("pass") ?: answer.cookie("$cookieName-pass") ?: return null
-        return Pass(value, now(), json.getDouble("expires_in"))
-    }
-
-    private fun value(url: String, name: String): String? =
-        // The scheme is the app's own, so only the query is parsed.
-        broker.resolve("/?" + url.substringBefore('#').substringAfter('?', ""))?.queryParameter(name)
-
-    private fun url(text: String): HttpUrl = broker.resolve(text) ?: throw Unreachable("not a URL of the web")
-
-    private class Bytes(private val bytes: ByteArray) : RequestBody() {
-        override fun contentType(): MediaType? = null
-        override fun contentLength(): Long = bytes.size.toLong()
-        override fun writeTo(sink: BufferedSink) { sink.write(bytes) }
-    }
-
-    private class Answer(response: Response) {
-        val status: Int = response.code
-        val source: String? = response.header("Coatcheck-Source")
-        val contentType: String? = response.header("Content-Type")
-        val retryAfter: Long? = response.header("Retry-After")?.toLongOrNull()
-        val body: ByteArray = response.body?.bytes() ?: ByteArray(0)
-        private val cookies: List<String> = response.headers("Set-Cookie")
-
-        fun json(): JSONObject = try {
-            JSONObject(String(body, Charsets.UTF_8))
-        } catch (other: JSONException) {
-            throw Unreachable("not the broker's answer")
-        }
-
-        fun problem(): Problem? = try {
-            if (contentType?.startsWith("application/problem+json") != true) null
-            else json().let { if (it.getInt("status") == 401 && it.getString("code") == "step_up_required") StepUpRequired(it) else Problem(it) }
-        } catch (other: JSONException) {
-            null
-        }
-
-        fun cookie(name: String): String? = cookies.map { it.substringBefore(';').trim() }
-            .firstOrNull { it.startsWith("$name=") }?.substringAfter('=')?.ifEmpty { null }
+    /** Converts the two numbers of a signature from DER into 32 bytes each. */
+    private fun raw(der: ByteArray): ByteArray {
+        val first = der[3].toInt()
+        val second = der[5 + first].toInt()
+        return BigInteger(der.copyOfRange(4, 4 + first)).word() + BigInteger(der.copyOfRange(6 + first, 6 + first + second)).word()
     }
 }
+
+private fun base64Url(bytes: ByteArray): String = ByteString.of(*bytes).base64Url().trimEnd('=')
+
+private fun sha256(text: String): ByteArray = MessageDigest.getInstance("SHA-256").digest(text.toByteArray())
+
+/** A number as 32 bytes. */
+private fun BigInteger.word(): ByteArray = toByteArray().let { ByteArray(maxOf(0, 32 - it.size)) + it.takeLast(32).toByteArray() }
+
+// ==== sources/Waiting.kt ================================================================================================
+// Work that threads wait for: shared, or one after the other.
 
 /** One response for all callers that wait for it at the same time. */
 private class SharedAnswer<Value : Any> {
@@ -1381,7 +465,7 @@ private class SharedAnswer<Value : Any> {
 }
 
 /** Work that several threads wait for. It is cancelled if all of them stop waiting. */
-private class SharedCall<Value>(private val owner: Coatcheck, work: () -> Value) {
+private class SharedCall<Value>(private val calls: Calls, work: () -> Value) {
     private val end = CountDownLatch(1)
     private var waiting = 0
     private var abandoned = false
@@ -1407,7 +491,7 @@ private class SharedCall<Value>(private val owner: Coatcheck, work: () -> Value)
                 waiting -= 1
                 if (waiting == 0 && end.count > 0) abandoned = true
             }
-            if (abandoned) owner.cancel(thread)
+            if (abandoned) calls.cancel(thread)
         }
         return result!!()
     }
@@ -1458,13 +542,1034 @@ private fun <Value> pausing(work: () -> Value): Value = try {
     throw InterruptedIOException("cancelled")
 }
 
-private fun base64Url(bytes: ByteArray): String = ByteString.of(*bytes).base64Url().trimEnd('=')
+// ==== sources/Evidence.kt ===============================================================================================
+// The evidence of a bound session: which kind a call needs, proofs and passes, and the repair of refused evidence.
 
-private fun sha256(text: String): ByteArray = MessageDigest.getInstance("SHA-256").digest(text.toByteArray())
+/**
+ * The evidence of a bound session's key that a call sends.
+ * - `SIGN_IN`: a proof, which makes the key the owner of the new session.
+ * - `SESSION`: a pass. If the client's sessions need a proof with each request, a proof.
+ * - `PROOF`: a proof, because the result of the call outlives a pass.
+ */
+private enum class Evidence { NONE, SIGN_IN, SESSION, PROOF }
 
-/** A number as 32 bytes. */
-private fun BigInteger.word(): ByteArray = toByteArray().let { ByteArray(maxOf(0, 32 - it.size)) + it.takeLast(32).toByteArray() }
+/** The evidence that a call lacks, added after the broker's refusal. Each kind is added once, which prevents loops. */
+private class Mending(val asksForNonce: Boolean = false, val registers: Boolean = false) {
+    /** Whether the broker reported that this session is bound, regardless of the stored data. */
+    var bound = false
+    /** Whether the broker gave the call a nonce. */
+    var nonce = false
+    private var fresh = false
+    /** Whether the user has stepped up for the call. */
+    var steppedUp = false
+    /** The proof of presence, valid until the broker refuses it. */
+    var presence: String? = null
+    private var prompts = 0
 
-private fun JSONObject.text(name: String): String? = if (isNull(name)) null else getString(name)
+    /** Decides whether the user is asked for a call, for the first time or once more. */
+    fun asks(problem: Problem, repeatable: Boolean): Boolean {
+        // For a child session, the parent makes the call itself. If the network sent a request twice, the other copy may
+        // have been successful.
+        val asks = if (presence == null) problem.code == "presence_required" && !problem.parent && prompts == 0
+        else problem.code == "presence_invalid" && (problem.reason == "nonce" || (problem.reason == "replayed" && repeatable)) && prompts <= 1
+        if (asks) prompts += if (presence == null) 1 else 2
+        return asks
+    }
 
-private fun JSONArray.objects(): List<JSONObject> = (0 until length()).map { getJSONObject(it) }
+    fun mends(problem: Problem, evidence: Evidence, repeatable: Boolean): Boolean {
+        val refused = if (problem.code == "proof_invalid") problem.reason else problem.code
+        return when {
+            refused == "use_dpop_nonce" -> !nonce.also { nonce = true }
+            evidence == Evidence.SIGN_IN -> false
+            refused == "proof_required" || refused == "pass" -> !bound.also { bound = true }
+            // The network sent the request twice. The other copy may have been successful.
+            refused == "replayed" && repeatable -> !fresh.also { fresh = true }
+            else -> false
+        }
+    }
+}
+
+/** The evidence of a request: a pass or a proof, and a proof of the user's presence. */
+private class Shown(val pass: String? = null, val proof: String? = null, val presence: String? = null)
+
+/** The evidence that the session's key gives for requests: proofs, and passes instead of them. */
+private class Proofs(private val calls: Calls, private val keeping: Keeping, private val key: ProofKey?) {
+    /** The time of the device's clock, which may be wrong. */
+    var now: () -> Long = { System.currentTimeMillis() }
+    private class Nonce(val value: String, val received: Long)
+    @Volatile private var nonce: Nonce? = null
+    private val making = Any()
+    private val renewing = ReentrantLock()
+    @Volatile private var renewals = 0
+    private var renewal: Pair<String?, () -> String?>? = null
+    // Whether the client's sessions need a proof with each request.
+    @Volatile private var provesEach = false
+
+    /** Keeps the nonce of a response. */
+    fun keepNonce(response: Response) { response.header("DPoP-Nonce")?.let { nonce = Nonce(it, now()) } }
+
+    /** Returns the nonce if it remains valid for at least one minute. Its whole lifetime is five minutes. */
+    fun youngNonce(): String? = nonce?.let { if (now() - it.received in 0 until 240_000) it.value else null }
+
+    /** Returns the pass of a bound session, or null if the session needs none. Renews the pass if it is due. */
+    fun pass(): String? {
+        val kept = keeping.kept()
+        if (kept.session == null || (kept.lastSession != null && kept.binding?.evidence != "pass")) return null
+        return unlessLost(kept.session) { pass(kept, calls.deadlineMillis) }
+    }
+
+    /** Returns the evidence that a request needs, with the proof of the user's presence. */
+    fun shown(evidence: Evidence, method: String, path: String, sent: Credentials, mending: Mending, limit: Long): Shown {
+        val shown = evidence(evidence, method, path, sent, mending, limit)
+        return Shown(shown.pass, shown.proof, mending.presence)
+    }
+
+    private fun evidence(evidence: Evidence, method: String, path: String, sent: Credentials, mending: Mending, limit: Long): Shown {
+        val address = calls.url(path).toString().substringBefore('?')
+        if (evidence == Evidence.SIGN_IN) return Shown(proof = key?.let { signInProof(it, method, address) })
+        if (evidence == Evidence.NONE || sent.session == null) return Shown()
+        val binding = sent.binding
+        if (evidence == Evidence.SESSION) {
+            // The session may still be bound, because some storages do not keep its details.
+            if (!mending.bound && binding == null) return Shown(sent.pass?.value)
+            if (!provesEach && binding?.evidence != "proof") {
+                unlessLost(sent.session) { pass(sent, limit) }?.let { return Shown(it) }
+            }
+        } else if (sent.lastSession != null && binding == null && !mending.bound) {
+            return Shown()
+        }
+        val nonce = if (mending.asksForNonce && !mending.nonce) null else nonce?.value
+        return Shown(proof = key?.let { unlessLost(sent.session) { sessionProof(it, nonce, method, address, sent) } })
+    }
+
+    /**
+     * Runs work, and forgets the session if its key is lost. The broker is not informed. The session may continue on the
+     * device that still has the key, such as a phone whose backup was restored here.
+     */
+    private fun <Value> unlessLost(session: String, work: () -> Value): Value = try {
+        work()
+    } catch (gone: KeyLost) {
+        keeping.forget { it == session }
+        throw gone
+    }
+
+    /**
+     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session's key
+     * differs from this device's key.
+     */
+    fun mends(
+        problem: Problem, evidence: Evidence, repeatable: Boolean, mending: Mending, request: Request, session: String?
+    ): Boolean {
+        if (problem.status != 401 || key == null) return false
+        if (problem.code == "proof_invalid" && problem.reason == "key") {
+            keeping.forget { it == session }
+            throw KeyLost()
+        }
+        if (!mending.mends(problem, evidence, repeatable)) return false
+        val sent = (request.header("Cookie") ?: "") + (request.header("Coatcheck-Pass") ?: "")
+        if (problem.code == "proof_required" || problem.reason == "pass") {
+            keeping.change { if (it.pass != null && sent.contains(it.pass.value)) it.with(pass = null) else it }
+        }
+        return true
+    }
+
+    /** Signs a request that makes a login or a session. Makes a key if necessary. */
+    private fun signInProof(key: ProofKey, method: String, address: String): String {
+        val known = key.publicKey() ?: made(key, null)
+        return try {
+            proof(key, known, nonce?.value, method, address)
+        } catch (gone: KeyLost) {
+            proof(key, made(key, known), nonce?.value, method, address)
+        }
+    }
+
+    private fun sessionProof(key: ProofKey, nonce: String?, method: String, address: String, sent: Credentials): String {
+        val known = key.publicKey() ?: throw KeyLost()
+        val jkt = sent.binding?.jkt
+        if (jkt != null && jkt != known.thumbprint) throw KeyLost()
+        return proof(key, known, nonce, method, address, sent.session)
+    }
+
+    /**
+     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the nonce decides its
+     * age.
+     */
+    fun proof(key: ProofKey, known: ProofPublicKey, nonce: String?, method: String, address: String, session: String? = null): String {
+        val unlikeOthers = ByteArray(16).also { SecureRandom().nextBytes(it) }
+        val claims = JSONObject().put("jti", base64Url(unlikeOthers)).put("htm", method).put("htu", address).put("iat", now() / 1000)
+            .put("nonce", nonce).put("ath", session?.let { base64Url(sha256(it)) })
+        val header = """{"typ":"dpop+jwt","alg":"ES256","jwk":${known.jwk}}"""
+        val text = base64Url(header.toByteArray()) + "." + base64Url(claims.toString().toByteArray())
+        return text + "." + base64Url(key.sign(text.toByteArray()))
+    }
+
+    /** Makes one key for all waiting sign-ins, unless another key has already replaced the lost one. */
+    private fun made(key: ProofKey, lost: ProofPublicKey?): ProofPublicKey = synchronized(making) {
+        val known = key.publicKey()
+        if (known != null && known.thumbprint != lost?.thumbprint) known else key.make()
+    }
+
+    /** Returns the stored pass, or a new one if it is due. Returns null if the client's sessions need proofs. */
+    private fun pass(sent: Credentials, limit: Long): String? {
+        val pass = passOf(sent)
+        if (pass != null && (key == null || !pass.isDue(now()))) return pass.value
+        if (key == null) return null
+        return try {
+            renewed(sent, limit)
+        } catch (later: Exception) {
+            // If the network is missing or the key is temporarily unavailable, the old pass is used once more.
+            val passes = later !is KeyLost && (later !is Problem || later.passes) && !Thread.currentThread().isInterrupted
+            if (pass != null && passes) pass.value else throw later
+        }
+    }
+
+    private fun passOf(sent: Credentials): Pass? = keeping.kept().let { if (it.session == sent.session) it.pass else sent.pass }
+
+    /** Gets a pass by a proof. Calls that arrive during a renewal share its result. */
+    private fun renewed(sent: Credentials, limit: Long): String? {
+        val before = renewals
+        try {
+            if (!renewing.tryLock(limit, TimeUnit.MILLISECONDS)) throw Unreachable("the pass is still being renewed")
+        } catch (cancelled: InterruptedException) {
+            Thread.currentThread().interrupt()
+            throw InterruptedIOException("cancelled")
+        }
+        try {
+            val shared = renewal
+            if (renewals != before && shared != null && shared.first == sent.session) return shared.second()
+            // Another call may have renewed the pass just before.
+            passOf(sent)?.let { if (!it.isDue(now())) return it.value }
+            var result: () -> String? = { null }
+            try {
+                val value = renew(sent, limit)
+                result = { value }
+                return value
+            } catch (failed: Exception) {
+                result = { throw failed }
+                throw failed
+            } finally {
+                // A cancelled caller leaves the renewal to the next one.
+                if (!Thread.currentThread().isInterrupted) {
+                    renewal = Pair(sent.session, result)
+                    renewals += 1
+                }
+            }
+        } finally {
+            renewing.unlock()
+        }
+    }
+
+    private fun renew(sent: Credentials, limit: Long): String? {
+        val caller = calls.http.newBuilder().callTimeout(limit, TimeUnit.MILLISECONDS).build()
+        val mending = Mending()
+        while (true) {
+            val shown = shown(Evidence.PROOF, "POST", "/v1/session/pass", sent, mending, limit)
+            val request = calls.request("POST", "/v1/session/pass", null, sent, shown)
+            val answer = calls.send(caller, request)
+            if (answer.status == 200) {
+                val pass = pass(answer.json(), answer) ?: throw Unreachable("an answer without a pass")
+                keeping.change { if (it.session == sent.session) it.with(pass = pass) else it }
+                return pass.value
+            }
+            val problem = answer.problem() ?: throw Unreachable("status ${answer.status}, not the broker's")
+            if (problem.code == "client_not_allowed") {
+                provesEach = true
+                return null
+            }
+            calls.learn(problem, answer, request)
+            if (!mends(problem, Evidence.PROOF, true, mending, request, sent.session)) throw problem
+        }
+    }
+
+    /** Returns the pass that a response contains. */
+    fun pass(json: JSONObject?, answer: Answer): Pass? {
+        val value = (json ?: return null).text("pass") ?: answer.cookie("${calls.cookieName}-pass") ?: return null
+        return Pass(value, now(), json.getDouble("expires_in"))
+    }
+}
+
+// ==== sources/Calls.kt ==================================================================================================
+// The requests to the broker, and the consequences of their answers.
+
+/** The user, whom a refused call may ask for a missing step. */
+private interface User {
+    /** The number of step-ups so far. */
+    val stepUps: Int
+    fun asksUser(problem: Problem, method: String, path: String, repeatable: Boolean, sent: Credentials, mending: Mending, stepUps: Int): Boolean
+}
+
+/** The requests to the broker, repeated and corrected while that can help. */
+private class Calls(private val broker: HttpUrl, val deadlineMillis: Long, transport: OkHttpClient, val keeping: Keeping, key: ProofKey?) {
+    // There is no cookie jar, because the one cookie is stored with the credentials. Redirects are off, because the app
+    // itself judges an upstream's redirect.
+    val http: OkHttpClient = transport.newBuilder().followRedirects(false).followSslRedirects(false)
+        .retryOnConnectionFailure(false).readTimeout(40, TimeUnit.SECONDS).build()
+    val proofs = Proofs(this, keeping, key)
+    /** The user, set once by the constructor of [Coatcheck]. */
+    lateinit var user: User
+    val random = Random()
+    private var ending = false
+    val cookieName: String = if (broker.isHttps) "__Host-coatcheck" else "coatcheck"
+
+    fun url(text: String): HttpUrl = broker.resolve(text) ?: throw Unreachable("not a URL of the web")
+
+    fun request(method: String, path: String, body: RequestBody?, kept: Credentials, shown: Shown): Request {
+        val url = url(path)
+        // OkHttp removes dot segments from a path. The sent path has to equal the requested one.
+        val sent = "/" + url.toString().substringAfter("://").substringAfter('/')
+        require(sent.substringBefore('?') == path.substringBefore('?')) { "a path that could be read in more than one way" }
+        val builder = Request.Builder().url(url)
+        builder.method(method, body ?: if (method in listOf("POST", "PUT", "PATCH")) Bytes(ByteArray(0)) else null)
+        if (body is Bytes) builder.header("Content-Type", "application/json")
+        if (kept.bearer) {
+            if (kept.session != null) builder.header("Authorization", "Bearer ${kept.session}")
+            if (shown.pass != null) builder.header("Coatcheck-Pass", shown.pass)
+        } else {
+            val cookies = ArrayList<String>()
+            if (kept.session != null) cookies += "$cookieName=${kept.session}"
+            if (kept.login != null) cookies += "$cookieName-login=${kept.login}"
+            if (shown.pass != null) cookies += "$cookieName-pass=${shown.pass}"
+            if (cookies.isNotEmpty()) builder.header("Cookie", cookies.joinToString("; "))
+        }
+        if (shown.proof != null) builder.header("DPoP", shown.proof)
+        if (shown.presence != null) builder.header("Coatcheck-Presence", shown.presence)
+        return builder.build()
+    }
+
+    /** Calls the broker with the stored credentials, and requires a successful status. */
+    fun call(
+        method: String, path: String, body: JSONObject? = null, withSession: Boolean = true, evidence: Evidence = Evidence.SESSION
+    ): Answer {
+        val bytes = body?.let { Bytes(it.toString().toByteArray()) }
+        // A login is started without the session, because the two may belong to different users.
+        val credentials = if (withSession) null else keeping.kept().let { Credentials(login = it.login, loginId = it.loginId, bearer = it.bearer) }
+        val answer = repeat(path, method, bytes, credentials, true, deadlineMillis, evidence) { it.status in 200..299 }
+        endSessions()
+        return answer
+    }
+
+    /**
+     * Sends a request, and repeats it while that can help and the deadline allows it. docs/apps/native-apps.md has the
+     * table.
+     */
+    fun repeat(
+        path: String, method: String, body: RequestBody?, credentials: Credentials?, idempotent: Boolean, deadline: Long,
+        evidence: Evidence, mending: Mending = Mending(), good: (Answer) -> Boolean
+    ): Answer {
+        var begin = System.nanoTime()
+        var tries = 0
+        while (true) {
+            var failure: Exception
+            var pause = (200L shl minOf(tries, 6)) + random.nextInt(200)
+            // The first attempt gets at least one second, even with a very short deadline. A relayed body may be long, so
+            // only silence ends its attempt.
+            val first = if (tries == 0) 1_000L else 1L
+            val limit = maxOf(first, deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin))
+            val caller = if (path.startsWith("/v1/relay/")) http else http.newBuilder().callTimeout(limit, TimeUnit.MILLISECONDS).build()
+            val sent = credentials ?: keeping.kept()
+            val stepUps = user.stepUps
+            var refusal: Problem? = null
+            var isSent = false
+            try {
+                val shown = try {
+                    proofs.shown(evidence, method, path, sent, mending, limit)
+                } catch (refused: Problem) {
+                    if (refused.passes) throw Unreachable("${refused.code}: no pass") else throw refused
+                }
+                val request = request(method, path, body, sent, shown)
+                isSent = true
+                val answer = send(caller, request)
+                if (good(answer)) return answer
+                // After a proxy's page, the state of the session is as unknown as after a missing response.
+                val problem = answer.problem() ?: throw Unreachable("status ${answer.status}, not the broker's")
+                learn(problem, answer, request)
+                if (proofs.mends(problem, evidence, idempotent, mending, request, sent.session)) continue
+                // After a 408, the upstream may have received part of the request. After a 503 or 429 of the broker, it
+                // received nothing.
+                if (!problem.passes || (!idempotent && problem.code == "request_timeout")) refusal = problem
+                failure = problem
+                answer.retryAfter?.let { pause = it * 1000 + random.nextInt(250) }
+            } catch (lost: IOException) {
+                if ((isSent && !idempotent) || Thread.currentThread().isInterrupted) throw lost
+                failure = lost
+            }
+            if (refusal != null) {
+                if (!user.asksUser(refusal, method, path, idempotent, sent, mending, stepUps)) throw refusal
+                // The deadline excludes the time that the user needs for the prompt.
+                begin = System.nanoTime()
+                tries = 0
+                continue
+            }
+            val left = deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin)
+            if (pause > minOf(left, 30_250)) throw failure
+            pausing { Thread.sleep(pause) }
+            tries += 1
+        }
+    }
+
+    fun send(caller: OkHttpClient, request: Request): Answer = running(caller.newCall(request)) { call ->
+        call.execute().use {
+            proofs.keepNonce(it)
+            Answer(it)
+        }
+    }
+
+    /** The running call of each thread. */
+    private val calls = ConcurrentHashMap<Thread, Call>()
+
+    private fun <Value> running(call: Call, work: (Call) -> Value): Value {
+        calls[Thread.currentThread()] = call
+        try {
+            if (Thread.currentThread().isInterrupted) throw InterruptedIOException("cancelled")
+            return work(call)
+        } finally {
+            calls.remove(Thread.currentThread())
+        }
+    }
+
+    /**
+     * Cancels the call of a waiting thread. The call returns at once with an [InterruptedIOException] or another
+     * [IOException].
+     */
+    fun cancel(thread: Thread) {
+        thread.interrupt()
+        calls[thread]?.cancel()
+    }
+
+    /** Draws the consequences of a refusal: an ended session is forgotten, and a login that it contains is kept. */
+    fun learn(problem: Problem, answer: Answer, request: Request) {
+        if (problem.endsSession) forget(request)
+        problem.json.optJSONObject("login")?.let { keep(it, answer) }
+    }
+
+    /** Keeps a started login, and returns the page to open. */
+    fun keep(login: JSONObject, answer: Answer): HttpUrl {
+        val token = if (login.has("login_token")) login.getString("login_token") else null
+        keeping.change {
+            Credentials(
+                it.session, token ?: answer.cookie("$cookieName-login") ?: it.login, login.getString("login_id"),
+                token != null, it.lastSession, it.endings, it.pass)
+        }
+        return url(login.getString("authorization_url"))
+    }
+
+    /** Forgets the session, unless another session replaced it before the response arrived. */
+    fun forget(request: Request) {
+        val sent = (request.header("Cookie") ?: "") + (request.header("Authorization") ?: "")
+        keeping.forget { sent.contains(it) }
+    }
+
+    fun remembered(
+        method: String, path: String, deadline: Long = deadlineMillis, evidence: Evidence = Evidence.SESSION, mending: Mending = Mending()
+    ): Session {
+        val sent = keeping.kept()
+        val answer = repeat(path, method, if (method == "POST") Bytes(ByteArray(0)) else null, null, true, deadline, evidence, mending) { it.status in 200..299 }
+        endSessions()
+        return keeping.remember(answer.json(), sent.session)
+    }
+
+    /**
+     * Ends a session that was signed out on this device, and forgets its secret. With the credentials from before the
+     * sign-out, it also requests the provider's logout page.
+     */
+    fun end(ending: Ending, before: Credentials? = null): Answer {
+        // An ending works without evidence. With evidence, the broker also returns the logout page.
+        val answer = repeat(
+            "/v1/session" + (if (before == null) "" else "?logout_url=true"), "DELETE", null,
+            Credentials(ending.session, bearer = ending.bearer, lastSession = before?.lastSession, pass = before?.pass), true, deadlineMillis,
+            if (before == null) Evidence.NONE else Evidence.SESSION
+        ) { it.status in 200..299 }
+        keeping.change { kept -> kept.with(endings = kept.endings.filter { it.session != ending.session }) }
+        return answer
+    }
+
+    /** Ends, on its own thread, the sessions that were signed out while the broker was unreachable. */
+    fun endSessions() {
+        val endings = synchronized(keeping) {
+            val endings = try { keeping.kept().endings } catch (locked: Exception) { emptyList<Ending>() }
+            if (ending || endings.isEmpty()) return
+            ending = true
+            endings
+        }
+        Thread {
+            try {
+                for (one in endings) end(one)
+            } catch (later: Exception) {
+                // The next successful call tries again.
+            } finally {
+                synchronized(keeping) { ending = false }
+            }
+        }.apply { isDaemon = true }.start()
+    }
+}
+
+/** A body of JSON, or an empty one. */
+private class Bytes(private val bytes: ByteArray) : RequestBody() {
+    override fun contentType(): MediaType? = null
+    override fun contentLength(): Long = bytes.size.toLong()
+    override fun writeTo(sink: BufferedSink) { sink.write(bytes) }
+}
+
+/** A response that was read to its end. */
+private class Answer(response: Response) {
+    val status: Int = response.code
+    val source: String? = response.header("Coatcheck-Source")
+    val contentType: String? = response.header("Content-Type")
+    val retryAfter: Long? = response.header("Retry-After")?.toLongOrNull()
+    val body: ByteArray = response.body?.bytes() ?: ByteArray(0)
+    private val cookies: List<String> = response.headers("Set-Cookie")
+
+    fun json(): JSONObject = try {
+        JSONObject(String(body, Charsets.UTF_8))
+    } catch (other: JSONException) {
+        throw Unreachable("not the broker's answer")
+    }
+
+    fun problem(): Problem? = try {
+        if (contentType?.startsWith("application/problem+json") != true) null
+        else json().let { if (it.getInt("status") == 401 && it.getString("code") == "step_up_required") StepUpRequired(it) else Problem(it) }
+    } catch (other: JSONException) {
+        null
+    }
+
+    fun cookie(name: String): String? = cookies.map { it.substringBefore(';').trim() }
+        .firstOrNull { it.startsWith("$name=") }?.substringAfter('=')?.ifEmpty { null }
+}
+
+// ==== sources/Asking.kt =================================================================================================
+// The two questions to the user behind a refused call: a step-up in the browser, and a prompt of the presence key.
+
+/** The step-ups and the presence proofs. Calls wait while the user answers. */
+private class Asking(
+    private val calls: Calls, private val keeping: Keeping, private val key: ProofKey?, private val presenceKey: ProofKey?,
+    private val onStepUp: ((StepUp) -> Boolean)?,
+    /** Opens a step-up's page, and returns the session after the user signed in. */
+    private val signInAgain: (HttpUrl) -> Session
+) : User {
+    private val prompts = Turn()
+    private val pages = Turn()
+    private val steppingUp = ArrayList<SteppingUp>()
+    // The number of step-ups so far, and the demand that the last one met.
+    @Volatile private var met: Pair<Int, StepUp>? = null
+    override val stepUps: Int get() = met?.first ?: 0
+    /** The time for combining the demands of refused calls into one step-up. */
+    var gatheringMillis = 100L
+
+    // ---- Step-ups ---------------------------------------------------------------------------------------------------
+
+    /**
+     * A step-up, and the demands that it has to meet. [wanted] tells whether the app itself requested it. Its call returns
+     * null if the app declined.
+     */
+    private class SteppingUp(var demand: StepUp, var wanted: Boolean) {
+        /** Whether further demands can still be added. */
+        var gathering = true
+        lateinit var call: SharedCall<Session?>
+    }
+
+    /** Asks the user to sign in again for the app itself. */
+    fun stepUp(demand: StepUp): Session {
+        while (true) {
+            // If calls started the step-up and the app then declined it, this does not answer the app's own request.
+            joinStepUp(demand, true)?.let { return it }
+        }
+    }
+
+    /** Starts a step-up and returns the page to open. */
+    fun startStepUp(demand: StepUp): HttpUrl {
+        // The proof comes from the session's key, as for its other calls. A new key is never made here.
+        val answer = calls.call("POST", "/v1/logins", JSONObject().put("step_up", demand.toJson()), evidence = Evidence.PROOF)
+        return calls.keep(answer.json(), answer)
+    }
+
+    private fun joinStepUp(demand: StepUp, wanted: Boolean): Session? {
+        val call = synchronized(steppingUp) {
+            steppingUp.removeAll { !it.call.isOpen }
+            steppingUp.firstOrNull { one ->
+                val both = if (one.gathering) one.demand.joined(demand) else null
+                if ((both == null && !one.demand.covers(demand)) || !one.call.join()) return@firstOrNull false
+                if (both != null) { one.demand = both; one.wanted = one.wanted || wanted }
+                true
+            }?.call ?: SteppingUp(demand, wanted).also { one ->
+                one.call = SharedCall(calls) { pages.taken { stepUp(one) } }
+                steppingUp += one
+                one.call.join()
+                one.call.begin()
+            }.call
+        }
+        return call.value()
+    }
+
+    private fun stepUp(one: SteppingUp): Session? {
+        // Simultaneous calls receive their refusals one after the other.
+        pausing { Thread.sleep(gatheringMillis) }
+        val (demand, wanted) = synchronized(steppingUp) { one.gathering = false; Pair(one.demand, one.wanted) }
+        if (!wanted && onStepUp?.invoke(demand) != true) return null
+        val page = startStepUp(demand)
+        val session = signInAgain(page)
+        met = Pair((met?.first ?: 0) + 1, demand)
+        return session
+    }
+
+    /** Runs one step-up for a call that was refused because it needs one. Throws if a step-up is impossible or declined. */
+    private fun stepUpFor(refused: StepUpRequired, mending: Mending, sentAfter: Int) {
+        if (mending.steppedUp || refused.parent || onStepUp == null) throw refused
+        mending.steppedUp = true
+        // Another call's step-up ended before the refusal of this call arrived.
+        met?.let { if (sentAfter < it.first && it.second.covers(refused.stepUp)) return }
+        joinStepUp(refused.stepUp, false) ?: throw refused
+    }
+
+    // ---- The user's presence ----------------------------------------------------------------------------------------
+
+    /** Registers the presence key, and returns the state of the session. */
+    fun registerPresenceKey(): Session {
+        val key = askingKey()
+        val known = key.publicKey()
+        val registered = keeping.kept().lastSession?.let { Session(it).presence }
+        if (registered != null && registered != known?.thumbprint) throw PresenceKeyLost()
+        if (known == null) key.make()
+        // The first attempt runs without a prompt. The broker refuses a sign-in that is too old before the user is asked.
+        return calls.remembered("PUT", "/v1/session/presence-key", evidence = Evidence.PROOF, mending = Mending(registers = true))
+    }
+
+    fun askingKey(): ProofKey =
+        if (key == null || presenceKey == null) throw IllegalStateException("no key was given that asks for the user, or none beside it") else presenceKey
+
+    /** Whether there is a key that can ask the user. */
+    fun canAsk(sent: Credentials, mending: Mending): Boolean {
+        if (presenceKey == null || key == null || sent.session == null) return false
+        val known = sent.lastSession?.let { Session(it) } ?: return true
+        return known.binding != null && (known.presence != null || mending.registers)
+    }
+
+    /**
+     * Asks the user for the missing step of a refused call, and returns whether the call is sent again. Throws if the user
+     * or the app refuses.
+     */
+    override fun asksUser(
+        problem: Problem, method: String, path: String, repeatable: Boolean, sent: Credentials, mending: Mending, stepUps: Int
+    ): Boolean {
+        if (problem is StepUpRequired) {
+            stepUpFor(problem, mending, stepUps)
+            return true
+        }
+        if (problem.code == "presence_invalid" && problem.reason == "key") throw PresenceKeyLost()
+        if (!canAsk(sent, mending) || !mending.asks(problem, repeatable)) return false
+        mending.presence = presence(method, path, sent, mending.registers)
+        return true
+    }
+
+    /** Returns the proof of the user's presence for one request. Only one prompt is open at a time. */
+    fun presence(method: String, path: String, sent: Credentials, registers: Boolean): String = prompts.taken {
+        val key = askingKey()
+        if (calls.proofs.youngNonce() == null) {
+            // Without this request, the nonce could expire while the user answers the prompt.
+            calls.repeat("/v1/session", "GET", null, null, true, calls.deadlineMillis, Evidence.PROOF, Mending(asksForNonce = true)) { it.status == 200 }
+        }
+        val nonce = calls.proofs.youngNonce() ?: throw Unreachable("no nonce came")
+        val known = key.publicKey() ?: throw PresenceKeyLost()
+        val registered = sent.lastSession?.let { Session(it).presence }
+        if (registered != null && registered != known.thumbprint) throw PresenceKeyLost()
+        val address = calls.url(path).toString().substringBefore('?')
+        try {
+            calls.proofs.proof(key, known, nonce, method, address, sent.session)
+        } catch (gone: KeyLost) {
+            // A key of an earlier session no longer signs. In that case a registration makes a new key.
+            if (registers) calls.proofs.proof(key, key.make(), nonce, method, address, sent.session) else throw PresenceKeyLost()
+        } catch (no: Cancelled) {
+            // A refusal by the user applies to all waiting calls.
+            prompts.refuse(no)
+            throw no
+        }
+    }
+}
+
+// ==== sources/Relay.kt ==================================================================================================
+// The two answers that the client passes on as they come: an upstream's response, and the events of a session.
+
+/** Calls an upstream, and returns its response. */
+private fun Calls.relayed(
+    asking: Asking, upstream: String, path: String, method: String, body: RequestBody?, presence: Boolean
+): RelayAnswer {
+    val idempotent = method in listOf("GET", "HEAD", "PUT", "DELETE", "OPTIONS")
+    val address = "/v1/relay/$upstream/$path"
+    val mending = Mending()
+    if (presence) {
+        asking.askingKey()
+        val sent = keeping.kept()
+        if (asking.canAsk(sent, mending)) mending.presence = asking.presence(method, address, sent, false)
+    }
+    val answer = repeat(address, method, body, null, idempotent, deadlineMillis, Evidence.SESSION, mending) { it.source == "upstream" }
+    return RelayAnswer(answer.status, answer.contentType, answer.body)
+}
+
+/** Notifies the listener of the session's events until the session ends, and reconnects meanwhile. */
+private fun Calls.listened(listener: SessionListener, listening: Listening) {
+    // The broker sends something at least every 25 seconds.
+    val patient = http.newBuilder().readTimeout(60, TimeUnit.SECONDS).build()
+    var tries = 0
+    var mending = Mending()
+    while (!listening.stopped) {
+        var pause = (500L shl minOf(tries, 5)) + random.nextInt(500)
+        try {
+            val credentials = keeping.kept()
+            val sent = credentials.session
+            // The stream is opened by a proof. With a pass, it would end when the pass expires.
+            val shown = proofs.shown(Evidence.PROOF, "GET", "/v1/session/events", credentials, mending, deadlineMillis)
+            val request = request("GET", "/v1/session/events", null, credentials, shown)
+            var mended = false
+            val over = listening.begin(patient.newCall(request)).execute().use { response ->
+                if (response.code == 200) {
+                    tries = 0
+                    mending = Mending()
+                    proofs.keepNonce(response)
+                    events(response, listener, request, sent)
+                } else {
+                    proofs.keepNonce(response)
+                    val answer = Answer(response)
+                    val problem = answer.problem() ?: throw Unreachable("status ${answer.status}")
+                    learn(problem, answer, request)
+                    mended = proofs.mends(problem, Evidence.PROOF, true, mending, request, sent)
+                    if (problem.endsSession) listener.ended(problem.reason) else if (!problem.passes && !mended) throw problem
+                    answer.retryAfter?.let { pause = maxOf(pause, it * 1000) }
+                    problem.endsSession
+                }
+            }
+            if (over) return
+            if (mended) continue
+        } catch (lost: IOException) {
+            // The next attempt follows after the pause.
+        } catch (gone: KeyLost) {
+            return listener.ended("key_lost")
+        }
+        listening.pause(pause)
+        tries += 1
+    }
+}
+
+private fun Calls.events(response: Response, listener: SessionListener, request: Request, sent: String?): Boolean {
+    val source = response.body!!.source()
+    var name = ""
+    var data = ""
+    while (true) {
+        val line = source.readUtf8Line() ?: return false
+        when {
+            line.startsWith("event: ") -> name = line.substring(7)
+            line.startsWith("data: ") -> data += line.substring(6)
+            line == "" -> {
+                when (name) {
+                    "session" -> listener.session(keeping.remember(JSONObject(data), sent))
+                    "tokens_refreshed" -> listener.tokensRefreshed()
+                    "session_ended" -> {
+                        forget(request)
+                        listener.ended(JSONObject(data).optString("reason"))
+                        return true
+                    }
+                }
+                name = ""
+                data = ""
+            }
+        }
+    }
+}
+
+// ==== sources/Coatcheck.kt ==============================================================================================
+
+/**
+ * The broker, from the view of one app on one device. Make one and share it. For two accounts on one device, create two
+ * with different storages. [transport] is for a proxy or pinned certificates.
+ *
+ * With a [key], sessions belong to the key if the broker binds this client's sessions. A [presenceKey] asks for the user
+ * each time ([registerPresenceKey]). [onStepUp] decides whether a call that needs a stronger or more recent sign-in may
+ * open the [browser]. Without it, such a call throws a [StepUpRequired].
+ */
+class Coatcheck(
+    private val broker: HttpUrl, private val client: String?, storage: CredentialStorage, deadlineMillis: Long = 60_000,
+    transport: OkHttpClient = OkHttpClient(), key: ProofKey? = null, presenceKey: ProofKey? = null,
+    private val browser: SignInBrowser? = null, onStepUp: ((StepUp) -> Boolean)? = null
+) {
+    private val keeping = Keeping(storage)
+    private val calls = Calls(broker, deadlineMillis, transport, keeping, key)
+    private val user = Asking(calls, keeping, key, presenceKey, onStepUp) { signInAgain(it) }
+
+    init { calls.user = user }
+
+    // Tests set these two.
+    internal var now: () -> Long
+        get() = calls.proofs.now
+        set(value) { calls.proofs.now = value }
+    internal var gatheringMillis: Long
+        get() = user.gatheringMillis
+        set(value) { user.gatheringMillis = value }
+
+    // ---- Signing in -------------------------------------------------------------------------------------------------
+
+    /**
+     * Starts a login and returns the page to open in the system's browser, never in a web view. [stepUp] is a demand on the
+     * sign-in. With its `maxAge`, even a user with a session at the provider has to sign in again.
+     */
+    fun start(provider: String, socialProvider: String? = null, parameters: Map<String, String>? = null, stepUp: StepUp? = null): HttpUrl {
+        val body = JSONObject().put("provider", provider).put("client", client).put("social_provider", socialProvider)
+            .put("parameters", parameters?.let { JSONObject(it) }).put("step_up", stepUp?.toJson())
+        val answer = calls.call("POST", "/v1/logins", body, withSession = false, evidence = Evidence.SIGN_IN)
+        return calls.keep(answer.json(), answer)
+    }
+
+    /** Finishes a sign-in with the whole, unchanged URL that the browser returned. */
+    fun finish(callback: String, device: String? = null): SignIn = finish(callback, device, Evidence.SIGN_IN)
+
+    private fun finish(callback: String, device: String?, evidence: Evidence): SignIn {
+        val kept = keeping.kept()
+        var body = JSONObject().put("callback_url", callback).put("device", device)
+        // A hosted callback contains our login's ID. A provider's callback does not.
+        if (kept.loginId != null && value(callback, "login_id") == kept.loginId) {
+            value(callback, "error")?.let { throw LoginFailed(it) }
+            value(callback, "handoff")?.let { body = JSONObject().put("handoff", it).put("device", device) }
+        }
+        if (kept.bearer) body.put("login_token", kept.login)
+        try {
+            return forwarded(body, evidence)
+        } catch (problem: Problem) {
+            val login = problem.json.optJSONObject("login")
+            if (problem.code != "login_required" || login == null) throw problem
+            return SignIn.OpenOnceMore(calls.url(login.getString("authorization_url")))
+        }
+    }
+
+    private fun signInAgain(page: HttpUrl): Session {
+        val callback = (browser ?: throw IllegalStateException("no browser was given")).open(page)
+        return (finish(callback, null, Evidence.PROOF) as? SignIn.SignedIn)?.session ?: throw Unreachable("not the answer to a step-up")
+    }
+
+    /**
+     * Forwards the whole, unchanged callback URL of a login that the app started with its own library (flow B). If the
+     * library does not reveal the URL, use [forwardCode].
+     */
+    fun forward(callback: String, login: AppLogin, device: String? = null): SignIn =
+        forwarded(
+            forward(login, device).put("callback_url", callback).put("state", login.state).put("code_verifier", login.verifier)
+                .put("scope", login.scope))
+
+    /**
+     * Forwards a code without its callback. Libraries that check the callback themselves, such as AppAuth, give such a
+     * code; it needs the login's verifier. A provider's native SDK also gives one (clients with `native_code`), without a
+     * verifier.
+     */
+    fun forwardCode(code: String, login: AppLogin, device: String? = null): SignIn =
+        forwarded(
+            forward(login, device).put("code", code).put("code_verifier", login.verifier).put("redirect_uri", login.redirectUri)
+                .put("scope", login.scope))
+
+    /**
+     * Forwards the ID token that a provider's native SDK gave the app (clients with `native_code`), with the login's nonce.
+     */
+    fun forwardIdToken(idToken: String, login: AppLogin, device: String? = null): SignIn =
+        forwarded(forward(login, device).put("id_token", idToken))
+
+    private fun forward(login: AppLogin, device: String?): JSONObject =
+        JSONObject().put("provider", login.provider).put("client", login.client).put("nonce", login.nonce)
+            .put("login_token", login.loginToken).put("device", device)
+
+    /** Returns the providers that the broker offers, with `name`, `kind`, `display_name` and `clients`. */
+    fun providers(): List<JSONObject> = calls.call("GET", "/v1/providers", withSession = false, evidence = Evidence.NONE).json().getJSONArray("items").objects()
+
+    /** Finishes a Zephr registration. After `registration_rejected`, the attributes can be corrected once. */
+    fun register(registration: Registration, attributes: Map<String, Any>): Session {
+        val body = JSONObject().put("provider", registration.provider).put("client", client)
+            .put("state_key", registration.stateKey).put("attributes", JSONObject(attributes))
+        val kept = keeping.kept()
+        if (kept.bearer) body.put("login_token", kept.login)
+        return made(calls.call("POST", "/v1/registrations", body, evidence = Evidence.SIGN_IN))
+    }
+
+    private fun forwarded(body: JSONObject, evidence: Evidence = Evidence.SIGN_IN): SignIn {
+        val answer = calls.call("POST", "/v1/sessions", body, evidence = evidence)
+        if (answer.status == 200) return SignIn.SignedIn(keepSteppedUp(answer))
+        return if (answer.status == 202) SignIn.Register(Registration(answer.json())) else SignIn.SignedIn(made(answer))
+    }
+
+    private fun made(answer: Answer): Session {
+        val json = answer.json()
+        val token = if (json.has("session_token")) json.getString("session_token") else null
+        val secret = token ?: answer.cookie(calls.cookieName) ?: throw Unreachable("a session without its secret")
+        json.remove("session_token")
+        val pass = calls.proofs.pass(json.remove("pass") as? JSONObject, answer)
+        val kept = keeping.change { Credentials(session = secret, bearer = token != null, lastSession = it.newest(json), endings = it.endings, pass = pass) }
+        return Session(kept.newest(json))
+    }
+
+    /** Keeps the session from a step-up's 200 response, and forgets the login. The session's secret is unchanged. */
+    private fun keepSteppedUp(answer: Answer): Session {
+        val json = answer.json()
+        val pass = calls.proofs.pass(json.remove("pass") as? JSONObject, answer)
+        val kept = keeping.change {
+            Credentials(
+                it.session, bearer = it.bearer, lastSession = if (it.session == null) null else it.newest(json), endings = it.endings,
+                pass = pass ?: it.pass)
+        }
+        return Session(kept.newest(json))
+    }
+
+    private fun value(url: String, name: String): String? =
+        // The scheme is the app's own, so only the query is parsed.
+        broker.resolve("/?" + url.substringBefore('#').substringAfter('?', ""))?.queryParameter(name)
+
+    // ---- The session ------------------------------------------------------------------------------------------------
+
+    /**
+     * Returns the state of the sign-in within two seconds, for the start of the app. A missing network leaves users signed
+     * in.
+     */
+    fun standing(): Standing {
+        val kept = try { keeping.kept() } catch (locked: Exception) { return Standing.Unknown(null) }
+        val last = try { kept.lastSession?.let { Session(it) } } catch (other: JSONException) { null }
+        if (kept.session == null) {
+            calls.endSessions()
+            return Standing.SignedOut(null)
+        }
+        return try {
+            Standing.SignedIn(calls.remembered("GET", "/v1/session", 2_000))
+        } catch (problem: Problem) {
+            if (problem.endsSession) Standing.SignedOut(problem.reason) else Standing.Unknown(last)
+        } catch (gone: KeyLost) {
+            Standing.SignedOut("key_lost")
+        } catch (later: Exception) {
+            // The network is missing or the Keystore is busy.
+            Standing.Unknown(last)
+        }
+    }
+
+    /** Returns the session of the signed-in user. Simultaneous calls for the same session share one request. */
+    fun session(): Session = keeping.asking.shared { calls.remembered("GET", "/v1/session") }
+
+    /** Returns the provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
+    fun accessToken(): JSONObject = calls.call("POST", "/v1/session/token", evidence = Evidence.PROOF).json()
+
+    /**
+     * Asks the broker to refresh the provider's tokens now. Apps rarely need this, because the broker refreshes them in
+     * time.
+     */
+    fun refresh(): Session = calls.remembered("POST", "/v1/session/refresh")
+
+    /**
+     * Signs out on this device, with or without a network. Afterwards, all that is left of the session is unusable. If the
+     * broker is unreachable, a later call ends the session there, even after a restart of the app.
+     *
+     * With [atProvider], the result is the provider's logout page to open. The result is null if this page is missing or
+     * the broker was unreachable.
+     */
+    fun signOut(atProvider: Boolean = false): HttpUrl? {
+        var before: Credentials? = null
+        val ending = keeping.change { before = it; it.signedOut() }.endings.lastOrNull() ?: return null
+        val answer = try {
+            calls.end(ending, if (atProvider) before else null)
+        } catch (problem: Problem) {
+            if (problem.passes) return null else throw problem
+        } catch (gone: KeyLost) {
+            // An ending works without a key, but the broker returns the logout page only with evidence.
+            calls.endSessions()
+            return null
+        } catch (nobody: IOException) {
+            return null
+        }
+        if (!atProvider) return null
+        val json = answer.json()
+        return if (json.isNull("logout_url")) null else calls.url(json.getString("logout_url"))
+    }
+
+    /**
+     * Makes a session for a widget, a watch or an extension behind this session. One refresh serves both sessions, and the
+     * new session ends with this one.
+     *
+     * [kind] is a word from the configuration, and [name] identifies the process. An earlier child with the same kind and
+     * name ends. If this session is bound, set [jkt] to the thumbprint of the child's own key.
+     */
+    fun child(kind: String, name: String, device: String? = null, jkt: String? = null): Child {
+        val body = JSONObject().put("kind", kind).put("name", name).put("device", device).put("jkt", jkt)
+        val made = calls.call("POST", "/v1/session/children", body, evidence = Evidence.PROOF).json()
+        return Child(Session(made), made.getString("session_token"))
+    }
+
+    /**
+     * Hands the session over to a page in the app's own web view, and returns the address to load. [put] sets the cookie in
+     * the web view's store and returns after it is stored. The address is useless without the cookie. If the page shows
+     * `verifier_mismatch`, it was loaded too early: load the address once more.
+     */
+    fun handOver(origin: String, path: String = "/", put: (HandOverCookie) -> Unit): String {
+        val secret = base64Url(ByteArray(32).also { SecureRandom().nextBytes(it) })
+        val body = JSONObject().put("origin", origin).put("path", path).put("challenge", base64Url(sha256(secret)))
+        val answer = calls.call("POST", "/v1/session/handovers", body, evidence = Evidence.PROOF).json()
+        put(HandOverCookie(origin, (if (origin.startsWith("https:")) "__Host-" else "") + "coatcheck-handover", secret))
+        return answer.getString("url")
+    }
+
+    /** Returns the user's sessions on all devices, newest first. */
+    fun sessions(): List<Session> {
+        val found = ArrayList<Session>()
+        var cursor: String? = null
+        do {
+            val page = calls.call("GET", "/v1/sessions" + (if (cursor == null) "" else "?cursor=$cursor")).json()
+            found += page.getJSONArray("items").objects().map { Session(it) }
+            cursor = if (page.isNull("next_cursor")) null else page.getString("next_cursor")
+        } while (cursor != null)
+        return found
+    }
+
+    /** Ends one of the user's sessions. */
+    fun end(handle: String) { calls.call("DELETE", "/v1/sessions/$handle") }
+
+    /** Ends the user's sessions on all other devices. */
+    fun endOthers() { calls.call("DELETE", "/v1/sessions?except=current") }
+
+    // ---- The user, the relay and the events -------------------------------------------------------------------------
+
+    /**
+     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of
+     * these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. A caller that
+     * needs more than the current one gets the next.
+     *
+     * Throws a [Cancelled] if the user closes the page. Throws a [Problem] with `step_up_failed` (`required` and `got`) if
+     * the sign-in is insufficient, or with `subject_mismatch` if another user signed in. After these errors, the session is
+     * unchanged.
+     */
+    fun stepUp(demand: StepUp): Session = user.stepUp(demand)
+
+    /** Starts a step-up and returns the page to open, for apps that open it themselves. Continue with [finish]. */
+    fun startStepUp(demand: StepUp): HttpUrl = user.startStepUp(demand)
+
+    /**
+     * Registers the presence key for the session. Makes a key if necessary, and asks the user once. Call it soon after a
+     * sign-in or a [stepUp]. A session accepts one presence key in its life. If the key is lost, a [PresenceKeyLost] is
+     * thrown, and the next session can register another.
+     */
+    fun registerPresenceKey(): Session = user.registerPresenceKey()
+
+    /**
+     * Returns a bound session's pass for the app's own requests, which send it as `Coatcheck-Pass`. Renews the pass if it
+     * is due. Returns null if the session needs no pass.
+     */
+    fun pass(): String? = calls.proofs.pass()
+
+    /**
+     * Calls an upstream API with the session's access token, which the app never sees. A call that may have reached the
+     * upstream is repeated only if its method is idempotent.
+     *
+     * If the broker demands the user's presence (`presence_required`), the presence key asks for it, one call after
+     * another. With [presence], it asks before the first request, which saves a request. Use it if the demand is certain.
+     */
+    fun relay(upstream: String, path: String, method: String = "GET", body: RequestBody? = null, presence: Boolean = false): RelayAnswer =
+        calls.relayed(user, upstream, path, method, body, presence)
+
+    /**
+     * Listens until the session ends or [listening] is stopped. Reconnects by itself. Listen in the foreground only,
+     * because the first event after a reconnect contains the current state.
+     */
+    fun listen(listener: SessionListener, listening: Listening = Listening()) = calls.listened(listener, listening)
+
+    /**
+     * Cancels the call of a waiting thread. The call returns at once with an [InterruptedIOException] or another
+     * [IOException].
+     */
+    fun cancel(thread: Thread) = calls.cancel(thread)
+}

@@ -1,3 +1,5 @@
+// Made by scripts/build-clients from clients/typescript/sources; not for editing.
+//
 // A client of Coatcheck in one file to copy, without dependencies. Use it for React Native with a bearer client, or for the
 // web with a cookie client. The app passes a storage, a browser and, if the global `fetch` is unsuitable, another one.
 //
@@ -8,8 +10,10 @@
 // throw a Problem, an Unreachable, a LoginFailed, a KeyLost, a PresenceKeyLost, a Cancelled, or the reason of an aborted
 // AbortSignal.
 
-// The types of the platform that this file uses. If the platform declares them, its own are used. The file compiles with
-// the DOM's library, with React Native's types, and alone.
+// ==== sources/platform.ts ===============================================================================================
+// The types of the platform that the client uses. If the platform declares them, its own are used. The client compiles with the
+// DOM's library, with React Native's types, and alone.
+
 type Platform<Name extends string, Otherwise> = typeof globalThis extends { [name in Name]: { prototype: infer Part } } ? Part : Otherwise
 type AbortSignal = Platform<'AbortSignal', {
     readonly aborted: boolean
@@ -56,6 +60,9 @@ declare const crypto: {
 }
 declare function setTimeout(work: () => void, millis: number): unknown
 declare function clearTimeout(timer: unknown): void
+
+// ==== sources/values.ts =================================================================================================
+// The values that an app gives and receives: sessions, outcomes, demands, and errors.
 
 /** The session of the signed-in user, as the broker reports it. Tokens are never part of it. Later brokers may add members. */
 export interface Session {
@@ -126,53 +133,6 @@ export type Standing =
 /** An event of a session. `ended` is the last one. */
 export type SessionEvent = { kind: 'session'; session: Session } | { kind: 'tokensRefreshed' } | { kind: 'ended'; reason: string | null }
 
-/** The data that a device keeps. The cookies of a cookie client are kept by the browser. */
-export interface Credentials {
-    /** The session token of a bearer client. */
-    session?: string
-    /** The login token of a bearer client, which has to survive a restart of the app until the session exists. */
-    login?: string
-    loginId?: string
-    lastSession?: Session
-    /**
-     * The evidence of a bound session, valid for some minutes. `received` is in milliseconds by this device's clock,
-     * `lifetime` in seconds.
-     */
-    pass?: { value: string; received: number; lifetime: number }
-    /** The sessions that the broker still has to end, the newest eight. Null means the session in the cookie. */
-    endings?: (string | null)[]
-}
-
-/** A place on the device for the credentials: the platform's secure storage. `read` throws if it is temporarily unreadable. */
-export interface CredentialStorage {
-    read(): Promise<Credentials | null>
-    write(credentials: Credentials | null): Promise<void>
-}
-
-/** The public half of a `ProofKey`. The coordinates of its point are 32 bytes each in base64url, as in its JSON Web Key. */
-export interface ProofPublicKey { x: string; y: string }
-
-/**
- * A P-256 key that owns the sessions of this device (docs/apps/bound-sessions.md). A copied token is useless without it.
- *
- * In a browser and Node, use `WebCryptoKey`. React Native needs a module for the Secure Enclave and the Keystore. A key
- * that asks for the user each time implements the same interface.
- */
-export interface ProofKey {
-    /**
-     * Returns the public key, or null if it is missing. Throws if the key is temporarily unavailable, which differs from a
-     * lost key.
-     */
-    publicKey(): Promise<ProofPublicKey | null>
-    /** Makes a key, which replaces a lost one. Only sign-ins and `registerPresenceKey` call it. */
-    make(): Promise<ProofPublicKey>
-    /**
-     * Returns the ES256 signature: r and s, 32 bytes each. Throws a `KeyLost` if the key can never sign again, and a
-     * `Cancelled` if the user refused.
-     */
-    sign(bytes: Uint8Array): Promise<Uint8Array>
-}
-
 /**
  * A browser that opens a sign-in page and returns the whole URL of the callback. It closes the page when the signal is
  * aborted, and throws a `Cancelled` if the user closes it.
@@ -196,9 +156,6 @@ export interface AppLogin {
     /** A secret of 32 random bytes in base64url for this attempt. A repeated request with it gets the same session. */
     loginToken: string
 }
-
-/** Returns the SHA-256 of a nonce in hexadecimal digits, as the SDKs of Apple and Google expect it. */
-export function hashedNonce(nonce: string): string { return Array.from(sha256(bytes(nonce)), byte => byte.toString(16).padStart(2, '0')).join('') }
 
 export interface Options {
     broker: string
@@ -321,11 +278,149 @@ export class KeyLost extends Error {
     }
 }
 
+/**
+ * Returns the newer of two states of a session. A replica may answer with data that is some seconds old, so a lower version
+ * never replaces a higher one. An equal version replaces the known state. The response of an older broker, which has no
+ * version, does so as well.
+ */
+function newest(known: Session | undefined, answer: Session): Session {
+    return known && known.handle === answer.handle && (known.version ?? 0) > (answer.version ?? Infinity) ? known : answer
+}
+
+function demandOf(json: { acr_values?: string; max_age?: number }): StepUp {
+    const demand: StepUp = {}
+    if (json.acr_values !== undefined) demand.acrValues = json.acr_values.split(' ').filter(word => word !== '')
+    if (json.max_age !== undefined) demand.maxAge = json.max_age
+    return demand
+}
+
+function written(demand: StepUp | undefined): object | undefined {
+    return demand && { acr_values: demand.acrValues?.join(' '), max_age: demand.maxAge }
+}
+
+/** Whether a sign-in that meets one demand also meets the other one. */
+function covers(one: StepUp, other: StepUp): boolean {
+    const strong = !other.acrValues || (one.acrValues?.every(word => other.acrValues?.includes(word)) ?? false)
+    return strong && (other.maxAge === undefined || (one.maxAge ?? Infinity) <= other.maxAge)
+}
+
+/** Returns the demand that meets both, or null if they share no class. */
+function joined(one: StepUp, other: StepUp): StepUp | null {
+    const acrValues = one.acrValues && other.acrValues ? one.acrValues.filter(word => other.acrValues?.includes(word)) : one.acrValues ?? other.acrValues
+    if (acrValues?.length === 0) return null
+    const maxAge = Math.min(one.maxAge ?? Infinity, other.maxAge ?? Infinity)
+    return { ...(acrValues ? { acrValues } : {}), ...(maxAge < Infinity ? { maxAge } : {}) }
+}
+
+// ==== sources/storage.ts ================================================================================================
+// The data that a device keeps, and the order of its changes.
+
+/** The data that a device keeps. The cookies of a cookie client are kept by the browser. */
+export interface Credentials {
+    /** The session token of a bearer client. */
+    session?: string
+    /** The login token of a bearer client, which has to survive a restart of the app until the session exists. */
+    login?: string
+    loginId?: string
+    lastSession?: Session
+    /**
+     * The evidence of a bound session, valid for some minutes. `received` is in milliseconds by this device's clock,
+     * `lifetime` in seconds.
+     */
+    pass?: { value: string; received: number; lifetime: number }
+    /** The sessions that the broker still has to end, the newest eight. Null means the session in the cookie. */
+    endings?: (string | null)[]
+}
+
+/** A place on the device for the credentials: the platform's secure storage. `read` throws if it is temporarily unreadable. */
+export interface CredentialStorage {
+    read(): Promise<Credentials | null>
+    write(credentials: Credentials | null): Promise<void>
+}
+
 /** A storage in memory, which lasts as long as the page or the process. */
 export class MemoryStorage implements CredentialStorage {
     private kept: Credentials | null = null
     async read(): Promise<Credentials | null> { return this.kept && { ...this.kept } }
     async write(credentials: Credentials | null): Promise<void> { this.kept = credentials && { ...credentials } }
+}
+
+/** The stored credentials. All changes go through this class, one after the other. */
+class Keeping {
+    private turn: Promise<unknown> = Promise.resolve()
+    /** The number of sessions that were stored so far, because a page cannot compare session cookies. */
+    sessions = 0
+
+    constructor(private readonly storage: CredentialStorage) {}
+
+    async kept(): Promise<Credentials> { return (await this.storage.read()) ?? {} }
+
+    /** Changes the stored credentials, one change after the other. */
+    change(work: (kept: Credentials) => Credentials): Promise<Credentials> {
+        const turn = this.turn.then(async () => {
+            const before = await this.kept()
+            const after = work(before)
+            if (after.endings?.length === 0) delete after.endings
+            const empty = after.session === undefined && after.login === undefined && !after.loginId && !after.endings && !after.lastSession
+            if (after !== before) await this.storage.write(empty ? null : after)
+            return after
+        })
+        this.turn = turn.catch(() => undefined)
+        return turn
+    }
+
+    /** Replaces or removes the stored session. */
+    replace(work: (kept: Credentials) => Credentials): Promise<Credentials> {
+        return this.change(kept => {
+            this.sessions += 1
+            return work(kept)
+        })
+    }
+
+    /** Keeps a state of the session that made the request. Returns the newest known state of it. */
+    async remember(session: Session, sent: string | undefined, sessions: number): Promise<Session> {
+        const kept = await this.change(kept =>
+            kept.session === sent && this.sessions === sessions && !kept.endings?.includes(null) ? { ...kept, lastSession: newest(kept.lastSession, session) } : kept)
+        return newest(kept.lastSession, session)
+    }
+
+    /** Forgets the session, unless another session replaced it before the response arrived. */
+    async forget(sent: string | undefined): Promise<void> {
+        await this.change(kept => (kept.session === sent ? { login: kept.login, loginId: kept.loginId, endings: kept.endings } : kept))
+    }
+
+    /** Keeps a started login, and returns the page to open. */
+    async keepLogin(login: { login_id: string; authorization_url: string; login_token?: string }): Promise<string> {
+        await this.change(kept => ({ ...kept, login: login.login_token ?? kept.login, loginId: login.login_id }))
+        return login.authorization_url
+    }
+}
+
+// ==== sources/keys.ts ===================================================================================================
+// The keys of a device, and the digests that identify them.
+
+/** The public half of a `ProofKey`. The coordinates of its point are 32 bytes each in base64url, as in its JSON Web Key. */
+export interface ProofPublicKey { x: string; y: string }
+
+/**
+ * A P-256 key that owns the sessions of this device (docs/apps/bound-sessions.md). A copied token is useless without it.
+ *
+ * In a browser and Node, use `WebCryptoKey`. React Native needs a module for the Secure Enclave and the Keystore. A key
+ * that asks for the user each time implements the same interface.
+ */
+export interface ProofKey {
+    /**
+     * Returns the public key, or null if it is missing. Throws if the key is temporarily unavailable, which differs from a
+     * lost key.
+     */
+    publicKey(): Promise<ProofPublicKey | null>
+    /** Makes a key, which replaces a lost one. Only sign-ins and `registerPresenceKey` call it. */
+    make(): Promise<ProofPublicKey>
+    /**
+     * Returns the ES256 signature: r and s, 32 bytes each. Throws a `KeyLost` if the key can never sign again, and a
+     * `Cancelled` if the user refused.
+     */
+    sign(bytes: Uint8Array): Promise<Uint8Array>
 }
 
 /** A storage for a pair of keys, which can be used but cannot be read. */
@@ -385,1003 +480,6 @@ export function indexedKeys(name: string): KeyPairStorage {
     }
 }
 
-/**
- * The evidence of a bound session's key that a call sends.
- * - `signIn`: a proof, which makes the key the owner of the new session.
- * - `session`: a pass. If the client's sessions need a proof with each request, a proof.
- * - `proof`: a proof, because the result of the call outlives a pass.
- */
-type Evidence = 'none' | 'signIn' | 'session' | 'proof'
-
-/** The evidence that a call lacks, added after the broker's refusal. Each kind is added once, which prevents loops. */
-class Mending {
-    /** Whether the broker reported that this session is bound, regardless of the stored data. */
-    bound = false
-    /** Whether the broker gave the call a nonce. */
-    nonce = false
-    private fresh = false
-    /** Whether the user has stepped up for the call. */
-    steppedUp = false
-    /** The proof of presence, valid until the broker refuses it. */
-    presence: string | null = null
-    private prompts = 0
-
-    mends(problem: Problem, evidence: Evidence, repeatable: boolean): boolean {
-        const before = { ...this }
-        if (problem.code === 'use_dpop_nonce') {
-            this.nonce = true
-            return !before.nonce
-        }
-        if (evidence === 'signIn') return false
-        if (problem.code === 'proof_required' || (problem.code === 'proof_invalid' && problem.reason === 'pass')) {
-            this.bound = true
-            return !before.bound
-        }
-        // The network sent the request twice. The other copy may have been successful.
-        if (problem.code !== 'proof_invalid' || problem.reason !== 'replayed' || !repeatable) return false
-        this.fresh = true
-        return !before.fresh
-    }
-
-    /** Decides whether the user is asked for a call, for the first time or once more. */
-    asks(problem: Problem, repeatable: boolean): boolean {
-        // For a child session, the parent makes the call itself. If the network sent a request twice, the other copy may
-        // have been successful.
-        const asks = this.presence === null
-            ? problem.code === 'presence_required' && !problem.parent && this.prompts === 0
-            : problem.code === 'presence_invalid' && (problem.reason === 'nonce' || (problem.reason === 'replayed' && repeatable)) && this.prompts <= 1
-        if (asks) this.prompts += this.presence === null ? 1 : 2
-        return asks
-    }
-}
-
-/** A step-up, and the demands that it has to meet. Its call returns null if the app declined to open a browser for calls. */
-class SteppingUp {
-    /** Whether further demands can still be added. */
-    gathering = true
-    call!: SharedCall<Session | null>
-    /** Creates a step-up. `wanted` tells whether the app itself requested it. */
-    constructor(public demand: StepUp, public wanted: boolean) {}
-}
-
-/**
- * Returns the newer of two states of a session. A replica may answer with data that is some seconds old, so a lower version
- * never replaces a higher one. An equal version replaces the known state. The response of an older broker, which has no
- * version, does so as well.
- */
-function newest(known: Session | undefined, answer: Session): Session {
-    return known && known.handle === answer.handle && (known.version ?? 0) > (answer.version ?? Infinity) ? known : answer
-}
-
-function demandOf(json: { acr_values?: string; max_age?: number }): StepUp {
-    const demand: StepUp = {}
-    if (json.acr_values !== undefined) demand.acrValues = json.acr_values.split(' ').filter(word => word !== '')
-    if (json.max_age !== undefined) demand.maxAge = json.max_age
-    return demand
-}
-
-function written(demand: StepUp | undefined): object | undefined {
-    return demand && { acr_values: demand.acrValues?.join(' '), max_age: demand.maxAge }
-}
-
-/** Whether a sign-in that meets one demand also meets the other one. */
-function covers(one: StepUp, other: StepUp): boolean {
-    const strong = !other.acrValues || (one.acrValues?.every(word => other.acrValues?.includes(word)) ?? false)
-    return strong && (other.maxAge === undefined || (one.maxAge ?? Infinity) <= other.maxAge)
-}
-
-/** Returns the demand that meets both, or null if they share no class. */
-function joined(one: StepUp, other: StepUp): StepUp | null {
-    const acrValues = one.acrValues && other.acrValues ? one.acrValues.filter(word => other.acrValues?.includes(word)) : one.acrValues ?? other.acrValues
-    if (acrValues?.length === 0) return null
-    const maxAge = Math.min(one.maxAge ?? Infinity, other.maxAge ?? Infinity)
-    return { ...(acrValues ? { acrValues } : {}), ...(maxAge < Infinity ? { maxAge } : {}) }
-}
-
-interface Call {
-    query?: string
-    body?: unknown
-    /** The session token of the call. The default is the stored token, and null sends the call without one. */
-    as?: string | null
-    /** The evidence. The default is `session`. */
-    evidence?: Evidence
-    /** The stored credentials from before the sign-out. */
-    before?: Credentials
-    /** Whether the call requests a nonce, by a proof without one. */
-    asksForNonce?: boolean
-    /** Whether it registers the presence key. */
-    registers?: boolean
-    deadline?: number
-    signal?: AbortSignal
-}
-
-/** The result of an attempt, or the reason for another one. `atOnce` is set after the user did the missing step. */
-type Attempt<Value> = { value: Value } | { failure: Error; retryAfter?: number | null; atOnce?: true }
-
-type Fields = { [name: string]: string }
-
-interface Answer { status: number; headers: Headers; json: any }
-
-/** The broker, from the view of one app on one device. */
-export class Coatcheck {
-    private readonly broker: string
-    private readonly deadline: number
-    private readonly send: (input: string, init?: object) => Promise<Response>
-    private turn: Promise<unknown> = Promise.resolve()
-    private asking: SharedCall<Session> | null = null
-    // Counts the stored sessions, because a page cannot compare session cookies.
-    private keptSessions = 0
-    private signingIn = new Map<string, SharedCall<SignIn>>()
-    private ending = false
-    private nonce: string | null = null
-    private nonceReceived = 0
-    private readonly prompts = new Turn()
-    private readonly pages = new Turn()
-    private steppingUp: SteppingUp[] = []
-    /** The number of step-ups so far, and the demand that the last one met. */
-    private stepUps = 0
-    private met: StepUp | null = null
-    /** The time for combining the demands of refused calls into one step-up, in milliseconds. */
-    private gathering = 100
-    private making: Promise<ProofPublicKey> | null = null
-    private renewing: { session: string; call: SharedCall<string | null> } | null = null
-    /** Whether the client's sessions need a proof with each request. */
-    private provesEach = false
-
-    constructor(private readonly options: Options) {
-        if (options.key && options.transport !== 'bearer') throw new TypeError('a cookie that no script sees cannot be proved')
-        this.broker = options.broker.replace(/\/$/, '')
-        this.deadline = options.deadline ?? 60_000
-        const own = options.fetch
-        this.send = async (input, init) => {
-            const answer: Response = await (own ? own(input, init as RequestInit) : fetch(input, init as RequestInit))
-            const nonce = answer.headers.get('DPoP-Nonce')
-            if (nonce) [this.nonce, this.nonceReceived] = [nonce, Date.now()]
-            return answer
-        }
-    }
-
-    // ---- Signing in --------------------------------------------------------------------------------------------------
-
-    /**
-     * Signs the user in: starts a login, opens its page, and forwards the callback. A second call for the same provider
-     * joins the first. `stepUp` is a demand on the sign-in. With its `maxAge`, even a user with a session at the provider
-     * has to sign in again.
-     */
-    async signIn(
-        provider: string,
-        more: { device?: string; socialProvider?: string; parameters?: { [name: string]: string }; stepUp?: StepUp; signal?: AbortSignal } = {}
-    ): Promise<SignIn> {
-        let call = this.signingIn.get(provider)
-        if (!call?.isOpen) {
-            call = new SharedCall(async signal => {
-                const page = await this.start(provider, { ...more, signal })
-                return await this.follow(page, more.device, 1, signal)
-            })
-            this.signingIn.set(provider, call)
-        }
-        try {
-            return await call.value(more.signal)
-        } finally {
-            if (!call.isOpen && this.signingIn.get(provider) === call) this.signingIn.delete(provider)
-        }
-    }
-
-    /** Starts a login and returns the page to open, which must never open in a web view. Continue with `finish`. */
-    async start(
-        provider: string, more: { socialProvider?: string; parameters?: { [name: string]: string }; stepUp?: StepUp; signal?: AbortSignal } = {}
-    ): Promise<string> {
-        const body = {
-            provider, client: this.options.client, social_provider: more.socialProvider, parameters: more.parameters, step_up: written(more.stepUp),
-        }
-        const answer = await this.call('POST', '/v1/logins', { body, as: null, evidence: 'signIn', signal: more.signal })
-        return await this.keepLogin(answer.json)
-    }
-
-    /** Finishes a sign-in with the whole, unchanged URL that the browser returned, even after a restart of the app. */
-    async finish(callback: string, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
-        return await this.finishOrFollow(callback, more.device, 1, more.signal)
-    }
-
-    /**
-     * Forwards the whole, unchanged callback URL of a login that the app started with its own library (flow B). If the
-     * library does not reveal the URL, use `forwardCode`.
-     */
-    async forward(callback: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
-        const body = { callback_url: callback, state: login.state, code_verifier: login.codeVerifier, scope: login.scope }
-        return await this.forwarded({ ...this.body(login, more.device), ...body }, more.signal)
-    }
-
-    /**
-     * Forwards a code without its callback. Libraries that check the callback themselves, such as AppAuth, give such a
-     * code; it needs the login's `codeVerifier`. A provider's native SDK also gives one (clients with `native_code`),
-     * without a verifier.
-     */
-    async forwardCode(code: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
-        const body = { code, code_verifier: login.codeVerifier, redirect_uri: login.redirectURI, scope: login.scope }
-        return await this.forwarded({ ...this.body(login, more.device), ...body }, more.signal)
-    }
-
-    /**
-     * Forwards the ID token that a provider's native SDK gave the app (clients with `native_code`), with the login's
-     * `nonce`.
-     */
-    async forwardIDToken(idToken: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
-        return await this.forwarded({ ...this.body(login, more.device), id_token: idToken }, more.signal)
-    }
-
-    /**
-     * Finishes a Zephr registration. After `registration_rejected`, the attributes can be corrected once with the same
-     * registration.
-     */
-    async register(
-        registration: Registration, attributes: { [name: string]: string | number | boolean }, signal?: AbortSignal
-    ): Promise<Session> {
-        const body = {
-            provider: registration.provider, client: this.options.client, state_key: registration.state_key, attributes,
-            login_token: (await this.kept()).login,
-        }
-        return await this.made(await this.call('POST', '/v1/registrations', { body, evidence: 'signIn', signal }))
-    }
-
-    /** Returns the providers that the broker offers, with the data for the app's sign-in buttons. */
-    async providers(signal?: AbortSignal): Promise<{ name: string; kind: string; display_name: string; clients: { name: string }[] }[]> {
-        return (await this.call('GET', '/v1/providers', { as: null, evidence: 'none', signal })).json.items
-    }
-
-    private body(login: AppLogin, device?: string): object {
-        return { provider: login.provider, client: login.client, nonce: login.nonce, login_token: login.loginToken, device }
-    }
-
-    private async follow(
-        page: string, device: string | undefined, restarts: number, signal?: AbortSignal, evidence: Evidence = 'signIn'
-    ): Promise<SignIn> {
-        if (!this.options.browser) throw new Error('no browser was given')
-        const callback = await this.options.browser.open(page, signal)
-        return await this.finishOrFollow(callback, device, restarts, signal, evidence)
-    }
-
-    private async finishOrFollow(
-        callback: string, device: string | undefined, restarts: number, signal?: AbortSignal, evidence: Evidence = 'signIn'
-    ): Promise<SignIn> {
-        const kept = await this.kept()
-        let body: object = { callback_url: callback, device, login_token: kept.login }
-        // A hosted callback contains our login's ID. A provider's callback does not.
-        const query = callback.split('#')[0].split('?').slice(1).join('?')
-        if (kept.loginId && parameter(query, 'login_id') === kept.loginId) {
-            const error = parameter(query, 'error')
-            if (error) throw new LoginFailed(error)
-            const handoff = parameter(query, 'handoff')
-            if (handoff) body = { handoff, device, login_token: kept.login }
-        }
-        try {
-            return await this.forwarded(body, signal, evidence)
-        } catch (problem) {
-            // Users from the provider's own portal are sent back to sign in once more, which needs no typing.
-            if (!(problem instanceof Problem) || problem.code !== 'login_required' || !problem.json.login) throw problem
-            if (restarts === 0 || !this.options.browser) throw problem
-            return await this.follow(problem.json.login.authorization_url, device, restarts - 1, signal)
-        }
-    }
-
-    private async forwarded(body: object, signal?: AbortSignal, evidence: Evidence = 'signIn'): Promise<SignIn> {
-        const answer = await this.call('POST', '/v1/sessions', { body, evidence, signal })
-        if (answer.status === 200) return { kind: 'signedIn', session: await this.keepSteppedUp(answer) }
-        if (answer.status === 202) return { kind: 'registration', registration: answer.json }
-        return { kind: 'signedIn', session: await this.made(answer) }
-    }
-
-    /** Keeps the session from a 201 response, and forgets the login. */
-    private async made(answer: Answer): Promise<Session> {
-        const { session_token: token, pass, ...session } = answer.json
-        if (this.options.transport === 'bearer' && !token) throw new Unreachable('a session without its secret')
-        // A new cookie replaced the old one, and the broker ended the old session with it.
-        const kept = await this.replace(kept => ({
-            session: token, pass: passOf(pass), lastSession: newest(kept.lastSession, session), endings: kept.endings?.filter(one => one !== null) }))
-        return newest(kept.lastSession, session)
-    }
-
-    /** Keeps the session from a step-up's 200 response, and forgets the login. The session's secret is unchanged. */
-    private async keepSteppedUp(answer: Answer): Promise<Session> {
-        const { pass, ...session } = answer.json
-        const kept = await this.change(({ login, loginId, ...kept }) => ({
-            ...kept, pass: passOf(pass) ?? kept.pass, lastSession: newest(kept.lastSession, session) }))
-        return newest(kept.lastSession, session)
-    }
-
-    private async keepLogin(login: { login_id: string; authorization_url: string; login_token?: string }): Promise<string> {
-        await this.change(kept => ({ ...kept, login: login.login_token ?? kept.login, loginId: login.login_id }))
-        return login.authorization_url
-    }
-
-    // ---- The session -------------------------------------------------------------------------------------------------
-
-    /**
-     * Returns the state of the sign-in within two seconds, for the start of the app. The method never throws, and a missing
-     * network leaves users signed in.
-     */
-    async standing(): Promise<Standing> {
-        let last: Session | null = null
-        try {
-            const kept = await this.kept()
-            last = kept.lastSession ?? null
-            const signedOut = this.options.transport === 'bearer' ? !kept.session : kept.endings?.includes(null)
-            if (signedOut) {
-                this.endSessions()
-                return { kind: 'signedOut', reason: null }
-            }
-            return { kind: 'signedIn', session: await this.remembered('GET', '/v1/session', { deadline: 2_000 }) }
-        } catch (error) {
-            if (error instanceof Problem && error.endsSession) return { kind: 'signedOut', reason: error.reason }
-            if (error instanceof KeyLost) return { kind: 'signedOut', reason: 'key_lost' }
-            return { kind: 'unknown', last }
-        }
-    }
-
-    /** Returns the session of the signed-in user. Simultaneous calls share one request. */
-    async session(signal?: AbortSignal): Promise<Session> {
-        if (!this.asking?.isOpen) this.asking = new SharedCall(signal => this.remembered('GET', '/v1/session', { signal }))
-        return await this.asking.value(signal)
-    }
-
-    /**
-     * Asks the broker to refresh the provider's tokens now. Apps rarely need this, because the broker refreshes them in
-     * time.
-     */
-    async refresh(signal?: AbortSignal): Promise<Session> { return await this.remembered('POST', '/v1/session/refresh', { signal }) }
-
-    /** Returns the provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
-    async accessToken(signal?: AbortSignal): Promise<{ access_token: string; token_type: string; expires_at: string | null; scope: string[] }> {
-        return (await this.call('POST', '/v1/session/token', { evidence: 'proof', signal })).json
-    }
-
-    /**
-     * Signs out on this device, with or without a network. Afterwards, the user is signed out here in any case. If the
-     * broker is unreachable, a later call ends the session there, even after a restart.
-     *
-     * With `atProvider`, the result is the provider's logout page to open. The result is null if this page is missing or
-     * the broker was unreachable.
-     */
-    async signOut(more: { atProvider?: boolean; signal?: AbortSignal } = {}): Promise<string | null> {
-        const bearer = this.options.transport === 'bearer'
-        const before = await this.kept()
-        const kept = await this.replace(kept => {
-            const ending = bearer ? kept.session : null
-            const others = (kept.endings ?? []).filter(one => one !== ending)
-            return { endings: (ending === undefined ? others : [...others, ending]).slice(-8) }
-        })
-        const ending = kept.endings?.[kept.endings.length - 1]
-        if (ending === undefined) return null
-        try {
-            const answer = await this.end(ending, more.atProvider ? before : undefined, more.signal)
-            return more.atProvider ? answer.json.logout_url : null
-        } catch (error) {
-            // An ending works without a key, but the broker returns the logout page only with evidence.
-            if (error instanceof KeyLost) this.endSessions()
-            if (error instanceof KeyLost || error instanceof Unreachable || (error instanceof Problem && error.passes)) return null
-            throw error
-        }
-    }
-
-    /**
-     * Makes a session for a widget, a watch or an extension behind this session. One refresh serves both sessions, and the
-     * new session ends with this one.
-     *
-     * `kind` is a word from the configuration, and `name` identifies the process. An earlier child with the same kind and
-     * name ends. If this session is bound, set `jkt` to the thumbprint of the child's own key.
-     */
-    async child(kind: string, name: string, more: { device?: string; jkt?: string; signal?: AbortSignal } = {}): Promise<Child> {
-        const { signal, ...rest } = more
-        return (await this.call('POST', '/v1/session/children', { body: { kind, name, ...rest }, evidence: 'proof', signal })).json
-    }
-
-    /**
-     * Hands the session over to a page in the app's own web view, and returns the address to load. `put` sets the cookie in
-     * the web view's store and resolves after it is stored. The address is useless without the cookie. If the page shows
-     * `verifier_mismatch`, it was loaded too early: load the address once more.
-     */
-    async handOver(
-        to: { origin: string; path?: string }, put: (cookie: HandOverCookie) => Promise<unknown>, signal?: AbortSignal
-    ): Promise<string> {
-        const secret = base64url(crypto.getRandomValues(new Uint8Array(32)))
-        const body = { origin: to.origin, path: to.path ?? '/', challenge: base64url(sha256(bytes(secret))) }
-        const { url } = (await this.call('POST', '/v1/session/handovers', { body, evidence: 'proof', signal })).json
-        const secure = to.origin.startsWith('https:')
-        await put({
-            url: to.origin, name: `${secure ? '__Host-' : ''}coatcheck-handover`, value: secret, path: '/', secure, httpOnly: true,
-            sameSite: 'strict', maxAge: 60,
-        })
-        return url
-    }
-
-    /** Returns the user's sessions on all devices, newest first. */
-    async sessions(signal?: AbortSignal): Promise<Session[]> {
-        const found: Session[] = []
-        let cursor: string | null = null
-        do {
-            const query: string | undefined = cursor ? `cursor=${encodeURIComponent(cursor)}` : undefined
-            const page: any = (await this.call('GET', '/v1/sessions', { query, signal })).json
-            found.push(...page.items)
-            cursor = page.next_cursor
-        } while (cursor)
-        return found
-    }
-
-    /** Ends one of the user's sessions. */
-    async endSession(handle: string, signal?: AbortSignal): Promise<void> {
-        await this.call('DELETE', `/v1/sessions/${encodeURIComponent(handle)}`, { signal })
-    }
-
-    /** Ends the user's sessions on all other devices. */
-    async endOthers(signal?: AbortSignal): Promise<void> { await this.call('DELETE', '/v1/sessions', { query: 'except=current', signal }) }
-
-    /**
-     * Ends a session that was signed out on this device, and forgets it. With the credentials from before the sign-out, it
-     * also requests the provider's logout page.
-     */
-    private async end(ending: string | null, before?: Credentials, signal?: AbortSignal): Promise<Answer> {
-        // An ending works without evidence. With evidence, the broker also returns the logout page.
-        const more: Partial<Call> = before ? { query: 'logout_url=true', evidence: 'session', before } : { evidence: 'none' }
-        const answer = await this.call('DELETE', '/v1/session', { ...more, as: ending ?? undefined, signal }, true)
-        await this.change(kept => ({ ...kept, endings: kept.endings?.filter(one => one !== ending) }))
-        return answer
-    }
-
-    /** Ends, in the background, the sessions that were signed out while the broker was unreachable. */
-    private async endSessions(): Promise<void> {
-        if (this.ending) return
-        this.ending = true
-        try {
-            for (const ending of (await this.kept()).endings ?? []) await this.end(ending)
-        } catch {
-            // The next successful call tries again.
-        } finally {
-            this.ending = false
-        }
-    }
-
-    /** Requests the session and keeps it, unless another session replaced it meanwhile. */
-    private async remembered(method: string, path: string, call: Call): Promise<Session> {
-        const sent = (await this.kept()).session
-        const sessions = this.keptSessions
-        return await this.remember((await this.call(method, path, call)).json, sent, sessions)
-    }
-
-    /** Keeps a state of the session that made the request. Returns the newest known state of it. */
-    private async remember(session: Session, sent: string | undefined, sessions: number): Promise<Session> {
-        const kept = await this.change(kept =>
-            kept.session === sent && this.keptSessions === sessions && !kept.endings?.includes(null) ? { ...kept, lastSession: newest(kept.lastSession, session) } : kept)
-        return newest(kept.lastSession, session)
-    }
-
-    // ---- Step-ups ----------------------------------------------------------------------------------------------------
-
-    /**
-     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of
-     * these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. A caller that
-     * needs more than the current one gets the next.
-     *
-     * Throws a `Cancelled` if the user closes the page. Throws a `Problem` with `step_up_failed` (`required` and `got`) if
-     * the sign-in is insufficient, or with `subject_mismatch` if another user signed in. After these errors, the session is
-     * unchanged.
-     */
-    async stepUp(demand: StepUp, signal?: AbortSignal): Promise<Session> {
-        for (;;) {
-            // If calls started the step-up and the app then declined it, this does not answer the app's own request.
-            const session = await this.joinStepUp(demand, true, signal)
-            if (session) return session
-        }
-    }
-
-    /** Starts a step-up and returns the page to open. Continue with `finish`. */
-    async startStepUp(demand: StepUp, signal?: AbortSignal): Promise<string> {
-        // The proof comes from the session's key, as for its other calls. A new key is never made here.
-        const answer = await this.call('POST', '/v1/logins', { body: { step_up: written(demand) }, evidence: 'proof', signal })
-        return await this.keepLogin(answer.json)
-    }
-
-    private async joinStepUp(demand: StepUp, wanted: boolean, signal?: AbortSignal): Promise<Session | null> {
-        for (const one of this.steppingUp.filter(one => one.call.isOpen)) {
-            const both = one.gathering && joined(one.demand, demand)
-            if (both) [one.demand, one.wanted] = [both, one.wanted || wanted]
-            if (both || covers(one.demand, demand)) return await one.call.value(signal)
-        }
-        const one = new SteppingUp(demand, wanted)
-        one.call = new SharedCall(signal => this.pages.taken(() => this.run(one, signal), signal))
-        this.steppingUp.push(one)
-        try {
-            return await one.call.value(signal)
-        } finally {
-            this.steppingUp = this.steppingUp.filter(one => one.call.isOpen)
-        }
-    }
-
-    private async run(one: SteppingUp, signal: AbortSignal): Promise<Session | null> {
-        // Simultaneous calls receive their refusals one after the other.
-        await sleep(this.gathering, signal)
-        one.gathering = false
-        if (!one.wanted && !(await this.options.onStepUp?.(one.demand))) return null
-        if (!this.options.browser) throw new Error('no browser was given')
-        const signIn = await this.follow(await this.startStepUp(one.demand, signal), undefined, 0, signal, 'proof')
-        if (signIn.kind !== 'signedIn') throw new Error('not the answer to a step-up')
-        this.stepUps += 1
-        this.met = one.demand
-        return signIn.session
-    }
-
-    /** Runs one step-up for a call that was refused because it needs one. Throws if a step-up is impossible or declined. */
-    private async stepUpFor(refused: StepUpRequired, mending: Mending, sentAfter: number, signal?: AbortSignal): Promise<void> {
-        if (mending.steppedUp || refused.parent || !this.options.onStepUp) throw refused
-        mending.steppedUp = true
-        // Another call's step-up ended before the refusal of this call arrived.
-        if (sentAfter < this.stepUps && this.met && covers(this.met, refused.stepUp)) return
-        if (!(await this.joinStepUp(refused.stepUp, false, signal))) throw refused
-    }
-
-    // ---- The user's presence -----------------------------------------------------------------------------------------
-
-    /**
-     * Registers the presence key for the session. Makes a key if necessary, and asks the user once. Call it soon after a
-     * sign-in or a `stepUp`. A session accepts one presence key in its life. If the key is lost, a `PresenceKeyLost` is
-     * thrown, and the next session can register another.
-     */
-    async registerPresenceKey(signal?: AbortSignal): Promise<Session> {
-        const key = this.presenceKey()
-        const known = await key.publicKey()
-        const registered = (await this.kept()).lastSession?.presence
-        if (registered && (!known || thumbprint(known) !== registered.jkt)) throw new PresenceKeyLost()
-        if (!known) await key.make()
-        // The first attempt runs without a prompt. The broker refuses a sign-in that is too old before the user is asked.
-        return await this.remembered('PUT', '/v1/session/presence-key', { evidence: 'proof', registers: true, signal })
-    }
-
-    private presenceKey(): ProofKey {
-        if (!this.options.presenceKey || !this.options.key) throw new TypeError('no key was given that asks for the user, or none beside it')
-        return this.options.presenceKey
-    }
-
-    /** Whether there is a key that can ask the user. */
-    private async canAsk(session: string | null | undefined, registers?: boolean): Promise<boolean> {
-        if (!this.options.presenceKey || !this.options.key || !session) return false
-        const kept = await this.kept()
-        const known = kept.session === session ? kept.lastSession : undefined
-        return !known || (!!known.binding && (!!known.presence || !!registers))
-    }
-
-    /**
-     * Asks the user for the missing step of a refused call, and returns whether the call is sent again. Throws if the user
-     * or the app refuses.
-     */
-    private async asksUser(
-        problem: Problem, sent: { method: string; address: string; session?: string | null; repeatable: boolean; registers?: boolean; stepUps: number },
-        mending: Mending, signal?: AbortSignal
-    ): Promise<boolean> {
-        if (problem instanceof StepUpRequired) {
-            await this.stepUpFor(problem, mending, sent.stepUps, signal)
-            return true
-        }
-        if (problem.code === 'presence_invalid' && problem.reason === 'key') throw new PresenceKeyLost()
-        if (!sent.session || !(await this.canAsk(sent.session, sent.registers)) || !mending.asks(problem, sent.repeatable)) return false
-        mending.presence = await this.presence(sent.method, sent.address, sent.session, sent.registers, signal)
-        return true
-    }
-
-    /** Returns the proof of the user's presence for one request. Only one prompt is open at a time. */
-    private async presence(method: string, address: string, session: string, registers?: boolean, signal?: AbortSignal): Promise<string> {
-        const key = this.presenceKey()
-        return await this.prompts.taken(async () => {
-            if (!this.hasYoungNonce()) {
-                // Without this request, the nonce could expire while the user answers the prompt.
-                await this.call('GET', '/v1/session', { as: session, evidence: 'proof', asksForNonce: true, signal })
-                if (!this.hasYoungNonce()) throw new Unreachable('no nonce came')
-            }
-            const kept = await this.kept()
-            const registered = kept.session === session ? kept.lastSession?.presence : null
-            const known = await key.publicKey()
-            if (!known || (registered && registered.jkt !== thumbprint(known))) throw new PresenceKeyLost()
-            try {
-                return await this.proof(key, known, this.nonce, method, address, session)
-            } catch (lost) {
-                // A refusal by the user applies to all waiting calls.
-                if (lost instanceof Cancelled) this.prompts.refuse(lost)
-                if (!(lost instanceof KeyLost)) throw lost
-                // A key of an earlier session no longer signs. In that case a registration makes a new key.
-                if (!registers) throw new PresenceKeyLost()
-                return await this.proof(key, await key.make(), this.nonce, method, address, session)
-            }
-        }, signal)
-    }
-
-    /** Whether the nonce remains valid for at least one minute. Its whole lifetime is five minutes. */
-    private hasYoungNonce(): boolean {
-        const age = Date.now() - this.nonceReceived
-        return this.nonce !== null && age >= 0 && age < 240_000
-    }
-
-    // ---- Relay and events ---------------------------------------------------------------------------------------------
-
-    /**
-     * Calls an upstream API with the session's access token, which the app never sees. Every response of the upstream is
-     * returned. This includes its 401, which never ends the session. A refusal by the broker is thrown.
-     *
-     * A call that may have reached the upstream is repeated only if its method is idempotent and its body is a text or
-     * bytes.
-     *
-     * If the broker demands the user's presence (`presence_required`), the presence key asks for it, one call after
-     * another. With `presence`, it asks before the first request, which saves a request. Use it if the demand is certain.
-     */
-    async relay(
-        upstream: string, path: string, init: RequestInit & { query?: string; presence?: boolean; signal?: AbortSignal } = {}
-    ): Promise<Response> {
-        if (path.split('/').some(part => part === '' || part === '.' || part === '..' || /[?#]/.test(part))) {
-            throw new TypeError('a path that could be read in more than one way')
-        }
-        const { query, signal, presence, ...rest } = init
-        const method = (rest.method ?? 'GET').toUpperCase()
-        const again = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'].includes(method)
-        const streams = typeof ReadableStream !== 'undefined' && rest.body instanceof ReadableStream
-        const address = escaped(`${this.broker}/v1/relay/${upstream}/${path}`)
-        const url = `${address}${query ? `?${query}` : ''}`
-        const mending = new Mending()
-        if (presence) {
-            this.presenceKey()
-            const { session } = await this.kept()
-            if (session && (await this.canAsk(session))) mending.presence = await this.presence(method, address, session, false, signal)
-        }
-        const attempt = async (): Promise<Attempt<Response>> => {
-            const kept = await this.kept()
-            const stepUps = this.stepUps
-            const headers = new Headers(rest.headers)
-            if (kept.session) headers.set('Authorization', `Bearer ${kept.session}`)
-            if (mending.presence) headers.set('Coatcheck-Presence', mending.presence)
-            let shown: Fields
-            try {
-                shown = await this.evidence('session', method, address, kept.session, mending, { signal })
-            } catch (lost) {
-                return await this.unsent(lost, kept.session, signal)
-            }
-            for (const name of Object.keys(shown)) headers.set(name, shown[name])
-            let answer: Response
-            try {
-                answer = await this.send(url, { ...rest, method, headers, signal, redirect: 'manual', credentials: this.credentials() })
-            } catch (lost) {
-                if (signal?.aborted || !again) throw signal?.aborted ? lost : new Unreachable(String(lost))
-                return { failure: new Unreachable(String(lost)) }
-            }
-            if (answer.headers.get('Coatcheck-Source') === 'upstream' || (answer.type as string) === 'opaqueredirect') return { value: answer }
-            const problem = await this.problem(answer)
-            if (!problem) return again ? { failure: new Unreachable(`status ${answer.status}`) } : fail(new Unreachable(`status ${answer.status}`))
-            await this.learn(problem, kept.session)
-            if (await this.mends(problem, 'session', again, mending, shown, kept.session)) return await attempt()
-            const sent = { method, address, session: kept.session, repeatable: again, stepUps }
-            if (!streams && (await this.asksUser(problem, sent, mending, signal))) return { failure: problem, atOnce: true }
-            // After a 408, the upstream may have received part of the request. After a 503 or 429 of the broker, it
-            // received nothing.
-            if (!problem.passes || (!again && problem.code === 'request_timeout')) throw problem
-            return { failure: problem, retryAfter: retryAfter(answer.headers) }
-        }
-        return await this.repeated<Response>(this.deadline, signal, attempt)
-    }
-
-    /**
-     * Returns the events of the session until it ends or the signal is aborted. Reconnects by itself. Listen in the
-     * foreground only, because the first event after a reconnect contains the current state. It needs a `fetch` with a
-     * readable response stream (browsers, Node, `expo/fetch`), which React Native's own is not.
-     */
-    async *events(signal?: AbortSignal): AsyncGenerator<SessionEvent, void, void> {
-        let mending = new Mending()
-        const url = `${this.broker}/v1/session/events`
-        for (let number = 0; ; number += 1) {
-            let pause = (500 + Math.random() * 500) * 2 ** Math.min(number, 5)
-            const kept = await this.kept()
-            const sessions = this.keptSessions
-            const headers: Fields = kept.session ? { Authorization: `Bearer ${kept.session}` } : {}
-            try {
-                // The stream is opened by a proof. With a pass, it would end when the pass expires.
-                Object.assign(headers, await this.evidence('proof', 'GET', url, kept.session, mending, { signal }))
-                const answer = await this.send(url, { headers, signal, credentials: this.credentials() })
-                if (answer.status === 200) {
-                    mending = new Mending()
-                    const body = (answer as { body?: unknown }).body as Stream | null | undefined
-                    if (!body) throw new TypeError('this fetch cannot stream')
-                    for await (const event of streamed(body)) {
-                        number = 0
-                        if (event.kind === 'session') event.session = await this.remember(event.session, kept.session, sessions)
-                        if (event.kind === 'ended') await this.forget(kept.session)
-                        yield event
-                        if (event.kind === 'ended') return
-                    }
-                } else {
-                    const problem = await this.problem(answer)
-                    if (problem) {
-                        await this.learn(problem, kept.session)
-                        if (problem.endsSession) {
-                            yield { kind: 'ended', reason: problem.reason }
-                            return
-                        }
-                        if (await this.mends(problem, 'proof', true, mending, headers, kept.session)) continue
-                        if (!problem.passes) throw problem
-                    }
-                    pause = Math.max(pause, retryAfter(answer.headers) ?? 0)
-                }
-            } catch (lost) {
-                if (signal?.aborted) throw lost
-                if (lost instanceof KeyLost) {
-                    await this.forget(kept.session)
-                    yield { kind: 'ended', reason: 'key_lost' }
-                    return
-                }
-                if (lost instanceof KeyFailure) thrownByKey(lost)
-                if (lost instanceof Problem || (lost instanceof TypeError && lost.message === 'this fetch cannot stream')) throw lost
-            }
-            await sleep(pause, signal)
-        }
-    }
-
-    // ---- Calls --------------------------------------------------------------------------------------------------------
-
-    private credentials(): 'include' | 'omit' { return this.options.transport === 'cookie' ? 'include' : 'omit' }
-
-    private async kept(): Promise<Credentials> { return (await this.options.storage.read()) ?? {} }
-
-    /** Changes the stored credentials, one change after the other. All writes go through this method. */
-    private change(work: (kept: Credentials) => Credentials): Promise<Credentials> {
-        const turn = this.turn.then(async () => {
-            const before = await this.kept()
-            const after = work(before)
-            if (after.endings?.length === 0) delete after.endings
-            const empty = after.session === undefined && after.login === undefined && !after.loginId && !after.endings && !after.lastSession
-            if (after !== before) await this.options.storage.write(empty ? null : after)
-            return after
-        })
-        this.turn = turn.catch(() => undefined)
-        return turn
-    }
-
-    /** Replaces or removes the stored session. Later calls share requests for the new session only. */
-    private async replace(work: (kept: Credentials) => Credentials): Promise<Credentials> {
-        const kept = await this.change(kept => {
-            this.keptSessions += 1
-            return work(kept)
-        })
-        this.asking = null
-        return kept
-    }
-
-    /** Calls the broker, and repeats the call while that can help. Every call of the API may be repeated. */
-    private async call(method: string, path: string, call: Call, ending = false): Promise<Answer> {
-        const mending = new Mending()
-        return await this.repeated<Answer>(call.deadline ?? this.deadline, call.signal, limit => this.attempt(method, path, call, mending, limit, ending))
-    }
-
-    /** Calls the broker once. If it refuses evidence that can be corrected, calls it once more. */
-    private async attempt(method: string, path: string, call: Call, mending: Mending, limit: number, ending = false): Promise<Attempt<Answer>> {
-        const begin = Date.now()
-        const stepUps = this.stepUps
-        const evidence = call.evidence ?? 'session'
-        const session = call.as === undefined ? (await this.kept()).session : call.as
-        const headers: Fields = {}
-        if (session && this.options.transport === 'bearer') headers.Authorization = `Bearer ${session}`
-        if (call.body !== undefined) headers['Content-Type'] = 'application/json'
-        if (mending.presence) headers['Coatcheck-Presence'] = mending.presence
-        const url = this.broker + path + (call.query ? `?${call.query}` : '')
-        const body = call.body === undefined ? undefined : JSON.stringify(call.body)
-        let answer: Response
-        let text: string
-        try {
-            [answer, text] = await limited(limit, call.signal, async signal => {
-                const more = { signal, before: call.before, asksForNonce: call.asksForNonce }
-                Object.assign(headers, await this.evidence(evidence, method, this.broker + path, session, mending, more))
-                const answer = await this.send(url, { method, headers, body, signal, redirect: 'manual', credentials: this.credentials() })
-                return [answer, await answer.text()] as [Response, string]
-            })
-        } catch (lost) {
-            return await this.unsent(lost, session, call.signal)
-        }
-        const json = parsed(text)
-        if (answer.ok && (json !== undefined || answer.status === 204)) {
-            if (!ending) this.endSessions()
-            return { value: { status: answer.status, headers: answer.headers, json } }
-        }
-        // After a proxy's page, the state of the session is as unknown as after a missing response.
-        if (!isProblem(answer, json)) return { failure: new Unreachable(`status ${answer.status}, not the broker's`) }
-        const problem = problemOf(json)
-        await this.learn(problem, session ?? undefined)
-        if (await this.mends(problem, evidence, true, mending, headers, session)) {
-            return await this.attempt(method, path, call, mending, Math.max(1, limit - (Date.now() - begin)), ending)
-        }
-        const sent = { method, address: this.broker + path, session, repeatable: true, registers: call.registers, stepUps }
-        if (await this.asksUser(problem, sent, mending, call.signal)) return { failure: problem, atOnce: true }
-        if (!problem.passes) throw problem
-        return { failure: problem, retryAfter: retryAfter(answer.headers) }
-    }
-
-    /** Decides about a request without a response: returns a temporary failure, or throws. */
-    private async unsent(lost: unknown, session: string | null | undefined, signal?: AbortSignal): Promise<{ failure: Error }> {
-        // The broker is not informed of a lost key. The session may continue on the device that still has it, such as a
-        // phone whose backup was restored here.
-        if (lost instanceof KeyLost) await this.forget(session ?? undefined)
-        if (signal?.aborted || lost instanceof KeyLost || lost instanceof KeyFailure || (lost instanceof Problem && !lost.passes)) throw lost
-        return { failure: lost instanceof Problem ? lost : new Unreachable(String(lost)) }
-    }
-
-    /** Repeats an attempt until it returns a value, throws, or the deadline has passed. */
-    private async repeated<Value>(
-        deadline: number, signal: AbortSignal | undefined,
-        attempt: (limit: number) => Promise<Attempt<Value>>
-    ): Promise<Value> {
-        let begin = Date.now()
-        for (let number = 0; ; number += 1) {
-            if (signal?.aborted) throw reasonOf(signal)
-            // The first attempt gets at least one second, even with a very short deadline.
-            const result = await attempt(Math.max(deadline - (Date.now() - begin), number === 0 ? 1_000 : 1)).catch(thrownByKey)
-            if ('value' in result) return result.value
-            if (result.atOnce) {
-                // The deadline excludes the time that the user needs for the prompt.
-                [begin, number] = [Date.now(), -1]
-                continue
-            }
-            const growing = (200 + Math.random() * 200) * 2 ** Math.min(number, 6)
-            const pause = result.retryAfter ? result.retryAfter + Math.random() * 250 : growing
-            if (pause > Math.min(deadline - (Date.now() - begin), 30_250)) throw result.failure
-            await sleep(pause, signal)
-        }
-    }
-
-    private async problem(answer: Response): Promise<Problem | null> {
-        if (answer.status < 400 || !isProblemType(answer)) return null
-        const json = parsed(await answer.text())
-        return isProblem(answer, json) ? problemOf(json) : null
-    }
-
-    private async learn(problem: Problem, sent: string | undefined): Promise<void> {
-        if (problem.endsSession) await this.forget(sent)
-        if (problem.json.login) await this.keepLogin(problem.json.login)
-    }
-
-    /** Forgets the session, unless another session replaced it before the response arrived. */
-    private async forget(sent: string | undefined): Promise<void> {
-        await this.change(kept => (kept.session === sent ? { login: kept.login, loginId: kept.loginId, endings: kept.endings } : kept))
-    }
-
-    // ---- Evidence of a bound session -----------------------------------------------------------------------------------
-
-    /**
-     * Returns a bound session's pass for the app's own requests, which send it as `Coatcheck-Pass`. Renews the pass if it
-     * is due. Returns null if the session needs no pass.
-     */
-    async pass(signal?: AbortSignal): Promise<string | null> {
-        const kept = await this.kept()
-        if (!kept.session || (kept.lastSession && kept.lastSession.binding?.evidence !== 'pass')) return null
-        try {
-            return await this.passOf(kept.session, undefined, signal)
-        } catch (lost) {
-            if (lost instanceof KeyLost) await this.forget(kept.session)
-            return thrownByKey(lost)
-        }
-    }
-
-    /** Returns the header fields with a request's evidence. */
-    private async evidence(
-        wanted: Evidence, method: string, url: string, session: string | null | undefined, mending: Mending,
-        more: { before?: Credentials; asksForNonce?: boolean; signal?: AbortSignal }
-    ): Promise<Fields> {
-        const { key } = this.options
-        if (wanted === 'signIn') return key ? { DPoP: await asked(this.signInProof(key, method, url)) } : {}
-        const nonce = more.asksForNonce && !mending.nonce ? null : this.nonce
-        if (wanted === 'none' || !session) return {}
-        const now = more.before ?? (await this.kept())
-        const kept: Credentials = now.session === session ? now : {}
-        const binding = kept.lastSession?.binding
-        if (wanted === 'session') {
-            // The session may still be bound, because some storages do not keep its details.
-            if (!mending.bound && !binding) return kept.pass ? { 'Coatcheck-Pass': kept.pass.value } : {}
-            const pass = this.provesEach || binding?.evidence === 'proof' ? null : await this.passOf(session, more.before, more.signal)
-            if (pass) return { 'Coatcheck-Pass': pass }
-        } else if (kept.lastSession && !binding && !mending.bound) return {}
-        return key ? { DPoP: await asked(this.sessionProof(key, nonce, method, url, session, binding?.jkt)) } : {}
-    }
-
-    /**
-     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session's key
-     * differs from this device's key.
-     */
-    private async mends(
-        problem: Problem, evidence: Evidence, repeatable: boolean, mending: Mending, sent: Fields, session: string | null | undefined
-    ): Promise<boolean> {
-        if (problem.status !== 401 || !this.options.key) return false
-        if (problem.code === 'proof_invalid' && problem.reason === 'key') {
-            await this.forget(session ?? undefined)
-            throw new KeyLost()
-        }
-        if (!mending.mends(problem, evidence, repeatable)) return false
-        const refused = sent['Coatcheck-Pass']
-        if (refused && problem.reason !== 'replayed') await this.change(kept => (kept.pass?.value === refused ? { ...kept, pass: undefined } : kept))
-        return true
-    }
-
-    /** Signs a request that makes a login or a session. Makes a key if necessary. */
-    private async signInProof(key: ProofKey, method: string, url: string): Promise<string> {
-        const known = (await key.publicKey()) ?? (await this.makeKey(key))
-        try {
-            return await this.proof(key, known, this.nonce, method, url)
-        } catch (lost) {
-            if (!(lost instanceof KeyLost)) throw lost
-            return await this.proof(key, await this.makeKey(key, known), this.nonce, method, url)
-        }
-    }
-
-    private async sessionProof(key: ProofKey, nonce: string | null, method: string, url: string, session: string, jkt?: string): Promise<string> {
-        const known = await key.publicKey()
-        if (!known || (jkt && jkt !== thumbprint(known))) throw new KeyLost()
-        return await this.proof(key, known, nonce, method, url, session)
-    }
-
-    /**
-     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the nonce decides its
-     * age.
-     */
-    private async proof(
-        key: ProofKey, known: ProofPublicKey, nonce: string | null, method: string, url: string, session?: string
-    ): Promise<string> {
-        const header = `{"typ":"dpop+jwt","alg":"ES256","jwk":${jwk(known)}}`
-        const claims = {
-            jti: unlikeOthers(), htm: method, htu: url, iat: Math.floor(Date.now() / 1000), nonce: nonce ?? undefined,
-            ath: session && base64url(sha256(bytes(session))),
-        }
-        const text = `${base64url(bytes(header))}.${base64url(bytes(JSON.stringify(claims)))}`
-        return `${text}.${base64url(await key.sign(bytes(text)))}`
-    }
-
-    /** Makes one key for all waiting sign-ins, unless another key has already replaced the lost one. */
-    private makeKey(key: ProofKey, lost?: ProofPublicKey): Promise<ProofPublicKey> {
-        const make = async () => {
-            const now = await key.publicKey()
-            return now && now.x !== lost?.x ? now : await key.make()
-        }
-        this.making = this.making ?? make().finally(() => { this.making = null })
-        return this.making
-    }
-
-    /**
-     * Returns the stored pass, or a new one if it is due. Simultaneous calls share one request. Returns null if the
-     * sessions need proofs.
-     */
-    private async passOf(session: string, before?: Credentials, signal?: AbortSignal): Promise<string | null> {
-        const now = before ?? (await this.kept())
-        const pass = now.session === session ? now.pass : undefined
-        if (!this.options.key || (pass && !isDue(pass))) return pass?.value ?? null
-        if (!this.renewing?.call.isOpen || this.renewing.session !== session) {
-            this.renewing = { session, call: new SharedCall(signal => this.renew(session, signal)) }
-        }
-        try {
-            return await this.renewing.call.value(signal)
-        } catch (lost) {
-            // If the network is missing or the key is temporarily unavailable, the old pass is used once more.
-            const passes = !(lost instanceof KeyLost) && (!(lost instanceof Problem) || lost.passes) && !signal?.aborted
-            if (pass && passes) return pass.value
-            throw lost
-        }
-    }
-
-    private async renew(session: string, signal: AbortSignal): Promise<string | null> {
-        const kept = await this.kept()
-        // Another call may have renewed the pass while the storage was read.
-        if (kept.session === session && kept.pass && !isDue(kept.pass)) return kept.pass.value
-        try {
-            const result = await this.attempt('POST', '/v1/session/pass', { evidence: 'proof', as: session, signal }, new Mending(), 40_000)
-            if (!('value' in result)) throw result.failure
-            const pass = passOf(result.value.json)
-            await this.change(now => (now.session === session ? { ...now, pass } : now))
-            return pass?.value ?? null
-        } catch (refused) {
-            if (!(refused instanceof Problem) || refused.code !== 'client_not_allowed') throw refused
-            this.provesEach = true
-            return null
-        }
-    }
-}
-
 /** An error of a key that is temporarily unavailable. It is thrown as it is, and is not repeated like a lost response. */
 class KeyFailure extends Error {
     constructor(readonly thrown: unknown) { super(String(thrown)) }
@@ -1393,17 +491,6 @@ async function asked<Value>(key: Promise<Value>): Promise<Value> {
 
 function thrownByKey(lost: unknown): never { throw lost instanceof KeyFailure ? lost.thrown : lost }
 
-/** Returns the pass that a response contains. */
-function passOf(body: { pass?: string; expires_in: number } | undefined): Credentials['pass'] {
-    return body?.pass ? { value: body.pass, received: Date.now(), lifetime: body.expires_in } : undefined
-}
-
-/** Whether a pass needs a renewal: in the last minute or quarter of its lifetime, and after the clock was set back. */
-function isDue(pass: { received: number; lifetime: number }): boolean {
-    const age = (Date.now() - pass.received) / 1000
-    return age < 0 || age > pass.lifetime - Math.min(60, pass.lifetime / 4)
-}
-
 /** Returns the JSON Web Key with its members sorted by name. RFC 7638 computes the thumbprint from this form. */
 function jwk(key: ProofPublicKey): string { return `{"crv":"P-256","kty":"EC","x":"${key.x}","y":"${key.y}"}` }
 
@@ -1412,8 +499,8 @@ function thumbprint(key: ProofPublicKey): string { return base64url(sha256(bytes
 /** Returns a word that this key used only once. It is signed, and may be public. */
 function unlikeOthers(): string { return [1, 2, 3].map(() => Math.random().toString(36).slice(2)).join('') + Date.now().toString(36) }
 
-/** Returns the address for the request and for its proof. Characters that are forbidden in an address are escaped. */
-function escaped(url: string): string { return url.replace(/[^\x21-\x7e]+|["<>`{}]/g, encodeURIComponent) }
+/** Returns the SHA-256 of a nonce in hexadecimal digits, as the SDKs of Apple and Google expect it. */
+export function hashedNonce(nonce: string): string { return Array.from(sha256(bytes(nonce)), byte => byte.toString(16).padStart(2, '0')).join('') }
 
 function bytes(text: string): Uint8Array { return Uint8Array.from(text, letter => letter.charCodeAt(0)) }
 
@@ -1461,6 +548,9 @@ function sha256(message: Uint8Array): Uint8Array {
     state.forEach((word, at) => digest.setInt32(at * 4, word))
     return new Uint8Array(digest.buffer)
 }
+
+// ==== sources/waiting.ts ================================================================================================
+// Work that callers wait for: shared, one after the other, with a limit, and with a pause.
 
 /** A call that several callers wait for. It is aborted if all of them stop waiting. */
 class SharedCall<Value> {
@@ -1542,27 +632,6 @@ function reasonOf(signal: AbortSignal): Error {
 
 function fail(error: Error): never { throw error }
 
-/**
- * Returns a parameter of a query, or null. React Native's `URLSearchParams` is unusable: older versions throw at each
- * `get`, newer ones at an invalid escape in any parameter.
- */
-function parameter(query: string, name: string): string | null {
-    for (const pair of query.split('&')) {
-        const at = pair.indexOf('=')
-        if (unescaped(at < 0 ? pair : pair.slice(0, at)) === name) return at < 0 ? '' : unescaped(pair.slice(at + 1))
-    }
-    return null
-}
-
-function unescaped(text: string): string {
-    const spaced = text.replace(/\+/g, ' ')
-    try {
-        return decodeURIComponent(spaced)
-    } catch {
-        return spaced
-    }
-}
-
 /** Runs work that is aborted by the caller's signal or after the time limit. */
 async function limited<Value>(limit: number, signal: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
     const abort = new AbortController()
@@ -1594,6 +663,430 @@ function sleep(millis: number, signal?: AbortSignal): Promise<void> {
     })
 }
 
+function aborted(signal: AbortSignal): Promise<never> {
+    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(reasonOf(signal))))
+}
+
+// ==== sources/evidence.ts ===============================================================================================
+// The evidence of a bound session: which kind a call needs, proofs and passes, and the repair of refused evidence.
+
+/**
+ * The evidence of a bound session's key that a call sends.
+ * - `signIn`: a proof, which makes the key the owner of the new session.
+ * - `session`: a pass. If the client's sessions need a proof with each request, a proof.
+ * - `proof`: a proof, because the result of the call outlives a pass.
+ */
+type Evidence = 'none' | 'signIn' | 'session' | 'proof'
+
+/** The evidence that a call lacks, added after the broker's refusal. Each kind is added once, which prevents loops. */
+class Mending {
+    /** Whether the broker reported that this session is bound, regardless of the stored data. */
+    bound = false
+    /** Whether the broker gave the call a nonce. */
+    nonce = false
+    private fresh = false
+    /** Whether the user has stepped up for the call. */
+    steppedUp = false
+    /** The proof of presence, valid until the broker refuses it. */
+    presence: string | null = null
+    private prompts = 0
+
+    mends(problem: Problem, evidence: Evidence, repeatable: boolean): boolean {
+        const before = { ...this }
+        if (problem.code === 'use_dpop_nonce') {
+            this.nonce = true
+            return !before.nonce
+        }
+        if (evidence === 'signIn') return false
+        if (problem.code === 'proof_required' || (problem.code === 'proof_invalid' && problem.reason === 'pass')) {
+            this.bound = true
+            return !before.bound
+        }
+        // The network sent the request twice. The other copy may have been successful.
+        if (problem.code !== 'proof_invalid' || problem.reason !== 'replayed' || !repeatable) return false
+        this.fresh = true
+        return !before.fresh
+    }
+
+    /** Decides whether the user is asked for a call, for the first time or once more. */
+    asks(problem: Problem, repeatable: boolean): boolean {
+        // For a child session, the parent makes the call itself. If the network sent a request twice, the other copy may
+        // have been successful.
+        const asks = this.presence === null
+            ? problem.code === 'presence_required' && !problem.parent && this.prompts === 0
+            : problem.code === 'presence_invalid' && (problem.reason === 'nonce' || (problem.reason === 'replayed' && repeatable)) && this.prompts <= 1
+        if (asks) this.prompts += this.presence === null ? 1 : 2
+        return asks
+    }
+}
+
+/** The evidence that the session's key gives for requests: proofs, and passes instead of them. */
+class Proofs {
+    /** The broker's newest nonce, and the time of its arrival. */
+    nonce: string | null = null
+    private nonceReceived = 0
+    private making: Promise<ProofPublicKey> | null = null
+    private renewing: { session: string; call: SharedCall<string | null> } | null = null
+    /** Whether the client's sessions need a proof with each request. */
+    private provesEach = false
+
+    /** `renewal` requests a pass from the broker once. */
+    constructor(
+        private readonly key: ProofKey | undefined, private readonly keeping: Keeping,
+        private readonly renewal: (session: string, signal: AbortSignal) => Promise<Attempt<Answer>>
+    ) {}
+
+    /** Keeps the nonce of a response. */
+    hears(answer: Response): void {
+        const nonce = answer.headers.get('DPoP-Nonce')
+        if (nonce) [this.nonce, this.nonceReceived] = [nonce, Date.now()]
+    }
+
+    /** Whether the nonce remains valid for at least one minute. Its whole lifetime is five minutes. */
+    hasYoungNonce(): boolean {
+        const age = Date.now() - this.nonceReceived
+        return this.nonce !== null && age >= 0 && age < 240_000
+    }
+
+    /** Returns the pass of a bound session, or null if the session needs none. Renews the pass if it is due. */
+    async pass(signal?: AbortSignal): Promise<string | null> {
+        const kept = await this.keeping.kept()
+        if (!kept.session || (kept.lastSession && kept.lastSession.binding?.evidence !== 'pass')) return null
+        try {
+            return await this.passOf(kept.session, undefined, signal)
+        } catch (lost) {
+            if (lost instanceof KeyLost) await this.keeping.forget(kept.session)
+            return thrownByKey(lost)
+        }
+    }
+
+    /** Returns the header fields with a request's evidence. */
+    async evidence(
+        wanted: Evidence, method: string, url: string, session: string | null | undefined, mending: Mending,
+        more: { before?: Credentials; asksForNonce?: boolean; signal?: AbortSignal }
+    ): Promise<Fields> {
+        const { key } = this
+        if (wanted === 'signIn') return key ? { DPoP: await asked(this.signInProof(key, method, url)) } : {}
+        const nonce = more.asksForNonce && !mending.nonce ? null : this.nonce
+        if (wanted === 'none' || !session) return {}
+        const now = more.before ?? (await this.keeping.kept())
+        const kept: Credentials = now.session === session ? now : {}
+        const binding = kept.lastSession?.binding
+        if (wanted === 'session') {
+            // The session may still be bound, because some storages do not keep its details.
+            if (!mending.bound && !binding) return kept.pass ? { 'Coatcheck-Pass': kept.pass.value } : {}
+            const pass = this.provesEach || binding?.evidence === 'proof' ? null : await this.passOf(session, more.before, more.signal)
+            if (pass) return { 'Coatcheck-Pass': pass }
+        } else if (kept.lastSession && !binding && !mending.bound) return {}
+        return key ? { DPoP: await asked(this.sessionProof(key, nonce, method, url, session, binding?.jkt)) } : {}
+    }
+
+    /**
+     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session's key
+     * differs from this device's key.
+     */
+    async mends(
+        problem: Problem, evidence: Evidence, repeatable: boolean, mending: Mending, sent: Fields, session: string | null | undefined
+    ): Promise<boolean> {
+        if (problem.status !== 401 || !this.key) return false
+        if (problem.code === 'proof_invalid' && problem.reason === 'key') {
+            await this.keeping.forget(session ?? undefined)
+            throw new KeyLost()
+        }
+        if (!mending.mends(problem, evidence, repeatable)) return false
+        const refused = sent['Coatcheck-Pass']
+        if (refused && problem.reason !== 'replayed') await this.keeping.change(kept => (kept.pass?.value === refused ? { ...kept, pass: undefined } : kept))
+        return true
+    }
+
+    /** Signs a request that makes a login or a session. Makes a key if necessary. */
+    private async signInProof(key: ProofKey, method: string, url: string): Promise<string> {
+        const known = (await key.publicKey()) ?? (await this.makeKey(key))
+        try {
+            return await this.proof(key, known, this.nonce, method, url)
+        } catch (lost) {
+            if (!(lost instanceof KeyLost)) throw lost
+            return await this.proof(key, await this.makeKey(key, known), this.nonce, method, url)
+        }
+    }
+
+    private async sessionProof(key: ProofKey, nonce: string | null, method: string, url: string, session: string, jkt?: string): Promise<string> {
+        const known = await key.publicKey()
+        if (!known || (jkt && jkt !== thumbprint(known))) throw new KeyLost()
+        return await this.proof(key, known, nonce, method, url, session)
+    }
+
+    /**
+     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the nonce decides its
+     * age.
+     */
+    async proof(
+        key: ProofKey, known: ProofPublicKey, nonce: string | null, method: string, url: string, session?: string
+    ): Promise<string> {
+        const header = `{"typ":"dpop+jwt","alg":"ES256","jwk":${jwk(known)}}`
+        const claims = {
+            jti: unlikeOthers(), htm: method, htu: url, iat: Math.floor(Date.now() / 1000), nonce: nonce ?? undefined,
+            ath: session && base64url(sha256(bytes(session))),
+        }
+        const text = `${base64url(bytes(header))}.${base64url(bytes(JSON.stringify(claims)))}`
+        return `${text}.${base64url(await key.sign(bytes(text)))}`
+    }
+
+    /** Makes one key for all waiting sign-ins, unless another key has already replaced the lost one. */
+    private makeKey(key: ProofKey, lost?: ProofPublicKey): Promise<ProofPublicKey> {
+        const make = async () => {
+            const now = await key.publicKey()
+            return now && now.x !== lost?.x ? now : await key.make()
+        }
+        this.making = this.making ?? make().finally(() => { this.making = null })
+        return this.making
+    }
+
+    /**
+     * Returns the stored pass, or a new one if it is due. Simultaneous calls share one request. Returns null if the
+     * sessions need proofs.
+     */
+    private async passOf(session: string, before?: Credentials, signal?: AbortSignal): Promise<string | null> {
+        const now = before ?? (await this.keeping.kept())
+        const pass = now.session === session ? now.pass : undefined
+        if (!this.key || (pass && !isDue(pass))) return pass?.value ?? null
+        if (!this.renewing?.call.isOpen || this.renewing.session !== session) {
+            this.renewing = { session, call: new SharedCall(signal => this.renew(session, signal)) }
+        }
+        try {
+            return await this.renewing.call.value(signal)
+        } catch (lost) {
+            // If the network is missing or the key is temporarily unavailable, the old pass is used once more.
+            const passes = !(lost instanceof KeyLost) && (!(lost instanceof Problem) || lost.passes) && !signal?.aborted
+            if (pass && passes) return pass.value
+            throw lost
+        }
+    }
+
+    private async renew(session: string, signal: AbortSignal): Promise<string | null> {
+        const kept = await this.keeping.kept()
+        // Another call may have renewed the pass while the storage was read.
+        if (kept.session === session && kept.pass && !isDue(kept.pass)) return kept.pass.value
+        try {
+            const result = await this.renewal(session, signal)
+            if (!('value' in result)) throw result.failure
+            const pass = passOf(result.value.json)
+            await this.keeping.change(now => (now.session === session ? { ...now, pass } : now))
+            return pass?.value ?? null
+        } catch (refused) {
+            if (!(refused instanceof Problem) || refused.code !== 'client_not_allowed') throw refused
+            this.provesEach = true
+            return null
+        }
+    }
+}
+
+/** Returns the pass that a response contains. */
+function passOf(body: { pass?: string; expires_in: number } | undefined): Credentials['pass'] {
+    return body?.pass ? { value: body.pass, received: Date.now(), lifetime: body.expires_in } : undefined
+}
+
+/** Whether a pass needs a renewal: in the last minute or quarter of its lifetime, and after the clock was set back. */
+function isDue(pass: { received: number; lifetime: number }): boolean {
+    const age = (Date.now() - pass.received) / 1000
+    return age < 0 || age > pass.lifetime - Math.min(60, pass.lifetime / 4)
+}
+
+// ==== sources/calls.ts ==================================================================================================
+// The requests to the broker, and the consequences of their answers.
+
+/** A request to make, apart from its method and path. */
+interface Call {
+    query?: string
+    body?: unknown
+    /** The session token of the call. The default is the stored token, and null sends the call without one. */
+    as?: string | null
+    /** The evidence. The default is `session`. */
+    evidence?: Evidence
+    /** The stored credentials from before the sign-out. */
+    before?: Credentials
+    /** Whether the call requests a nonce, by a proof without one. */
+    asksForNonce?: boolean
+    /** Whether it registers the presence key. */
+    registers?: boolean
+    deadline?: number
+    signal?: AbortSignal
+}
+
+/** The result of an attempt, or the reason for another one. `atOnce` is set after the user did the missing step. */
+type Attempt<Value> = { value: Value } | { failure: Error; retryAfter?: number | null; atOnce?: true }
+
+/** Header fields. */
+type Fields = { [name: string]: string }
+
+/** A response that was read to its end. */
+interface Answer { status: number; headers: Headers; json: any }
+
+/** A request that was refused. `stepUps` is the number of step-ups before it was sent. */
+interface Sent { method: string; address: string; session?: string | null; repeatable: boolean; registers?: boolean; stepUps: number }
+
+/** The user, whom a refused call may ask for a missing step. */
+interface User {
+    /** The number of step-ups so far. */
+    readonly stepUps: number
+    asksUser(problem: Problem, sent: Sent, mending: Mending, signal?: AbortSignal): Promise<boolean>
+}
+
+/** The requests to the broker, repeated and corrected while that can help. */
+class Calls {
+    readonly broker: string
+    readonly deadline: number
+    readonly proofs: Proofs
+    /** The user, set once by the constructor of `Coatcheck`. */
+    user!: User
+    private readonly own: Fetch | undefined
+    private ending = false
+
+    constructor(private readonly options: Options, readonly keeping: Keeping) {
+        this.broker = options.broker.replace(/\/$/, '')
+        this.deadline = options.deadline ?? 60_000
+        this.own = options.fetch
+        this.proofs = new Proofs(options.key, keeping, (session, signal) =>
+            this.attempt('POST', '/v1/session/pass', { evidence: 'proof', as: session, signal }, new Mending(), 40_000))
+    }
+
+    /** Sends a request, and keeps the nonce of its response. */
+    async send(input: string, init?: object): Promise<Response> {
+        const { own } = this
+        const answer: Response = await (own ? own(input, init as RequestInit) : fetch(input, init as RequestInit))
+        this.proofs.hears(answer)
+        return answer
+    }
+
+    credentials(): 'include' | 'omit' { return this.options.transport === 'cookie' ? 'include' : 'omit' }
+
+    /** Calls the broker, and repeats the call while that can help. Every call of the API may be repeated. */
+    async call(method: string, path: string, call: Call, ending = false): Promise<Answer> {
+        const mending = new Mending()
+        return await this.repeated<Answer>(call.deadline ?? this.deadline, call.signal, limit => this.attempt(method, path, call, mending, limit, ending))
+    }
+
+    /** Calls the broker once. If it refuses evidence that can be corrected, calls it once more. */
+    async attempt(method: string, path: string, call: Call, mending: Mending, limit: number, ending = false): Promise<Attempt<Answer>> {
+        const begin = Date.now()
+        const stepUps = this.user.stepUps
+        const evidence = call.evidence ?? 'session'
+        const session = call.as === undefined ? (await this.keeping.kept()).session : call.as
+        const headers: Fields = {}
+        if (session && this.options.transport === 'bearer') headers.Authorization = `Bearer ${session}`
+        if (call.body !== undefined) headers['Content-Type'] = 'application/json'
+        if (mending.presence) headers['Coatcheck-Presence'] = mending.presence
+        const url = this.broker + path + (call.query ? `?${call.query}` : '')
+        const body = call.body === undefined ? undefined : JSON.stringify(call.body)
+        let answer: Response
+        let text: string
+        try {
+            [answer, text] = await limited(limit, call.signal, async signal => {
+                const more = { signal, before: call.before, asksForNonce: call.asksForNonce }
+                Object.assign(headers, await this.proofs.evidence(evidence, method, this.broker + path, session, mending, more))
+                const answer = await this.send(url, { method, headers, body, signal, redirect: 'manual', credentials: this.credentials() })
+                return [answer, await answer.text()] as [Response, string]
+            })
+        } catch (lost) {
+            return await this.unsent(lost, session, call.signal)
+        }
+        const json = parsed(text)
+        if (answer.ok && (json !== undefined || answer.status === 204)) {
+            if (!ending) this.endSessions()
+            return { value: { status: answer.status, headers: answer.headers, json } }
+        }
+        // After a proxy's page, the state of the session is as unknown as after a missing response.
+        if (!isProblem(answer, json)) return { failure: new Unreachable(`status ${answer.status}, not the broker's`) }
+        const problem = problemOf(json)
+        await this.learn(problem, session ?? undefined)
+        if (await this.proofs.mends(problem, evidence, true, mending, headers, session)) {
+            return await this.attempt(method, path, call, mending, Math.max(1, limit - (Date.now() - begin)), ending)
+        }
+        const sent = { method, address: this.broker + path, session, repeatable: true, registers: call.registers, stepUps }
+        if (await this.user.asksUser(problem, sent, mending, call.signal)) return { failure: problem, atOnce: true }
+        if (!problem.passes) throw problem
+        return { failure: problem, retryAfter: retryAfter(answer.headers) }
+    }
+
+    /** Decides about a request without a response: returns a temporary failure, or throws. */
+    async unsent(lost: unknown, session: string | null | undefined, signal?: AbortSignal): Promise<{ failure: Error }> {
+        // The broker is not informed of a lost key. The session may continue on the device that still has it, such as a
+        // phone whose backup was restored here.
+        if (lost instanceof KeyLost) await this.keeping.forget(session ?? undefined)
+        if (signal?.aborted || lost instanceof KeyLost || lost instanceof KeyFailure || (lost instanceof Problem && !lost.passes)) throw lost
+        return { failure: lost instanceof Problem ? lost : new Unreachable(String(lost)) }
+    }
+
+    /** Repeats an attempt until it returns a value, throws, or the deadline has passed. */
+    async repeated<Value>(
+        deadline: number, signal: AbortSignal | undefined,
+        attempt: (limit: number) => Promise<Attempt<Value>>
+    ): Promise<Value> {
+        let begin = Date.now()
+        for (let number = 0; ; number += 1) {
+            if (signal?.aborted) throw reasonOf(signal)
+            // The first attempt gets at least one second, even with a very short deadline.
+            const result = await attempt(Math.max(deadline - (Date.now() - begin), number === 0 ? 1_000 : 1)).catch(thrownByKey)
+            if ('value' in result) return result.value
+            if (result.atOnce) {
+                // The deadline excludes the time that the user needs for the prompt.
+                [begin, number] = [Date.now(), -1]
+                continue
+            }
+            const growing = (200 + Math.random() * 200) * 2 ** Math.min(number, 6)
+            const pause = result.retryAfter ? result.retryAfter + Math.random() * 250 : growing
+            if (pause > Math.min(deadline - (Date.now() - begin), 30_250)) throw result.failure
+            await sleep(pause, signal)
+        }
+    }
+
+    async problem(answer: Response): Promise<Problem | null> {
+        if (answer.status < 400 || !isProblemType(answer)) return null
+        const json = parsed(await answer.text())
+        return isProblem(answer, json) ? problemOf(json) : null
+    }
+
+    async learn(problem: Problem, sent: string | undefined): Promise<void> {
+        if (problem.endsSession) await this.keeping.forget(sent)
+        if (problem.json.login) await this.keeping.keepLogin(problem.json.login)
+    }
+
+    /** Requests the session and keeps it, unless another session replaced it meanwhile. */
+    async remembered(method: string, path: string, call: Call): Promise<Session> {
+        const sent = (await this.keeping.kept()).session
+        const sessions = this.keeping.sessions
+        return await this.keeping.remember((await this.call(method, path, call)).json, sent, sessions)
+    }
+
+    /**
+     * Ends a session that was signed out on this device, and forgets it. With the credentials from before the sign-out, it
+     * also requests the provider's logout page.
+     */
+    async end(ending: string | null, before?: Credentials, signal?: AbortSignal): Promise<Answer> {
+        // An ending works without evidence. With evidence, the broker also returns the logout page.
+        const more: Partial<Call> = before ? { query: 'logout_url=true', evidence: 'session', before } : { evidence: 'none' }
+        const answer = await this.call('DELETE', '/v1/session', { ...more, as: ending ?? undefined, signal }, true)
+        await this.keeping.change(kept => ({ ...kept, endings: kept.endings?.filter(one => one !== ending) }))
+        return answer
+    }
+
+    /** Ends, in the background, the sessions that were signed out while the broker was unreachable. */
+    async endSessions(): Promise<void> {
+        if (this.ending) return
+        this.ending = true
+        try {
+            for (const ending of (await this.keeping.kept()).endings ?? []) await this.end(ending)
+        } catch {
+            // The next successful call tries again.
+        } finally {
+            this.ending = false
+        }
+    }
+}
+
+/** Returns the address for the request and for its proof. Characters that are forbidden in an address are escaped. */
+function escaped(url: string): string { return url.replace(/[^\x21-\x7e]+|["<>`{}]/g, encodeURIComponent) }
+
 function parsed(text: string): any {
     try {
         return text === '' ? undefined : JSON.parse(text)
@@ -1613,6 +1106,269 @@ function problemOf(json: { [member: string]: any }): Problem {
 function retryAfter(headers: Headers): number | null {
     const seconds = Number.parseInt(headers.get('Retry-After') ?? '', 10)
     return Number.isFinite(seconds) ? seconds * 1000 : null
+}
+
+// ==== sources/asking.ts =================================================================================================
+// The two questions to the user behind a refused call: a step-up in the browser, and a prompt of the presence key.
+
+/** A step-up, and the demands that it has to meet. Its call returns null if the app declined to open a browser for calls. */
+class SteppingUp {
+    /** Whether further demands can still be added. */
+    gathering = true
+    call!: SharedCall<Session | null>
+    /** Creates a step-up. `wanted` tells whether the app itself requested it. */
+    constructor(public demand: StepUp, public wanted: boolean) {}
+}
+
+/** The step-ups and the presence proofs. Calls wait while the user answers. */
+class Asking implements User {
+    private readonly prompts = new Turn()
+    private readonly pages = new Turn()
+    private steppingUp: SteppingUp[] = []
+    stepUps = 0
+    /** The demand that the last step-up met. */
+    private met: StepUp | null = null
+    /** The time for combining the demands of refused calls into one step-up, in milliseconds. */
+    private gathering = 100
+
+    /** `signInAgain` opens a step-up's page, and returns the session after the user signed in. */
+    constructor(
+        private readonly options: Options, private readonly keeping: Keeping, private readonly calls: Calls,
+        private readonly signInAgain: (page: string, signal: AbortSignal) => Promise<SignIn>
+    ) {}
+
+    // ---- Step-ups ----------------------------------------------------------------------------------------------------
+
+    /** Asks the user to sign in again for the app itself. */
+    async stepUp(demand: StepUp, signal?: AbortSignal): Promise<Session> {
+        for (;;) {
+            // If calls started the step-up and the app then declined it, this does not answer the app's own request.
+            const session = await this.joinStepUp(demand, true, signal)
+            if (session) return session
+        }
+    }
+
+    /** Starts a step-up and returns the page to open. Continue with `finish`. */
+    async startStepUp(demand: StepUp, signal?: AbortSignal): Promise<string> {
+        // The proof comes from the session's key, as for its other calls. A new key is never made here.
+        const answer = await this.calls.call('POST', '/v1/logins', { body: { step_up: written(demand) }, evidence: 'proof', signal })
+        return await this.keeping.keepLogin(answer.json)
+    }
+
+    private async joinStepUp(demand: StepUp, wanted: boolean, signal?: AbortSignal): Promise<Session | null> {
+        for (const one of this.steppingUp.filter(one => one.call.isOpen)) {
+            const both = one.gathering && joined(one.demand, demand)
+            if (both) [one.demand, one.wanted] = [both, one.wanted || wanted]
+            if (both || covers(one.demand, demand)) return await one.call.value(signal)
+        }
+        const one = new SteppingUp(demand, wanted)
+        one.call = new SharedCall(signal => this.pages.taken(() => this.run(one, signal), signal))
+        this.steppingUp.push(one)
+        try {
+            return await one.call.value(signal)
+        } finally {
+            this.steppingUp = this.steppingUp.filter(one => one.call.isOpen)
+        }
+    }
+
+    private async run(one: SteppingUp, signal: AbortSignal): Promise<Session | null> {
+        // Simultaneous calls receive their refusals one after the other.
+        await sleep(this.gathering, signal)
+        one.gathering = false
+        if (!one.wanted && !(await this.options.onStepUp?.(one.demand))) return null
+        if (!this.options.browser) throw new Error('no browser was given')
+        const signIn = await this.signInAgain(await this.startStepUp(one.demand, signal), signal)
+        if (signIn.kind !== 'signedIn') throw new Error('not the answer to a step-up')
+        this.stepUps += 1
+        this.met = one.demand
+        return signIn.session
+    }
+
+    /** Runs one step-up for a call that was refused because it needs one. Throws if a step-up is impossible or declined. */
+    private async stepUpFor(refused: StepUpRequired, mending: Mending, sentAfter: number, signal?: AbortSignal): Promise<void> {
+        if (mending.steppedUp || refused.parent || !this.options.onStepUp) throw refused
+        mending.steppedUp = true
+        // Another call's step-up ended before the refusal of this call arrived.
+        if (sentAfter < this.stepUps && this.met && covers(this.met, refused.stepUp)) return
+        if (!(await this.joinStepUp(refused.stepUp, false, signal))) throw refused
+    }
+
+    // ---- The user's presence -----------------------------------------------------------------------------------------
+
+    /** Registers the presence key, and returns the state of the session. */
+    async registerPresenceKey(signal?: AbortSignal): Promise<Session> {
+        const key = this.presenceKey()
+        const known = await key.publicKey()
+        const registered = (await this.keeping.kept()).lastSession?.presence
+        if (registered && (!known || thumbprint(known) !== registered.jkt)) throw new PresenceKeyLost()
+        if (!known) await key.make()
+        // The first attempt runs without a prompt. The broker refuses a sign-in that is too old before the user is asked.
+        return await this.calls.remembered('PUT', '/v1/session/presence-key', { evidence: 'proof', registers: true, signal })
+    }
+
+    presenceKey(): ProofKey {
+        if (!this.options.presenceKey || !this.options.key) throw new TypeError('no key was given that asks for the user, or none beside it')
+        return this.options.presenceKey
+    }
+
+    /** Whether there is a key that can ask the user. */
+    async canAsk(session: string | null | undefined, registers?: boolean): Promise<boolean> {
+        if (!this.options.presenceKey || !this.options.key || !session) return false
+        const kept = await this.keeping.kept()
+        const known = kept.session === session ? kept.lastSession : undefined
+        return !known || (!!known.binding && (!!known.presence || !!registers))
+    }
+
+    /**
+     * Asks the user for the missing step of a refused call, and returns whether the call is sent again. Throws if the user
+     * or the app refuses.
+     */
+    async asksUser(
+        problem: Problem, sent: Sent, mending: Mending, signal?: AbortSignal
+    ): Promise<boolean> {
+        if (problem instanceof StepUpRequired) {
+            await this.stepUpFor(problem, mending, sent.stepUps, signal)
+            return true
+        }
+        if (problem.code === 'presence_invalid' && problem.reason === 'key') throw new PresenceKeyLost()
+        if (!sent.session || !(await this.canAsk(sent.session, sent.registers)) || !mending.asks(problem, sent.repeatable)) return false
+        mending.presence = await this.presence(sent.method, sent.address, sent.session, sent.registers, signal)
+        return true
+    }
+
+    /** Returns the proof of the user's presence for one request. Only one prompt is open at a time. */
+    async presence(method: string, address: string, session: string, registers?: boolean, signal?: AbortSignal): Promise<string> {
+        const key = this.presenceKey()
+        return await this.prompts.taken(async () => {
+            if (!this.calls.proofs.hasYoungNonce()) {
+                // Without this request, the nonce could expire while the user answers the prompt.
+                await this.calls.call('GET', '/v1/session', { as: session, evidence: 'proof', asksForNonce: true, signal })
+                if (!this.calls.proofs.hasYoungNonce()) throw new Unreachable('no nonce came')
+            }
+            const kept = await this.keeping.kept()
+            const registered = kept.session === session ? kept.lastSession?.presence : null
+            const known = await key.publicKey()
+            if (!known || (registered && registered.jkt !== thumbprint(known))) throw new PresenceKeyLost()
+            try {
+                return await this.calls.proofs.proof(key, known, this.calls.proofs.nonce, method, address, session)
+            } catch (lost) {
+                // A refusal by the user applies to all waiting calls.
+                if (lost instanceof Cancelled) this.prompts.refuse(lost)
+                if (!(lost instanceof KeyLost)) throw lost
+                // A key of an earlier session no longer signs. In that case a registration makes a new key.
+                if (!registers) throw new PresenceKeyLost()
+                return await this.calls.proofs.proof(key, await key.make(), this.calls.proofs.nonce, method, address, session)
+            }
+        }, signal)
+    }
+}
+
+// ==== sources/relay.ts ==================================================================================================
+// The two answers that the client passes on as they come: an upstream's response, and the events of a session.
+
+/** Calls an upstream, and returns its response. */
+async function relayed(
+    calls: Calls, asking: Asking, upstream: string, path: string, init: RequestInit & { query?: string; presence?: boolean; signal?: AbortSignal } = {}
+): Promise<Response> {
+    if (path.split('/').some(part => part === '' || part === '.' || part === '..' || /[?#]/.test(part))) {
+        throw new TypeError('a path that could be read in more than one way')
+    }
+    const { query, signal, presence, ...rest } = init
+    const method = (rest.method ?? 'GET').toUpperCase()
+    const again = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'].includes(method)
+    const streams = typeof ReadableStream !== 'undefined' && rest.body instanceof ReadableStream
+    const address = escaped(`${calls.broker}/v1/relay/${upstream}/${path}`)
+    const url = `${address}${query ? `?${query}` : ''}`
+    const mending = new Mending()
+    if (presence) {
+        asking.presenceKey()
+        const { session } = await calls.keeping.kept()
+        if (session && (await asking.canAsk(session))) mending.presence = await asking.presence(method, address, session, false, signal)
+    }
+    const attempt = async (): Promise<Attempt<Response>> => {
+        const kept = await calls.keeping.kept()
+        const stepUps = calls.user.stepUps
+        const headers = new Headers(rest.headers)
+        if (kept.session) headers.set('Authorization', `Bearer ${kept.session}`)
+        if (mending.presence) headers.set('Coatcheck-Presence', mending.presence)
+        let shown: Fields
+        try {
+            shown = await calls.proofs.evidence('session', method, address, kept.session, mending, { signal })
+        } catch (lost) {
+            return await calls.unsent(lost, kept.session, signal)
+        }
+        for (const name of Object.keys(shown)) headers.set(name, shown[name])
+        let answer: Response
+        try {
+            answer = await calls.send(url, { ...rest, method, headers, signal, redirect: 'manual', credentials: calls.credentials() })
+        } catch (lost) {
+            if (signal?.aborted || !again) throw signal?.aborted ? lost : new Unreachable(String(lost))
+            return { failure: new Unreachable(String(lost)) }
+        }
+        if (answer.headers.get('Coatcheck-Source') === 'upstream' || (answer.type as string) === 'opaqueredirect') return { value: answer }
+        const problem = await calls.problem(answer)
+        if (!problem) return again ? { failure: new Unreachable(`status ${answer.status}`) } : fail(new Unreachable(`status ${answer.status}`))
+        await calls.learn(problem, kept.session)
+        if (await calls.proofs.mends(problem, 'session', again, mending, shown, kept.session)) return await attempt()
+        const sent = { method, address, session: kept.session, repeatable: again, stepUps }
+        if (!streams && (await calls.user.asksUser(problem, sent, mending, signal))) return { failure: problem, atOnce: true }
+        // After a 408, the upstream may have received part of the request. After a 503 or 429 of the broker, it
+        // received nothing.
+        if (!problem.passes || (!again && problem.code === 'request_timeout')) throw problem
+        return { failure: problem, retryAfter: retryAfter(answer.headers) }
+    }
+    return await calls.repeated<Response>(calls.deadline, signal, attempt)
+}
+
+/** Yields the events of the session until it ends, and reconnects meanwhile. */
+async function* listened(calls: Calls, signal?: AbortSignal): AsyncGenerator<SessionEvent, void, void> {
+    let mending = new Mending()
+    const url = `${calls.broker}/v1/session/events`
+    for (let number = 0; ; number += 1) {
+        let pause = (500 + Math.random() * 500) * 2 ** Math.min(number, 5)
+        const kept = await calls.keeping.kept()
+        const sessions = calls.keeping.sessions
+        const headers: Fields = kept.session ? { Authorization: `Bearer ${kept.session}` } : {}
+        try {
+            // The stream is opened by a proof. With a pass, it would end when the pass expires.
+            Object.assign(headers, await calls.proofs.evidence('proof', 'GET', url, kept.session, mending, { signal }))
+            const answer = await calls.send(url, { headers, signal, credentials: calls.credentials() })
+            if (answer.status === 200) {
+                mending = new Mending()
+                const body = (answer as { body?: unknown }).body as Stream | null | undefined
+                if (!body) throw new TypeError('this fetch cannot stream')
+                for await (const event of streamed(body)) {
+                    number = 0
+                    if (event.kind === 'session') event.session = await calls.keeping.remember(event.session, kept.session, sessions)
+                    if (event.kind === 'ended') await calls.keeping.forget(kept.session)
+                    yield event
+                    if (event.kind === 'ended') return
+                }
+            } else {
+                const problem = await calls.problem(answer)
+                if (problem) {
+                    await calls.learn(problem, kept.session)
+                    if (problem.endsSession) {
+                        yield { kind: 'ended', reason: problem.reason }
+                        return
+                    }
+                    if (await calls.proofs.mends(problem, 'proof', true, mending, headers, kept.session)) continue
+                    if (!problem.passes) throw problem
+                }
+                pause = Math.max(pause, retryAfter(answer.headers) ?? 0)
+            }
+        } catch (lost) {
+            if (signal?.aborted) throw lost
+            if (lost instanceof KeyLost) {
+                await calls.keeping.forget(kept.session)
+                yield { kind: 'ended', reason: 'key_lost' }
+                return
+            }
+            if (lost instanceof KeyFailure) thrownByKey(lost)
+            if (lost instanceof Problem || (lost instanceof TypeError && lost.message === 'this fetch cannot stream')) throw lost
+        }
+        await sleep(pause, signal)
+    }
 }
 
 /** Yields the events of a stream as they arrive. */
@@ -1641,6 +1397,370 @@ async function* streamed(body: Stream): AsyncGenerator<SessionEvent, void, void>
     }
 }
 
-function aborted(signal: AbortSignal): Promise<never> {
-    return new Promise((_, reject) => signal.addEventListener('abort', () => reject(reasonOf(signal))))
+// ==== sources/coatcheck.ts ==============================================================================================
+
+/** The broker, from the view of one app on one device. */
+export class Coatcheck {
+    private readonly keeping: Keeping
+    private readonly calls: Calls
+    private readonly user: Asking
+    private asking: SharedCall<Session> | null = null
+    private signingIn = new Map<string, SharedCall<SignIn>>()
+
+    constructor(private readonly options: Options) {
+        if (options.key && options.transport !== 'bearer') throw new TypeError('a cookie that no script sees cannot be proved')
+        this.keeping = new Keeping(options.storage)
+        this.calls = new Calls(options, this.keeping)
+        this.user = new Asking(options, this.keeping, this.calls, (page, signal) => this.follow(page, undefined, 0, signal, 'proof'))
+        this.calls.user = this.user
+    }
+
+    // ---- Signing in --------------------------------------------------------------------------------------------------
+
+    /**
+     * Signs the user in: starts a login, opens its page, and forwards the callback. A second call for the same provider
+     * joins the first. `stepUp` is a demand on the sign-in. With its `maxAge`, even a user with a session at the provider
+     * has to sign in again.
+     */
+    async signIn(
+        provider: string,
+        more: { device?: string; socialProvider?: string; parameters?: { [name: string]: string }; stepUp?: StepUp; signal?: AbortSignal } = {}
+    ): Promise<SignIn> {
+        let call = this.signingIn.get(provider)
+        if (!call?.isOpen) {
+            call = new SharedCall(async signal => {
+                const page = await this.start(provider, { ...more, signal })
+                return await this.follow(page, more.device, 1, signal)
+            })
+            this.signingIn.set(provider, call)
+        }
+        try {
+            return await call.value(more.signal)
+        } finally {
+            if (!call.isOpen && this.signingIn.get(provider) === call) this.signingIn.delete(provider)
+        }
+    }
+
+    /** Starts a login and returns the page to open, which must never open in a web view. Continue with `finish`. */
+    async start(
+        provider: string, more: { socialProvider?: string; parameters?: { [name: string]: string }; stepUp?: StepUp; signal?: AbortSignal } = {}
+    ): Promise<string> {
+        const body = {
+            provider, client: this.options.client, social_provider: more.socialProvider, parameters: more.parameters, step_up: written(more.stepUp),
+        }
+        const answer = await this.calls.call('POST', '/v1/logins', { body, as: null, evidence: 'signIn', signal: more.signal })
+        return await this.keeping.keepLogin(answer.json)
+    }
+
+    /** Finishes a sign-in with the whole, unchanged URL that the browser returned, even after a restart of the app. */
+    async finish(callback: string, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
+        return await this.finishOrFollow(callback, more.device, 1, more.signal)
+    }
+
+    /**
+     * Forwards the whole, unchanged callback URL of a login that the app started with its own library (flow B). If the
+     * library does not reveal the URL, use `forwardCode`.
+     */
+    async forward(callback: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
+        const body = { callback_url: callback, state: login.state, code_verifier: login.codeVerifier, scope: login.scope }
+        return await this.forwarded({ ...this.body(login, more.device), ...body }, more.signal)
+    }
+
+    /**
+     * Forwards a code without its callback. Libraries that check the callback themselves, such as AppAuth, give such a
+     * code; it needs the login's `codeVerifier`. A provider's native SDK also gives one (clients with `native_code`),
+     * without a verifier.
+     */
+    async forwardCode(code: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
+        const body = { code, code_verifier: login.codeVerifier, redirect_uri: login.redirectURI, scope: login.scope }
+        return await this.forwarded({ ...this.body(login, more.device), ...body }, more.signal)
+    }
+
+    /**
+     * Forwards the ID token that a provider's native SDK gave the app (clients with `native_code`), with the login's
+     * `nonce`.
+     */
+    async forwardIDToken(idToken: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
+        return await this.forwarded({ ...this.body(login, more.device), id_token: idToken }, more.signal)
+    }
+
+    /**
+     * Finishes a Zephr registration. After `registration_rejected`, the attributes can be corrected once with the same
+     * registration.
+     */
+    async register(
+        registration: Registration, attributes: { [name: string]: string | number | boolean }, signal?: AbortSignal
+    ): Promise<Session> {
+        const body = {
+            provider: registration.provider, client: this.options.client, state_key: registration.state_key, attributes,
+            login_token: (await this.keeping.kept()).login,
+        }
+        return await this.made(await this.calls.call('POST', '/v1/registrations', { body, evidence: 'signIn', signal }))
+    }
+
+    /** Returns the providers that the broker offers, with the data for the app's sign-in buttons. */
+    async providers(signal?: AbortSignal): Promise<{ name: string; kind: string; display_name: string; clients: { name: string }[] }[]> {
+        return (await this.calls.call('GET', '/v1/providers', { as: null, evidence: 'none', signal })).json.items
+    }
+
+    private body(login: AppLogin, device?: string): object {
+        return { provider: login.provider, client: login.client, nonce: login.nonce, login_token: login.loginToken, device }
+    }
+
+    private async follow(
+        page: string, device: string | undefined, restarts: number, signal?: AbortSignal, evidence: Evidence = 'signIn'
+    ): Promise<SignIn> {
+        if (!this.options.browser) throw new Error('no browser was given')
+        const callback = await this.options.browser.open(page, signal)
+        return await this.finishOrFollow(callback, device, restarts, signal, evidence)
+    }
+
+    private async finishOrFollow(
+        callback: string, device: string | undefined, restarts: number, signal?: AbortSignal, evidence: Evidence = 'signIn'
+    ): Promise<SignIn> {
+        const kept = await this.keeping.kept()
+        let body: object = { callback_url: callback, device, login_token: kept.login }
+        // A hosted callback contains our login's ID. A provider's callback does not.
+        const query = callback.split('#')[0].split('?').slice(1).join('?')
+        if (kept.loginId && parameter(query, 'login_id') === kept.loginId) {
+            const error = parameter(query, 'error')
+            if (error) throw new LoginFailed(error)
+            const handoff = parameter(query, 'handoff')
+            if (handoff) body = { handoff, device, login_token: kept.login }
+        }
+        try {
+            return await this.forwarded(body, signal, evidence)
+        } catch (problem) {
+            // Users from the provider's own portal are sent back to sign in once more, which needs no typing.
+            if (!(problem instanceof Problem) || problem.code !== 'login_required' || !problem.json.login) throw problem
+            if (restarts === 0 || !this.options.browser) throw problem
+            return await this.follow(problem.json.login.authorization_url, device, restarts - 1, signal)
+        }
+    }
+
+    private async forwarded(body: object, signal?: AbortSignal, evidence: Evidence = 'signIn'): Promise<SignIn> {
+        const answer = await this.calls.call('POST', '/v1/sessions', { body, evidence, signal })
+        if (answer.status === 200) return { kind: 'signedIn', session: await this.keepSteppedUp(answer) }
+        if (answer.status === 202) return { kind: 'registration', registration: answer.json }
+        return { kind: 'signedIn', session: await this.made(answer) }
+    }
+
+    /** Keeps the session from a 201 response, and forgets the login. */
+    private async made(answer: Answer): Promise<Session> {
+        const { session_token: token, pass, ...session } = answer.json
+        if (this.options.transport === 'bearer' && !token) throw new Unreachable('a session without its secret')
+        // A new cookie replaced the old one, and the broker ended the old session with it.
+        const kept = await this.replace(kept => ({
+            session: token, pass: passOf(pass), lastSession: newest(kept.lastSession, session), endings: kept.endings?.filter(one => one !== null) }))
+        return newest(kept.lastSession, session)
+    }
+
+    /** Keeps the session from a step-up's 200 response, and forgets the login. The session's secret is unchanged. */
+    private async keepSteppedUp(answer: Answer): Promise<Session> {
+        const { pass, ...session } = answer.json
+        const kept = await this.keeping.change(({ login, loginId, ...kept }) => ({
+            ...kept, pass: passOf(pass) ?? kept.pass, lastSession: newest(kept.lastSession, session) }))
+        return newest(kept.lastSession, session)
+    }
+
+    // ---- The session -------------------------------------------------------------------------------------------------
+
+    /**
+     * Returns the state of the sign-in within two seconds, for the start of the app. The method never throws, and a missing
+     * network leaves users signed in.
+     */
+    async standing(): Promise<Standing> {
+        let last: Session | null = null
+        try {
+            const kept = await this.keeping.kept()
+            last = kept.lastSession ?? null
+            const signedOut = this.options.transport === 'bearer' ? !kept.session : kept.endings?.includes(null)
+            if (signedOut) {
+                this.calls.endSessions()
+                return { kind: 'signedOut', reason: null }
+            }
+            return { kind: 'signedIn', session: await this.calls.remembered('GET', '/v1/session', { deadline: 2_000 }) }
+        } catch (error) {
+            if (error instanceof Problem && error.endsSession) return { kind: 'signedOut', reason: error.reason }
+            if (error instanceof KeyLost) return { kind: 'signedOut', reason: 'key_lost' }
+            return { kind: 'unknown', last }
+        }
+    }
+
+    /** Returns the session of the signed-in user. Simultaneous calls share one request. */
+    async session(signal?: AbortSignal): Promise<Session> {
+        if (!this.asking?.isOpen) this.asking = new SharedCall(signal => this.calls.remembered('GET', '/v1/session', { signal }))
+        return await this.asking.value(signal)
+    }
+
+    /**
+     * Asks the broker to refresh the provider's tokens now. Apps rarely need this, because the broker refreshes them in
+     * time.
+     */
+    async refresh(signal?: AbortSignal): Promise<Session> { return await this.calls.remembered('POST', '/v1/session/refresh', { signal }) }
+
+    /** Returns the provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
+    async accessToken(signal?: AbortSignal): Promise<{ access_token: string; token_type: string; expires_at: string | null; scope: string[] }> {
+        return (await this.calls.call('POST', '/v1/session/token', { evidence: 'proof', signal })).json
+    }
+
+    /**
+     * Signs out on this device, with or without a network. Afterwards, the user is signed out here in any case. If the
+     * broker is unreachable, a later call ends the session there, even after a restart.
+     *
+     * With `atProvider`, the result is the provider's logout page to open. The result is null if this page is missing or
+     * the broker was unreachable.
+     */
+    async signOut(more: { atProvider?: boolean; signal?: AbortSignal } = {}): Promise<string | null> {
+        const bearer = this.options.transport === 'bearer'
+        const before = await this.keeping.kept()
+        const kept = await this.replace(kept => {
+            const ending = bearer ? kept.session : null
+            const others = (kept.endings ?? []).filter(one => one !== ending)
+            return { endings: (ending === undefined ? others : [...others, ending]).slice(-8) }
+        })
+        const ending = kept.endings?.[kept.endings.length - 1]
+        if (ending === undefined) return null
+        try {
+            const answer = await this.calls.end(ending, more.atProvider ? before : undefined, more.signal)
+            return more.atProvider ? answer.json.logout_url : null
+        } catch (error) {
+            // An ending works without a key, but the broker returns the logout page only with evidence.
+            if (error instanceof KeyLost) this.calls.endSessions()
+            if (error instanceof KeyLost || error instanceof Unreachable || (error instanceof Problem && error.passes)) return null
+            throw error
+        }
+    }
+
+    /**
+     * Makes a session for a widget, a watch or an extension behind this session. One refresh serves both sessions, and the
+     * new session ends with this one.
+     *
+     * `kind` is a word from the configuration, and `name` identifies the process. An earlier child with the same kind and
+     * name ends. If this session is bound, set `jkt` to the thumbprint of the child's own key.
+     */
+    async child(kind: string, name: string, more: { device?: string; jkt?: string; signal?: AbortSignal } = {}): Promise<Child> {
+        const { signal, ...rest } = more
+        return (await this.calls.call('POST', '/v1/session/children', { body: { kind, name, ...rest }, evidence: 'proof', signal })).json
+    }
+
+    /**
+     * Hands the session over to a page in the app's own web view, and returns the address to load. `put` sets the cookie in
+     * the web view's store and resolves after it is stored. The address is useless without the cookie. If the page shows
+     * `verifier_mismatch`, it was loaded too early: load the address once more.
+     */
+    async handOver(
+        to: { origin: string; path?: string }, put: (cookie: HandOverCookie) => Promise<unknown>, signal?: AbortSignal
+    ): Promise<string> {
+        const secret = base64url(crypto.getRandomValues(new Uint8Array(32)))
+        const body = { origin: to.origin, path: to.path ?? '/', challenge: base64url(sha256(bytes(secret))) }
+        const { url } = (await this.calls.call('POST', '/v1/session/handovers', { body, evidence: 'proof', signal })).json
+        const secure = to.origin.startsWith('https:')
+        await put({
+            url: to.origin, name: `${secure ? '__Host-' : ''}coatcheck-handover`, value: secret, path: '/', secure, httpOnly: true,
+            sameSite: 'strict', maxAge: 60,
+        })
+        return url
+    }
+
+    /** Returns the user's sessions on all devices, newest first. */
+    async sessions(signal?: AbortSignal): Promise<Session[]> {
+        const found: Session[] = []
+        let cursor: string | null = null
+        do {
+            const query: string | undefined = cursor ? `cursor=${encodeURIComponent(cursor)}` : undefined
+            const page: any = (await this.calls.call('GET', '/v1/sessions', { query, signal })).json
+            found.push(...page.items)
+            cursor = page.next_cursor
+        } while (cursor)
+        return found
+    }
+
+    /** Ends one of the user's sessions. */
+    async endSession(handle: string, signal?: AbortSignal): Promise<void> {
+        await this.calls.call('DELETE', `/v1/sessions/${encodeURIComponent(handle)}`, { signal })
+    }
+
+    /** Ends the user's sessions on all other devices. */
+    async endOthers(signal?: AbortSignal): Promise<void> { await this.calls.call('DELETE', '/v1/sessions', { query: 'except=current', signal }) }
+
+    /** Replaces or removes the stored session. Later calls share requests for the new session only. */
+    private async replace(work: (kept: Credentials) => Credentials): Promise<Credentials> {
+        const kept = await this.keeping.replace(work)
+        this.asking = null
+        return kept
+    }
+
+    // ---- The user, the relay and the events ----------------------------------------------------------------------------
+
+    /**
+     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of
+     * these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. A caller that
+     * needs more than the current one gets the next.
+     *
+     * Throws a `Cancelled` if the user closes the page. Throws a `Problem` with `step_up_failed` (`required` and `got`) if
+     * the sign-in is insufficient, or with `subject_mismatch` if another user signed in. After these errors, the session is
+     * unchanged.
+     */
+    async stepUp(demand: StepUp, signal?: AbortSignal): Promise<Session> { return await this.user.stepUp(demand, signal) }
+
+    /** Starts a step-up and returns the page to open. Continue with `finish`. */
+    async startStepUp(demand: StepUp, signal?: AbortSignal): Promise<string> { return await this.user.startStepUp(demand, signal) }
+
+    /**
+     * Registers the presence key for the session. Makes a key if necessary, and asks the user once. Call it soon after a
+     * sign-in or a `stepUp`. A session accepts one presence key in its life. If the key is lost, a `PresenceKeyLost` is
+     * thrown, and the next session can register another.
+     */
+    async registerPresenceKey(signal?: AbortSignal): Promise<Session> { return await this.user.registerPresenceKey(signal) }
+
+    /**
+     * Returns a bound session's pass for the app's own requests, which send it as `Coatcheck-Pass`. Renews the pass if it
+     * is due. Returns null if the session needs no pass.
+     */
+    async pass(signal?: AbortSignal): Promise<string | null> { return await this.calls.proofs.pass(signal) }
+
+    /**
+     * Calls an upstream API with the session's access token, which the app never sees. Every response of the upstream is
+     * returned. This includes its 401, which never ends the session. A refusal by the broker is thrown.
+     *
+     * A call that may have reached the upstream is repeated only if its method is idempotent and its body is a text or
+     * bytes.
+     *
+     * If the broker demands the user's presence (`presence_required`), the presence key asks for it, one call after
+     * another. With `presence`, it asks before the first request, which saves a request. Use it if the demand is certain.
+     */
+    async relay(
+        upstream: string, path: string, init: RequestInit & { query?: string; presence?: boolean; signal?: AbortSignal } = {}
+    ): Promise<Response> {
+        return await relayed(this.calls, this.user, upstream, path, init)
+    }
+
+    /**
+     * Returns the events of the session until it ends or the signal is aborted. Reconnects by itself. Listen in the
+     * foreground only, because the first event after a reconnect contains the current state. It needs a `fetch` with a
+     * readable response stream (browsers, Node, `expo/fetch`), which React Native's own is not.
+     */
+    events(signal?: AbortSignal): AsyncGenerator<SessionEvent, void, void> { return listened(this.calls, signal) }
+}
+
+/**
+ * Returns a parameter of a query, or null. React Native's `URLSearchParams` is unusable: older versions throw at each
+ * `get`, newer ones at an invalid escape in any parameter.
+ */
+function parameter(query: string, name: string): string | null {
+    for (const pair of query.split('&')) {
+        const at = pair.indexOf('=')
+        if (unescaped(at < 0 ? pair : pair.slice(0, at)) === name) return at < 0 ? '' : unescaped(pair.slice(at + 1))
+    }
+    return null
+}
+
+function unescaped(text: string): string {
+    const spaced = text.replace(/\+/g, ' ')
+    try {
+        return decodeURIComponent(spaced)
+    } catch {
+        return spaced
+    }
 }

@@ -176,7 +176,7 @@ test('ten calls at once are ten questions, one after the other; a no is one to a
     assert.equal(new Set((await paid()).map(one => one.presence).filter(one => one)).size, 10);
     [asking.holds, asking.refuses] = [true, true]
     const answers = all().map(one => assert.rejects(one, Cancelled))
-    while (phone.prompts.waiting.length < 9) await pause(10)
+    while (phone.user.prompts.waiting.length < 9) await pause(10)
     asking.holds = false
     await Promise.all(answers)
     assert.equal(asking.prompts, 12);
@@ -186,7 +186,7 @@ test('ten calls at once are ten questions, one after the other; a no is one to a
     const first = pay()
     while (asking.now < 1) await pause(10)
     const second = assert.rejects(pay(false, abort.signal), { name: 'AbortError' })
-    while (phone.prompts.waiting.length < 1) await pause(10)
+    while (phone.user.prompts.waiting.length < 1) await pause(10)
     abort.abort()
     await second
     asking.holds = false

@@ -103,7 +103,7 @@ for (const client of ['android', 'bound-bearer']) {
 
 test('demands that come together become one, the strictest; what is needed later is the next', patient, async () => {
     const one = await aged('sofi', true)
-    one.phone.gathering = 2_000
+    one.phone.user.gathering = 2_000
     const all = await Promise.all(['GET', 'POST', 'PUT'].map(method => one.phone.relay('guarded', 'private/echo', { method })))
     assert.deepEqual(all.map(answer => answer.status), [200, 200, 200])
     assert.deepEqual([one.asked, one.browser.pages.length], [[{ acrValues: ['phr'], maxAge: 300 }], 2])
@@ -114,7 +114,7 @@ test('demands that come together become one, the strictest; what is needed later
     // Two need more than the page that is open, one does not.
     const later = [...['POST', 'POST'].map(method => phone.relay('guarded', 'private/echo', { method })), echo(phone)]
     while ((await calls()).filter(call => call.status === 401).length < 4) await pause(20)
-    while (phone.pages.waiting.length === 0) await pause(10)
+    while (phone.user.pages.waiting.length === 0) await pause(10)
     assert.equal(browser.pages.length, 2)
     browser.holds = false
     assert.deepEqual((await Promise.all([first, ...later])).map(answer => answer.status), [200, 200, 200, 200])

@@ -25,9 +25,17 @@ same 0 $? "program of the README → compiles"
 timeout 60 java -XX:TieredStopAtLevel=1 -cp "$work/first.jar:$work/client.jar:$classpath:$java/kotlin-stdlib.jar" FirstKt >"$work/first.log" 2>&1
 same "signed in: user-ana, the API: 200, and out: true" "$(grep -v warning "$work/first.log" | paste -sd, | sed 's/,/, /g')" "program of the README → signs in, calls the API, signs out"
 
-step "4. Files that are not compiled here say so in their first line"
-for file in CustomTabSignIn KeystoreProofKey KeystorePresenceKey; do
-    same "// Not compiled here" "$(head -1 "$root/clients/kotlin/android/$file.kt" | cut -d: -f1)" "android/$file.kt → says in its first line that it is not compiled here"
-done
+step "4. The sources and the files for Android compile, the latter against stubs of the platform"
+stubs=$root/clients/kotlin/tests/android-stubs
+timeout 300 kotlinc "$root"/clients/kotlin/{sources,android}/*.kt "$root/clients/kotlin/OkHttp3.kt" "$stubs" -cp "$classpath" -d "$work/android.jar" >"$work/android.log" 2>&1
+same 0 $? "compilation of the sources and the files for Android → exit 0"
+same "" "$(grep -E 'warning: [^O]|error:' "$work/android.log" | grep -v 'Options -Xverify')" "compilation of the sources and the files for Android → no warning"
+mkdir "$work/planted"
+sed 's/setIsStrongBoxBacked/setStrongBoxBacked/' "$root/clients/kotlin/android/KeystoreProofKey.kt" >"$work/planted/KeystoreProofKey.kt"
+sed 's/^fun callback(intent: Intent): String?.*/fun callback(intent: Intent): String = intent.dataString/' "$root/clients/kotlin/android/CustomTabSignIn.kt" >"$work/planted/CustomTabSignIn.kt"
+timeout 300 kotlinc "$work"/planted/*.kt "$stubs" -cp "$work/client.jar:$classpath" -d "$work/planted.jar" >"$work/planted.log" 2>&1
+same 1 $? "planted faults → compilation fails"
+matches 'KeystoreProofKey.kt:[0-9:]* error: unresolved reference: setStrongBoxBacked' "$(cat "$work/planted.log")" "misspelt name of Android → refused"
+matches 'CustomTabSignIn.kt:[0-9:]* error: type mismatch: inferred type is String\? but String was expected' "$(cat "$work/planted.log")" "unchecked use of a nullable value of Android → refused"
 
 finish

@@ -1,8 +1,9 @@
-// Not compiled here: the project's tests run without Android. Please report the result of your first build. It
+// Compiled here against stubs of Android, but never run here. Please report the result of your first run. It
 // needs Android 11 (API 30), and otherwise only Coatcheck.kt.
 package coatcheck.android
 
 import android.app.Activity
+import android.content.DialogInterface
 import android.hardware.biometrics.BiometricManager.Authenticators.BIOMETRIC_STRONG
 import android.hardware.biometrics.BiometricManager.Authenticators.DEVICE_CREDENTIAL
 import android.hardware.biometrics.BiometricPrompt
@@ -73,18 +74,21 @@ class KeystorePresenceKey(
         shown.runOnUiThread {
             val prompt = BiometricPrompt.Builder(shown).setTitle(title).setAllowedAuthenticators(authenticators)
             if (enrolledOnly) {
-                prompt.setNegativeButton(shown.getText(android.R.string.cancel), shown.mainExecutor) { _, _ -> answer.completeExceptionally(Cancelled()) }
+                val no = DialogInterface.OnClickListener { _, _ -> answer.completeExceptionally(Cancelled()) }
+                prompt.setNegativeButton(shown.getText(android.R.string.cancel), shown.mainExecutor, no)
             }
             prompt.build().authenticate(
                 BiometricPrompt.CryptoObject(signature), closing, shown.mainExecutor,
                 object : BiometricPrompt.AuthenticationCallback() {
                     override fun onAuthenticationSucceeded(result: BiometricPrompt.AuthenticationResult) {
-                        answer.complete(result.cryptoObject.signature)
+                        val allowed: Signature? = result.cryptoObject?.signature
+                        if (allowed != null) answer.complete(allowed) else answer.completeExceptionally(IllegalStateException("no signature came back"))
                     }
 
-                    override fun onAuthenticationError(code: Int, text: CharSequence) {
+                    // The system may leave out the text.
+                    override fun onAuthenticationError(code: Int, text: CharSequence?) {
                         val no = code == BiometricPrompt.BIOMETRIC_ERROR_USER_CANCELED || code == BiometricPrompt.BIOMETRIC_ERROR_CANCELED
-                        answer.completeExceptionally(if (no) Cancelled() else IllegalStateException("$text"))
+                        answer.completeExceptionally(if (no) Cancelled() else IllegalStateException(text?.toString() ?: "error $code"))
                     }
                 })
         }

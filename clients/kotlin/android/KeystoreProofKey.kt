@@ -1,4 +1,4 @@
-// Not compiled here: the project's tests run without Android. Please report the result of your first build. It
+// Compiled here against stubs of Android, but never run here. Please report the result of your first run. It
 // needs only Coatcheck.kt.
 package coatcheck.android
 

@@ -1,0 +1,8 @@
+// android.content.DialogInterface.OnClickListener: onClick
+package android.content;
+
+public interface DialogInterface {
+    interface OnClickListener {
+        void onClick(DialogInterface dialog, int which);
+    }
+}

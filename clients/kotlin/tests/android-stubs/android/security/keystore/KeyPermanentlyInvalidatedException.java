@@ -1,0 +1,6 @@
+// android.security.keystore.KeyPermanentlyInvalidatedException
+package android.security.keystore;
+
+import java.security.InvalidKeyException;
+
+public class KeyPermanentlyInvalidatedException extends InvalidKeyException {}

@@ -85,20 +85,20 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         val storage = MemoryStorage()
         val phone = device(key, client, storage)
         val session = session(phone.signIn("oidc", "bea"))
-        say(session.binding?.jkt == key.publicKey()?.thumbprint && session.binding?.evidence == "pass" && key.made == 1, "$client: a sign-in is bound to the key")
-        say(codes() == listOf("use_dpop_nonce", null, null) && calls().all { it.getBoolean("proof") }, "$client: by a proof each, the first once more with a nonce: ${codes()}")
-        say(calls().map { it.getString("jti") }.toSet().size == 3, "$client: no proof is like another")
+        say(session.binding?.jkt == key.publicKey()?.thumbprint && session.binding?.evidence == "pass" && key.made == 1, "$client: a sign-in with a key → a session that belongs to the key")
+        say(codes() == listOf("use_dpop_nonce", null, null) && calls().all { it.getBoolean("proof") }, "$client: a sign-in with a key → each request has a proof, and the first is repeated with a nonce: ${codes()}")
+        say(calls().map { it.getString("jti") }.toSet().size == 3, "$client: all proofs of a sign-in → different")
         forget()
-        say(phone.standing() is Standing.SignedIn && phone.relay("api", "private/echo").status == 200 && phone.sessions().isNotEmpty(), "$client: it goes on")
-        say(calls().size == 3 && calls().all { it.getBoolean("pass") && !it.getBoolean("proof") }, "$client: by the pass that came with it")
-        say(phone.pass() == storage.read()?.pass?.value, "$client: which requests of the app's own may show")
+        say(phone.standing() is Standing.SignedIn && phone.relay("api", "private/echo").status == 200 && phone.sessions().isNotEmpty(), "$client: calls of a bound session → succeed")
+        say(calls().size == 3 && calls().all { it.getBoolean("pass") && !it.getBoolean("proof") }, "$client: calls of a bound session → show the pass of the sign-in")
+        say(phone.pass() == storage.read()?.pass?.value, "$client: the app asks for the pass → the stored pass")
         val restarted = MemoryStorage().apply { write(Credentials.fromJson(storage.read()!!.toJson())) }
-        say(device(key, client, restarted).session().handle == session.handle && calls("/v1/session/pass").isEmpty(), "$client: after a restart, too")
+        say(device(key, client, restarted).session().handle == session.handle && calls("/v1/session/pass").isEmpty(), "$client: a restarted app → its stored pass is good")
         forget()
         phone.accessToken()
         phone.signOut(atProvider = true)
-        say(calls().map { it.getBoolean("proof") to it.getBoolean("pass") } == listOf(true to false, false to true), "$client: a token wants a proof, a sign-out shows the pass")
-        say(storage.read() == null, "$client: and nothing stays behind")
+        say(calls().map { it.getBoolean("proof") to it.getBoolean("pass") } == listOf(true to false, false to true), "$client: a request for an access token → a proof; a sign-out → the pass")
+        say(storage.read() == null, "$client: a sign-out → the storage is empty")
     }
 
     private fun copied(client: String) {
@@ -111,25 +111,25 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         forget()
         val refused = listOf(
             problem { thief(null).session() }, problem { thief(null).accessToken() }, problem { thief(null).relay("api", "private/echo") })
-        say(refused.toSet() == setOf("proof_required") && calls().size == 3, "$client: copied credentials open nothing without the key: $refused")
+        say(refused.toSet() == setOf("proof_required") && calls().size == 3, "$client: copied credentials without the key → proof_required: $refused")
         forget()
         val other = SoftwareKey().apply { make() }
-        say(isLost { thief(other, false).session() } && codes() == listOf("proof_required", "proof_invalid"), "$client: nor with another: ${codes()}")
-        say(isLost { thief(other).session() } && calls().size == 2, "$client: which is known without asking where it is known whose session it is")
-        say(phone.session().handle == session.handle, "$client: its owner has it still")
+        say(isLost { thief(other, false).session() } && codes() == listOf("proof_required", "proof_invalid"), "$client: copied credentials with another key → the key counts as lost: ${codes()}")
+        say(isLost { thief(other).session() } && calls().size == 2, "$client: copied credentials that name the first key, with another key → lost, without a call")
+        say(phone.session().handle == session.handle, "$client: copied credentials were used → the owner's session goes on")
     }
 
     private fun nonces() {
         forget()
         val phone = device(SoftwareKey())
         meddle("use_dpop_nonce", "/v1/logins", 9)
-        say(problem { phone.start("oidc") } == "use_dpop_nonce" && calls().size == 2, "a nonce is taken from a refusal once")
+        say(problem { phone.start("oidc") } == "use_dpop_nonce" && calls().size == 2, "a login refused with a nonce twice → one repeat, and the second refusal is thrown")
         forget()
         phone.signIn("oidc", "dan")
         meddle("use_dpop_nonce", "/v1/session/token", 9)
         meddle("proof_required", "/v1/session", 9)
-        say(problem { phone.accessToken() } == "use_dpop_nonce" && calls("/v1/session/token").size == 2, "in a session, too")
-        say(problem { phone.session() } == "proof_required" && calls("/v1/session").size == 2, "a pass is renewed for a refusal once")
+        say(problem { phone.accessToken() } == "use_dpop_nonce" && calls("/v1/session/token").size == 2, "a session's call refused with a nonce twice → one repeat, and the second refusal is thrown")
+        say(problem { phone.session() } == "proof_required" && calls("/v1/session").size == 2, "a pass refused twice → one renewal, and the second refusal is thrown")
     }
 
     private fun fifty() {
@@ -143,11 +143,11 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         Thread.sleep(1_100)
         var statuses = all()
         val refused = codes().count { it == "proof_required" }
-        say(statuses == setOf(200) && calls("/v1/session/pass").size == 1 && refused > 0 && calls().size == 51 + refused, "fifty calls at once, $refused of them refused, renew the pass with one request")
+        say(statuses == setOf(200) && calls("/v1/session/pass").size == 1 && refused > 0 && calls().size == 51 + refused, "fifty calls at once, $refused of them refused → one request renews the pass")
         forget()
         phone.now = { System.currentTimeMillis() + 50_000 }
         statuses = all()
-        say(statuses == setOf(200) && calls("/v1/session/pass").size == 1 && calls().size == 51, "and so do fifty calls when it is due: ${calls().size}")
+        say(statuses == setOf(200) && calls("/v1/session/pass").size == 1 && calls().size == 51, "fifty calls at once with a due pass → one request renews it: ${calls().size}")
         pool.shutdown()
     }
 
@@ -157,11 +157,11 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         forget()
         meddle("cut", "/v1/session/pass")
         phone.now = { System.currentTimeMillis() + 50_000 }
-        say(phone.session().handle == session.handle && phone.session().handle == session.handle, "a pass that cannot be renewed now is used on")
-        say(calls("/v1/session/pass").map { it.optInt("status") } == listOf(0, 200), "and renewed by the next call")
+        say(phone.session().handle == session.handle && phone.session().handle == session.handle, "a due pass whose renewal fails → still used")
+        say(calls("/v1/session/pass").map { it.optInt("status") } == listOf(0, 200), "a due pass whose renewal failed → renewed by the next call")
         forget()
         phone.now = { System.currentTimeMillis() - 86_400_000 }
-        say(phone.session().handle == session.handle && codes() == listOf(null, null), "a clock that is set back is a new pass, not a refusal: ${codes()}")
+        say(phone.session().handle == session.handle && codes() == listOf(null, null), "a device's clock that is set back → a new pass, without a refusal: ${codes()}")
     }
 
     private fun replayed() {
@@ -169,15 +169,15 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         val callback = browser(phone.start("oidc"), "hal")
         forget()
         meddle("twice", "/v1/sessions")
-        say(problem { phone.finish(callback) } == "proof_invalid" && calls().size == 1, "a sign-in that the network sent twice is not sent again by itself")
+        say(problem { phone.finish(callback) } == "proof_invalid" && calls().size == 1, "a sign-in that the network sent twice → the client does not repeat it")
         val session = session(phone.finish(callback))
         forget()
         meddle("twice", "/v1/session/token")
         phone.accessToken()
-        say(calls().map { it.getInt("status") } == listOf(401, 200) && calls().map { it.getString("jti") }.toSet().size == 2, "what may be repeated is, with a fresh proof")
+        say(calls().map { it.getInt("status") } == listOf(401, 200) && calls().map { it.getString("jti") }.toSet().size == 2, "a repeatable request that the network sent twice → repeated with a new proof")
         meddle("twice", "/v1/session/token", 9)
-        say(problem { phone.accessToken() } == "proof_invalid" && calls().size == 4, "once")
-        say(phone.session().handle == session.handle, "it ends nothing")
+        say(problem { phone.accessToken() } == "proof_invalid" && calls().size == 4, "a repeatable request that the network keeps sending twice → repeated once")
+        say(phone.session().handle == session.handle, "requests that the network sent twice → the session goes on")
     }
 
     private fun lost() {
@@ -190,34 +190,34 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         forget()
         key.busy = true
         phone.now = { System.currentTimeMillis() + 50_000 }
-        say((phone.standing() as? Standing.SignedIn)?.session?.handle == session.handle, "a key that cannot be asked now is not a lost one: the pass is good still")
+        say((phone.standing() as? Standing.SignedIn)?.session?.handle == session.handle, "a key that is busy → not lost, and the pass is good")
         val busy = try { phone.accessToken(); false } catch (later: IllegalStateException) { true }
         val none = MemoryStorage().apply { write(storage.read()!!.with(pass = null)) }
         val standing = device(key, "bound-bearer", none).standing()
-        say(busy && (standing as? Standing.Unknown)?.last?.handle == session.handle && none.read()?.session != null, "without one nothing is known")
+        say(busy && (standing as? Standing.Unknown)?.last?.handle == session.handle && none.read()?.session != null, "a busy key without a pass → the standing is unknown")
         forget()
         key.busy = false
         key.lost = true
         phone.now = { System.currentTimeMillis() + 50_000 }
-        say((phone.standing() as? Standing.SignedOut)?.reason == "key_lost" && storage.read()?.session == null, "a lost key is a sign-in with its reason")
-        say(phone.standing() is Standing.SignedOut && calls().isEmpty(), "without a call")
+        say((phone.standing() as? Standing.SignedOut)?.reason == "key_lost" && storage.read()?.session == null, "a lost key → signed out with the reason key_lost")
+        say(phone.standing() is Standing.SignedOut && calls().isEmpty(), "a lost key → known without a call")
         val again = session(phone.signIn("oidc", "ida"))
-        say(key.made == 2 && again.binding?.jkt != session.binding?.jkt && phone.relay("api", "private/echo").status == 200, "which makes another")
+        say(key.made == 2 && again.binding?.jkt != session.binding?.jkt && phone.relay("api", "private/echo").status == 200, "a sign-in after a lost key → a new key")
         forget()
         meddle("key", "/v1/relay/api/echo", 9)
-        say(isLost { phone.relay("api", "echo") } && calls().size == 1 && problem { phone.session() } == "session_required", "the broker's word for it is one call")
+        say(isLost { phone.relay("api", "echo") } && calls().size == 1 && problem { phone.session() } == "session_required", "the broker reports another key → lost after one call")
         val old = object : PlatformProofKey() {
             override fun pair() = first
             override fun make() = error("it has one")
         }
-        say(device(old, "bound-bearer", MemoryStorage().apply { write(copy) }).session().handle == session.handle, "where the first key is the session goes on")
+        say(device(old, "bound-bearer", MemoryStorage().apply { write(copy) }).session().handle == session.handle, "the device that has the first key → its session goes on")
 
         val callback = browser(phone.start("oidc"), "ida")
         key.lost = true
-        say(problem { phone.finish(callback) } == "login_not_yours" && key.made == 3, "a key that is lost at a sign-in is made anew")
+        say(problem { phone.finish(callback) } == "login_not_yours" && key.made == 3, "a key that is lost during a sign-in → a new key")
         key.lost = true
         (1..10).map { thread { phone.start("oidc") } }.forEach { it.join() }
-        say(key.made == 4, "one for all that want one: ${key.made}")
+        say(key.made == 4, "ten sign-ins at once with a lost key → one new key: ${key.made}")
     }
 
     private fun clocks() {
@@ -228,7 +228,7 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
             val good = phone.relay("api", "private/echo").status == 200 && phone.refresh().handle == session.handle
             phone.accessToken()
             val proofs = calls().filter { it.getBoolean("proof") }.count { Math.abs(it.getLong("iat") - System.currentTimeMillis() / 1000 - ahead) < 60 }
-            say(good && proofs == 4 && calls().size == 6 && calls("/v1/session/pass").isEmpty(), "a clock that is ${ahead / 3600} hours off does no harm")
+            say(good && proofs == 4 && calls().size == 6 && calls("/v1/session/pass").isEmpty(), "a device's clock that is ${ahead / 3600} hours wrong → sign-in and calls succeed")
         }
     }
 
@@ -245,11 +245,11 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
             override fun ended(reason: String?) { seen += "ended $reason" }
         }
         phone.listen(listener, listening)
-        say(seen == listOf("session", "refreshed"), "events of a bound session: $seen")
-        say(calls("/v1/session/events").map { it.getBoolean("proof") to it.getBoolean("pass") } == listOf(true to false), "are opened by a proof")
+        say(seen == listOf("session", "refreshed"), "an event stream of a bound session → session and refresh: $seen")
+        say(calls("/v1/session/events").map { it.getBoolean("proof") to it.getBoolean("pass") } == listOf(true to false), "an event stream of a bound session → opened with a proof")
         key.lost = true
         phone.listen(listener)
-        say(seen.last() == "ended key_lost", "a lost key is their end")
+        say(seen.last() == "ended key_lost", "an event stream after the key is lost → ends with key_lost")
     }
 
     private fun proofs() {
@@ -257,13 +257,13 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         val storage = MemoryStorage()
         val phone = device(SoftwareKey(), "proving", storage)
         val session = session(phone.signIn("oauth2", "max"))
-        say(session.binding?.evidence == "proof" && storage.read()?.pass == null, "sessions that want a proof with each request")
+        say(session.binding?.evidence == "proof" && storage.read()?.pass == null, "a client with evidence by proof → its session has no pass")
         forget()
-        say(phone.session().handle == session.handle && phone.refresh().handle == session.handle, "get one with each")
-        say(problem { phone.relay("api", "%C3%A9%20%C3%B6/%7Bx%7D") } == "upstream_not_allowed", "for paths with escapes, too")
+        say(phone.session().handle == session.handle && phone.refresh().handle == session.handle, "calls of a session without a pass → succeed")
+        say(problem { phone.relay("api", "%C3%A9%20%C3%B6/%7Bx%7D") } == "upstream_not_allowed", "a call with escapes in its path, without a pass → reaches the broker's rules")
         storage.write(storage.read()!!.with(lastSession = null))
-        say(phone.session().handle == session.handle && phone.refresh().handle == session.handle, "and where nothing is known of the session")
-        say(calls().map { it.getInt("status") } == listOf(200, 200, 403, 401, 403, 200, 200), "after one question for a pass: ${calls().map { it.getInt("status") }}")
+        say(phone.session().handle == session.handle && phone.refresh().handle == session.handle, "calls of a session without a pass, its object unknown → succeed")
+        say(calls().map { it.getInt("status") } == listOf(200, 200, 403, 401, 403, 200, 200), "calls of a session without a pass, its object unknown → one request for a pass: ${calls().map { it.getInt("status") }}")
     }
 
     private fun unbound() {
@@ -272,12 +272,12 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
             val storage = MemoryStorage()
             val phone = device(key, "ios", storage)
             val session = session(phone.signIn("oidc", "ole"))
-            say(session.binding == null && storage.read()?.pass == null && phone.pass() == null, "a client that is not bound is as before")
+            say(session.binding == null && storage.read()?.pass == null && phone.pass() == null, "a client without binding → a session without a key and a pass")
             phone.session()
             phone.signOut()
-            say(calls().map { it.getBoolean("proof") } == listOf(key != null, key != null, false, false), "with a key and without")
+            say(calls().map { it.getBoolean("proof") } == listOf(key != null, key != null, false, false), "a client without binding → proofs at the sign-in only if it has a key")
         }
         forget()
-        say(problem { device(null).start("oidc") } == "proof_required" && calls().size == 1, "one that is bound wants a key")
+        say(problem { device(null).start("oidc") } == "proof_required" && calls().size == 1, "a bound client without a key → proof_required")
     }
 }

@@ -92,28 +92,28 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
         val keyless = Coatcheck(network, client, MemoryStorage(), key = SoftwareKey())
         keyless.signIn("oidc", "pia")
         fun isMissing(work: () -> Any?) = try { work(); false } catch (none: IllegalStateException) { true }
-        say(isMissing { keyless.registerPresenceKey() } && isMissing { keyless.relay("watched", "echo", presence = true) }, "$client: without a key that asks for the user there is none to register")
-        say(problem { keyless.relay("watched", "echo") } == "presence_required", "$client: a call that needs one is refused")
+        say(isMissing { keyless.registerPresenceKey() } && isMissing { keyless.relay("watched", "echo", presence = true) }, "$client: a device without a presence key → registration and presence calls fail")
+        say(problem { keyless.relay("watched", "echo") } == "presence_required", "$client: a call that needs presence, without a presence key → presence_required")
         val old = Device(client, 4_000, false)
         val required = try { old.phone.registerPresenceKey(); null } catch (required: StepUpRequired) { required }
-        say(required?.stepUp?.maxAge == 600L && problem { old.pay() } == "presence_required" && old.prompts == 0, "$client: after a sign-in of long ago nobody is asked in vain")
+        say(required?.stepUp?.maxAge == 600L && problem { old.pay() } == "presence_required" && old.prompts == 0, "$client: a registration long after the sign-in → a step-up is required, and zero questions")
         old.phone.stepUp(StepUp(maxAge = 600))
         val session = old.phone.registerPresenceKey()
-        say(session.presence == old.asking.publicKey()?.thumbprint && old.prompts == 1, "$client: a key is registered with one question")
-        say(old.phone.registerPresenceKey().presence == session.presence && old.pay() == 200, "$client: again, too, and it pays")
+        say(session.presence == old.asking.publicKey()?.thumbprint && old.prompts == 1, "$client: a registration after the step-up → one question")
+        say(old.phone.registerPresenceKey().presence == session.presence && old.pay() == 200, "$client: a second registration → the same key, and a payment succeeds")
         val steps = Device(client, 4_000, false, true)
-        say(steps.phone.registerPresenceKey().presence != null && steps.prompts == 1 && steps.browser.pages.size == 2, "$client: where the app lets calls step up, it is one call")
+        say(steps.phone.registerPresenceKey().presence != null && steps.prompts == 1 && steps.browser.pages.size == 2, "$client: a registration when the app allows step-ups → one call with step-up and question")
     }
 
     private fun older() {
         val one = Device()
         val newest = one.phone.session()
-        say(newest.version == 2L && newest.presence != null, "a presence key is the session's second version")
+        say(newest.version == 2L && newest.presence != null, "a registered presence key → version 2 of the session")
         meddle("older", 2, "/v1/session")
-        say(one.phone.session().presence == newest.presence, "an answer that is older than a known one takes its place nowhere")
-        say((one.phone.standing() as? Standing.SignedIn)?.session?.presence == newest.presence, "at the start of the app, too")
+        say(one.phone.session().presence == newest.presence, "a session object of a lower version → ignored")
+        say((one.phone.standing() as? Standing.SignedIn)?.session?.presence == newest.presence, "a session object of a lower version at the app's start → ignored")
         meddle("older", 1, "/v1/session/refresh")
-        say(one.phone.refresh().let { it.version == 2L && it.presence == newest.presence }, "after a refresh, too")
+        say(one.phone.refresh().let { it.version == 2L && it.presence == newest.presence }, "a session object of a lower version from a refresh → ignored")
         meddle("older", 1, "/v1/session/events")
         val listening = Listening()
         var heard: String? = null
@@ -122,56 +122,56 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
             override fun tokensRefreshed() {}
             override fun ended(reason: String?) {}
         }, listening)
-        say(heard == newest.presence, "in events, too")
+        say(heard == newest.presence, "a session object of a lower version in an event → ignored")
         meddle("older", 1, "/v1/session/presence-key")
-        say(one.phone.registerPresenceKey().presence == newest.presence, "and when the key is registered again")
-        say(one.storage.read()!!.lastSession!!.getJSONObject("presence").getString("jkt") == newest.presence, "nor is it kept")
+        say(one.phone.registerPresenceKey().presence == newest.presence, "a session object of a lower version from a registration → ignored")
+        say(one.storage.read()!!.lastSession!!.getJSONObject("presence").getString("jkt") == newest.presence, "session objects of a lower version → not stored")
         val before = one.prompts
-        say(one.pay() == 200 && one.prompts == before + 1, "so the user is asked as ever")
+        say(one.pay() == 200 && one.prompts == before + 1, "a payment after session objects of a lower version → one question")
         meddle("unversioned", 1, "/v1/session")
-        say(one.phone.session().acr == "older" && one.phone.session().presence == newest.presence, "the answer of an older broker is taken")
+        say(one.phone.session().acr == "older" && one.phone.session().presence == newest.presence, "a session object without a version → taken")
     }
 
     private fun joined() {
         val either = StepUp(listOf("mfa", "phr")).joined(StepUp(listOf("phr")))
-        say(either?.acrValues == listOf("phr") && either.maxAge == null, "two demands for a class alone are one without an age")
+        say(either?.acrValues == listOf("phr") && either.maxAge == null, "two demands for a class, joined → a demand for the class without an age")
         val ages = listOf(StepUp(maxAge = 300).joined(StepUp(listOf("mfa"))), StepUp(maxAge = 300).joined(StepUp(maxAge = 60)))
-        say(ages.map { it?.maxAge } == listOf(300L, 60L) && StepUp(listOf("a")).joined(StepUp(listOf("b"))) == null, "and the shorter age counts")
+        say(ages.map { it?.maxAge } == listOf(300L, 60L) && StepUp(listOf("a")).joined(StepUp(listOf("b"))) == null, "two demands with ages, joined → the shorter age")
     }
 
     private fun once() {
         val one = Device()
-        say(one.pay() == 200 && one.prompts == 2 && shown().map { it != null } == listOf(false, true), "a call asks the user once")
+        say(one.pay() == 200 && one.prompts == 2 && shown().map { it != null } == listOf(false, true), "a call that needs presence → one question")
         forget()
-        say(one.pay(true) == 200 && one.prompts == 3 && calls().size == 1, "at once where the app knows that it will be wanted")
+        say(one.pay(true) == 200 && one.prompts == 3 && calls().size == 1, "a call that the app marks for presence → one question, and one request")
         forget()
         one.phone.now = { System.currentTimeMillis() + 300_000 }
-        say(one.pay(true) == 200 && one.prompts == 4, "with a nonce that is old it asks once, too")
+        say(one.pay(true) == 200 && one.prompts == 4, "a call for presence with an old nonce → one question")
         val seen = calls().map { it.getString("path") }.filter { it != "/v1/session/pass" }
-        say(seen == listOf("/v1/session", "/v1/session", path), "after another, for which nobody is asked: $seen")
+        say(seen == listOf("/v1/session", "/v1/session", path), "a call for presence with an old nonce → the nonce is renewed first, without a question: $seen")
         forget()
         meddle("proof_required")
-        say(one.pay(true) == 200 && one.prompts == 5 && shown().size == 2 && shown().toSet().size == 1, "the same proof is shown again where the other evidence was refused")
+        say(one.pay(true) == 200 && one.prompts == 5 && shown().size == 2 && shown().toSet().size == 1, "a call whose other evidence is refused → repeated with the same presence proof")
     }
 
     private fun refused() {
         val one = Device()
         meddle("presence-nonce")
-        say(one.pay(true) == 200 && one.prompts == 3, "a refused proof asks the user once more")
+        say(one.pay(true) == 200 && one.prompts == 3, "a presence proof that is refused for its nonce → one more question")
         forget()
         meddle("presence-nonce", 9)
-        say(one.reason() == "nonce" && one.prompts == 5 && paid().size == 2, "and no oftener")
+        say(one.reason() == "nonce" && one.prompts == 5 && paid().size == 2, "a presence proof that is refused for its nonce twice → no third question")
         for (reason in listOf("replayed", "signature")) {
             forget()
             meddle("presence-$reason", 9)
-            say(one.reason() == reason && paid().size == 1, "$reason: what may have done what it asks for, or asks in vain, is not sent again")
+            say(one.reason() == reason && paid().size == 1, "a presence proof that is refused as $reason → the call is not repeated")
         }
         forget()
         meddle("presence-key", 9)
-        say(isLost { one.pay() }, "the broker's word for a lost key")
+        say(isLost { one.pay() }, "the broker reports another presence key → lost")
         val steps = Device(steps = true)
         meddle("step_up_required")
-        say(steps.pay() == 200 && steps.browser.pages.size == 2 && steps.prompts == 2, "a sign-in that is too old comes first")
+        say(steps.pay() == 200 && steps.browser.pages.size == 2 && steps.prompts == 2, "a call that needs presence and a fresh sign-in → the sign-in comes first")
     }
 
     private fun ten() {
@@ -179,7 +179,7 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
         val results = Collections.synchronizedList(ArrayList<String>())
         fun begin() = thread { results += try { "${one.pay()}" } catch (no: Exception) { no.javaClass.simpleName } }
         (1..10).map { begin() }.forEach { it.join() }
-        say(results == List(10) { "200" } && one.prompts == 11 && one.asking.most.get() == 1, "ten calls at once are ten questions, one after the other: $results ${one.prompts} ${one.asking.most}")
+        say(results == List(10) { "200" } && one.prompts == 11 && one.asking.most.get() == 1, "ten calls at once → ten questions, one after the other: $results ${one.prompts} ${one.asking.most}")
         results.clear()
         one.asking.holds = true
         one.asking.refuses = true
@@ -187,7 +187,7 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
         until { all.count { it.state == Thread.State.WAITING } == 9 }
         one.asking.holds = false
         all.forEach { it.join() }
-        say(results == List(10) { "Cancelled" } && one.prompts == 12, "a no is one to all that wait: $results ${one.prompts}")
+        say(results == List(10) { "Cancelled" } && one.prompts == 12, "a no to one of ten questions → all waiting calls are cancelled: $results ${one.prompts}")
         results.clear()
         one.asking.refuses = false
         one.asking.holds = true
@@ -199,16 +199,16 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
         second.join()
         one.asking.holds = false
         first.join()
-        say(results == listOf("InterruptedIOException", "200") && one.pay() == 200, "who leaves off waits no longer, and holds nobody up: $results")
+        say(results == listOf("InterruptedIOException", "200") && one.pay() == 200, "a waiting call is cancelled → it ends at once, and the other calls go on: $results")
     }
 
     private fun lost() {
         val one = Device()
         val first = one.asking.publicKey()?.thumbprint
         one.asking.inner.lost = true
-        say(isLost { one.pay() } && isLost { one.phone.registerPresenceKey() } && one.prompts == 1, "a key that is gone is a new sign-in")
-        say(one.phone.session().presence == first, "the session goes on")
+        say(isLost { one.pay() } && isLost { one.phone.registerPresenceKey() } && one.prompts == 1, "a lost presence key → calls and registrations fail until a new sign-in")
+        say(one.phone.session().presence == first, "a lost presence key → the session goes on")
         one.signIn()
-        say(one.phone.registerPresenceKey().presence != first && one.pay() == 200, "the next one takes another")
+        say(one.phone.registerPresenceKey().presence != first && one.pay() == 200, "a new sign-in after a lost presence key → another key is registered")
     }
 }

@@ -45,40 +45,40 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
         for (nowhere in listOf(dark, HttpUrl.get("http://127.0.0.1:1"))) {
             var standing: Standing? = null
             val took = seconds { standing = Coatcheck(nowhere, "ios", signedIn()).standing() }
-            say(standing is Standing.Unknown && took < 6, "the app's start waits two seconds: $took")
+            say(standing is Standing.Unknown && took < 6, "an app that starts without a network → the standing is unknown after two seconds: $took")
         }
         var failure: Exception? = null
         val patient = seconds { failure = try { Coatcheck(dark, "ios", signedIn(), 1_000).session(); null } catch (lost: IOException) { lost } }
-        say(failure != null && patient < 6, "a call is no longer than its deadline: $patient")
+        say(failure != null && patient < 6, "a call to a silent server → fails at its deadline: $patient")
 
         val storage = signedIn()
         val out = seconds { Coatcheck(dark, "ios", storage, 1_000).signOut() }
-        say(storage.read()?.session == null && storage.read()?.endings?.size == 1 && out < 6, "signing out works without a network")
+        say(storage.read()?.session == null && storage.read()?.endings?.size == 1 && out < 6, "a sign-out without a network → the session is deleted, and its ending is kept")
         val locked = object : CredentialStorage {
             override fun read(): Credentials? = throw IllegalStateException("busy")
             override fun write(credentials: Credentials?) = throw IllegalStateException("busy")
         }
-        say(Coatcheck(broker, "ios", locked).standing() is Standing.Unknown, "a storage that cannot be read now is not a user who signed out")
+        say(Coatcheck(broker, "ios", locked).standing() is Standing.Unknown, "a storage that cannot be read → the standing is unknown, not signed out")
 
         val otto = MemoryStorage()
         Coatcheck(broker, "ios", otto).signIn("oidc", "otto")
         val token = otto.read()!!.session
         Coatcheck(dark, "ios", otto, 500).signOut()
         val witness = Coatcheck(broker, "ios", MemoryStorage().apply { write(Credentials(token)) })
-        say(witness.session().subject == "user-otto", "the broker knows nothing of it yet")
+        say(witness.session().subject == "user-otto", "a sign-out without a network → the broker does not know of it yet")
         val restarted = MemoryStorage().apply { write(Credentials.fromJson(otto.read()!!.toJson())) }
         val again = Coatcheck(broker, "ios", restarted)
-        say(again.standing() is Standing.SignedOut, "after a restart of the app nobody is signed in")
+        say(again.standing() is Standing.SignedOut, "a restart of the app after a sign-out without a network → signed out")
         while (restarted.read() != null) Thread.sleep(20)
         ending(broker, "Cookie", "coatcheck=$token")
-        say((witness.standing() as? Standing.SignedOut)?.reason == "logged_out", "and the broker has been told")
+        say((witness.standing() as? Standing.SignedOut)?.reason == "logged_out", "a call after a sign-out without a network → the broker ends the session")
 
         val waiting = thread(start = false) { try { Coatcheck(dark, "ios", signedIn()).also { caller = it }.session() } catch (left: IOException) { ended = true } }
         waiting.start()
         while (waiting.state == Thread.State.NEW || caller == null) Thread.sleep(10)
         Thread.sleep(300)
         val cancelled = seconds { caller!!.cancel(waiting); waiting.join(30_000) }
-        say(ended && cancelled < 6, "a cancelled call comes back at once: $cancelled")
+        say(ended && cancelled < 6, "a cancelled call → returns at once: $cancelled")
         var job = 0.0
         runBlocking {
             val phone = Coatcheck(dark, "ios", signedIn())
@@ -87,9 +87,9 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
             val begin = System.nanoTime()
             working.cancelAndJoin()
             job = (System.nanoTime() - begin) / 1e9
-            say(GlobalScope.async { Coatcheck(broker, "ios", MemoryStorage()).suspending { signIn("oidc", "cora") } }.await() is SignIn.SignedIn, "a coroutine signs in")
+            say(GlobalScope.async { Coatcheck(broker, "ios", MemoryStorage()).suspending { signIn("oidc", "cora") } }.await() is SignIn.SignedIn, "a sign-in in a coroutine → a session")
         }
-        say(job < 6, "a cancelled coroutine comes back at once: $job")
+        say(job < 6, "a cancelled coroutine → returns at once: $job")
 
         val listener = object : SessionListener {
             override fun session(session: Session) { heard.set(true) }
@@ -102,7 +102,7 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
         val ear = thread { phone.listen(listener, listening) }
         while (!heard.get()) Thread.sleep(10)
         val stop = seconds { listening.stop(); ear.join(60_000) }
-        say(stop < 6, "an ear that is stopped stops at once: $stop")
+        say(stop < 6, "an event listener that is stopped → ends at once: $stop")
 
         val slow = Coatcheck(broker, "ios", SlowStorage())
         slow.signIn("oidc", "mara")
@@ -119,7 +119,7 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
         }
         going.set(false)
         beside.join()
-        say(lost.isEmpty(), "of 30 sign-ins beside another thread's calls none is lost: $lost")
+        say(lost.isEmpty(), "30 sign-ins during another thread's calls, with a slow storage → all are kept: $lost")
         afterSignIn(say)
 
         val login = AppLogin("oidc", "ios", state = "my-own-state", verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
@@ -129,8 +129,8 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
         val callback = browser(page, "ana")
         val first = (Coatcheck(broker, "ios", MemoryStorage()).forward(callback, login) as SignIn.SignedIn).session.handle
         val second = Coatcheck(broker, "ios", MemoryStorage()).forward(callback, AppLogin.fromJson(login.toJson())) as SignIn.SignedIn
-        say(first == second.session.handle, "flow B after a restart is the same session")
-        say(phone.providers().any { it.getString("name") == "oidc" }, "the providers")
+        say(first == second.session.handle, "flow B: a callback forwarded after a restart → the same session")
+        say(phone.providers().any { it.getString("name") == "oidc" }, "the list of providers → has oidc")
         thousand(say)
     }
 
@@ -154,11 +154,11 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
         val early = thread { try { phone.session() } catch (ended: Exception) { } }
         answered.await()
         val made = (phone.signIn("oidc", "nils") as SignIn.SignedIn).session
-        val asked = seconds { say(phone.session().handle == made.handle, "a call after a sign-in gets the new session, although an earlier call is still in progress") }
-        say(asked < 15, "and comes back before the earlier call: $asked")
+        val asked = seconds { say(phone.session().handle == made.handle, "a call after a new sign-in, during an earlier call → gets the new session") }
+        say(asked < 15, "a call after a new sign-in → returns before the earlier call: $asked")
         until.countDown()
         early.join()
-        say(Session(storage.read()!!.lastSession!!).subject == "user-nils", "the earlier call's late answer leaves the new session in the storage")
+        say(Session(storage.read()!!.lastSession!!).subject == "user-nils", "an earlier call's late answer → the storage keeps the new session")
     }
 
     private var caller: Coatcheck? = null
@@ -211,8 +211,8 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
             }
         }).forEach { it.get() }
         pool.shutdown()
-        say(calls.get() == 1000 && answered.get() > 850, "$answered of $calls calls are answered over a bad network")
-        say(lost.get() == 0 && unexpected.isEmpty(), "no sign-in is lost, and nothing else happens: $lost, $unexpected")
-        say(longest.get() < 16_000, "and none is longer than its deadline: $longest ms")
+        say(calls.get() == 1000 && answered.get() > 850, "a thousand calls over a bad network → $answered of $calls are answered")
+        say(lost.get() == 0 && unexpected.isEmpty(), "a thousand calls over a bad network → no sign-in is lost, and no unexpected error: $lost, $unexpected")
+        say(longest.get() < 16_000, "a thousand calls over a bad network → all end by the deadline: $longest ms")
     }
 }

@@ -62,7 +62,7 @@ async function ahead(seconds, work) {
 
 const refused = (code, reason) => error => error instanceof Problem && error.code === code && (!reason || error.reason === reason)
 
-test('SHA-256 is Node\'s, at each length about a block\'s end', async () => {
+test('SHA-256 of texts of 0 to 199 bytes → the same digests as Node\'s', async () => {
     const source = await readFile(process.env.CLIENT, 'utf8')
     const { sha256 } = await import(`data:text/javascript,${encodeURIComponent(`${source}\nexport { sha256 }`)}`)
     for (let length = 0; length < 200; length += 1) {
@@ -71,7 +71,7 @@ test('SHA-256 is Node\'s, at each length about a block\'s end', async () => {
     }
 })
 
-test('a sign-in is bound to the key, which cannot be read; what follows goes by the pass', patient, async () => {
+test('a sign-in with a key → a session that belongs to the key, and calls that show a pass', patient, async () => {
     const { phone, keys, storage } = device('bea')
     const { session } = await phone.signIn('oidc')
     assert.equal(session.binding.evidence, 'pass')
@@ -95,7 +95,7 @@ test('a sign-in is bound to the key, which cannot be read; what follows goes by 
     assert.equal(await storage.read(), null)
 })
 
-test('a copied token opens nothing without the key, with another as little', patient, async () => {
+test('copied credentials without the key or with another key → refused', patient, async () => {
     const { phone, storage } = device('cal')
     const { session } = await phone.signIn('oidc')
     const thief = async (more, known = true) => {
@@ -118,7 +118,7 @@ test('a copied token opens nothing without the key, with another as little', pat
     assert.equal((await phone.session()).handle, session.handle)
 })
 
-test('a nonce is taken from a refusal once, then the refusal is thrown; a pass likewise', patient, async () => {
+test('a refusal with a nonce, or of a pass → one repeat, and a second refusal is thrown', patient, async () => {
     const { phone } = device('dan')
     await meddle('use_dpop_nonce', '/v1/logins', 9)
     await assert.rejects(phone.start('oidc'), refused('use_dpop_nonce'))
@@ -133,7 +133,7 @@ test('a nonce is taken from a refusal once, then the refusal is thrown; a pass l
     assert.deepEqual([paths(seen, '/v1/session/token').length, paths(seen, '/v1/session').length], [2, 2])
 })
 
-test('fifty calls at once renew the pass with one request, however slow the storage', patient, async () => {
+test('fifty calls at once with a due or refused pass, with a slow storage → one request renews the pass', patient, async () => {
     const inner = new MemoryStorage()
     const pause = () => new Promise(resolve => setTimeout(resolve, 8))
     // What is read may be old when it is there.
@@ -164,7 +164,7 @@ test('fifty calls at once renew the pass with one request, however slow the stor
     assert.deepEqual([paths(seen, '/v1/session/pass').length, seen.length], [1, 51])
 })
 
-test('a pass that cannot be renewed now is used as long as the broker takes it', patient, async () => {
+test('a due pass whose renewal fails → still used as long as the broker accepts it', patient, async () => {
     const { phone } = device('gus')
     const { session } = await phone.signIn('oidc')
     await meddle('cut', '/v1/session/pass')
@@ -179,7 +179,7 @@ test('a pass that cannot be renewed now is used as long as the broker takes it',
     assert.deepEqual((await calls()).map(one => one.status), [200, 200])
 })
 
-test('what the network sent twice is proved once more, a sign-in is not', patient, async () => {
+test('a request that the network sent twice → repeated once with a new proof, except a sign-in', patient, async () => {
     const { phone } = device('hal')
     const callback = await browser('hal').open(await phone.start('oidc'))
     await forget()
@@ -199,7 +199,7 @@ test('what the network sent twice is proved once more, a sign-in is not', patien
     assert.equal((await phone.session()).handle, session.handle)
 })
 
-test('a lost key is a sign-in with its reason, without a call, and ends nothing elsewhere', patient, async () => {
+test('a lost key → signed out with the reason key_lost, without a call, and other devices go on', patient, async () => {
     const { phone, keys, storage } = device('ida')
     const { session } = await phone.signIn('oidc')
     const [{ pass, ...copy }, first] = [await storage.read(), keys.pair]
@@ -235,7 +235,7 @@ test('a lost key is a sign-in with its reason, without a call, and ends nothing 
     assert.equal((await device('ida', { keys: old, storage: witness }).phone.session()).handle, session.handle)
 })
 
-test('a key that is lost at a sign-in is made anew, one for all that want one', patient, async () => {
+test('a key that is lost during a sign-in → one new key for all callers', patient, async () => {
     const { phone, keys } = device('jon')
     const callback = await browser('jon').open(await phone.start('oidc'))
     keys.lost = true
@@ -246,7 +246,7 @@ test('a key that is lost at a sign-in is made anew, one for all that want one', 
     assert.equal(keys.made, 3)
 })
 
-test('a clock that is off by a day, or by decades, does no harm', patient, async () => {
+test('a device\'s clock that is wrong by a day or by decades → sign-in and calls succeed', patient, async () => {
     for (const seconds of [-86_400, 86_400, -86_400 * 365 * 20]) {
         await forget()
         await ahead(seconds, async () => {
@@ -263,7 +263,7 @@ test('a clock that is off by a day, or by decades, does no harm', patient, async
     }
 })
 
-test('events are opened by a proof; a lost key is their end', patient, async () => {
+test('an event stream of a bound session → opened with a proof, and ended when the key is lost', patient, async () => {
     const { phone, keys } = device('lea')
     await phone.signIn('oidc')
     await forget()
@@ -282,7 +282,7 @@ test('events are opened by a proof; a lost key is their end', patient, async () 
     assert.deepEqual(ends, [{ kind: 'ended', reason: 'key_lost' }])
 })
 
-test('sessions that want a proof with each request get one with each, for strange paths, too', patient, async () => {
+test('a session that needs a proof for each request → each request has one, unusual paths included', patient, async () => {
     const { phone, storage } = device('max', { client: 'proving' })
     const { session } = await phone.signIn('oauth2')
     assert.equal(session.binding.evidence, 'proof')
@@ -298,7 +298,7 @@ test('sessions that want a proof with each request get one with each, for strang
     assert.deepEqual(paths(seen, '/v1/session/pass').map(one => one.status), [403])
 })
 
-test('a client that is not bound is as before, with a key and without; a cookie client takes none', patient, async () => {
+test('a client without binding → works with and without a key; a cookie client with a key → TypeError', patient, async () => {
     for (const key of [undefined, new WebCryptoKey(new Keys())]) {
         await forget()
         const { phone, storage } = device('ole', { client: 'android', key })

@@ -73,7 +73,7 @@ after(() => {
 })
 
 for (const [kind, make] of [['bearer', device], ['cookie', page]]) {
-    test(`${kind}: a widget has a session of its own behind the app's, and a web view is handed one over`, patient, async () => {
+    test(`${kind}: a widget and a web view → child sessions of their own, which end with the app's session`, patient, async () => {
         const phone = make('wim')
         await assert.rejects(phone.child('widget', 'home'), code('session_required'))
         const { session } = await phone.signIn('oidc')
@@ -101,7 +101,7 @@ for (const [kind, make] of [['bearer', device], ['cookie', page]]) {
         }
     })
 
-    test(`${kind}: refused, signed in, asked, relayed, signed out`, patient, async () => {
+    test(`${kind}: refusals, sign-in, session, relayed calls and sign-out → each gives its result`, patient, async () => {
         await assert.rejects(make('denied').signIn('oidc'), code('access_denied'))
         await assert.rejects(make('ana').signIn('nobody'), code('provider_not_found'))
         const phone = make('tess')
@@ -122,7 +122,7 @@ for (const [kind, make] of [['bearer', device], ['cookie', page]]) {
     })
 }
 
-test('a stranger with the callback is refused; fifty forwards after a restart are one session', patient, async () => {
+test('a stranger\'s callback → refused; fifty forwards of one code after a restart → one session', patient, async () => {
     const storage = new MemoryStorage()
     const callback = await browser('ana').open(await device('ana', { storage }).start('oidc'))
     await assert.rejects(device('eve').finish(callback))
@@ -136,7 +136,7 @@ test('a stranger with the callback is refused; fifty forwards after a restart ar
     assert.equal(new Set(handles).size, 1)
 })
 
-test('flows B to E: a login of the app\'s own, hosted, from the portal, a registration', patient, async () => {
+test('flows B to D and a registration → a session each', patient, async () => {
     const login = {
         provider: 'oidc', client: 'ios', state: 'my-own-state', codeVerifier: 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk',
         loginToken: randomBytes(32).toString('base64url'),
@@ -156,7 +156,7 @@ test('flows B to E: a login of the app\'s own, hosted, from the portal, a regist
     assert.ok((await newcomer.providers()).some(one => one.name === 'oidc'))
 })
 
-test('on React Native, whose URLSearchParams throws: hosted sign-ins, odd callbacks, a no', patient, async () => {
+test('React Native, whose URLSearchParams throws → unusual callbacks give a session, a refusal its error', patient, async () => {
     const own = globalThis.URLSearchParams
     const user = (name, change) => page(name, { client: 'hosted', browser: { open: async url => change(await browser(name).open(url)) } })
     try {
@@ -172,7 +172,7 @@ test('on React Native, whose URLSearchParams throws: hosted sign-ins, odd callba
     }
 })
 
-test('flow B by a library that keeps its callback to itself: its code and verifier are enough, and its scope counts', patient, async () => {
+test('flow B by a library that hides its callback → code and verifier suffice, and the session has the scope', patient, async () => {
     const authorize = `${SANDBOX}/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid+email&state=kept`
         + '&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256'
     const login = (more = {}) => ({
@@ -194,7 +194,7 @@ test('flow B by a library that keeps its callback to itself: its code and verifi
     assert.deepEqual((await page('ana').forward(await browser('ana').open(authorize), login())).session.scope, ['openid', 'email'])
 })
 
-test('an ID token of an SDK, with the nonce that it was asked for with; used once', patient, async () => {
+test('an SDK\'s ID token with its nonce → one session for its starter; with another nonce or starter → refused', patient, async () => {
     const secret = () => randomBytes(32).toString('base64url')
     const login = { provider: 'google', client: 'web', nonce: secret(), loginToken: secret() }
     const asked = { client_id: 'google-app', user: 'ana', nonce: hashedNonce(login.nonce) }
@@ -208,7 +208,7 @@ test('an ID token of an SDK, with the nonce that it was asked for with; used onc
     await assert.rejects(page('ana').forwardIDToken(id_token, { ...login, loginToken: secret() }), code('code_already_used'))
 })
 
-test('events: the session, a refresh, the end', patient, async () => {
+test('an event stream → session, refresh and end', patient, async () => {
     const [phone, tablet] = [device('evita'), device('evita')]
     const { session } = await phone.signIn('oidc')
     await tablet.signIn('oidc')
@@ -226,7 +226,7 @@ test('events: the session, a refresh, the end', patient, async () => {
     await assert.rejects(async () => { for await (const _ of tablet.events(abort.signal)) abort.abort() }, { name: 'AbortError' })
 })
 
-test('without a network: two seconds at the start, a deadline that holds, a sign-out that is made up for', patient, async () => {
+test('no network → the start takes two seconds, calls end at the deadline, a sign-out is sent later', patient, async () => {
     const gone = async broker => {
         const storage = new MemoryStorage()
         await storage.write({ session: 'A'.repeat(43) })
@@ -255,7 +255,7 @@ test('without a network: two seconds at the start, a deadline that holds, a sign
     assert.deepEqual(await same.standing(), { kind: 'signedOut', reason: 'logged_out' })
 })
 
-test('a web page that signs out without a network is out, and its cookie ends with the next call', patient, async () => {
+test('a web page signs out without a network → signed out, and the next call ends its session', patient, async () => {
     const [fetchOfPage, storage] = [cookieFetch(), new MemoryStorage()]
     const online = page('cleo', { fetch: fetchOfPage, storage })
     const { session } = await online.signIn('oidc')
@@ -266,7 +266,7 @@ test('a web page that signs out without a network is out, and its cookie ends wi
     while ((await other.sessions()).some(one => one.handle === session.handle)) await new Promise(resolve => setTimeout(resolve, 20))
 })
 
-test('who leaves off comes back at once, others are still answered; the browser is closed', patient, async () => {
+test('one of two callers is cancelled → it returns at once; all sign-ins are cancelled → the browser closes', patient, async () => {
     const storage = new MemoryStorage()
     await storage.write({ session: 'A'.repeat(43) })
     const phone = device('ana', { broker: dark, storage, deadline: 3_000 })
@@ -294,7 +294,7 @@ test('who leaves off comes back at once, others are still answered; the browser 
     assert.deepEqual([opened, closed], [2, 2])
 })
 
-test('a sign-in beside other calls is not undone by them, however slow the storage', patient, async () => {
+test('a sign-in during other calls, with a slow storage → the new session stays', patient, async () => {
     const inner = new MemoryStorage()
     const pause = () => new Promise(resolve => setTimeout(resolve, 8))
     const storage = { read: async () => { await pause(); return await inner.read() }, write: async kept => { await pause(); await inner.write(kept) } }
@@ -310,7 +310,7 @@ test('a sign-in beside other calls is not undone by them, however slow the stora
     await beside
 })
 
-test('a call after a sign-in gets the new session, although an earlier call is still in progress', patient, async () => {
+test('a call after a new sign-in, during an earlier call → gets the new session', patient, async () => {
     for (const make of [device, page]) {
         const storage = new MemoryStorage()
         const plain = make === page ? cookieFetch() : fetch
@@ -343,7 +343,7 @@ test('a call after a sign-in gets the new session, although an earlier call is s
     }
 })
 
-test('a thousand calls over a network that is cut, slow, silent and comes back', { timeout: 300_000 }, async () => {
+test('a thousand calls over a network that is cut, slow or silent → every sign-in is kept, and no call is too long', { timeout: 300_000 }, async () => {
     const seen = { calls: 0, answered: 0, lost: 0, longest: 0, unexpected: [] }
     await Promise.all(Array.from({ length: 20 }, async (_, number) => {
         const storage = new MemoryStorage()

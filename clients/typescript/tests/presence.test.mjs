@@ -77,7 +77,7 @@ async function ahead(seconds, work) {
     }
 }
 
-test('a key is registered with one question, and after a sign-in of now', patient, async () => {
+test('a presence key is registered → one question, after a fresh sign-in if the last one is too old', patient, async () => {
     const keyless = await device({ keyless: true, registers: false })
     await assert.rejects(keyless.phone.registerPresenceKey(), TypeError)
     await assert.rejects(keyless.pay(true), TypeError)
@@ -97,7 +97,7 @@ test('a key is registered with one question, and after a sign-in of now', patien
     assert.deepEqual([steps.asking.prompts, steps.browser.pages], [1, 2])
 })
 
-test('an answer that is older than a known one takes its place nowhere; one of the same version or of none does', patient, async () => {
+test('a session object of a lower version → ignored everywhere; one of the same version or without one → taken', patient, async () => {
     const storage = new MemoryStorage()
     const { phone, asking, pay } = await device({ storage })
     const { presence, version } = await phone.session()
@@ -125,7 +125,7 @@ test('an answer that is older than a known one takes its place nowhere; one of t
     assert.deepEqual((await phone.session()).presence, presence)
 })
 
-test('a call asks the user once, with a nonce that is young', patient, async () => {
+test('a call that needs presence → one question, after an old nonce is renewed', patient, async () => {
     const { asking, pay } = await device()
     assert.deepEqual([await pay(), asking.prompts], [200, 2])
     assert.deepEqual((await paid()).map(one => [one.code, one.presence !== null]), [['presence_required', false], [null, true]])
@@ -145,7 +145,7 @@ test('a call asks the user once, with a nonce that is young', patient, async () 
     assert.deepEqual([(await paid()).length, new Set((await paid()).map(one => one.presence)).size], [2, 1])
 })
 
-test('a refused proof asks the user once more, and no oftener', patient, async () => {
+test('a presence proof is refused for its nonce → one more question, and no third one', patient, async () => {
     const { asking, pay } = await device()
     await meddle('presence-nonce')
     assert.deepEqual([await pay(true), asking.prompts], [200, 3])
@@ -157,7 +157,7 @@ test('a refused proof asks the user once more, and no oftener', patient, async (
         await forget()
         await meddle(`presence-${reason}`, 9)
         await assert.rejects(pay(true), refused('presence_invalid', reason))
-        assert.equal((await paid()).length, 1, 'it may have done what it asks for, or asks in vain')
+        assert.equal((await paid()).length, 1, 'the call may have taken effect, or a repeat cannot help')
     }
     await forget()
     await meddle('presence-key', 9)
@@ -168,7 +168,7 @@ test('a refused proof asks the user once more, and no oftener', patient, async (
     assert.deepEqual([await steps.pay(), steps.browser.pages, steps.asking.prompts], [200, 2, 2])
 })
 
-test('ten calls at once are ten questions, one after the other; a no is one to all that wait', patient, async () => {
+test('ten calls at once → ten questions, one after the other; a no → all waiting calls are cancelled', patient, async () => {
     const { phone, asking, pay } = await device()
     const all = () => Array.from({ length: 10 }, () => pay())
     assert.deepEqual(await Promise.all(all()), Array(10).fill(200))
@@ -193,7 +193,7 @@ test('ten calls at once are ten questions, one after the other; a no is one to a
     assert.deepEqual([await first, await pay()], [200, 200])
 })
 
-test('a key that is gone is a new sign-in for what needs it; the session goes on', patient, async () => {
+test('a lost presence key → calls that need it fail until a new sign-in, and the session goes on', patient, async () => {
     const { phone, asking, pay } = await device()
     const { presence } = await phone.session()
     asking.kept.pair = null

@@ -23,7 +23,9 @@ extension BrokerTests {
             func now() -> Date { Date() + lock.withLock { ahead } }
         }
 
-        @Test("A sign-in is bound to the device's key, by cookie and by header", arguments: ["bound", "bound-bearer"])
+        @Test(
+            "A sign-in of a bound client, by cookie and by header → a session that belongs to the device's key",
+            arguments: ["bound", "bound-bearer"])
         func signIn(client: String) async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -55,7 +57,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Copied credentials open nothing without the key, with another as little",
+            "Copied credentials without the key or with another key → refused",
             arguments: ["bound", "bound-bearer"])
         func copied(client: String) async throws {
             let stack = try await Stack.shared.value
@@ -86,7 +88,7 @@ extension BrokerTests {
             #expect(try await phone.session().handle == session.handle)
         }
 
-        @Test("A nonce is taken from a refusal once, then the refusal is thrown (W10)")
+        @Test("A refusal with a nonce → one repeat with it, and a second refusal is thrown (W10)")
         func nonce() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -106,7 +108,7 @@ extension BrokerTests {
             )
         }
 
-        @Test("Fifty calls at once renew the pass with one request, when it is due and when it was refused")
+        @Test("Fifty calls at once with a due or refused pass → one request renews the pass")
         func singleFlight() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -134,7 +136,7 @@ extension BrokerTests {
             #expect(due.filter { $0.path == "/v1/session/pass" }.count == 1 && due.count == 51)
         }
 
-        @Test("A pass that cannot be renewed now is used as long as the broker takes it")
+        @Test("A due pass whose renewal fails → still used as long as the broker accepts it")
         func unreachable() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -149,7 +151,7 @@ extension BrokerTests {
             #expect(try await network.calls().filter { $0.path == "/v1/session/pass" }.map(\.status) == [nil, 200])
         }
 
-        @Test("What the network sent twice is proved once more, a sign-in is not (W11)")
+        @Test("A request that the network sent twice → repeated once with a new proof, except a sign-in (W11)")
         func replayed() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -172,7 +174,7 @@ extension BrokerTests {
             #expect(try await phone.session().handle == session.handle)
         }
 
-        @Test("A lost key is a sign-in with its reason, without a call, and ends nothing elsewhere (W17)")
+        @Test("A lost key → signed out with the reason key_lost, without a call, and other devices go on (W17)")
         func lostKey() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -220,7 +222,7 @@ extension BrokerTests {
                     == session.handle)
         }
 
-        @Test("A key that is lost at a sign-in is made anew, once")
+        @Test("A key that is lost during a sign-in → one new key")
         func lostAtSignIn() async throws {
             let stack = try await Stack.shared.value
             let key = try SoftwareProofKey()
@@ -238,7 +240,9 @@ extension BrokerTests {
             #expect(key.keys == 3)
         }
 
-        @Test("A clock that is a day off does no harm (W1)", arguments: [-86_400, 86_400, -86_400 * 365 * 20])
+        @Test(
+            "A device's clock that is wrong by a day or by decades → sign-in and calls succeed (W1)",
+            arguments: [-86_400, 86_400, -86_400 * 365 * 20])
         func clocks(seconds: Int) async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -255,7 +259,7 @@ extension BrokerTests {
             #expect(calls.count == 6 && !calls.contains { $0.path == "/v1/session/pass" })
         }
 
-        @Test("Events are opened by a proof; a lost key is their end")
+        @Test("An event stream of a bound session → opened with a proof, and ended when the key is lost")
         func events() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -279,7 +283,7 @@ extension BrokerTests {
             #expect(ends == [.ended(reason: "key_lost")])
         }
 
-        @Test("Sessions that want a proof with each request get one with each")
+        @Test("A session that needs a proof for each request → each request has one")
         func proofs() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -300,7 +304,7 @@ extension BrokerTests {
             #expect(calls.filter { $0.path == "/v1/session/pass" }.map(\.status) == [403])
         }
 
-        @Test("Cookies of a restarted app are enough, though nobody knows whose session it was")
+        @Test("A restarted app that has its cookies alone → its bound session goes on")
         func cookies() async throws {
             let stack = try await Stack.shared.value
             let key = try SoftwareProofKey()
@@ -322,7 +326,7 @@ extension BrokerTests {
             #expect(jar.cookies(for: stack.broker)?.isEmpty != false)
         }
 
-        @Test("A client that is not bound is as before, with a key and without; one that is bound wants one")
+        @Test("A client without binding → works with and without a key; a bound client without a key → refused")
         func unbound() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Server-sent events")
 struct EventLinesTests {
-    @Test("In pieces of any size they are the same events; comments and unknown ones are nothing")
+    @Test("An event stream in pieces of any size → the same events, without comments and unknown events")
     func pieces() {
         let text =
             ": hello\n\nevent: tokens_refreshed\ndata: {}\n\nevent: later\ndata: {}\n\nevent: session_ended\ndata: {\"reason\":\"admin\"}\n\n"
@@ -21,7 +21,7 @@ struct EventLinesTests {
         }
     }
 
-    @Test("The pause grows, follows Retry-After, and ends at the deadline")
+    @Test("The pause before a repeat → grows, follows Retry-After, and is nil beyond the deadline")
     func pauses() throws {
         let begin = ContinuousClock.now
         let patience = Patience(deadline: .seconds(60), longestPause: .seconds(30))

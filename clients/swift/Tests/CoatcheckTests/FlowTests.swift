@@ -8,18 +8,18 @@ import Testing
 #endif
 
 /// The tests that share a broker and count at it: one after the other.
-@Suite("With a broker", .enabled(if: Stack.missing == nil), .serialized)
+@Suite("The client with a broker", .enabled(if: Stack.missing == nil), .serialized)
 enum BrokerTests {}
 
 extension BrokerTests {
-    @Suite("The curl suite's flows once more", .timeLimit(.minutes(5)))
+    @Suite("The flows of the curl suite", .timeLimit(.minutes(5)))
     struct FlowTests {
         private func problem(_ work: () async throws -> some Any) async -> Problem? {
             do { _ = try await work() } catch { return error as? Problem }
             return nil
         }
 
-        @Test("Flow A: sign in, ask, relay, sign out")
+        @Test("Flow A → sign-in, session, relayed call and sign-out succeed")
         func signIn() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device()
@@ -37,7 +37,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A call after a sign-in gets the new session, although an earlier call is still in progress",
+            "A call after a new sign-in, during an earlier call → gets the new session",
             .timeLimit(.minutes(1)))
         func callAfterSignIn() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
@@ -57,7 +57,7 @@ extension BrokerTests {
             #expect(try phone.storage.read()?.lastSession?.handle == second.handle && first.handle != second.handle)
         }
 
-        @Test("A refusal at the provider, a stranger's callback, an unknown provider, a callback out of nowhere")
+        @Test("A user's refusal, a stranger's callback, an unknown provider or state → the matching problem")
         func refusals() async throws {
             let stack = try await Stack.shared.value
             #expect(
@@ -73,7 +73,7 @@ extension BrokerTests {
             #expect(await problem { try await phone.finish(nowhere) }?.code.rawValue == "state_mismatch")
         }
 
-        @Test("Fifty forwards of one code are one session, over a restart of the app, too")
+        @Test("Fifty forwards of one code after a restart of the app → one session and one provider call")
         func fifty() async throws {
             let stack = try await Stack.shared.value
             let file = FileManager.default.temporaryDirectory.appendingPathComponent("coatcheck-\(UUID().uuidString)")
@@ -98,7 +98,8 @@ extension BrokerTests {
             #expect(try await stack.calls("oidc/token") - before == 1)
         }
 
-        @Test("A provider that is down for a moment costs a pause, one that stays down no session")
+        @Test(
+            "A provider that fails once → the refresh succeeds later; a provider that stays down → the session is kept")
         func provider() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device()
@@ -119,7 +120,7 @@ extension BrokerTests {
             #expect(try await other.session().handle == kept.handle)
         }
 
-        @Test("Calls at the same time share one request")
+        @Test("Equal calls at the same time → one request")
         func singleFlight() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device(user: "sid")
@@ -134,7 +135,7 @@ extension BrokerTests {
             #expect(try await first == second)
         }
 
-        @Test("Events: the session, a refresh, the end; then the credentials are forgotten")
+        @Test("An event stream → session, refresh and end, and then the credentials are deleted")
         func events() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device(user: "eve")
@@ -163,7 +164,7 @@ extension BrokerTests {
             #expect(try await tablet.sessions().count == 1)
         }
 
-        @Test("A session that ended elsewhere says why, once; then it is forgotten")
+        @Test("A session that another device ended → its reason is reported, and the session is deleted")
         func ended() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device(user: "una")
@@ -178,7 +179,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Only the broker's 401 ends the session, not an upstream's; a redirect is not followed; a strange path is not sent"
+            "A relayed 401 or redirect → passed to the app, and the session goes on; an unusual path → not sent"
         )
         func relay() async throws {
             let stack = try await Stack.shared.value
@@ -196,7 +197,7 @@ extension BrokerTests {
             }
         }
 
-        @Test("Zephr: a known user; a partial registration, refused once, corrected, made")
+        @Test("Zephr: a known user → a session; a partial registration → a session once its attributes are accepted")
         func zephr() async throws {
             let stack = try await Stack.shared.value
             #expect(
@@ -215,7 +216,7 @@ extension BrokerTests {
             #expect(try await phone.session().handle == session.handle)
         }
 
-        @Test("Bearer clients: the token is kept, sent, and gone after the sign-out")
+        @Test("A bearer client → its token is stored and sent, and deleted by the sign-out")
         func bearer() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device("android")
@@ -227,7 +228,7 @@ extension BrokerTests {
             #expect(try phone.storage.read() == nil)
         }
 
-        @Test("Flow B: a login that the app started itself; forwarded again it is the same session")
+        @Test("Flow B, a callback forwarded twice → the same session for the starter, refused for others")
         func flowB() async throws {
             let stack = try await Stack.shared.value
             // S256 of the verifier of RFC 7636, appendix B.
@@ -248,7 +249,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Flow B by a library that keeps its callback to itself: its code and verifier are enough, and its scope counts"
+            "Flow B by a library that hides its callback → code and verifier suffice, and the session has the scope"
         )
         func codeAlone() async throws {
             let stack = try await Stack.shared.value
@@ -291,7 +292,7 @@ extension BrokerTests {
             #expect(try await stack.device().forward(whole, of: login(verifier)).session?.scope == ["openid", "email"])
         }
 
-        @Test("An SDK's ID token, with the nonce that it was asked for with; used once")
+        @Test("An SDK's ID token with its nonce → one session for its starter; with another nonce or starter → refused")
         func idToken() async throws {
             let stack = try await Stack.shared.value
             struct Given: Decodable { var id_token: String }
@@ -313,7 +314,7 @@ extension BrokerTests {
                     == .codeAlreadyUsed)
         }
 
-        @Test("Flow C: the hosted callback's handoff; a refusal comes as its error")
+        @Test("Flow C: a handoff → a session; a user's refusal → the login fails with access_denied")
         func flowC() async throws {
             let stack = try await Stack.shared.value
             #expect(try await HostedDevice.sign(in: stack, user: "ana").session?.client == "hosted")
@@ -322,7 +323,7 @@ extension BrokerTests {
             }
         }
 
-        @Test("Flow D: a user who comes from the portal is sent back once, and is in")
+        @Test("Flow D: a user who arrives from the portal → one more sign-in at the provider, then a session")
         func portal() async throws {
             let stack = try await Stack.shared.value
             let arrival = try Stack.url("com.example.strict:/cb?code=from-the-portal")
@@ -335,7 +336,7 @@ extension BrokerTests {
             #expect(try alone.storage.read()?.login != nil)
         }
 
-        @Test("Cookies: the storage shares them with the app's own requests")
+        @Test("A cookie storage → the app's own requests have the session's cookie until the sign-out")
         func cookies() async throws {
             let stack = try await Stack.shared.value
             let jar = HTTPCookieStorage.shared
@@ -350,7 +351,7 @@ extension BrokerTests {
             #expect(jar.cookies(for: stack.broker)?.isEmpty != false)
         }
 
-        @Test("A broker that is killed: nobody is signed out, the last user is known, a call waits and is answered")
+        @Test("A killed broker → the last user is known, and a waiting call is answered after the restart")
         func killed() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device(user: "kim", patience: Patience(deadline: .milliseconds(300)))

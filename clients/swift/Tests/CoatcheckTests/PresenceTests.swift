@@ -58,7 +58,8 @@ extension BrokerTests {
         }
 
         @Test(
-            "A key is registered with one question, and after a sign-in of now", arguments: ["bound", "bound-bearer"])
+            "A presence key is registered → one question, after a fresh sign-in if the last one is too old",
+            arguments: ["bound", "bound-bearer"])
         func registration(client: String) async throws {
             let stack = try await Stack.shared.value
             let without = stack.boundDevice(client, user: "pia", key: try SoftwareProofKey())
@@ -89,7 +90,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "An answer that is older than a known one takes its place nowhere; one of the same version or of none does")
+            "A session object of a lower version → ignored everywhere; one of the same version or without one → taken")
         func older() async throws {
             let one = try await device()
             let (phone, network) = (one.phone, one.network)
@@ -118,7 +119,7 @@ extension BrokerTests {
             #expect(try await phone.session().presence == newest.presence)
         }
 
-        @Test("A call asks the user once, with a nonce that is young")
+        @Test("A call that needs presence → one question, after an old nonce is renewed")
         func once() async throws {
             let one = try await device()
             #expect(try await one.pay() == 200)
@@ -146,7 +147,7 @@ extension BrokerTests {
             #expect(paid.count == 2 && Set(paid.map(\.presence)).count == 1)
         }
 
-        @Test("A refused proof asks the user once more, and no oftener")
+        @Test("A presence proof is refused for its nonce → one more question, and no third one")
         func refused() async throws {
             let one = try await device()
             let path = "/v1/relay/watched/echo"
@@ -162,7 +163,7 @@ extension BrokerTests {
                 try await one.network.forget()
                 try await one.network.meddle("presence-\(reason)", path, times: 9)
                 #expect((await failure { try await one.pay(presence: true) } as? Problem)?.reason == reason)
-                #expect(try await one.paid().count == 1, "it may have done what it asks for, or asks in vain")
+                #expect(try await one.paid().count == 1, "the call may have taken effect, or a repeat cannot help")
             }
             try await one.network.forget()
             try await one.network.meddle("presence-key", path, times: 9)
@@ -175,7 +176,7 @@ extension BrokerTests {
             #expect(steps.browser.pages.count == 2 && steps.asking.prompts == 2)
         }
 
-        @Test("Ten calls at once are ten questions, one after the other; a no is one to all that wait")
+        @Test("Ten calls at once → ten questions, one after the other; a no → all waiting calls are cancelled")
         func ten() async throws {
             let one = try await device()
             func all() async -> [(any Error)?] {
@@ -206,7 +207,7 @@ extension BrokerTests {
             #expect(try await one.pay() == 200)
         }
 
-        @Test("A key that is gone is a new sign-in for what needs it; the session goes on")
+        @Test("A lost presence key → calls that need it fail until a new sign-in, and the session goes on")
         func lost() async throws {
             let one = try await device()
             let first = try await one.asking.publicKey()

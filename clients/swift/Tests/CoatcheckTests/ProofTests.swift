@@ -7,7 +7,7 @@ import Testing
 struct ProofTests {
     private func hexadecimal(_ data: Data) -> String { data.map { String(format: "%02x", $0) }.joined() }
 
-    @Test("SHA-256 is that of FIPS 180-4, at each length about a block's end")
+    @Test("SHA-256 of texts of 0 to 199 bytes → the digests of FIPS 180-4")
     func digests() throws {
         let known = [
             ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
@@ -24,7 +24,7 @@ struct ProofTests {
             hexadecimal(SHA256.digest(of: all)) == "752c007f38611cfbf5fa42cb1cea3d8e086491c844d0cc4defd632cb81423506")
     }
 
-    @Test("The thumbprint is that of RFC 9449's example key")
+    @Test("The example key of RFC 9449 → its thumbprint")
     func thumbprint() throws {
         func decoded(_ text: String) throws -> Data {
             let plain = text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
@@ -39,7 +39,7 @@ struct ProofTests {
         #expect(ProofPublicKey(x963: Data([2]) + key.x) == nil && ProofPublicKey(x: key.x, y: Data()) == nil)
     }
 
-    @Test("The nonce of each answer is kept, the newest for the next proof; an answer without one leaves it (W7, W9)")
+    @Test("Answers with nonces → the newest is kept; an answer without a nonce → it stays (W7, W9)")
     func nonces() async throws {
         let url = try #require(URL(string: "https://broker.example.test"))
         let coatcheck = Coatcheck(broker: url, client: "ios", storage: MemoryStorage())
@@ -52,7 +52,7 @@ struct ProofTests {
         }
     }
 
-    @Test("A pass is due in its last minute or quarter, and when the clock was set back")
+    @Test("A pass in its last minute or quarter, or after the clock was set back → due")
     func dueness() {
         let begin = Date(timeIntervalSince1970: 1_000_000)
         func isDue(_ lifetime: Double, after seconds: Double) -> Bool {
@@ -62,7 +62,7 @@ struct ProofTests {
         #expect(!isDue(60, after: 44) && isDue(60, after: 46) && isDue(60, after: -1))
     }
 
-    @Test("Each way in which evidence is refused is put right once; a sign-in is not repeated for a replay")
+    @Test("A refusal of evidence that a repeat can mend → one repeat; a replayed sign-in → no repeat")
     func mending() throws {
         func problem(_ code: String, _ reason: String? = nil) -> Problem {
             Problem(

@@ -13,7 +13,7 @@ struct DemandTests {
         StepUp(acrValues: acr?.split(separator: " ").map(String.init), maxAge: age)
     }
 
-    @Test("A demand covers another that asks for no more")
+    @Test("Two demands → the first covers the second if it requires at least as much")
     func covers() {
         let table: [(StepUp, StepUp, Bool)] = [
             (demand("mfa", nil), demand("mfa phr", nil), true), (demand("mfa phr", nil), demand("mfa", nil), false),
@@ -24,7 +24,7 @@ struct DemandTests {
         for (one, other, covers) in table { #expect(one.covers(other) == covers, "\(one) \(other)") }
     }
 
-    @Test("Two demands join to the one that meets both, where there is one")
+    @Test("Two demands joined → the weakest demand that meets both, or nil")
     func joins() {
         let table: [(StepUp, StepUp, StepUp?)] = [
             (demand("mfa phr", nil), demand("phr hwk", 300), demand("phr", 300)),
@@ -34,7 +34,7 @@ struct DemandTests {
         for (one, other, joined) in table { #expect(one.joined(other) == joined, "\(one) \(other)") }
     }
 
-    @Test("A demand is read and written as it is on the wire")
+    @Test("A demand encoded and decoded → the form of the API")
     func coding() throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys
@@ -91,7 +91,7 @@ extension BrokerTests {
             return (phone, browser, session)
         }
 
-        @Test("Without the app's word no call opens a browser: it throws what to ask for")
+        @Test("A call needs a step-up that the app has not allowed → it throws the demand and opens no browser")
         func noSurprise() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             for app in [nil, App(says: false)] {
@@ -107,7 +107,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Ten calls at once that need more are one step-up, and each is sent once more",
+            "Ten calls at once need a step-up → one step-up, and each call is repeated once",
             arguments: ["ios", "bound", "bound-bearer"])
         func once(client: String) async throws {
             let stack = try await Stack.shared.value
@@ -136,7 +136,7 @@ extension BrokerTests {
             #expect(kept.session == secret && kept.login == nil && kept.lastSession == now)
         }
 
-        @Test("Demands that come together become one, the strictest; what is needed later is the next")
+        @Test("Demands at the same time → one step-up with the strictest; a stronger demand later → a second step-up")
         func joined() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             let app = App(says: true)
@@ -170,7 +170,7 @@ extension BrokerTests {
             #expect(slow.pages.count == 3 && slow.pages.last?.contains("acr_values=mfa") == true)
         }
 
-        @Test("A call that is refused again after it throws; there is no second page")
+        @Test("A call that is refused again after its step-up → throws, without a second page")
         func again() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             let (phone, browser, _) = try await aged(user: "seb", app: App(says: true), at: network)
@@ -181,7 +181,7 @@ extension BrokerTests {
             #expect(try await network.calls().filter { $0.path == "/v1/relay/api/echo" }.count == 2)
         }
 
-        @Test("A call that was refused before another's step-up, and heard of it after, opens no second page")
+        @Test("A refusal from before another call's step-up arrives after it → the call is repeated without a page")
         func late() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             let (phone, browser, _) = try await aged(user: "lou", app: App(says: true), at: network)
@@ -194,7 +194,9 @@ extension BrokerTests {
             #expect(browser.pages.count == 2)
         }
 
-        @Test("A page that the user closes is one answer for all that wait; who leaves off closes it")
+        @Test(
+            "The user closes the page → all waiting calls are cancelled; the last waiting call is cancelled → the page closes"
+        )
         func closed() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             let (phone, browser, session) = try await aged(user: "sam", app: App(says: true), at: network)
@@ -222,7 +224,7 @@ extension BrokerTests {
             #expect(try await phone.stepUp(acrValues: ["mfa"]).acr == "mfa")
         }
 
-        @Test("A sign-in that is not enough, or somebody else's, has its name; the session is as it was")
+        @Test("A step-up too weak, by another user or refused → its problem code, and the session is unchanged")
         func named() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -250,7 +252,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "An answer that was lost is asked for again, and a step-up goes on after a restart",
+            "A step-up's lost answer → requested again; a restart of the app during a step-up → it goes on",
             arguments: ["ios", "bound"])
         func lost(client: String) async throws {
             let stack = try await Stack.shared.value
@@ -268,7 +270,7 @@ extension BrokerTests {
             #expect(try await restarted.relay("guarded", "private/echo", method: "PUT", body: Data()).status == 200)
         }
 
-        @Test("A child's call is its parent's matter; a first sign-in may demand as much")
+        @Test("A child's call needs a step-up → the parent has to do it; a first sign-in with a demand → it is checked")
         func child() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)

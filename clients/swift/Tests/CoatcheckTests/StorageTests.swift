@@ -3,13 +3,13 @@ import Testing
 
 @testable import Coatcheck
 
-@Suite("What a device keeps", .timeLimit(.minutes(1)))
+@Suite("The storage of a device", .timeLimit(.minutes(1)))
 struct StorageTests {
     private func file() -> URL {
         FileManager.default.temporaryDirectory.appendingPathComponent("coatcheck-\(UUID().uuidString)")
     }
 
-    @Test("A file that cannot be read now is not a user who signed out")
+    @Test("A storage file that cannot be read → the standing is unknown, not signed out")
     func unreadable() async throws {
         let folder = file()
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -20,7 +20,7 @@ struct StorageTests {
         #expect(try FileStorage(file()).read() == nil)
     }
 
-    @Test("A session outlives an update of the app that keeps another member of who was signed in")
+    @Test("A storage file whose last session has other members → the session is kept")
     func otherMembers() throws {
         let file = file()
         defer { try? FileManager.default.removeItem(at: file) }
@@ -30,7 +30,7 @@ struct StorageTests {
         #expect(kept.session == "s" && kept.transport == .bearer && kept.lastSession == nil)
     }
 
-    @Test("A login of the app's own is the same after a restart, its secret too")
+    @Test("An app's own login, encoded and decoded → equal, with its secret")
     func appLogin() throws {
         let login = AppLogin(provider: "oidc", client: "ios", state: "s", codeVerifier: "v", nonce: "n")
         #expect(try JSONDecoder().decode(AppLogin.self, from: JSONEncoder().encode(login)) == login)
@@ -39,7 +39,7 @@ struct StorageTests {
         #expect(native.loginToken.count == 43 && native.loginToken != login.loginToken)
     }
 
-    @Test("What went wrong has words")
+    @Test("A problem and an error → a description for the user")
     func words() throws {
         let problem = try Coding.decoder().decode(
             Problem.self,
@@ -49,7 +49,7 @@ struct StorageTests {
         #expect(CoatcheckError.unreachable.localizedDescription == "The sign-in service cannot be reached.")
     }
 
-    @Test("At most eight sessions wait to be ended")
+    @Test("Twelve sign-outs without a network → the last eight sessions wait to be ended")
     func endings() {
         var credentials = Credentials()
         for number in 0..<12 {

@@ -7,7 +7,7 @@ import Testing
     import FoundationNetworking
 #endif
 
-@Suite("Without a network", .timeLimit(.minutes(3)))
+@Suite("The client without a network", .timeLimit(.minutes(3)))
 struct TunnelTests {
     /// A device that was signed in before the network went.
     private func device(at url: URL, patience: Patience = Patience(), browser: (any SignInBrowser)? = nil) throws
@@ -20,7 +20,7 @@ struct TunnelTests {
         return Coatcheck(broker: url, client: "ios", storage: storage, browser: browser, patience: patience)
     }
 
-    @Test("The app's start waits two seconds, where nobody answers and where nobody is there")
+    @Test("An app that starts without a broker, or with a silent one → after two seconds the standing is unknown")
     func start() async throws {
         let silence = try Silence()
         for url in [silence.url, try Stack.url("http://127.0.0.1:1")] {
@@ -30,7 +30,7 @@ struct TunnelTests {
         }
     }
 
-    @Test("A call is no longer than its patience, though the server takes the connection and falls silent")
+    @Test("A call to a server that accepts connections and stays silent → fails at the call's deadline")
     func patience() async throws {
         let silence = try Silence()
         let phone = try device(at: silence.url, patience: Patience(deadline: .seconds(1)))
@@ -39,7 +39,7 @@ struct TunnelTests {
         #expect(ContinuousClock.now - begin < .seconds(6))
     }
 
-    @Test("Signing out works, and is told the broker later")
+    @Test("A sign-out without a network → the device is signed out, and the ending is kept for the broker")
     func signOut() async throws {
         let silence = try Silence()
         let phone = try device(at: silence.url, patience: Patience(deadline: .seconds(1)))
@@ -49,7 +49,7 @@ struct TunnelTests {
         #expect(await phone.standing() == .signedOut(reason: nil))
     }
 
-    @Test("A cancelled call comes back at once, another caller of the same request is still answered")
+    @Test("One of two callers of a request is cancelled → it returns at once, and the other gets its result")
     func cancelled() async throws {
         let silence = try Silence()
         let phone = try device(at: silence.url, patience: Patience(deadline: .seconds(8)))
@@ -69,9 +69,9 @@ struct TunnelTests {
 }
 
 extension BrokerTests {
-    @Suite("Signing in and leaving off", .timeLimit(.minutes(3)))
+    @Suite("Sign-ins and cancelled calls", .timeLimit(.minutes(3)))
     struct LeavingOffTests {
-        @Test("A cancelled sign-in closes the browser; the same provider twice is one page, another has its own")
+        @Test("Sign-ins at one provider share a page → the page closes when the last of them is cancelled")
         func browser() async throws {
             let stack = try await Stack.shared.value
             let browser = WaitingBrowser()
@@ -81,7 +81,7 @@ extension BrokerTests {
             #expect(browser.closings == 0)
             calls[0].cancel()
             await #expect(throws: CancellationError.self) { try await calls[0].value }
-            #expect(browser.closings == 0, "another waits for that page")
+            #expect(browser.closings == 0, "another sign-in still waits for that page")
             calls[2].cancel()
             calls[1].cancel()
             for call in calls { _ = try? await call.value }
@@ -90,7 +90,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A session that was signed out without a network ends with the next call, after a restart of the app, too")
+            "A sign-out without a network → the next call ends the session, even after a restart of the app")
         func madeUpFor() async throws {
             let stack = try await Stack.shared.value
             let file = FileManager.default.temporaryDirectory.appendingPathComponent("coatcheck-\(UUID().uuidString)")
@@ -112,7 +112,7 @@ extension BrokerTests {
                 credentials.session = token
                 try witness.write(credentials)
                 let same = stack.device(storage: witness)
-                #expect(try await same.session().subject == "user-otto", "the broker knows nothing of it yet")
+                #expect(try await same.session().subject == "user-otto", "the broker does not know of the sign-out yet")
                 #expect(await stack.device(storage: storage).standing() == .signedOut(reason: nil))
                 while try storage.read()?.endings.isEmpty == false { try await Task.sleep(for: .milliseconds(20)) }
                 #expect(try await stack.ending("Cookie", "coatcheck=\(token)") == "logged_out")
@@ -120,7 +120,8 @@ extension BrokerTests {
             }
         }
 
-        @Test("The providers; an access token for an SDK where the client may have it; a native code")
+        @Test(
+            "The list of providers, an access token for an SDK and a native code → each works if the client may use it")
         func more() async throws {
             let stack = try await Stack.shared.value
             #expect(try await stack.device().providers().contains { $0.name == "oidc" && !$0.displayName.isEmpty })
@@ -144,7 +145,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A thousand calls over a network that is cut, slow, silent and comes back: no sign-in lost, no call too long"
+            "A thousand calls over a network that is cut, slow or silent → every sign-in is kept, and no call is too long"
         )
         func unsteady() async throws {
             let stack = try await Stack.shared.value

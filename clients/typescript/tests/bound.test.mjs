@@ -1,5 +1,6 @@
-// Sessions that belong to a key of the device, by the TypeScript client: Tests/scenarios/typescript-client.sh compiles it, and says
-// where the broker is and the network that tells what came by with which evidence (evidence_proxy.py).
+// Sessions that belong to a key of the device, tested through the TypeScript client. Tests/scenarios/typescript-client.sh
+// compiles the client and passes two addresses: the broker's, and a proxy's that records each request's evidence
+// (evidence_proxy.py).
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -12,7 +13,7 @@ const patient = { timeout: 60_000 }
 beforeEach(() => fetch(`${NETWORK}/_calls`, { method: 'DELETE' }))
 after(() => setImmediate(() => process.exit()))
 
-/** The requests since the test began, or since they were forgotten. */
+/** The requests since the test began, or since the last `forget()`. */
 const calls = async () => await (await fetch(`${NETWORK}/_calls`)).json()
 const forget = () => fetch(`${NETWORK}/_calls`, { method: 'DELETE' })
 const meddle = (kind, path, times = 1) => fetch(`${NETWORK}/_meddle/${kind}/${times}${path}`, { method: 'POST' })
@@ -28,7 +29,7 @@ function browser(user) {
     }
 }
 
-/** A device's place for its keys, which can lose and find them. */
+/** The key store of a device. A test can lose the keys and restore them. */
 class Keys {
     pair = null
     made = 0
@@ -49,7 +50,7 @@ function device(user, more = {}) {
     return { phone, keys, storage }
 }
 
-/** Does work by a device's clock that is so many seconds off. */
+/** Does work while the device's clock is wrong by this number of seconds. */
 async function ahead(seconds, work) {
     const { now } = Date
     Date.now = () => now.call(Date) + seconds * 1000
@@ -136,7 +137,7 @@ test('a refusal with a nonce, or of a pass → one repeat, and a second refusal 
 test('fifty calls at once with a due or refused pass, with a slow storage → one request renews the pass', patient, async () => {
     const inner = new MemoryStorage()
     const pause = () => new Promise(resolve => setTimeout(resolve, 8))
-    // What is read may be old when it is there.
+    // A read may return an old value.
     const storage = { read: async () => { const kept = await inner.read(); await pause(); return kept }, write: async kept => { await pause(); await inner.write(kept) } }
     const { phone } = device('flo', { storage })
     await phone.signIn('oidc')
@@ -150,7 +151,7 @@ test('fifty calls at once with a due or refused pass, with a slow storage → on
     }
     await forget()
     await fetch(`${NETWORK}/_end/${await phone.pass()}`, { method: 'POST' })
-    // A pass of the same second would be the same.
+    // A pass that is made in the same second is identical.
     await new Promise(resolve => setTimeout(resolve, 1_100))
     let seen = await fifty()
     const refusals = seen.filter(one => one.code === 'proof_required').length
@@ -158,7 +159,7 @@ test('fifty calls at once with a due or refused pass, with a slow storage → on
     await forget()
     seen = await ahead(50, fifty)
     assert.deepEqual([paths(seen, '/v1/session/pass').length, seen.length], [1, 51])
-    // One after the other, so that some come when it is just there.
+    // The calls start one after the other, so that some come just after the new pass.
     await forget()
     seen = await ahead(100, () => fifty(2))
     assert.deepEqual([paths(seen, '/v1/session/pass').length, seen.length], [1, 51])
@@ -173,7 +174,7 @@ test('a due pass whose renewal fails → still used as long as the broker accept
         assert.equal((await phone.session()).handle, session.handle)
     })
     assert.deepEqual(paths(await calls(), '/v1/session/pass').map(one => one.status), [undefined, 200])
-    // A clock that is set back is a new pass, not a refusal.
+    // A clock that is set back leads to a new pass, without a refusal.
     await forget()
     await ahead(-86_400, () => phone.session())
     assert.deepEqual((await calls()).map(one => one.status), [200, 200])
@@ -204,7 +205,7 @@ test('a lost key → signed out with the reason key_lost, without a call, and ot
     const { session } = await phone.signIn('oidc')
     const [{ pass, ...copy }, first] = [await storage.read(), keys.pair]
     await forget()
-    // One that cannot be asked now is not lost.
+    // A busy key is not lost.
     keys.busy = true
     assert.equal((await ahead(50, () => phone.standing())).session.handle, session.handle)
     await assert.rejects(phone.accessToken(), /busy/)
@@ -222,7 +223,7 @@ test('a lost key → signed out with the reason key_lost, without a call, and ot
     const again = (await phone.signIn('oidc')).session
     assert.ok(keys.made === 2 && again.binding.jkt !== session.binding.jkt)
     assert.equal((await phone.relay('api', 'private/echo')).status, 200)
-    // The broker's word for it: one call, and no more.
+    // If the broker reports another key, the client makes one call only.
     await forget()
     await meddle('key', '/v1/relay/api/echo', 9)
     await assert.rejects(phone.relay('api', 'echo'), KeyLost)

@@ -1,5 +1,5 @@
-// The flows of the curl suite by the TypeScript client, without a network, and over a bad one: Tests/scenarios/typescript-client.sh
-// compiles it and says where broker, sandbox and the bad network are.
+// The flows of the curl suite through the TypeScript client, also without a network and with a bad one.
+// Tests/scenarios/typescript-client.sh compiles the client and passes the addresses of broker, sandbox and the bad network.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:net'
@@ -9,7 +9,7 @@ const { Coatcheck, hashedNonce, LoginFailed, MemoryStorage, Problem, Unreachable
 const { BROKER, SANDBOX, NETWORK_PORT } = process.env
 const patient = { timeout: 120_000 }
 
-/** The user signs in as the sandbox lets scripts do; the last redirect is the app's. */
+/** A browser whose user signs in as the sandbox allows for scripts. The last redirect is the app's. */
 function browser(user) {
     return {
         async open(page) {
@@ -20,7 +20,7 @@ function browser(user) {
     }
 }
 
-/** A web browser's fetch: it keeps cookies, which the page cannot see. */
+/** The fetch of a web browser. It stores cookies, which the page cannot read. */
 function cookieFetch() {
     const jar = new Map()
     return async (url, init = {}) => {
@@ -44,7 +44,7 @@ function page(user, more = {}) { return device(user, { client: 'ios', transport:
 
 const look = async headers => await (await fetch(`${BROKER}/v1/session`, { headers })).json()
 
-/** Why a session ended, once both replicas say so, which are asked in turn. */
+/** Waits until both replicas, which are asked in turn, report that a session has ended. Returns the reason. */
 async function ending(headers) {
     for (;;) {
         const [one, other] = [await look(headers), await look(headers)]
@@ -60,7 +60,7 @@ async function seconds(work) {
 
 const code = expected => error => error instanceof Problem && error.code === expected
 
-// It takes connections and never says anything, as a tunnel does.
+// A server that accepts connections but never sends anything, like a network in a tunnel.
 const silence = createServer(() => {})
 let dark
 before(() => new Promise(resolve => silence.listen(0, '127.0.0.1', () => {
@@ -180,7 +180,7 @@ test('flow B by a library that hides its callback → code and verifier suffice,
         redirectURI: 'com.example.app:/cb', loginToken: randomBytes(32).toString('base64url'), ...more })
     const unscoped = () => fetch(`${SANDBOX}/_sandbox/faults/oidc`, { method: 'PUT', body: '{"fault":"no-scope","endpoint":"token","times":1}', headers: { 'Content-Type': 'application/json' } })
     const code_ = new URLSearchParams((await browser('ana').open(authorize)).split('?')[1]).get('code')
-    // A URL that is put together from what such a library tells lacks the issuer.
+    // A callback URL that is built from the library's values lacks the issuer.
     await assert.rejects(page('ana').forward(`com.example.app:/cb?code=${code_}&state=kept`, login()), code('issuer_mismatch'))
     await assert.rejects(page('ana').forwardCode(code_, login({ codeVerifier: undefined })), code('invalid_request'))
     await assert.rejects(page('ana').forwardCode(code_, login({ redirectURI: 'com.example:/no' })), code('invalid_callback'))

@@ -1,5 +1,5 @@
-// The user's presence by the TypeScript client: Tests/scenarios/typescript-client.sh compiles it, and says where the network is that
-// tells what came by (evidence_proxy.py).
+// The user's presence, tested through the TypeScript client. Tests/scenarios/typescript-client.sh compiles the client and passes
+// the address of a proxy that records the requests (evidence_proxy.py).
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 
@@ -21,7 +21,7 @@ function keys() {
     return kept
 }
 
-/** A key that asks for its user, who may take time, or would not. */
+/** A key that asks for its user. The user may be slow or refuse. */
 class AskingKey extends WebCryptoKey {
     prompts = 0
     now = 0
@@ -66,7 +66,7 @@ async function device(more = {}) {
     return { phone, asking, browser, pay }
 }
 
-/** Does work by a device's clock that is so many seconds off. */
+/** Does work while the device's clock is wrong by this number of seconds. */
 async function ahead(seconds, work) {
     const { now } = Date
     Date.now = () => now.call(Date) + seconds * 1000
@@ -91,7 +91,7 @@ test('a presence key is registered → one question, after a fresh sign-in if th
     assert.equal(asking.prompts, 1)
     assert.deepEqual((await phone.registerPresenceKey()).presence, presence)
     assert.equal(await pay(), 200)
-    // Where the app lets calls step up, it is one call.
+    // If the app allows step-ups, the registration is one call.
     const steps = await device({ age: 4_000, registers: false, steps: true })
     assert.ok((await steps.phone.registerPresenceKey()).presence)
     assert.deepEqual([steps.asking.prompts, steps.browser.pages], [1, 2])
@@ -131,12 +131,12 @@ test('a call that needs presence → one question, after an old nonce is renewed
     assert.deepEqual((await paid()).map(one => [one.code, one.presence !== null]), [['presence_required', false], [null, true]])
     await forget()
     assert.deepEqual([await pay(true), asking.prompts, (await calls()).length], [200, 3, 1])
-    // One that is older is renewed first, without the user.
+    // An old nonce is renewed first, without a question to the user.
     await forget()
     assert.deepEqual([await ahead(300, () => pay(true)), asking.prompts], [200, 4])
     const seen = (await calls()).filter(one => one.path !== '/v1/session/pass')
     assert.deepEqual(seen.map(one => [one.path, one.code]), [['/v1/session', 'use_dpop_nonce'], ['/v1/session', null], [path, null]])
-    // The same proof is shown again where the other evidence was refused.
+    // If the other evidence is refused, the call is repeated with the same presence proof.
     await pay(true)
     await forget()
     await meddle('proof_required')
@@ -162,7 +162,7 @@ test('a presence proof is refused for its nonce → one more question, and no th
     await forget()
     await meddle('presence-key', 9)
     await assert.rejects(pay(), PresenceKeyLost)
-    // A sign-in that is too old comes first.
+    // If the sign-in is too old, the new sign-in comes before the question.
     const steps = await device({ steps: true })
     await meddle('step_up_required')
     assert.deepEqual([await steps.pay(), steps.browser.pages, steps.asking.prompts], [200, 2, 2])
@@ -180,7 +180,7 @@ test('ten calls at once → ten questions, one after the other; a no → all wai
     asking.holds = false
     await Promise.all(answers)
     assert.equal(asking.prompts, 12);
-    // Who leaves off waits no longer, and holds nobody up.
+    // A cancelled call ends at once and does not delay the others.
     [asking.holds, asking.refuses] = [true, false]
     const abort = new AbortController()
     const first = pay()

@@ -1,5 +1,5 @@
-// Step-ups by the TypeScript client: Tests/scenarios/typescript-client.sh compiles it, and says where the broker is and the network
-// that tells what came by (evidence_proxy.py).
+// Step-ups, tested through the TypeScript client. Tests/scenarios/typescript-client.sh compiles the client and passes two
+// addresses: the broker's, and a proxy's that records the requests (evidence_proxy.py).
 import assert from 'node:assert/strict'
 import { after, beforeEach, test } from 'node:test'
 
@@ -15,7 +15,7 @@ const refused = code => error => error instanceof Problem && error.code === code
 beforeEach(forget)
 after(() => setImmediate(() => process.exit()))
 
-/** A browser that remembers its pages, and whose user signed in some time ago, waits, or closes the page. */
+/** A browser that remembers its pages. Its user signed in some time ago, waits, or closes the page. */
 class Browser {
     pages = []
     closings = 0
@@ -41,7 +41,7 @@ function keys() {
     return { read: async () => pair, write: async made => { pair = made } }
 }
 
-/** A device whose user signed in an hour ago, and what its app was asked. */
+/** A device whose user signed in an hour ago. It records the questions to its app. */
 async function aged(user, says, more = {}) {
     const browser = new Browser(user)
     const storage = new MemoryStorage()
@@ -111,7 +111,7 @@ test('demands at the same time → one step-up with the strictest; a stronger de
     browser.holds = true
     const first = echo(phone)
     while (browser.pages.length < 2) await pause(10)
-    // Two need more than the page that is open, one does not.
+    // Two calls need more than the open page, and one does not.
     const later = [...['POST', 'POST'].map(method => phone.relay('guarded', 'private/echo', { method })), echo(phone)]
     while ((await calls()).filter(call => call.status === 401).length < 4) await pause(20)
     while (phone.user.pages.waiting.length === 0) await pause(10)
@@ -155,7 +155,7 @@ test('the user closes the page → all waiting calls are cancelled; the last wai
     aborts[1].abort()
     await assert.rejects(waiting[1], { name: 'AbortError' })
     while (browser.closings === 0) await pause(10)
-    // The next one is not held up by it.
+    // The closed page does not delay the next step-up.
     browser.holds = false
     assert.equal((await phone.stepUp({ acrValues: ['mfa'] })).acr, 'mfa')
 })
@@ -174,7 +174,7 @@ test('a step-up too weak, by another user or refused → its problem code, and t
     const copy = new MemoryStorage()
     await copy.write(await storage.read())
     await new Coatcheck({ broker: BROKER, client: 'android', transport: 'bearer', storage: copy }).signOut()
-    // Both replicas, which are asked in turn.
+    // The replicas are asked in turn, so two calls reach both.
     const headers = { Authorization: `Bearer ${(await storage.read()).session}` }
     const look = async () => (await fetch(`${NETWORK}/v1/session`, { headers })).status
     while ((await look()) !== 401 || (await look()) !== 401);

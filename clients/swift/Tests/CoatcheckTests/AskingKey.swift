@@ -2,7 +2,9 @@ import Foundation
 
 @testable import Coatcheck
 
-/// A key that asks for its user, who may take time, or would not.
+/// A key that asks for its user.
+///
+/// The user may be slow or refuse.
 final class AskingKey: ProofKey, @unchecked Sendable {
     let inner: SoftwareProofKey
     private let lock = NSLock()
@@ -11,7 +13,7 @@ final class AskingKey: ProofKey, @unchecked Sendable {
     init() throws { inner = try SoftwareProofKey() }
 
     var prompts: Int { lock.withLock { state.prompts } }
-    /// The most prompts that were there at the same time.
+    /// The largest number of prompts at the same time.
     var most: Int { lock.withLock { state.most } }
     var holds: Bool {
         get { lock.withLock { state.holds } }

@@ -15,7 +15,7 @@ extension BrokerTests {
             return nil
         }
 
-        /// A clock that can be set.
+        /// A clock that a test can move.
         private final class Clock: @unchecked Sendable {
             private let lock = NSLock()
             private var ahead = 0.0
@@ -39,7 +39,7 @@ extension BrokerTests {
             #expect(calls.map(\.path) == ["/v1/logins", "/v1/logins", "/v1/sessions"])
             #expect(calls.map(\.code) == ["use_dpop_nonce", nil, nil] && calls.allSatisfy { $0.proof })
             #expect(Set(calls.map(\.jti)).count == 3)
-            // A session that goes on does so by the pass that came with it.
+            // Calls of the session show the pass from the sign-in.
             try await network.forget()
             #expect(await phone.standing() == .signedIn(try await phone.session()))
             #expect(try await phone.relay("api", "private/echo").status == 200)
@@ -47,7 +47,7 @@ extension BrokerTests {
             calls = try await network.calls()
             #expect(calls.allSatisfy { $0.pass && !$0.proof && $0.status == 200 } && calls.count == 4)
             #expect(try await phone.pass() == (try phone.storage.read()?.pass?.value))
-            // A call after a pass's end wants a proof.
+            // An access token requires a proof.
             try await network.forget()
             _ = try await phone.accessToken()
             #expect(try await network.calls().map(\.proof) == [true])
@@ -78,7 +78,7 @@ extension BrokerTests {
             #expect(await problem { try await thief(nil).accessToken() }?.code == .proofRequired)
             #expect(try await network.calls().count == 3)
             try await network.forget()
-            // One that does not know whose session it is asks with a key of its own, and is told so.
+            // A thief that does not know the session's key uses its own key, and the broker refuses it.
             let other = try SoftwareProofKey()
             _ = try await other.make()
             await #expect(throws: CoatcheckError.keyLost) { try await thief(other, knows: false).session() }
@@ -125,7 +125,7 @@ extension BrokerTests {
                 return try await network.calls()
             }
             try await network.end(try #require(try await phone.pass()))
-            // A pass of the same second would be the same.
+            // A pass that is made in the same second is identical.
             try await Task.sleep(for: .milliseconds(1_100))
             let refused = try await fifty()
             let refusals = refused.filter { $0.code == "proof_required" }.count
@@ -188,7 +188,7 @@ extension BrokerTests {
             let first = try key.copy()
             try await network.forget()
             clock.turn(by: 50)
-            // One that cannot be asked now is not lost.
+            // A busy key is not lost.
             key.busy(true)
             #expect(await phone.standing() == .signedIn(try await phone.session()))
             await #expect(throws: Stack.Failure.self) { try await phone.accessToken() }
@@ -204,17 +204,17 @@ extension BrokerTests {
             #expect(try phone.storage.read() == nil || phone.storage.read()?.session == nil)
             #expect(await phone.standing() == .signedOut(reason: nil))
             #expect(try await network.calls().isEmpty)
-            // The next sign-in makes a key.
+            // The next sign-in makes a new key.
             let again = try #require(try await phone.signIn(with: "oidc").session)
             #expect(key.keys == 2 && again.binding?.jkt != session.binding?.jkt)
             #expect(try await phone.relay("api", "private/echo").status == 200)
-            // The broker's word for it: one call, and no more.
+            // If the broker reports another key, the client makes one call only.
             try await network.forget()
             try await network.meddle("key", "/v1/relay/api/echo", times: 9)
             await #expect(throws: CoatcheckError.keyLost) { try await phone.relay("api", "echo") }
             #expect(try await network.calls().count == 1)
             #expect(await problem { try await phone.session() }?.code == .sessionRequired)
-            // Where the first key is, its session goes on: the phone that the back-up was of.
+            // The session goes on at the phone that has the first key, from which the backup was made.
             let witness = MemoryStorage()
             try witness.write(copy)
             #expect(
@@ -232,7 +232,7 @@ extension BrokerTests {
             #expect(await problem { try await phone.finish(callback) }?.code == .loginNotYours)
             #expect(key.keys == 2)
             #expect(try await phone.signIn(with: "oidc").session != nil && key.keys == 2)
-            // Sign-ins at the same time make one.
+            // Sign-ins at the same time make one new key.
             key.lose()
             await withTaskGroup(of: Void.self) { group in
                 for _ in 0..<10 { group.addTask { _ = try? await phone.start("oidc") } }
@@ -253,7 +253,7 @@ extension BrokerTests {
             #expect(try await phone.refresh().handle == session.handle)
             _ = try await phone.accessToken()
             let calls = try await network.calls()
-            // Its proofs say its own time, nothing is asked for twice for it, and its pass is not renewed early.
+            // The proofs contain the device's time. The wrong clock causes no repeated request and no early renewal of the pass.
             let expected = Int(Date().timeIntervalSince1970) + seconds
             #expect(calls.compactMap(\.iat).filter { abs($0 - expected) < 60 }.count == 4)
             #expect(calls.count == 6 && !calls.contains { $0.path == "/v1/session/pass" })
@@ -293,7 +293,7 @@ extension BrokerTests {
             try await network.forget()
             #expect(try await phone.session().handle == session.handle)
             #expect(try await phone.refresh().handle == session.handle)
-            // One that believes in passes still is told once.
+            // A client that does not know this yet requests a pass once, and gets 403.
             var kept = try #require(try phone.storage.read())
             kept.lastSession = nil
             try phone.storage.write(kept)

@@ -8,9 +8,9 @@ import Testing
 #endif
 
 extension BrokerTests {
-    /// Sessions behind the app's: a widget's, and a web view's.
+    /// The child sessions of an app: a widget's and a web view's.
     @Suite(.timeLimit(.minutes(2))) struct ChildrenTests {
-        /// Keeps no cookies: what the broker sets here is another web view's.
+        /// A session without a cookie store, because the cookies that the broker sets here belong to another web view.
         private let network: URLSession = {
             let configuration = URLSessionConfiguration.ephemeral
             configuration.httpCookieStorage = nil
@@ -23,7 +23,7 @@ extension BrokerTests {
             return nil
         }
 
-        /// Asks the broker for the session of a request.
+        /// Returns the broker's answer about the session of a request.
         private func look(_ stack: Stack, _ field: String, _ value: String) async throws -> (Int, String) {
             var request = URLRequest(url: stack.broker.appendingPathComponent("v1/session"))
             request.httpShouldHandleCookies = false
@@ -68,7 +68,7 @@ extension BrokerTests {
             request.setValue("same-origin", forHTTPHeaderField: "Sec-Fetch-Site")
             request.setValue("\(cookie.name)=\(cookie.value)", forHTTPHeaderField: "Cookie")
             let (_, answer) = try await network.data(for: request)
-            // Followed to the page, with the web view's own cookie or without: what counts is that it was spent.
+            // The redirect to the page shows that the ticket was spent. The web view's own cookie does not matter here.
             #expect((answer as? HTTPURLResponse)?.url?.path == "/v1/session")
             #expect(try await phone.sessions().contains { $0.kind == "web" })
         }

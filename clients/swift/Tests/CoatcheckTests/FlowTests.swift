@@ -7,7 +7,9 @@ import Testing
     import FoundationNetworking
 #endif
 
-/// The tests that share a broker and count at it: one after the other.
+/// The tests that share a broker and count its calls.
+///
+/// They run one after the other.
 @Suite("The client with a broker", .enabled(if: Stack.missing == nil), .serialized)
 enum BrokerTests {}
 
@@ -104,11 +106,11 @@ extension BrokerTests {
             let stack = try await Stack.shared.value
             let phone = stack.device()
             let session = try #require(try await phone.signIn(with: "oauth2").session)
-            // The broker itself says when to come again.
+            // The broker's answer contains the time of the next try.
             try await stack.control(
                 "PUT", "/faults/oauth2", #"{"fault":"status","status":503,"endpoint":"refresh","times":1}"#)
             #expect(try await phone.refresh().handle == session.handle)
-            // One that was not refreshed a moment ago.
+            // A session without a recent refresh.
             let other = stack.device()
             let kept = try #require(try await other.signIn(with: "oauth2").session)
             try await stack.control("PUT", "/faults/oauth2", #"{"fault":"status","status":503,"endpoint":"refresh"}"#)
@@ -266,7 +268,7 @@ extension BrokerTests {
             let callback = try await ScriptedBrowser(user: "ana").open(page)
             let query = URLComponents(url: callback, resolvingAgainstBaseURL: false)?.queryItems ?? []
             let code = try #require(query.first { $0.name == "code" }?.value)
-            // A URL that is put together from what such a library tells lacks the issuer.
+            // A callback URL that is built from the library's values lacks the issuer.
             let rebuilt = try Stack.url("com.example.app:/cb?code=\(code)&state=kept")
             #expect(
                 await problem { try await stack.device().forward(rebuilt, of: login(verifier)) }?.code.rawValue
@@ -332,7 +334,7 @@ extension BrokerTests {
             #expect(try await stack.calls("oidc/authorize") - before == 1)
             let alone = Coatcheck(broker: stack.broker, client: "strict", storage: MemoryStorage())
             #expect(await problem { try await alone.finish(arrival) }?.code == .loginRequired)
-            // The fresh login is kept: whoever opens its page by another way finishes it.
+            // The new login is stored, so that the app can open its page in another way and finish it.
             #expect(try alone.storage.read()?.login != nil)
         }
 

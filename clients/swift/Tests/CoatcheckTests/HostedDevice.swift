@@ -2,7 +2,7 @@ import Foundation
 
 @testable import Coatcheck
 
-/// A device whose client returns to the broker's hosted callback.
+/// A device whose client uses the broker's hosted callback.
 enum HostedDevice {
     static func sign(in stack: Stack, user: String) async throws -> SignIn {
         let phone = Coatcheck(

@@ -6,9 +6,9 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// A proxy before the broker that tells what came by with which evidence, and meddles with it (`evidence_proxy.py`).
+/// A proxy before the broker that records each request's evidence and disturbs the traffic (`evidence_proxy.py`).
 final class MeddlingNetwork: @unchecked Sendable {
-    /// A request that came by.
+    /// A recorded request.
     struct Seen: Decodable, Hashable {
         let method: String
         let path: String
@@ -17,7 +17,7 @@ final class MeddlingNetwork: @unchecked Sendable {
         let status: Int?
         let code: String?
         let jti: String?
-        /// The proof that the user is there.
+        /// The presence proof of the request.
         let presence: String?
         let iat: Int?
     }
@@ -27,23 +27,23 @@ final class MeddlingNetwork: @unchecked Sendable {
 
     init(to broker: URL) throws { proxy = try ProxyProcess("evidence_proxy.py", to: broker) }
 
-    /// Returns the requests since they were forgotten.
+    /// Returns the requests since the last `forget()`.
     func calls() async throws -> [Seen] {
         try JSONDecoder().decode([Seen].self, from: try await control("GET", "_calls"))
     }
 
-    /// Forgets the requests.
+    /// Deletes the recorded requests.
     func forget() async throws { _ = try await control("DELETE", "_calls") }
 
-    /// Meddles with the next requests for a path.
+    /// Disturbs the next requests for a path.
     func meddle(_ kind: String, _ path: String, times: Int = 1) async throws {
         _ = try await control("POST", "_meddle/\(kind)/\(times)\(path)")
     }
 
-    /// Has a pass count for nothing from now on, as when it has ended.
+    /// Makes a pass invalid from now on, like a pass that has expired.
     func end(_ pass: String) async throws { _ = try await control("POST", "_end/\(pass)") }
 
-    /// Lets the answers go that it held.
+    /// Sends the held answers.
     func release() async throws { _ = try await control("POST", "_release") }
 
     private func control(_ method: String, _ path: String) async throws -> Data {

@@ -6,7 +6,7 @@ import Testing
 extension BrokerTests {
     @Suite("The user's presence", .timeLimit(.minutes(2)))
     struct PresenceTests {
-        /// A device with a key that asks for its user.
+        /// A device with a presence key, which asks its user for each signature.
         private struct Device {
             let phone: Coatcheck
             let asking: AskingKey
@@ -18,13 +18,13 @@ extension BrokerTests {
                 try await phone.relay("watched", "echo", method: "POST", body: Data(), presence: presence).status
             }
 
-            /// The relayed calls since they were forgotten.
+            /// The relayed calls since the last `forget()`.
             func paid() async throws -> [MeddlingNetwork.Seen] {
                 try await network.calls().filter { $0.path == "/v1/relay/watched/echo" }
             }
         }
 
-        /// A clock that can be set.
+        /// A clock that a test can move.
         private final class Clock: @unchecked Sendable {
             private let lock = NSLock()
             private var ahead = 0.0
@@ -83,7 +83,7 @@ extension BrokerTests {
             #expect(try await old.phone.registerPresenceKey().presence == session.presence)
             #expect(try await old.pay() == 200)
 
-            // Where the app lets calls step up, it is one call.
+            // If the app allows step-ups, the registration is one call.
             let steps = try await device(client, age: 4_000, registers: false, steps: true)
             #expect(try await steps.phone.registerPresenceKey().presence != nil)
             #expect(steps.asking.prompts == 1 && steps.browser.pages.count == 2)
@@ -130,7 +130,7 @@ extension BrokerTests {
             #expect(try await one.pay(presence: true) == 200)
             #expect(one.asking.prompts == 3)
             #expect(try await one.network.calls().map(\.status) == [200])
-            // One that is older is renewed first, without the user.
+            // An old nonce is renewed first, without a question to the user.
             try await one.network.forget()
             one.clock.turn(by: 300)
             #expect(try await one.pay(presence: true) == 200)
@@ -138,7 +138,7 @@ extension BrokerTests {
             let calls = try await one.network.calls().filter { $0.path != "/v1/session/pass" }
             #expect(calls.map(\.code) == ["use_dpop_nonce", nil, nil])
             #expect(calls.map(\.path) == ["/v1/session", "/v1/session", "/v1/relay/watched/echo"])
-            // The same proof is shown again where the other evidence was refused.
+            // If the other evidence is refused, the call is repeated with the same presence proof.
             try await one.network.forget()
             try await one.network.meddle("proof_required", "/v1/relay/watched/echo")
             #expect(try await one.pay(presence: true) == 200)
@@ -169,7 +169,7 @@ extension BrokerTests {
             try await one.network.meddle("presence-key", path, times: 9)
             await #expect(throws: CoatcheckError.presenceKeyLost) { try await one.pay() }
             try await one.network.forget()
-            // A sign-in that is too old comes first.
+            // If the sign-in is too old, the new sign-in comes before the question.
             let steps = try await device(steps: true)
             try await steps.network.meddle("step_up_required", path)
             #expect(try await steps.pay() == 200)
@@ -195,7 +195,7 @@ extension BrokerTests {
             one.asking.holds = false
             #expect(await answers.allSatisfy { $0 as? CoatcheckError == .cancelled })
             #expect(one.asking.prompts == 12)
-            // Who leaves off waits no longer, and holds nobody up.
+            // A cancelled call ends at once and does not delay the others.
             one.asking.refuses = false
             one.asking.holds = true
             let calls = (0..<3).map { _ in Task { try await one.pay() } }

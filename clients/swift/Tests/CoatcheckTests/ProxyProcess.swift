@@ -2,13 +2,15 @@ import Foundation
 
 @testable import Coatcheck
 
-/// A proxy of `Tests/scenarios/support` before the broker; it ends with its owner.
+/// A proxy of `Tests/scenarios/support` in front of the broker.
+///
+/// It ends with its owner.
 final class ProxyProcess: @unchecked Sendable {
     let url: URL
     private let process = Process()
     private let input = Pipe()
 
-    /// Starts a proxy, which prints its port first.
+    /// Starts a proxy and reads its port, which it prints first.
     init(_ script: String, to broker: URL, _ more: [String] = []) throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()

@@ -6,7 +6,9 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// A browser whose user signs in as the sandbox lets scripts do: it follows redirects until one leaves http.
+/// A browser whose user signs in as the sandbox allows for scripts.
+///
+/// It follows redirects until one leaves http.
 struct ScriptedBrowser: SignInBrowser {
     let user: String
 

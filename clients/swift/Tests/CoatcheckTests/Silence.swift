@@ -2,7 +2,7 @@ import Foundation
 
 @testable import Coatcheck
 
-/// A server that takes connections and never says anything, as a tunnel does.
+/// A server that accepts connections but never sends anything, like a network in a tunnel.
 final class Silence {
     let url: URL
     private let listener: Int32

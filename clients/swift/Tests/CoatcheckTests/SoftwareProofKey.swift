@@ -2,7 +2,9 @@ import Foundation
 
 @testable import Coatcheck
 
-/// A key in a file, by the `openssl` program: for tests alone, so that neither library nor tests need another package.
+/// A key in a file, made by the `openssl` program.
+///
+/// It is for tests, so that they need no further package.
 final class SoftwareProofKey: ProofKey, @unchecked Sendable {
     private let lock = NSLock()
     private let folder: URL
@@ -17,13 +19,13 @@ final class SoftwareProofKey: ProofKey, @unchecked Sendable {
 
     deinit { try? FileManager.default.removeItem(at: folder) }
 
-    /// The number of keys that it made.
+    /// The number of keys that this object made.
     var keys: Int { lock.withLock { made } }
 
-    /// Loses the key, as a device does that a back-up was restored to.
+    /// Loses the key, like a device that was restored from a backup.
     func lose() { lock.withLock { isGone = true } }
 
-    /// Returns the same key on another device: the one that a back-up is of.
+    /// Returns the same key on another device, from which the backup was made.
     func copy() throws -> SoftwareProofKey {
         let other = try SoftwareProofKey()
         try FileManager.default.copyItem(
@@ -32,7 +34,9 @@ final class SoftwareProofKey: ProofKey, @unchecked Sendable {
         return other
     }
 
-    /// Cannot be asked while it is busy.
+    /// Makes the key busy.
+    ///
+    /// A busy key throws.
     func busy(_ now: Bool) { lock.withLock { isBusy = now } }
 
     func publicKey() async throws -> ProofPublicKey? {
@@ -57,7 +61,7 @@ final class SoftwareProofKey: ProofKey, @unchecked Sendable {
         return try Self.raw([UInt8](run(["dgst", "-sha256", "-sign", "key.pem", file.path])))
     }
 
-    /// Turns a signature's two numbers from DER into 32 bytes each.
+    /// Converts a signature's two numbers from DER into 32 bytes each.
     static func raw(_ der: [UInt8]) throws -> Data {
         var rest = der.dropFirst(2)
         var both = Data()

@@ -6,12 +6,16 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// Two replicas of a broker, which apps reach in turn, and a sandbox, of this run's own on free ports.
+/// Two replicas of a broker, which apps reach in turn, and a sandbox.
+///
+/// They run on free ports for this run alone.
 ///
 /// They are the programs that COATCHECK and COATCHECK_SANDBOX name, with the configuration of the scenarios. Without a PostgreSQL
 /// here it is one broker.
 final class Stack: @unchecked Sendable {
-    /// The address that apps know: behind it the replicas are asked in turn.
+    /// The address that apps know.
+    ///
+    /// Requests go to the replicas in turn.
     var broker: URL { balancer.url }
     let sandbox: URL
     /// The replicas' own addresses.
@@ -25,20 +29,22 @@ final class Stack: @unchecked Sendable {
     private let lock = NSLock()
     private var serving: [Process] = []
 
-    /// A PostgreSQL that ends with its input, which ends with the tests.
+    /// A PostgreSQL that ends when its input closes, at the end of the tests.
     private struct Database {
         let url: String
         let input: Pipe
     }
 
-    /// The reason for which the tests cannot run here; nil where they can.
+    /// The reason why the tests cannot run here; nil if they can.
     static var missing: String? {
         let environment = ProcessInfo.processInfo.environment
         return environment["COATCHECK"] == nil || environment["COATCHECK_SANDBOX"] == nil
             ? "COATCHECK and COATCHECK_SANDBOX name no programs" : nil
     }
 
-    /// One for all tests: each test is devices of its own.
+    /// The stack of all tests.
+    ///
+    /// Each test has its own devices.
     static let shared = Task { try await Stack() }
 
     init() async throws {
@@ -127,7 +133,7 @@ final class Stack: @unchecked Sendable {
         }
     }
 
-    /// Starts a PostgreSQL; nil where there is none here.
+    /// Starts a PostgreSQL; returns nil if it is not installed here.
     private static func startDatabase(_ support: URL, log: URL) throws -> Database? {
         let (process, input, output) = (Process(), Pipe(), Pipe())
         process.executableURL = support.appendingPathComponent("postgresql")
@@ -141,7 +147,7 @@ final class Stack: @unchecked Sendable {
         return Database(url: "postgresql://coatcheck@127.0.0.1:\(words[1])/postgres", input: input)
     }
 
-    /// Asks the sandbox to do something.
+    /// Calls a control endpoint of the sandbox.
     @discardableResult
     func control(_ method: String, _ path: String, _ body: String? = nil) async throws -> Data {
         var request = URLRequest(url: try Self.url(sandbox.absoluteString + "/_sandbox" + path))
@@ -151,12 +157,14 @@ final class Stack: @unchecked Sendable {
         return try await URLSession.shared.data(for: request).0
     }
 
-    /// Returns the number of times that the sandbox was called at one endpoint, `oidc/token`.
+    /// Returns the number of calls to one endpoint of the sandbox, for example `oidc/token`.
     func calls(_ endpoint: String) async throws -> Int {
         try JSONDecoder().decode([String: Int].self, from: try await control("GET", "/counts"))[endpoint] ?? 0
     }
 
-    /// Waits until both replicas, which are asked in turn, say that a session has ended; returns why.
+    /// Waits until both replicas, which are asked in turn, report that a session has ended.
+    ///
+    /// Returns the reason.
     func ending(_ field: String, _ value: String) async throws -> String {
         struct Refusal: Decodable { var reason: String? }
         let wire = Wire()
@@ -174,7 +182,9 @@ final class Stack: @unchecked Sendable {
         throw Failure(text: "a session has not ended")
     }
 
-    /// A device with a key of its own, behind a network that may be another, by a clock that may be wrong.
+    /// Makes a device with its own key.
+    ///
+    /// Its network may be a proxy, and its clock may be wrong.
     func boundDevice(
         _ client: String = "bound", user: String, key: SoftwareProofKey?, at url: URL? = nil,
         storage: any CredentialStorage = MemoryStorage(), now: @escaping @Sendable () -> Date = { Date() }
@@ -184,7 +194,7 @@ final class Stack: @unchecked Sendable {
             patience: Patience(), now: now)
     }
 
-    /// A device of its own.
+    /// Makes a new device.
     func device(
         _ client: String = "ios", user: String = "ana", storage: any CredentialStorage = MemoryStorage(),
         patience: Patience = Patience()

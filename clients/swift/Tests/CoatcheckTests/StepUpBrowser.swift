@@ -2,7 +2,9 @@ import Foundation
 
 @testable import Coatcheck
 
-/// A browser that remembers its pages, and whose user signed in some time ago, waits, or closes the page.
+/// A browser that remembers its pages.
+///
+/// Its user signed in some time ago, waits, or closes the page.
 final class StepUpBrowser: SignInBrowser, @unchecked Sendable {
     private let lock = NSLock()
     private var state: (user: String, age: Int?, holds: Bool, closes: Bool, pages: [String], closings: Int)
@@ -30,7 +32,7 @@ final class StepUpBrowser: SignInBrowser, @unchecked Sendable {
     /// The number of pages that a cancelled caller closed.
     var closings: Int { lock.withLock { state.closings } }
 
-    /// Waits for its n-th page.
+    /// Waits until the browser has opened its n-th page.
     func opened(_ number: Int) async {
         while pages.count < number { try? await Task.sleep(for: .milliseconds(10)) }
     }

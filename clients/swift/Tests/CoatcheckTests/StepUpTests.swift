@@ -50,7 +50,7 @@ struct DemandTests {
 extension BrokerTests {
     @Suite("Step-ups", .timeLimit(.minutes(5)))
     struct StepUpTests {
-        /// An app: its answer to each question, and the questions.
+        /// An app with one answer to each question. It records the questions.
         private actor App {
             private(set) var asked: [StepUp] = []
             private let says: Bool
@@ -155,10 +155,10 @@ extension BrokerTests {
             slow.holds = true
             async let first = other.relay("guarded", "private/echo").status
             await slow.opened(2)
-            // It needs more than the page that is open; two of them need the same.
+            // Two calls need more than the open page, and both need the same.
             async let second = other.relay("guarded", "private/echo", method: "POST", body: Data()).status
             async let third = other.relay("guarded", "private/echo", method: "POST", body: Data()).status
-            // This one does not.
+            // The open page is enough for this call.
             async let fourth = other.relay("guarded", "private/echo").status
             while try await network.calls().filter({ $0.status == 401 }).count < 4 {
                 try await Task.sleep(for: .milliseconds(20))
@@ -219,7 +219,7 @@ extension BrokerTests {
             waiting[1].cancel()
             await #expect(throws: CancellationError.self) { try await waiting[1].value }
             while browser.closings == 0 { try await Task.sleep(for: .milliseconds(10)) }
-            // The next one is not held up by it.
+            // The closed page does not delay the next step-up.
             browser.holds = false
             #expect(try await phone.stepUp(acrValues: ["mfa"]).acr == "mfa")
         }

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("The client without a network", .timeLimit(.minutes(3)))
 struct TunnelTests {
-    /// A device that was signed in before the network went.
+    /// A device that signed in before the network failed.
     private func device(at url: URL, patience: Patience = Patience(), browser: (any SignInBrowser)? = nil) throws
         -> Coatcheck
     {

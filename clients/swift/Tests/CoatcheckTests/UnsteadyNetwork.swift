@@ -2,7 +2,7 @@ import Foundation
 
 @testable import Coatcheck
 
-/// A proxy in front of the broker that cuts, is slow and falls silent (`unsteady_proxy.py`).
+/// A proxy in front of the broker that cuts connections, is slow, or stays silent (`unsteady_proxy.py`).
 final class UnsteadyNetwork: @unchecked Sendable {
     /// The calls of the devices behind it.
     struct Seen: Sendable {
@@ -26,7 +26,9 @@ final class UnsteadyNetwork: @unchecked Sendable {
 
     init(to broker: URL) throws { proxy = try ProxyProcess("unsteady_proxy.py", to: broker, ["1", "whole-heads"]) }
 
-    /// Signs a device in, calls, and signs out: `calls` in all.
+    /// Signs a device in, makes calls, and signs out.
+    ///
+    /// There are `calls` calls in all.
     func walk(user: String, calls: Int, patience: Patience, stack: Stack) async throws -> Seen {
         let storage = MemoryStorage()
         let phone = Coatcheck(

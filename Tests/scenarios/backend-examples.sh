@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the Node and Python services and the curl line of docs/backends/check-a-session.md, taken unchanged from the page.
+# Runs examples/node, examples/python, examples/go and examples/java by their one command. Then runs the curl line of
+# docs/backends/check-a-session.md, taken unchanged from the page.
 source "$(dirname "$0")/support/lib.bash"
 with_packages
 sed 's|client_id: silent-app, |&transport: bearer, binding: {mode: enforce}, |' "$here/coatcheck.yaml" >"$work/stack.yaml"
@@ -9,29 +10,32 @@ page="$root/docs/backends/check-a-session.md"
 # block LANGUAGE: the page's block in that language
 block() { awk -v mark="\`\`\`$1" '$0 == mark { inside = 1; next } inside && /^```/ { exit } inside' "$page"; }
 
-start_login oidc android
-browser "$AUTHORIZATION_URL" ana
-forward "$CALLBACK" "\"login_token\":\"$LOGIN_TOKEN\""
-TOKEN=$(json .session_token)
+export ORIGIN=https://orders.example.com COATCHECK_URL=$BROKER CREDENTIAL=orders-credential-4f1d9c
+TOKEN=$("$root/examples/token")
+export TOKEN
 JAR=
-export ORIGIN=https://orders.example.com COATCHECK_URL=$BROKER CREDENTIAL=orders-credential-4f1d9c TOKEN
 
-# service NAME COMMAND…: runs one of the services through its refusals and acceptances
+# service FOLDER: starts that example by its one command, and takes it through its refusals and acceptances
 service() {
-    local name=$1
-    shift
+    local name=${1#*/} other
     PORT=$(free_port)
-    PORT=$PORT "$@" >"$work/$name.log" 2>&1 &
+    PORT=$PORT "$root/$1/run" >"$work/$name.log" 2>&1 &
     pids+=($!)
-    step "$name"
-    wait_for 30 curl -s -o "$work/none" "http://127.0.0.1:$PORT/"
-    same 0 $? "example service → starts"
-    request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $TOKEN"
-    same "200 user-ana" "$STATUS $(body)" "request with a session → the service names the user"
+    step "$1"
+    wait_for 60 curl -s -o "$work/none" "http://127.0.0.1:$PORT/"
+    same 0 $? "$name: its one command → the service starts"
     request GET "http://127.0.0.1:$PORT/"
-    expect_status 401 "request without a token → 401"
+    expect_status 401 "$name: request without a token → 401"
     request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $(random_token)"
-    expect_status 401 "request with an unknown token → 401"
+    expect_status 401 "$name: request with an unknown token → 401"
+    request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $TOKEN"
+    same "200 user-ana" "$STATUS $(body)" "$name: request with a session → the service names the user"
+    other=$("$root/examples/token")
+    request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $other"
+    expect_status 200 "$name: another session → 200"
+    request DELETE /v1/session -H "Authorization: Bearer $other"
+    request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $other"
+    expect_status 401 "$name: the same session after its log-out → 401"
     "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" service "$name" "http://127.0.0.1:$PORT" "$BROKER" "$ORIGIN" >"$work/bound" 2>&1 \
         || not_ok "$name: the script for bound sessions runs to its end" "$(tail -1 "$work/bound")"
     take_over <"$work/bound"
@@ -39,10 +43,7 @@ service() {
 }
 
 ports=()
-block js >"$work/service.mjs"
-service Node node "$work/service.mjs"
-block python >"$work/service.py"
-service Python python3 "$work/service.py"
+for example in examples/node examples/python examples/go examples/java; do service "$example"; done
 
 step "The token exchange"
 block sh >"$work/exchange.sh"
@@ -61,7 +62,7 @@ step "With a killed broker the services answer 503"
 kill_broker KILL
 for port in "${ports[@]}"; do
     request GET "http://127.0.0.1:$port/" -H "Authorization: Bearer $TOKEN"
-    expect_status 503
+    same "503 5" "$STATUS $(header Retry-After)" "service after the end of the broker → 503 with Retry-After"
 done
 
 step "Introspection slides the idle time only for backends with slides"

@@ -67,10 +67,20 @@ sources = {
     "kotlin": squeezed("\n".join(p.read_text() for pattern in ("*.kt", "tests/*.kt") for p in (root / "clients/kotlin").glob(pattern))),
     "typescript": squeezed("\n".join(p.read_text() for p in (root / "clients/typescript").rglob("*.ts"))),
 }
-# Blocks that the named test runs unchanged.
-run = {"js": "backend-examples.sh", "python": "backend-examples.sh"}
-# Programs whole, behind the words "A first sign-in".
-first = {f"clients/{name}/README.md": test for name, test in (("swift", "swift-package.sh"), ("typescript", "typescript-client.sh"), ("kotlin", "kotlin-client.sh"))}
+# The code of the scenarios. They start every example by its command.
+scripts = "\n".join(re.sub(r"^ *#.*", "", p.read_text(), flags=re.M) for p in (root / "Tests/scenarios").rglob("*") if p.suffix in (".sh", ".py"))
+for command in sorted((root / "examples").glob("*/run")):
+    folder = str(command.parent.relative_to(root))
+    say(re.search(rf"\b{folder}\b", scripts), f"{folder} → a scenario starts it")
+
+
+def quoted(before):
+    """The file of `examples` that the text between the last block and this one links to, if there is one."""
+    links = re.findall(r"\]\(([^)#\s]*examples/[^)#\s]+)\)", before.rpartition("```")[2])
+    file = (page.parent / links[-1]).resolve() if links else None
+    return file if file and file.is_file() and file.suffix != ".md" else None
+
+
 targets = set(re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(), re.M))
 helps = {}
 
@@ -140,14 +150,12 @@ for page in pages:
                 say(False, f"{where}: is YAML", str(error))
         elif language == "toml":
             say(block in (root / "Tests/mutants/list.toml").read_text(), f"{where} → is in the list of planted faults")
-        elif str(name) in first and "A first sign-in" in text[: match.start()] and not uncompiled:
-            test = (root / "Tests/scenarios" / first[str(name)]).read_text()
-            say(f" {language} " in test and str(name) in test, f"{where} → is run by {first[str(name)]}")
+        elif file := quoted(text[: match.start()]):
+            say("\n" + block in "\n" + file.read_text(), f"{where} → is a part of {file.relative_to(root)}")
+        elif "// swift-tools-version" in block and str(name) == "clients/swift/README.md":
+            say("with this manifest" in squeezed(text[: match.start()])[-200:], f"{where} → is run by swift-package.sh")
         elif language in sources and not uncompiled:
             say(squeezed(block) in sources[language], f"{where} → is in a file that is compiled")
-        elif language in run:
-            test = (root / "Tests/scenarios" / run[language]).read_text()
-            say(name.name in test and f"block {language}" in test, f"{where} → is run by {run[language]}")
         elif uncompiled or language in ("text", "http", "mermaid"):
             say(True, f"{where} → is not code, or says that it is not compiled")
         else:

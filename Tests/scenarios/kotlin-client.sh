@@ -18,14 +18,7 @@ status=$?
 take_over <"$work/flows.log"
 same 0 $status "tests of the flows → run to their end"
 
-step "3. The first sign-in of the README"
-block_behind "$root/clients/kotlin/README.md" kotlin "**A first sign-in**" | sed -e "s|http://127.0.0.1:8080|$BROKER|" -e '/HttpUrl\.Companion\.toHttpUrl/d' >"$work/First.kt" || give_up "the program in the README"
-timeout 300 kotlinc "$work/First.kt" -cp "$work/client.jar:$classpath" -d "$work/first.jar" >"$work/first.compile.log" 2>&1
-same 0 $? "program of the README → compiles"
-timeout 60 java -XX:TieredStopAtLevel=1 -cp "$work/first.jar:$work/client.jar:$classpath:$java/kotlin-stdlib.jar" FirstKt >"$work/first.log" 2>&1
-same "signed in: user-ana, the API: 200, and out: true" "$(grep -v warning "$work/first.log" | paste -sd, | sed 's/,/, /g')" "program of the README → signs in, calls the API, signs out"
-
-step "4. The sources and the files for Android compile, the latter against stubs of the platform"
+step "3. The sources and the files for Android compile, the latter against stubs of the platform"
 stubs=$root/clients/kotlin/tests/android-stubs
 timeout 300 kotlinc "$root"/clients/kotlin/{sources,android}/*.kt "$root/clients/kotlin/OkHttp3.kt" "$stubs" -cp "$classpath" -d "$work/android.jar" >"$work/android.log" 2>&1
 same 0 $? "compilation of the sources and the files for Android → exit 0"

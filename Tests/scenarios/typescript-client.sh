@@ -61,13 +61,4 @@ else
     echo "# skipped: there is no chromium"
 fi
 
-step "6. The first sign-in of the README"
-mkdir "$work/first"
-cp "$root/clients/typescript/coatcheck.ts" "$work/first/"
-block_behind "$root/clients/typescript/README.md" typescript "**A first sign-in**" | sed "s|http://127.0.0.1:8080|$BROKER|" >"$work/first/app.ts" || give_up "the program in the README"
-command=$(sed -nE 's/^\*\*A first sign-in\*\*.*by `(.*)`:$/\1/p' "$root/clients/typescript/README.md")
-(cd "$work/first" && timeout 120 bash -c "$command" >"$work/first.log" 2>&1)
-same 0 $? "program of the README → compiles and runs: ${command%% *}"
-same "signed in: user-ana, the API: 200, and out: signedOut" "$(paste -sd, "$work/first.log" | sed 's/,/, /g')" "program of the README → signs in, calls the API, signs out"
-
 finish

@@ -31,7 +31,7 @@ import time
 import traceback
 import urllib.parse
 
-from .verdicts import Verdicts
+from .verdicts import Verdicts, note_run
 from .wire import ROOT, free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -678,4 +678,5 @@ def main(cases, description, in_turn=()):
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, len(chosen))) as pool:
         list(pool.map(lambda item: run(item[0], *item[1]), chosen.items()))
     print(f"\n{counts['passed']} passed, {counts['failed']} failed")
+    note_run()
     end(int(counts["failed"] > 0 or not counts["passed"]))

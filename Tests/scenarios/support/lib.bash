@@ -62,6 +62,7 @@ take_over() {
 }
 
 finish() {
+    [ -z "${SCENARIOS_RUN:-}" ] || realpath --relative-to="$root" "$0" >>"$SCENARIOS_RUN"
     printf '\n%d passed, %d failed\n' "$passed" "$failed"
     [ "$failed" -eq 0 ]
     exit

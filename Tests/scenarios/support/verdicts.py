@@ -1,7 +1,17 @@
 """The output of a scenario: `ok` and `not ok`, a line each, and at the end `N passed, N failed`, which the runner adds up."""
 
+import os
 import sys
 import threading
+
+from .wire import ROOT
+
+
+def note_run():
+    """Notes for scripts/scenarios that this script has come to its end."""
+    if path := os.environ.get("SCENARIOS_RUN"):
+        with open(path, "a") as file:
+            file.write(os.path.relpath(sys.argv[0], ROOT) + "\n")
 
 
 class Verdicts:
@@ -30,5 +40,6 @@ class Verdicts:
 
     def finish(self):
         """Prints the count and ends the program."""
+        note_run()
         print(f"\n{self.passed} passed, {self.failed} failed", flush=True)
         sys.exit(self.failed > 0)

@@ -25,4 +25,27 @@ same 0 $? "examples/swiftui → ends well"
 [ -s "$work/app.log" ] || tail -5 "$work/app.err"
 app_example "examples/swiftui"
 
+step "3. The files for Apple's platforms compile against stubs of the frameworks"
+stubs=$root/clients/swift/Tests/AppleStubs
+sources=$root/clients/swift/Sources/Coatcheck
+compile() { timeout 120 swiftc -wmo -swift-version 6 -warnings-as-errors -parse-as-library "$@" 2>&1; }
+for platform in ios macos; do
+    modules=$work/stubs/$platform
+    mkdir -p "$modules"
+    window=$([ "$platform" = ios ] && echo UIKit || echo AppKit)
+    for module in Security LocalAuthentication CryptoKit "$window" AuthenticationServices WebKit; do
+        compile -emit-module -module-name "$module" -I "$modules" -emit-module-path "$modules/$module.swiftmodule" "$stubs/$module.swift" || not_ok "stub of $module → compiles"
+    done
+    compile -typecheck -module-name Coatcheck -I "$modules" "$sources"/*.swift "$sources"/Apple/*.swift >"$work/$platform.log"
+    same "0 " "$? $(cat "$work/$platform.log")" "library with $window → no error, no warning"
+done
+mkdir "$work/planted"
+cp "$sources"/Apple/*.swift "$work/planted/"
+sed -i 's/biometryCurrentSet/biometryCurentSet/' "$work/planted/SecureEnclavePresenceKey.swift"
+sed -i 's/return scene?.keyWindow ?? ASPresentationAnchor()/return scene.keyWindow ?? ASPresentationAnchor()/' "$work/planted/SystemBrowser.swift"
+compile -typecheck -module-name Coatcheck -I "$work/stubs/ios" "$sources"/*.swift "$work"/planted/*.swift >"$work/planted.log"
+same 1 $? "planted faults → compilation fails"
+matches "SecureEnclavePresenceKey.swift:[0-9:]* error: .*biometryCurentSet" "$(cat "$work/planted.log")" "misspelt name of Apple's → refused"
+matches "SystemBrowser.swift:[0-9:]* error: value of optional type" "$(cat "$work/planted.log")" "unchecked use of an optional value of Apple's → refused"
+
 finish

@@ -1,5 +1,5 @@
-// Not compiled here, because the project's tests run on Linux. Please report the result of a build for iOS.
-#if canImport(CryptoKit) && canImport(LocalAuthentication) && canImport(Security) && !os(Linux)
+// Compiled here against stubs of Apple's frameworks, but never run here. Please report the result of your first run.
+#if canImport(CryptoKit) && canImport(LocalAuthentication) && canImport(Security)
     import CryptoKit
     import Foundation
     import LocalAuthentication
@@ -84,17 +84,27 @@
             context.localizedReason = reason
             context.touchIDAuthenticationAllowableReuseDuration = 0
             guard let key = try stored(context) else { throw CoatcheckError.keyLost }
+            let prompt = Prompt(key: key, context: context)
             // The call blocks until the user reacts. It must not block a thread of Swift's own pool.
             return try await withTaskCancellationHandler {
                 try await withCheckedThrowingContinuation { continuation in
                     DispatchQueue.global(qos: .userInitiated).async {
                         continuation.resume(
-                            with: Result { try key.signature(for: bytes).rawRepresentation }.mapError(Self.named))
+                            with: Result { try prompt.key.signature(for: bytes).rawRepresentation }.mapError(Self.named)
+                        )
                     }
                 }
             } onCancel: {
-                context.invalidate()
+                prompt.context.invalidate()
             }
+        }
+
+        /// The key and the context of one prompt.
+        ///
+        /// One thread signs with the key, and another one may only invalidate the context meanwhile.
+        private struct Prompt: @unchecked Sendable {
+            let key: SecureEnclave.P256.Signing.PrivateKey
+            let context: LAContext
         }
 
         /// Maps a refusal by the user, and the loss of the key after a new enrolment, to ``CoatcheckError``.

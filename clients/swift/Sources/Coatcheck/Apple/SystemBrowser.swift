@@ -1,5 +1,5 @@
-// Not compiled here, because the project's tests run on Linux. Please report the result of a build for iOS.
-#if canImport(AuthenticationServices) && (os(iOS) || os(macOS))
+// Compiled here against stubs of Apple's frameworks, but never run here. Please report the result of your first run.
+#if canImport(AuthenticationServices) && !os(tvOS) && !os(watchOS) && !os(visionOS)
     import AuthenticationServices
     import Foundation
 
@@ -42,6 +42,7 @@
             return try await withTaskCancellationHandler {
                 try Task.checkCancellation()
                 return try await withCheckedThrowingContinuation { continuation in
+                    // The system may call the closure on any thread, so it is not bound to the main actor.
                     let session = session(page) { url, error in
                         if let url {
                             continuation.resume(returning: url)
@@ -70,7 +71,7 @@
         }
 
         private func session(
-            _ page: URL, _ ended: @escaping ASWebAuthenticationSession.CompletionHandler
+            _ page: URL, _ ended: @escaping @Sendable (URL?, (any Error)?) -> Void
         ) -> ASWebAuthenticationSession {
             switch callback {
             case .scheme(let scheme):
@@ -87,7 +88,7 @@
         /// Returns the window behind the page.
         @MainActor
         public func presentationAnchor(for session: ASWebAuthenticationSession) -> ASPresentationAnchor {
-            #if os(iOS)
+            #if canImport(UIKit)
                 let scenes = UIApplication.shared.connectedScenes.compactMap { $0 as? UIWindowScene }
                 let scene = scenes.first { $0.activationState == .foregroundActive } ?? scenes.first
                 return scene?.keyWindow ?? ASPresentationAnchor()

@@ -25,7 +25,7 @@ same 0 $? "examples/swiftui → ends well"
 [ -s "$work/app.log" ] || tail -5 "$work/app.err"
 app_example "examples/swiftui"
 
-step "3. The files for Apple's platforms compile against stubs of the frameworks"
+step "4. The files for Apple's platforms compile against stubs of the frameworks"
 stubs=$root/clients/swift/Tests/AppleStubs
 sources=$root/clients/swift/Sources/Coatcheck
 compile() { timeout 120 swiftc -wmo -swift-version 6 -warnings-as-errors -parse-as-library "$@" 2>&1; }

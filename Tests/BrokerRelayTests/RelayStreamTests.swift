@@ -47,7 +47,7 @@ struct RelayStreamTests {
         }
     }
 
-    // Memory use is measured on the release binary, alone in its process (Tests/scenarios/relay.sh).
+    // Memory use is measured on the release binary, alone in its process (Tests/scenarios/relay/relay.sh).
     @Test("100 MiB down and up again → arrive whole", arguments: [65_536 * count, nil])
     func flat(length: Int?) async throws {
         try await Self.pipe(Self.count, into: answeringSize, timeout: .seconds(10)) { fixture, body, _ in

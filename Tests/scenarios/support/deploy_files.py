@@ -1,5 +1,5 @@
 """Checks the files of deploy/ that no test can run: Kubernetes manifests by their schemas, Traefik's and Envoy's files by lists
-of their keys (Tests/scenarios/deploy-files.sh).
+of their keys (Tests/scenarios/operators/deploy-files.sh).
 
   deploy_files.py FOLDER            a line for each file, `ok N - …` or `not ok N - …`; FOLDER is deploy or a copy of it
 """

@@ -1,4 +1,4 @@
-"""Drives the client that openapi-python-client generated into the folder it is run in (Tests/scenarios/generated-clients.sh)."""
+"""Drives the client that openapi-python-client generated into the folder it is run in (Tests/scenarios/clients/generated-clients.sh)."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Compares dashboard, rules and documents with the broker's /metrics (Tests/scenarios/monitoring.sh).
+"""Compares dashboard, rules and documents with the broker's /metrics (Tests/scenarios/operators/monitoring.sh).
 
   monitoring.py names METRICS-FILE            every metric that is named somewhere exists, with its help text
   monitoring.py dashboard PROMETHEUS          every query of the dashboard is answered

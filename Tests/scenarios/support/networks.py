@@ -1,4 +1,4 @@
-"""Clients with their own IPv6 addresses, for Tests/scenarios/networks.sh. It runs in a network namespace where 2001:db8::/32 is
+"""Clients with their own IPv6 addresses, for Tests/scenarios/attacks/networks.sh. It runs in a network namespace where 2001:db8::/32 is
 local.
 
     networks.py logins --networks NET[,NET…] --each N      starts N logins from each /64 of the networks, one after the other

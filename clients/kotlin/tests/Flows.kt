@@ -1,4 +1,4 @@
-// The curl suite's flows through the Kotlin client, against a broker and a sandbox (Tests/scenarios/kotlin-client.sh).
+// The curl suite's flows through the Kotlin client, against a broker and a sandbox (Tests/scenarios/clients/kotlin-client.sh).
 package coatcheck
 
 import java.util.concurrent.Callable

@@ -1,5 +1,5 @@
 // The user's presence through the Kotlin client. A proxy records the requests and disturbs them
-// (Tests/scenarios/kotlin-client.sh).
+// (Tests/scenarios/clients/kotlin-client.sh).
 package coatcheck
 
 import java.security.KeyPair

@@ -1,4 +1,4 @@
-// Step-ups through the Kotlin client. A proxy records the requests and disturbs them (Tests/scenarios/kotlin-client.sh).
+// Step-ups through the Kotlin client. A proxy records the requests and disturbs them (Tests/scenarios/clients/kotlin-client.sh).
 package coatcheck
 
 import java.io.IOException

@@ -1,5 +1,5 @@
 // The Kotlin client without a network, with a bad one, and with callers that stop waiting
-// (Tests/scenarios/kotlin-client.sh).
+// (Tests/scenarios/clients/kotlin-client.sh).
 package coatcheck
 
 import java.io.IOException

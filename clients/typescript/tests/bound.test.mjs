@@ -1,4 +1,4 @@
-// Sessions that belong to a key of the device, tested through the TypeScript client. Tests/scenarios/typescript-client.sh
+// Sessions that belong to a key of the device, tested through the TypeScript client. Tests/scenarios/clients/typescript-client.sh
 // compiles the client and passes two addresses: the broker's, and a proxy's that records each request's evidence
 // (evidence_proxy.py).
 import assert from 'node:assert/strict'

@@ -1,5 +1,5 @@
 // The flows of the curl suite through the TypeScript client, also without a network and with a bad one.
-// Tests/scenarios/typescript-client.sh compiles the client and passes the addresses of broker, sandbox and the bad network.
+// Tests/scenarios/clients/typescript-client.sh compiles the client and passes the addresses of broker, sandbox and the bad network.
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:net'

@@ -1,4 +1,4 @@
-// The user's presence, tested through the TypeScript client. Tests/scenarios/typescript-client.sh compiles the client and passes
+// The user's presence, tested through the TypeScript client. Tests/scenarios/clients/typescript-client.sh compiles the client and passes
 // the address of a proxy that records the requests (evidence_proxy.py).
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'

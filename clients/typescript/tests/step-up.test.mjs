@@ -1,4 +1,4 @@
-// Step-ups, tested through the TypeScript client. Tests/scenarios/typescript-client.sh compiles the client and passes two
+// Step-ups, tested through the TypeScript client. Tests/scenarios/clients/typescript-client.sh compiles the client and passes two
 // addresses: the broker's, and a proxy's that records the requests (evidence_proxy.py).
 import assert from 'node:assert/strict'
 import { after, beforeEach, test } from 'node:test'

@@ -1,0 +1,196 @@
+"""Any end of a session ends its children and its tickets on three replicas of one PostgreSQL. It takes a second, or five if
+notices between the replicas are lost (guarantees 6 and 10). And the places of a family, on SQLite and on PostgreSQL.
+"""
+
+import hashlib
+import pathlib
+import re
+import secrets
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.dpop import encoded  # noqa: E402
+from support.harness import ADMIN, Broker, Database, Sandbox, call, main, wait_for  # noqa: E402
+
+FORM = "application/x-www-form-urlencoded"
+# Of the sessions that lapse, in seconds.
+IDLE = 5
+
+
+def settings(broker_urls, store=None):
+    web = {"origins": broker_urls, "idle": "1h"}
+    children = {"widget": {}, "web": web}
+    brief = {"children": {"widget": {}, "web": web | {"idle": f"{IDLE}s"}}, "session": {"idle": f"{IDLE}s"}, "transport": "cookie"}
+    found = {"providers": {"oidc": {"clients": {"ios": {"children": children}, "android": brief}}}}
+    return found | ({"store": store} if store else {})
+
+
+def told(answer):
+    found = answer.json or {}
+    return " ".join(filter(None, [str(answer.status), found.get("code"), found.get("reason")]))
+
+
+def child(broker, parent, name="home"):
+    return broker.call("POST", "/v1/session/children", parent, {"kind": "widget", "name": name})
+
+
+def ticket(broker, parent, origin):
+    """A ticket's path, and its secret."""
+    secret = secrets.token_urlsafe(32)
+    answer = broker.call("POST", "/v1/session/handovers", parent, {
+        "origin": origin, "path": "/v1/session", "challenge": encoded(hashlib.sha256(secret.encode()).digest())})
+    return answer.json["url"].removeprefix(origin), secret
+
+
+def spend(broker, path, secret):
+    """Posts as the page does; the answer."""
+    return broker.call(
+        "POST", path, body="", Content_Type=FORM, Accept="application/problem+json", Sec_Fetch_Site="same-origin",
+        Cookie=f"coatcheck-handover={secret}")
+
+
+def opened(broker, parent, origin):
+    """A web child's token."""
+    answer = spend(broker, *ticket(broker, parent, origin))
+    return re.search(r"coatcheck-web=([\w-]{43})", ", ".join(answer.fields.get_all("Set-Cookie") or []))[1]
+
+
+def end_by_log_out(first, sandbox, parent):
+    return first.log_out(parent).status == 204
+
+
+def end_by_operator(first, sandbox, parent):
+    handle = first.look(parent).json["handle"]
+    return call(f"{first.management}/admin/v1/sessions/{handle}", "DELETE", Authorization=f"Bearer {ADMIN}").status == 204
+
+
+def end_by_provider(first, sandbox, parent):
+    token = sandbox.control("POST", "/backchannel-logout", {
+        "provider": "oidc", "client_id": "ios-app", "user": "ana", "mutate": {"sid": None}}).json["token"]
+    return first.call("POST", "/v1/backchannel-logout/oidc", body=f"logout_token={token}", Content_Type=FORM).status == 200
+
+
+def end_by_sign_in(first, sandbox, parent):
+    begun = first.call("POST", "/v1/logins", parent, {"provider": "oidc", "client": "ios"})
+    login = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
+    callback = call(begun.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
+    answer = first.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f"{login}; coatcheck={parent}")
+    return answer.status == 201
+
+
+
+
+ENDINGS = [
+    ("its log-out", end_by_log_out), ("an operator", end_by_operator), ("the provider's logout token", end_by_provider),
+    ("a new sign-in of its device", end_by_sign_in),
+]
+
+
+def everywhere(case, pooled, limit):
+    sandbox = Sandbox(case)
+    with Database(*(["--pooler"] if pooled else [])) as database:
+        store = {"url": database.url(database.pooler if pooled else None)} | ({"pooler": "transaction"} if pooled else {})
+        brokers = []
+        for name in ("one", "two", "three"):
+            broker = Broker(
+                case, sandbox, name=name, like=brokers[0] if brokers else None, start=False)
+            url = (brokers[0] if brokers else broker).url
+            broker.configure(**settings([url], store), server={"public_url": url})
+            broker.start()
+            brokers.append(broker)
+        first, origin = brokers[0], brokers[0].url
+        slow = {}
+
+        def state(broker, token, web, path, secret):
+            return (
+                told(broker.call("GET", "/v1/session", Authorization=f"Bearer {token}")),
+                told(broker.call("GET", "/v1/session", Cookie=f"coatcheck-web={web}")),
+                broker.call("GET", path).status, told(spend(broker, path, secret)))
+
+        for name, end in ENDINGS:
+            parent = first.sign_in(user="ana")
+            token = child(brokers[1], parent).json["session_token"]
+            web = opened(brokers[2], parent, origin)
+            path, secret = ticket(brokers[1], parent, origin)
+            for broker in brokers:
+                found = (
+                    told(broker.call("GET", "/v1/session", Authorization=f"Bearer {token}")),
+                    told(broker.call("GET", "/v1/session", Cookie=f"coatcheck-web={web}")), broker.call("GET", path).status,
+                    broker.look(parent).status)
+                case.same(("200", "200", 200, 200), found, f"before the parent's end by {name}: widget, page and ticket → good at {broker.name}")
+            begun = time.monotonic()
+            case.verdict(end(brokers[1], sandbox, parent), f"{name} → ends the parent")
+            dead = ("401 session_ended parent_ended",) * 2 + (410, "410 handover_expired")
+            for broker in brokers:
+                wait_for(limit + 5, lambda: state(broker, token, web, path, secret) == dead)
+                case.same(dead, state(broker, token, web, path, secret), f"the parent's end by {name}: widget, page and ticket → refused at {broker.name}")
+                slow[name] = time.monotonic() - begun
+        # An unwritten lapse of a client whose sessions live for seconds. It uses the machine's own clock, because replicas with
+        # another clock than the database's end no session.
+        begun = time.monotonic()
+        parent = first.sign_in(user="ben", client="android")
+        token = child(brokers[1], parent).json["session_token"]
+        path, secret = ticket(brokers[1], parent, origin)
+        seen = [
+            (told(broker.call("GET", "/v1/session", Authorization=f"Bearer {token}")), broker.call("GET", path).status)
+            for broker in brokers]
+        if time.monotonic() - begun < IDLE:
+            case.same([("200", 200)] * 3, seen, "before the parent's lapse: widget and ticket → good at every replica")
+        dead = ("401 session_ended", 410, "410 handover_expired")
+
+        def lapsed(broker):
+            return (told(broker.call("GET", "/v1/session", Authorization=f"Bearer {token}")).rpartition(" ")[0],
+                    broker.call("GET", path).status, told(spend(broker, path, secret)))
+
+        time.sleep(max(0, begun + IDLE + 0.5 - time.monotonic()))
+        begun = time.monotonic()
+        for broker in brokers:
+            wait_for(limit + 5, lambda: lapsed(broker) == dead)
+            case.same(dead, lapsed(broker), f"the parent's lapse: widget and ticket → refused at {broker.name}")
+        slow["its lapse"] = time.monotonic() - begun
+        worst = max(slow, key=slow.get)
+        case.verdict(slow[worst] < limit, f"every way to end a parent → effective at all replicas within {limit} s", f"{worst}: {slow[worst]:.3f} s")
+        print("# " + ", ".join(f"{name} {seconds:.3f} s" for name, seconds in slow.items()), flush=True)
+
+
+def hearing(case):
+    """With notices, within a second."""
+    everywhere(case, False, 1)
+
+
+def deaf(case):
+    """Through a pooler, without notices, within five seconds."""
+    everywhere(case, True, 5)
+
+
+def places(case):
+    """Sixteen places: pages make room for pages and for widgets, and widgets make no room."""
+    sandbox = Sandbox(case)
+    with Database() as database:
+        for name, store in (("sqlite", None), ("postgresql", {"url": database.url()})):
+            broker = Broker(case, sandbox, name=name, start=False)
+            broker.configure(**settings([broker.url], store))
+            broker.start()
+            parent = broker.sign_in()
+
+            def page(web):
+                return told(broker.call("GET", "/v1/session", Cookie=f"coatcheck-web={web}"))
+
+            # Eight tickets a minute.
+            pages = [opened(broker, parent, broker.url) for _ in range(7)]
+            made = [child(broker, parent, f"w{n}") for n in range(9)]
+            case.same([201] * 9, [answer.status for answer in made], f"{name}: nine widgets next to seven pages → made, because there are sixteen places")
+            case.same(["200"] * 7, [page(web) for web in pages], f"{name}: nine widgets next to seven pages → all pages are good")
+            made += [child(broker, parent, f"w{n}") for n in range(9, 16)]
+            case.same([201] * 16, [answer.status for answer in made], f"{name}: seven more widgets when all places are taken → made, because pages make room")
+            case.same(["401 session_ended session_limit"] * 7, [page(web) for web in pages], f"{name}: pages that made room for widgets → ended with the reason session_limit")
+            case.same("409 too_many_sessions", told(child(broker, parent, "one-more")), f"{name}, a widget next to sixteen widgets → 409 too_many_sessions")
+            answer = spend(broker, *ticket(broker, parent, broker.url))
+            case.same("409 too_many_sessions", told(answer), f"{name}, a page next to sixteen widgets → 409 too_many_sessions")
+            alive = [told(broker.call("GET", "/v1/session", Authorization=f"Bearer {one.json['session_token']}")) for one in made]
+            case.same(["200"] * 16, alive, f"{name}: refused children next to sixteen widgets → all sixteen are alive")
+
+
+if __name__ == "__main__":
+    main({"hearing": (hearing, 240), "deaf": (deaf, 300), "places": (places, 180)}, __doc__)

@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# A log-out with the provider's page: the browser's own sign-on session there, and the logout token that follows.
+source "$(dirname "$0")/../support/lib.bash"
+start_stack
+sandbox PUT /clients/oidc/shared-app '{"post_logout_redirect_uris":["com.example.shared:/out"]}'
+
+# at_provider URL: the browser opens it with its cookies; STATUS and CALLBACK
+at_provider() {
+    local url=$1
+    shift
+    STATUS=$(curl -s -m 20 -o "$work/body" -D "$work/headers" -w '%{http_code}' -b "$work/browser.jar" -c "$work/browser.jar" "$@" "$url")
+    CALLBACK=$(header Location)
+}
+# log_out QUERY: DELETE /v1/session
+log_out_with() { request DELETE "/v1/session$1"; }
+
+step "1. Refused parameters, and log-outs without a page"
+device nobody
+log_out_with '?logout_url=yes'
+expect_problem 400 invalid_request "logout_url with another word"
+log_out_with '?logout=true'
+expect_problem 400 invalid_request "unknown query parameter"
+log_out_with '?logout_url=true&logout_url=true'
+expect_problem 400 invalid_request "logout_url twice"
+log_out_with '?logout_url=true'
+same "200 null" "$STATUS $(json .logout_url)" "no session → logout_url null"
+log_out_with '?logout_url=false'
+expect_status 204 "logout_url=false → 204"
+JAR= request DELETE '/v1/session?logout_url=true' -b "coatcheck=$(random_token)"
+same "200 null" "$STATUS $(json .logout_url)" "invented cookie → logout_url null"
+device github-phone
+sign_in github web
+log_out_with '?logout_url=true'
+same "200 null" "$STATUS $(json .logout_url)" "provider without a log-out page → logout_url null"
+get /v1/session
+same 401 "$STATUS" "provider without a log-out page → logged out"
+device cross
+sign_in oidc shared
+request DELETE '/v1/session?logout_url=true' -H 'Sec-Fetch-Site: cross-site'
+expect_problem 403 cross_origin "log-out from another site"
+get /v1/session
+expect_status 200 "log-out from another site → the session is alive"
+
+step "2. A log-out without the page: the browser stays signed in at the provider"
+device phone
+start_login oidc shared
+at_provider "$AUTHORIZATION_URL&sandbox_user=ana&sandbox_sid=sid-phone"
+forward "$CALLBACK"
+expect_status 201
+start_login oidc shared '"parameters":{"prompt":"none"}'
+at_provider "$AUTHORIZATION_URL"
+forward "$CALLBACK"
+expect_status 201 "login with prompt=none → a session"
+request DELETE /v1/session
+expect_status 204 "log-out without the page → 204"
+wait_for 10 eval '[ "$(calls oidc/end_session)" = 1 ]'
+same 0 $? "log-out without the page → the broker calls end_session"
+
+step "3. A log-out with the provider's page"
+device phone
+start_login oidc shared
+at_provider "$AUTHORIZATION_URL&sandbox_user=ana&sandbox_sid=sid-phone"
+forward "$CALLBACK"
+expect_status 201
+device tablet
+start_login oidc shared
+CALLBACK=$(location "$AUTHORIZATION_URL&sandbox_user=ana&sandbox_sid=sid-tablet")
+forward "$CALLBACK"
+expect_status 201 "the same user on a tablet → a session"
+device phone
+old=$(cookie coatcheck)
+sandbox DELETE /requests
+log_out_with '?logout_url=true'
+expect_status 200
+page=$(json .logout_url)
+expect_header Cache-Control no-store
+matches 'coatcheck=;.*Max-Age=0' "$(header Set-Cookie)" "log-out with the page → the answer clears the cookie"
+same "$SANDBOX/oidc/end_session" "${page%%\?*}" "logout_url → the provider's end_session endpoint"
+same "client_id post_logout_redirect_uri state" "$(python3 -c 'import sys, urllib.parse as u; print(*[n for n, _ in u.parse_qsl(u.urlsplit(sys.argv[1]).query)])' "$page")" "logout_url → client, return address and state, no id_token"
+same "shared-app com.example.shared:/out" "$(url_value client_id "$page") $(url_value post_logout_redirect_uri "$page")" "logout_url → the client's id and return address"
+matches '^[A-Za-z0-9_-]{43}$' "$(url_value state "$page")" "logout_url → a new state"
+JAR= request GET /v1/session -b "coatcheck=$old"
+same "401 logged_out" "$STATUS $(json .reason)" "log-out with the page → the old cookie gets 401"
+JAR= request DELETE '/v1/session?logout_url=true' -b "coatcheck=$old"
+same "200 null" "$STATUS $(json .logout_url)" "second log-out with the old cookie → logout_url null"
+wait_for 10 eval '[ "$(calls oidc/revoke)" -ge 1 ]'
+same 0 $? "log-out with the page → the tokens are revoked"
+sleep 1
+same 0 "$(calls oidc/end_session)" "log-out with the page → the broker makes no end_session call"
+
+# oidcc-client-test-rp-init-logout; for -no-state and -other-state the app is the judge, because it compares the state.
+step "4. The user confirms on the page and returns to the app with the state (oidcc-client-test-rp-init-logout)"
+at_provider "$page"
+same "200" "$STATUS" "page opened → the provider asks the user"
+start_login oidc shared '"parameters":{"prompt":"none"}'
+at_provider "$AUTHORIZATION_URL"
+same "" "$(url_value error "$CALLBACK")" "before the answer → the browser is signed in at the provider"
+at_provider "${page%%\?*}" --data-urlencode "confirm=yes" --data-urlencode "client_id=shared-app" --data-urlencode "post_logout_redirect_uri=com.example.shared:/out" --data-urlencode "state=$(url_value state "$page")"
+same "com.example.shared:/out?state=$(url_value state "$page")" "$CALLBACK" "user confirms → the browser returns to the app with the state"
+start_login oidc shared '"parameters":{"prompt":"none"}'
+at_provider "$AUTHORIZATION_URL"
+forward "$CALLBACK"
+expect_problem 409 interaction_required "next login with prompt=none"
+expect_json .provider_error login_required
+
+step "5. The provider's logout token for the phone's sign-in leaves the tablet's session"
+sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"shared-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"ana\",\"sid\":\"sid-phone\"}"
+same 200 "$(json .status "$work/control")" "logout token for the phone's sign-in → accepted"
+device tablet
+get /v1/session
+expect_status 200 "logout token for the phone's sign-in → the tablet's session is alive"
+sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"ios-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"ana\",\"mutate\":{\"sid\":null}}"
+same 200 "$(json .status "$work/control")" "logout token for another client → accepted"
+get /v1/session
+expect_status 200 "logout token for another client → the tablet's session is alive"
+sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"shared-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"ana\",\"sid\":\"sid-tablet\"}"
+get /v1/session
+same "401 provider_logout" "$STATUS $(json .reason)" "logout token for the tablet's sign-in → its session ends"
+
+step "6. max_age with a sign-on session that is too old"
+device old-phone
+start_login oidc shared
+at_provider "$AUTHORIZATION_URL&sandbox_user=ana"
+forward "$CALLBACK"
+expect_status 201
+sandbox POST /clock '{"advance":400}'
+start_login oidc shared '"parameters":{"prompt":"none","max_age":"300"}'
+at_provider "$AUTHORIZATION_URL"
+forward "$CALLBACK"
+expect_problem 409 interaction_required "login with max_age 300 and prompt=none, 400 seconds later"
+
+finish

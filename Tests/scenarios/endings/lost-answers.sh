@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# PostgreSQL commits, and its answer is lost: promises hold, and logged-out sessions stay ended (guarantee 6).
+source "$(dirname "$0")/../support/lib.bash"
+start_sandbox
+start_postgresql
+server=${POSTGRESQL##*127.0.0.1:}
+CUTTER_PORT=$(free_port)
+python3 "$here/answer_cutter.py" "$CUTTER_PORT" "${server%%/*}" "$work/marker" >"$work/cutter.log" 2>&1 &
+pids+=($!)
+wait_for 60 grep -q listening "$work/cutter.log"
+sed -e "s|url: sqlite:.*|url: ${POSTGRESQL/${server%%/*}/$CUTTER_PORT}|" "$here/coatcheck.yaml" >"$work/template.yaml"
+start_stack "$work/template.yaml"
+
+# lose STATEMENT: the answer of the next statement with this text in it
+lose() { rm -f "$work/marker.cut" && printf %s "$1" >"$work/marker"; }
+was_lost() { wait_for 10 test -e "$work/marker.cut"; same 0 $? "statement committed → its answer is lost"; }
+# alone COOKIE: asks for a session with the cookie only
+alone() { JAR= get /v1/session -b "coatcheck=$1"; }
+# signed_in DEVICE USER [SID]: makes a session; COOKIE is its cookie
+signed_in() {
+    device "$1"
+    start_login oidc ios
+    forward "$(location "$AUTHORIZATION_URL&sandbox_user=$2${3:+&sandbox_sid=$3}")"
+    COOKIE=$(cookie coatcheck)
+}
+
+# A statement's text is sent on each connection when it is first used; here each is lost at that moment.
+step "1. The write that completes a sign-in"
+lose "INSERT INTO sessions"
+signed_in phone ana
+was_lost
+expect_status 201 "answer of the session's INSERT lost → 201"
+same 1 "$(calls oidc/token)" "answer of the session's INSERT lost → one token call"
+get /v1/session
+expect_status 200 "answer of the session's INSERT lost → the session is alive"
+
+step "2. Logging out elsewhere"
+signed_in old ben
+elsewhere=$COOKIE
+signed_in new ben
+alone "$elsewhere"
+expect_status 200 "session on another device → alive and cached"
+lose "s.subject = \$1 AND s.token <> \$2 AND"
+request DELETE "/v1/sessions?except=current"
+was_lost
+expect_status 204 "answer of the log-out elsewhere lost → 204"
+alone "$elsewhere"
+same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "log-out elsewhere → the other session is refused at once"
+get /v1/session
+expect_status 200 "log-out elsewhere → the own session is alive"
+
+step "3. A logout token of the provider"
+signed_in third cyd sid-1
+alone "$COOKIE"
+expect_status 200 "session before the logout token → alive and cached"
+lose "INSERT INTO logout_tokens"
+sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"ios-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"cyd\",\"sid\":\"sid-1\"}"
+was_lost
+same 200 "$(json .status "$work/control")" "answer of the logout token's INSERT lost → accepted"
+alone "$COOKIE"
+same "401 provider_logout" "$STATUS $(json .reason)" "logout token accepted → the session is refused at once"
+
+finish

@@ -1,0 +1,222 @@
+"""Relayed answers in progress when their session ends, on two replicas with one PostgreSQL. Event streams end whole and at
+once, for every reason, also if the notice is lost. Downloads are cut a little later (guarantee 6).
+"""
+
+import contextlib
+import http.server
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.harness import ADMIN, Broker, Database, Gate, Sandbox, call, main, sha256, wait_for  # noqa: E402
+from support.replicas import psql  # noqa: E402
+
+# The guarantee's second, and a margin for this machine.
+AT_ONCE = 1.5
+WITHOUT_NOTICE = 5.5
+
+
+class Upstream:
+    """An API with endless answers: `/events` and `/download` write for ever, `/quiet` writes once and waits.
+
+    It records when each call's caller disconnected, by the call's `id`.
+    """
+
+    def __init__(self):
+        upstream = self
+        self.closed = {}
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                parts = urllib.parse.urlsplit(self.path)
+                name = urllib.parse.parse_qs(parts.query)["id"][0]
+                with contextlib.suppress(OSError):
+                    self.send_response(200)
+                    self.send_header("Content-Type", "text/plain" if parts.path == "/download" else "text/event-stream")
+                    self.send_header("Transfer-Encoding", "chunked")
+                    self.end_headers()
+                    self.wfile.write(b"6\r\n: hi\n\n\r\n")
+                    while not Gate.hung_up(self.connection):
+                        time.sleep(0.05)
+                        if parts.path != "/quiet":
+                            self.wfile.write(b"9\r\ndata: a\n\n\r\n")
+                upstream.closed[name] = time.monotonic()
+                self.close_connection = True
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 128
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+class Stream:
+    """An answer that is read to its end."""
+
+    count = 0
+
+    def __init__(self, upstream, broker, session, path="/events", bearer=False):
+        Stream.count += 1
+        self.upstream, self.name = upstream, str(Stream.count)
+        self.data, self.ended, self.how = b"", None, None
+        credential = f"Authorization: Bearer {session}" if bearer else f"Cookie: coatcheck={session}"
+        host = urllib.parse.urlsplit(broker.settings["server"]["public_url"]).netloc
+        self.socket = socket.create_connection(("127.0.0.1", broker.port))
+        self.socket.sendall(
+            f"GET /v1/relay/api{path}?id={self.name} HTTP/1.1\r\nHost: {host}\r\n{credential}\r\nConnection: close\r\n\r\n".encode())
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        try:
+            while part := self.socket.recv(1 << 16):
+                self.data += part
+            self.how = "fin"
+        except OSError:
+            self.how = "reset"
+        self.ended = time.monotonic()
+
+    def opens(self):
+        return wait_for(20, lambda: b": hi" in self.data)
+
+    @property
+    def is_whole(self):
+        return self.how == "fin" and self.data.endswith(b"\r\n0\r\n\r\n")
+
+    def after(self, moment):
+        """When the client, and the upstream, saw its end."""
+        return tuple(None if end is None else end - moment for end in (self.ended, self.upstream.closed.get(self.name)))
+
+
+def is_within(times, limit, least=0):
+    return all(time is not None and least <= time <= limit for time in times)
+
+
+def told(times):
+    return [None if time is None else round(time, 2) for time in times]
+
+
+class Stage:
+    """Two replicas before one upstream."""
+
+    def __init__(self, case, database):
+        self.case, self.database, self.upstream = case, database, Upstream()
+        self.sandbox = Sandbox(case)
+        self.brokers = []
+        for name in ("one", "two"):
+            broker = Broker(
+                case, self.sandbox, name=name, like=self.brokers[0] if self.brokers else None, start=False, settings={
+                    "store": {"url": database.url()},
+                    "providers": {"oidc": {"clients": {"ios": {"children": {
+                        "widget": {"upstreams": ["api"]}, "brief": {"upstreams": ["api"], "idle": "6s"}}}}}},
+                    "upstreams": {"api": {"base_url": self.upstream.url, "provider": "oidc", "allow": ["GET /**"]}}})
+            if self.brokers:
+                broker.configure(server={"public_url": self.brokers[0].url})
+            broker.start()
+            self.brokers.append(broker)
+        self.one, self.two = self.brokers
+        self.users = 0
+
+    def begin(self, user=None):
+        self.users += 1
+        return self.one.sign_in(user=user or f"user-{self.users}")
+
+    def child(self, parent, kind="widget"):
+        answer = self.one.call("POST", "/v1/session/children", parent, {"kind": kind, "name": "home"})
+        return answer.json["session_token"]
+
+    def open(self, session, path="/events", bearer=False):
+        """Opens the same answer at both replicas."""
+        return [Stream(self.upstream, broker, session, path, bearer) for broker in self.brokers]
+
+    def query(self, sql):
+        subprocess.run(psql(self.database, "-c", sql), check=True, capture_output=True)
+
+
+def endings(case):
+    """Event streams at both replicas, and the ways to end a session."""
+    with Database() as database:
+        stage = Stage(case, database)
+        one, two = stage.one, stage.two
+
+        def admin(session):
+            handle = one.look(session).json["handle"]
+            return call(f"{two.management}/admin/v1/sessions/{handle}", "DELETE", Authorization=f"Bearer {ADMIN}").status
+
+        others = {}
+        ways = {
+            "a log-out": lambda session: two.log_out(session).status,
+            "an operator": admin,
+            "a log-out of all others": lambda session: two.call("DELETE", "/v1/sessions?except=current", others[session]).status,
+        }
+        for name, end in ways.items():
+            session = stage.begin(user=name.replace(" ", "-"))
+            others[session] = stage.begin(user=name.replace(" ", "-"))
+            child = stage.child(session)
+            streams = stage.open(session) + stage.open(session, "/quiet") + stage.open(child, bearer=True)
+            rest = Stream(stage.upstream, two, others[session])
+            opened = [stream.opens() for stream in [*streams, rest]]
+            case.verdict(all(opened), f"before the end by {name}: seven streams → all are open", opened)
+            begun = time.monotonic()
+            status = end(session)
+            case.verdict(status in (200, 204), "the call that ends a session → 200 or 204", status)
+            wait_for(8, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in streams))
+            times = [stream.after(begun) for stream in streams]
+            case.verdict(all(is_within(time, AT_ONCE) for time in times), "a session's end → its and its child's streams, and their upstream calls, end within a second on both replicas", [told(time) for time in times])
+            case.verdict(all(stream.is_whole for stream in streams), "a session's end → each of its streams looks complete", [stream.how for stream in streams])
+            case.verdict(rest.ended is None, "a session's end → another session's stream goes on")
+            case.same(204, one.log_out(others[session]).status, "a log-out of the other session → 204")
+            case.verdict(wait_for(5, lambda: rest.is_whole), "a log-out of the other session → its stream looks complete")
+
+
+def silent(case):
+    """Endings without a notice: a lost notice, and a lapse; and the end of a download."""
+    with Database() as database:
+        stage = Stage(case, database)
+        parent = stage.begin()
+        quiet, busy = stage.child(parent, "brief"), stage.child(stage.begin(), "brief")
+        made = time.monotonic()
+        lapsing = stage.open(quiet, "/quiet", bearer=True)
+        used = stage.open(busy, bearer=True)
+        lost, loading = stage.begin(), stage.begin()
+        unnoticed, downloads = stage.open(lost) + stage.open(lost, "/quiet"), stage.open(loading, "/download")
+        opened = [stream.opens() for stream in [*lapsing, *used, *unnoticed, *downloads]]
+        case.verdict(all(opened), "streams and downloads of four sessions → all ten are in progress", opened)
+
+        begun = time.monotonic()
+        token = f"token = '\\x{sha256(lost)}'"
+        stage.query(
+            f"UPDATE session_states SET ended = true WHERE {token}; UPDATE sessions SET ended_at = {int(time.time() * 1000)}, "
+            f"end_reason = 'admin', tokens_key = NULL, tokens = NULL WHERE {token}")
+        ended = time.monotonic()
+        case.same(204, stage.two.log_out(loading).status, "a log-out of the session with downloads → 204")
+        wait_for(12, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in unnoticed + downloads))
+        times = [stream.after(begun) for stream in unnoticed]
+        case.verdict(all(is_within(time, WITHOUT_NOTICE) for time in times), "a session that ends without a notice → its streams end within five seconds", [told(time) for time in times])
+        case.verdict(all(stream.is_whole for stream in unnoticed), "a session that ends without a notice → its streams look complete", [stream.how for stream in unnoticed])
+        times = [stream.after(ended) for stream in downloads]
+        case.verdict(all(is_within(time, 5 + AT_ONCE, 4.9) for time in times), "a session's end → its downloads go on for five seconds", [told(time) for time in times])
+        case.verdict(not any(stream.data.endswith(b"0\r\n\r\n") for stream in downloads), "downloads of an ended session → cut, so that they look incomplete", [stream.how for stream in downloads])
+
+        wait_for(10, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in lapsing))
+        times = [stream.after(made) for stream in lapsing]
+        case.verdict(all(is_within(time, 6 + AT_ONCE, 4) for time in times), "a child without use for six seconds → lapses, and its streams end", [told(time) for time in times])
+        case.verdict(all(stream.is_whole for stream in lapsing), "a child's lapse → its streams look complete", [stream.how for stream in lapsing])
+        time.sleep(max(0, made + 14 - time.monotonic()))
+        case.verdict(not any(stream.ended for stream in used), "a child whose stream carries bytes → alive after 14 seconds")
+        case.same(200, stage.two.call("GET", "/v1/session", Authorization=f"Bearer {busy}").status, "a child whose stream carries bytes → the other replica serves its session")
+
+
+if __name__ == "__main__":
+    main({"endings": (endings, 120), "silent": (silent, 120)}, __doc__)

@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# `coatcheck check --online`: discovery, keys, clock, redirect URIs, store, key ring. One line each, with the remedy.
+source "$(dirname "$0")/../support/lib.bash"
+start_sandbox
+mkdir -m 700 "$work/data"
+"$COATCHECK" keys generate --file "$work/keys.json" >/dev/null
+
+# write ISSUER [REDIRECT-URI]: the configuration to check
+write() {
+    cat >"$work/coatcheck.yaml" <<TEXT
+server: {listen: "127.0.0.1:0", public_url: "http://127.0.0.1:8080"}
+store: {url: "sqlite:$work/data/coatcheck.db"}
+keys: {file: ${KEYS:-$work/keys.json}}
+providers:
+  id:
+    kind: oidc
+    issuer: $1
+    clients:
+      ios: {client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/cb"]}
+  clover:
+    kind: clover
+    environment: sandbox
+    site_url: https://app.example.org/
+    endpoints: {authorization: "$SANDBOX/clover-web/oauth/v2/authorize", token: "$SANDBOX/clover-api/oauth/v2/token", api: "$SANDBOX/clover-api"}
+    clients:
+      ios: {client_id: AFAKE0001, auth: none, redirect_uris: ["${2:-https://app.example.org/clover}"]}
+TEXT
+}
+
+# check STATUS: runs the command
+check() {
+    local status=0
+    "$COATCHECK" check --config "$work/coatcheck.yaml" --online >"$work/body" 2>&1 || status=$?
+    STATUS=$status
+    same "$1" "$status" "status $1"
+}
+
+# says REGULAR-EXPRESSION SENTENCE: the answer has such a line
+says() { matches "(^|"$'\n'")$1($|"$'\n'")" "$(body)" "$2"; }
+
+step "1. All is in order"
+write "$SANDBOX/oidc"
+check 0
+says 'ok     keys: 1 in the ring' "key ring → ok, with its number of keys"
+says 'ok     store: will be made at the first start' "store → ok, is made at the first start"
+says 'ok     providers\.id discovery: is in order' "discovery → ok"
+says 'ok     providers\.id keys: are in order: 4' "provider's keys → ok, with their number"
+says 'ok     providers\.id reach: answers with 400' "provider's token endpoint → ok, answers"
+says 'ok     providers\.id clock: agrees within 30 s' "clock → ok, within 30 s"
+says 'ok     providers\.clover redirect_uris: all 1 lie under `site_url`, https://app\.example\.org/?' "redirect URIs → ok, below site_url"
+if grep -q FAULT "$work/body"; then not_ok "valid configuration → no fault"; else ok "valid configuration → no fault"; fi
+
+step "2. Discovery"
+write "$SANDBOX/oidc/"
+check 1
+says 'FAULT  providers\.id discovery: .*; check `issuer`, .*' "issuer with one slash more → fault"
+write "$SANDBOX/oidc"
+fault oidc '{"fault":"discovery-issuer-mismatch"}'
+check 1
+says 'FAULT  providers\.id discovery: .*; check `issuer`, .*' "metadata with another issuer → fault"
+sandbox DELETE /faults
+fault oidc '{"fault":"discovery-no-token-endpoint"}'
+check 1
+says 'FAULT  providers\.id discovery: names no token endpoint; set `endpoints\.token`' "metadata without a token endpoint → fault"
+sandbox DELETE /faults
+
+step "3. Keys"
+fault oidc '{"fault":"jwks-empty"}'
+check 1
+says 'FAULT  providers\.id keys: none can be used; check `endpoints\.jwks`' "empty key set → fault"
+sandbox DELETE /faults
+fault oidc '{"fault":"html-200","endpoint":"jwks"}'
+check 1
+says 'FAULT  providers\.id keys: .*; check `endpoints\.jwks`, .*' "HTML instead of a key set → fault"
+sandbox DELETE /faults
+
+step "4. The clock"
+# A provider whose clock is an hour off, in seconds.
+late=$(free_port)
+python3 -c 'import http.server, sys, time
+class Late(http.server.BaseHTTPRequestHandler):
+    def date_time_string(self, timestamp=None): return super().date_time_string(time.time() + 3600)
+    def do_GET(self): self.send_response(200); self.send_header("Content-Length", "0"); self.end_headers()
+    def log_message(self, *arguments): pass
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Late).serve_forever()' "$late" &
+pids+=($!)
+wait_for 10 curl -sf "http://127.0.0.1:$late/"
+cat >>"$work/coatcheck.yaml" <<TEXT
+  late:
+    kind: oauth2
+    endpoints: {authorization: "http://127.0.0.1:$late/authorize", token: "http://127.0.0.1:$late/token"}
+    identity: {source: api, url: "http://127.0.0.1:$late/me"}
+    clients:
+      ios: {client_id: late-app, auth: none, redirect_uris: ["com.example.late:/cb"]}
+TEXT
+check 1
+says 'FAULT  providers\.late clock: this machine is 3(59[0-9]|600) s behind: set it by NTP' "provider's clock an hour ahead → fault"
+says 'ok     providers\.id clock: .*' "other provider's clock → ok"
+
+step "5. A provider that does not answer"
+write "http://127.0.0.1:$(free_port)/oidc"
+check 1
+says 'FAULT  providers\.id discovery: .*' "connection refused → fault"
+says 'ok     providers\.clover reach: .*' "one provider does not answer → the other is checked"
+
+step "6. A redirect URI outside the Site URL"
+write "$SANDBOX/oidc" https://app.example.com/clover
+check 1
+matches 'providers\.clover\.clients\.ios\.redirect_uris' "$(body)" "redirect URI outside site_url → the error names the setting"
+matches 'outside `site_url`' "$(body)" "redirect URI outside site_url → the error names the reason"
+
+step "7. Key ring and store"
+KEYS=$work/nowhere.json write "$SANDBOX/oidc"
+check 1
+says 'error: line 3: keys\.file: names a file that cannot be read: .*/nowhere.json does not exist; `coatcheck keys generate --file` makes one' "missing key file → error with the remedy"
+(umask 077 && echo '{}' >"$work/empty.json")
+KEYS=$work/empty.json write "$SANDBOX/oidc"
+check 1
+says 'keys: .*/empty\.json: .*' "key file without keys → error"
+write "$SANDBOX/oidc"
+echo "not a database, and longer than one: $(random_token)$(random_token)$(random_token)" >"$work/data/coatcheck.db"
+check 1
+says 'FAULT  store: .*' "file that is not a database → fault"
+rm "$work/data/coatcheck.db"
+"$COATCHECK" migrate --config "$work/coatcheck.yaml" >/dev/null
+check 0
+says 'ok     store: opens and is up to date' "migrated store → ok"
+
+step "8. An incomplete provider, with and without --online"
+cat >>"$work/coatcheck.yaml" <<TEXT
+  plain:
+    kind: oauth2
+    endpoints: {authorization: "$SANDBOX/oauth/authorize", token: "$SANDBOX/oauth/token"}
+    clients:
+      ios: {client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/plain"]}
+TEXT
+check 1
+says 'providers\.plain: oauth2 needs identity\.url or endpoints\.userinfo' "provider without a source of identity → error"
+status=0
+"$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/body" 2>&1 || status=$?
+same 1 "$status" "provider without a source of identity, no --online → exit 1"
+says 'providers\.plain: oauth2 needs identity\.url or endpoints\.userinfo' "provider without a source of identity, no --online → the same error"
+
+finish

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# deploy/compose.yaml without containers: the broker and the sandbox with its commands and files, on free ports. The phone of
+# its playground signs in with every provider on offer.
+source "$(dirname "$0")/../support/lib.bash"
+python=$root/.venv/bin/python
+BROKER_PORT=$(free_port)
+MANAGEMENT_PORT=$(free_port)
+sandbox_port=$(free_port)
+BROKER="http://127.0.0.1:$BROKER_PORT"
+MANAGEMENT="http://127.0.0.1:$MANAGEMENT_PORT"
+SANDBOX="http://127.0.0.1:$sandbox_port"
+
+# service NAME PATH: a service's values in compose.yaml, one a line, with this run's ports and places
+service() {
+    "$python" -c 'import sys, yaml
+print("\n".join(yaml.safe_load(open(sys.argv[1]))["services"][sys.argv[2]].get(sys.argv[3]) or []))' \
+        "$root/deploy/compose.yaml" "$1" "$2" | here
+}
+here() {
+    sed -e "s|/etc/coatcheck/|$work/etc/|" -e "s|/var/lib/coatcheck|$work/state|" -e "s|127.0.0.1:8080|127.0.0.1:$BROKER_PORT|" -e "s|0.0.0.0:8080|127.0.0.1:$BROKER_PORT|" \
+        -e "s|0.0.0.0:9090|127.0.0.1:$MANAGEMENT_PORT|" -e "s|127.0.0.1:8089|127.0.0.1:$sandbox_port|" -e "s|0.0.0.0:8089|127.0.0.1:$sandbox_port|"
+}
+mkdir -m 700 "$work/etc" "$work/state"
+for name in coatcheck sandbox; do
+    while IFS=: read -r from to _; do
+        case $from in ./*) here <"$root/deploy/$from" >"$to"; chmod 600 "$to" ;; esac
+    done < <(service "$name" volumes)
+done
+
+step "1. The broker and the sandbox, as compose starts them"
+"$COATCHECK" keys generate --file "$work/state/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
+mapfile -t command < <(service sandbox command)
+"$COATCHECK_SANDBOX" "${command[@]}" >"$work/sandbox.log" 2>&1 &
+pids+=($!)
+wait_for 60 curl -sf "$SANDBOX/_sandbox/health" || give_up "sandbox"
+mapfile -t command < <(service coatcheck command)
+"$COATCHECK" "${command[@]}" >>"$work/broker.log" 2>&1 &
+broker_pid=$!
+wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
+ok "broker and sandbox → started"
+
+step "2. The sandbox's playground"
+page=$(curl -s -m 20 "$SANDBOX/playground/")
+token=$(sed -nE 's/.*name="playground-token" content="([^"]*)".*/\1/p' <<<"$page")
+# play ACTION JSON: presses a button; the answer is in "$work/played"
+play() { curl -s -m 60 -o "$work/played" "$SANDBOX/playground/$1" -H 'Content-Type: application/json' -H "Playground-Token: $token" --data-binary "$2"; }
+# screen PATH: a part of the phone's screen, once it has no more work
+screen() {
+    for _ in $(seq 600); do
+        play wait '{}'
+        [ "$(jq -r .screen.busy "$work/played")" = "" ] && break
+        read -rt 0.1 <> <(:) || true
+    done
+    jq -r ".screen$1" "$work/played"
+}
+play wait '{}'
+mapfile -t providers < <(jq -r '.providers[].name' "$work/played")
+same 7 "${#providers[@]}" "playground's phone → offers ${providers[*]}"
+"$python" "$here/page_key.py" "$SANDBOX" "$token" >"$work/page.log" 2>&1 &
+pids+=($!)
+wait_for 20 grep -q shown "$work/page.log" || give_up "the page's key"
+for name in "${providers[@]}"; do
+    play sign-in "{\"provider\":\"$name\"}"
+    same consent "$(screen .view)" "$name: sign-in → its page opens $(screen .message)"
+    play choose '{"as":"ana"}'
+    same session "$(screen .view)" "$name: consent → Ana is signed in $(screen .message)"
+    play call '{}'
+    matches '200' "$(screen .relay)" "$name: relay call → the API answers"
+    if [ "$name" = oidc ]; then
+        play shop '{}'
+        matches 'Ana|user-ana' "$(screen .shop)" "$name: shop → its page opens in the web view"
+        play pay '{"amount":20}'
+        same consent "$(screen .view)" "$name: payment → the provider's page opens again"
+        play choose '{"as":"ana"}'
+        matches '20 EUR' "$(screen .paid)" "$name: consent to the payment → it is made"
+    fi
+    play sign-out '{}'
+    same home "$(screen .view)" "$name: sign-out → back at the start"
+done
+finish

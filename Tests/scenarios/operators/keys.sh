@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# Keys under traffic: two steps, swapped links, resealing, a refused removal, and a ring that is not the store's.
+source "$(dirname "$0")/../support/lib.bash"
+# The key file has the layout of a Secret in Kubernetes: a link to a link to a folder, readable for the group.
+mkdir -m 700 "$work/secret"
+mkdir "$work/secret/..1"
+"$COATCHECK" keys generate --file "$work/secret/..1/keys.json" >/dev/null
+chmod 440 "$work/secret/..1/keys.json"
+ln -s ..1 "$work/secret/..data"
+ln -s ..data/keys.json "$work/secret/keys.json"
+ln -s secret/keys.json "$work/keys.json"
+start_stack
+printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
+printf 'admin-reader-7f3d2a9c51\n' >"$work/reader"
+chmod 600 "$work/keeper" "$work/reader"
+keeper=(--management "$MANAGEMENT" --token-file "$work/keeper")
+draft="$work/draft.json"
+
+# run COMMAND…: runs it; "$work/out" is its output, RUN its status
+run() { RUN=0; "$COATCHECK" "$@" >"$work/out" 2>&1 || RUN=$?; }
+admin() { JAR= request "$1" "$MANAGEMENT$2" -H "Authorization: Bearer admin-keeper-5d20c7f19e"; }
+sealing() { admin GET /admin/v1/keys; jq -r '.items[] | select(.use == "seals") | .id' "$work/body"; }
+values() { admin GET /admin/v1/keys; jq -r --arg id "$1" '[.items[] | select(.id == $id) | .values] | add // 0' "$work/body"; }
+known() { admin GET /admin/v1/keys; jq -e --arg id "$1" '.items[] | select(.id == $id and .use != "missing")' "$work/body" >/dev/null; }
+seals() { [ "$(sealing)" = "$1" ]; }
+first() { sed -n 1p < <("$COATCHECK" keys list --no-header --file "$1") | cut -f1; }
+generation=1
+# publish: makes the draft the mounted key file, by a swap of links
+publish() {
+    generation=$((generation + 1))
+    mkdir "$work/secret/..$generation"
+    cp "$draft" "$work/secret/..$generation/keys.json"
+    chmod 440 "$work/secret/..$generation/keys.json"
+    ln -s "..$generation" "$work/secret/..data_tmp"
+    mv -T "$work/secret/..data_tmp" "$work/secret/..data"
+}
+take_draft() { cp "$work/secret/keys.json" "$draft" && chmod 600 "$draft"; }
+
+step "refusals"
+sign_in oidc ios
+session=$(cookie coatcheck)
+old=$(sealing)
+take_draft
+run keys remove "$old" --file "$draft" "${keeper[@]}"
+matches '^1 .*seals: rotate first' "$RUN $(cat "$work/out")" "removing the key that seals → refused"
+run keys remove kNobody --file "$draft" "${keeper[@]}"
+matches '^1 .*no key' "$RUN $(cat "$work/out")" "removing an unknown key → refused"
+run keys remove "$old" --file "$draft"
+same 64 "$RUN" "removing a key without a broker to ask → usage error"
+run keys rotate --file "$draft" --after soon
+same 64 "$RUN" "rotate with an invalid time → usage error"
+run keys reseal --management "$MANAGEMENT" --token-file "$work/reader"
+matches '^1 .*403' "$RUN $(cat "$work/out")" "reseal with a token without maintain → refused with 403"
+JAR= request POST "$MANAGEMENT/admin/v1/keys/reseal"
+expect_problem 401 backend_unauthorized "reseal without a token"
+
+step "rotation in two steps: the new key first opens, then seals"
+run keys rotate --file "$draft" --after 15s
+new=$(first "$draft")
+run keys rotate --file "$draft" --now
+matches '^1 .*waits until' "$RUN $(cat "$work/out")" "second rotation while a key waits → refused"
+publish
+wait_for 10 known "$new"
+same 0 $? "swapped key file → read without a signal"
+same "$old" "$(sealing)" "before the new key's time → the old key seals"
+run keys remove "$new" --file "$draft" "${keeper[@]}"
+matches '^1 .*waits until' "$RUN $(cat "$work/out")" "removing a key that waits → refused"
+wait_for 30 seals "$new"
+same 0 $? "new key's time reached → the new key seals"
+get /v1/session
+expect_status 200 "key changed → the session is alive"
+# sealed_anew: signs in on another device, and looks whether the new key sealed it (the file is looked at every 2 s)
+sealed_anew() {
+    device "another-$RANDOM"
+    sign_in oidc ios
+    [[ $(values "$new") =~ ^[1-9] ]]
+}
+wait_for 10 sealed_anew
+expect_status 201 "sign-in after the change → a session"
+matches '^[1-9]' "$(values "$new")" "sign-in after the change → sealed with the new key"
+
+step "a half-written file changes nothing"
+cp "$draft" "$work/whole.json"
+head -c 80 "$work/whole.json" >"$draft"
+publish
+wait_for 10 grep -q 'keys not reloaded' "$work/broker.log"
+same 0 $? "half-written key file → logged"
+seals "$new"
+same 0 $? "half-written key file → the key ring in use stays"
+cp "$work/whole.json" "$draft"
+publish
+
+step "a key cannot be removed while rows need it"
+# A key must have sealed for a minute before others may be removed, so the file's times are set back.
+aged() { python3 - "$draft" <<'P'
+import json, sys
+ring = json.load(open(sys.argv[1]))
+for key in ring["keys"]: key.pop("seals_from", None); key["created"] = "2026-01-01T00:00:00Z"
+json.dump(ring, open(sys.argv[1], "w"))
+P
+}
+run keys remove "$old" --file "$draft" "${keeper[@]}"
+matches '^1 .*just now' "$RUN $(cat "$work/out")" "removal right after the change → refused"
+aged
+count=$(values "$old")
+run keys remove "$old" --file "$draft" "${keeper[@]}"
+matches "^1 .* $count stored values" "$RUN $(cat "$work/out")" "removal while rows need the key → refused with the count $count"
+matches '^[1-9]' "$count" "rows that need the old key → more than zero"
+
+step "resealing under traffic"
+for n in 1 2 3 4 5 6 7 8; do device "phone-$n"; sign_in oidc ios; done >/dev/null
+(for n in 1 2 3 4 5 6 7 8; do
+    JAR="$work/phone-$n.jar"
+    request POST /v1/session/refresh
+    echo "$STATUS"
+done >"$work/refreshes") &
+refreshes=$!
+run keys reseal "${keeper[@]}"
+same 0 "$RUN" "reseal under traffic → exit 0"
+matches 'sealed again [1-9]' "$(cat "$work/out")" "reseal → prints the number of values"
+wait "$refreshes"
+same 8 "$(grep -c 200 "$work/refreshes")" "refreshes during the reseal → all succeed"
+admin GET /admin/v1/keys/reseal
+expect_json .state done "management listener → reseal done"
+for n in 1 2 3 4 5 6 7 8; do JAR="$work/phone-$n.jar"; request POST /v1/session/refresh; echo "$STATUS"; done >"$work/refreshes"
+same 8 "$(grep -c 200 "$work/refreshes")" "refreshes after the reseal → all succeed"
+# Answers of exchanges can be repeated for ten minutes, and need their key for that.
+python3 - "$work/data/coatcheck.db" <<'P'
+import sqlite3, sys
+with sqlite3.connect(sys.argv[1], timeout=20) as d: d.execute("UPDATE exchanges SET created_at = created_at - 3600000")
+P
+same 0 "$(values "$old")" "after the reseal → no value needs the old key"
+cp "$draft" "$work/before.json"
+run keys remove "$old" --file "$draft" "${keeper[@]}"
+matches "^1 .*still has $old" "$RUN $(cat "$work/out")" "removal while a broker holds the key → refused"
+cp "$work/before.json" "$draft"
+run keys remove "$old" --file "$draft" --copy "${keeper[@]}"
+same 0 "$RUN" "removal from a copy of the file → exit 0"
+publish
+unknown() { ! known "$old"; }
+wait_for 10 unknown
+JAR="$work/a-phone.jar" get /v1/session
+expect_status 200 "old key removed → the earlier session is alive"
+JAR="$work/a-phone.jar" request POST /v1/session/refresh
+expect_status 200 "old key removed → the earlier session is refreshed"
+
+step "a key ring that does not fit the store"
+kill_broker TERM
+run check --config "$work/coatcheck.yaml" --online
+matches 'ok +keys and store: the key ring opens' "$(cat "$work/out")" "fitting key ring → check --online reports ok"
+cp "$work/coatcheck.yaml" "$work/right.yaml"
+"$COATCHECK" keys generate --file "$work/stranger.json" >/dev/null
+sed -i "s|file: $work/keys.json|file: $work/stranger.json|" "$work/coatcheck.yaml"
+run check --config "$work/coatcheck.yaml" --online
+matches 'FAULT +keys and store: the key ring opens 0 of' "$(cat "$work/out")" "foreign key ring → check --online reports a fault"
+"$COATCHECK" serve --config "$work/coatcheck.yaml" >"$work/stranger.log" 2>&1 &
+broker_pid=$!
+wait_for 20 curl -sf "$MANAGEMENT/livez"
+JAR= get "$MANAGEMENT/readyz"
+same "503 keys_do_not_fit" "$STATUS $(json .status)" "foreign key ring → readiness 503"
+grep -q 'key ring is not the store' "$work/stranger.log"
+same 0 $? "foreign key ring → logged at the start"
+kill_broker TERM
+
+step "keys from the environment"
+sed "s|file: $work/keys.json|env: COATCHECK_KEYS|" "$work/right.yaml" >"$work/coatcheck.yaml"
+run check --config "$work/coatcheck.yaml"
+matches '^1 .*not set' "$RUN $(cat "$work/out")" "key variable not set → check fails"
+COATCHECK_KEYS=nonsense run check --config "$work/coatcheck.yaml"
+same 1 "$RUN" "key variable without a key ring → check fails"
+COATCHECK_KEYS=$(cat "$work/keys.json")
+export COATCHECK_KEYS
+start_broker
+JAR="$work/a-phone.jar" get /v1/session
+expect_status 200 "keys from the environment → the session is alive"
+same 0 "$(grep -cF -e "$(jq -r '.keys[0].key' "$work/keys.json")" "$work"/*.log | awk -F: '{n += $2} END {print n}')" "all logs → contain no key"
+finish

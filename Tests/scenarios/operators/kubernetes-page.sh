@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# The commands of docs/operate/kubernetes.md, at a substitute for a cluster. A Secret is a folder, one broker is the pod, and
+# `exec` runs its command here. The real kubectl makes the Secrets, combines the manifests, and parses all other commands.
+source "$(dirname "$0")/../support/lib.bash"
+command -v kubectl >/dev/null || { echo "1..0 # SKIP kubectl is missing"; exit 0; }
+page=$root/docs/operate/kubernetes.md
+place=$work/operator
+cluster=$work/cluster
+mkdir -p "$place" "$work/bin" "$cluster" "$work/data"
+ln -s "$root/deploy" "$place/deploy"
+ln -s "$COATCHECK" "$work/bin/coatcheck"
+cat >"$work/bin/kubectl" <<TEXT
+#!/usr/bin/env bash
+cluster=$cluster work=$work real=$(command -v kubectl)
+TEXT
+cat >>"$work/bin/kubectl" <<'TEXT'
+set -eu
+all=("$@")
+echo "$*" >>"$cluster/commands"
+if [ "$1" = -n ]; then [ "$2" = coatcheck ] || exit 9; shift 2; fi
+stored() {
+    local files=()
+    for entry in "$cluster/secrets/$1"/*; do files+=("--from-file=$entry"); done
+    "$real" create secret generic "$1" "${files[@]}" --dry-run=client -o "$2"
+}
+# store: keeps a Secret's entries as files, which is how a pod sees them. The kubelet replaces a folder whole.
+store() {
+    jq -e '.metadata.namespace == "coatcheck" and .kind == "Secret"' "$cluster/incoming" >/dev/null
+    local name
+    name=$(jq -r .metadata.name "$cluster/incoming")
+    mkdir -p "$cluster/secrets" "$cluster/next"
+    for entry in $(jq -r '.data | keys[]' "$cluster/incoming"); do
+        jq -r --arg entry "$entry" '.data[$entry]' "$cluster/incoming" | base64 -d >"$cluster/next/$entry"
+        chmod 0440 "$cluster/next/$entry"
+    done
+    rm -rf "$cluster/secrets/$name"
+    mv "$cluster/next" "$cluster/secrets/$name"
+}
+case "$1 $2" in
+    "create secret")
+        case "$*" in
+            *--dry-run=client*) "$real" "${all[@]}" ;;
+            *) "$real" "${all[@]}" --dry-run=client -o json >"$cluster/incoming" && store ;;
+        esac ;;
+    "apply -f")
+        if [ "$3" = - ]; then "$PYTHON" -c 'import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)' >"$cluster/incoming" && store; else [ -f "$3" ]; fi ;;
+    "apply -k") "$real" kustomize "$3" >"$cluster/all.yaml" ;;
+    "get secret") stored "$3" "$5" ;;
+    "exec "*)
+        shift
+        [ "$1" != -i ] || shift
+        echo "$1" >>"$cluster/pods"
+        [ "$2" = -- ] || exit 9
+        shift 2
+        words=()
+        for word in "$@"; do
+            word=${word/#\/etc\/coatcheck\/coatcheck.yaml/$work/coatcheck.yaml}
+            words+=("${word/#\/var\/lib\/coatcheck/$work/data}")
+        done
+        exec "${words[@]}" ;;
+    # The port is closed. kubectl refuses a misspelt command or option before it connects.
+    *) "$real" --server=http://127.0.0.1:1 "${all[@]}" 2>&1 | grep -q 'connection to the server 127.0.0.1:1 was refused' ;;
+esac
+TEXT
+chmod +x "$work/bin/kubectl"
+with_packages
+export PYTHON
+# pasted TEXT [SED-EXPRESSION]: runs the page's first block after a line, with values in the place of the page's dots
+pasted() {
+    block_behind "$page" sh "$1" | sed -E "${2:-}; s/ +#.*//" >"$work/block.sh" || { not_ok "$1 → a block"; return; }
+    (cd "$place" && PATH=$work/bin:$PATH bash -e -u -o pipefail "$work/block.sh") >"$work/out" 2>&1 </dev/null
+    local status=$?
+    same 0 "$status" "$1 → the page's commands succeed"
+    [ "$status" -eq 0 ] || sed 's/^/#   /' "$work/out"
+}
+
+step "The Secrets of the page, and the manifests that mount them"
+secret='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'
+pasted "## Before the first time" "s|google=…|google=$secret|; s|postgresql://…|postgresql://coatcheck@db/coatcheck|"
+same "coatcheck-admin/sha256 coatcheck-clients/google coatcheck-keys/keys.json coatcheck-store/url" \
+    "$(cd "$cluster/secrets" && find . -type f -printf '%P\n' | LC_ALL=C sort | paste -sd ' ')" "page's commands → four Secrets"
+same "coatcheck-admin coatcheck-clients coatcheck-keys coatcheck-store" \
+    "$(grep -ohE 'secretName: [a-z-]+' "$cluster/all.yaml" | cut -d' ' -f2 | sort -u | paste -sd ' ')" "manifests → mount exactly these Secrets"
+same "$(sha256sum <"$place/admin.token" | cut -c 1-64)" "$(cat "$cluster/secrets/coatcheck-admin/sha256")" "Secret of the admin token → holds its digest only"
+matches '^[A-Za-z0-9+/]{43}=$' "$(cat "$place/admin.token")" "admin token → 32 random bytes of openssl"
+same "" "$(grep -rlF "$(cat "$place/admin.token")" "$cluster")" "admin token → is kept outside the cluster"
+
+step "A broker with these Secrets"
+sed -e "s|file: @WORK@/keys.json|file: $cluster/secrets/coatcheck-keys/keys.json|" \
+    -e "s|^  admin_tokens:|  admin_tokens:\n    - {name: operator, sha256: $(cat "$cluster/secrets/coatcheck-admin/sha256"), may: [read, end, maintain, configure]}|" \
+    "$here/coatcheck.yaml" >"$work/template.yaml"
+: >"$work/keys.json"
+start_stack "$work/template.yaml"
+sign_in oidc ios ana
+expect_status 201 "sign-in → a session"
+
+step "The table of runbooks"
+# Cells of the last column; the first block has their words.
+block_behind "$page" sh "## Runbooks" >"$work/words.sh"
+matches 'alias broker=.*config=' "$(tr '\n' ' ' <"$work/words.sh")" "page → the words of the commands"
+sed -n '/^| to | with systemd/,/^$/p' "$page" | tail -n +3 | awk -F' *[|] *' '{ print $4 }' | grep -oE '`[^`]*`' | tr -d '`' \
+    | sed -E 's/--subject …/--subject user-ana/; s/--provider …/--provider oidc/; s|kubectl apply -k …|kubectl apply -k deploy/kubernetes/example|' >"$work/cells"
+matches '^([89]|[1-9][0-9])$' "$(wc -l <"$work/cells")" "table → at least eight commands"
+while IFS= read -r line <&3; do
+    { echo 'shopt -s expand_aliases'; cat "$work/words.sh"; printf '%s\n' "$line"; } >"$work/line.sh"
+    (cd "$place" && PATH=$work/bin:$PATH bash -e -o pipefail "$work/line.sh") >"$work/out" 2>&1 </dev/null
+    same 0 $? "$line → succeeds $(head -c 200 "$work/out")"
+    case $line in "broker sessions list"*) matches 'user-ana|oidc' "$(cat "$work/out")" "sessions list → ana's session" ;; esac
+done 3<"$work/cells"
+get /v1/session
+same "401 admin" "$STATUS $(json .reason)" "sessions end → the user's session is ended"
+same "deploy/coatcheck" "$(sort -u "$cluster/pods")" "table → asks the Deployment's pod"
+
+step "Upgrade"
+pasted "### Upgrade"
+same 1 "$(grep -c '^kind: Deployment' "$cluster/all.yaml")" "Upgrade → applies the manifests"
+
+step "Rotate the key ring"
+sign_in oidc ios ana
+ring() { jq -r '.keys | length' "$cluster/secrets/coatcheck-keys/keys.json"; }
+keys() { curl -s "$MANAGEMENT/admin/v1/keys" -H "Authorization: Bearer $(cat "$place/admin.token")" | jq -r '.items | length'; }
+before=$(ring)
+pasted "### Rotate the key ring"
+same "$((before + 1))" "$(ring)" "Rotate the key ring → the Secret has one more key"
+has_key() { [ "$(keys)" = $((before + 1)) ]; }
+wait_for 15 has_key
+same 0 $? "new Secret → the running broker has the new key"
+get /v1/session
+expect_status 200 "Rotate the key ring → the session is alive"
+
+step "A stolen client secret"
+pasted "### A stolen client secret" "s|google=…|google=${secret}2|"
+same "${secret}2" "$(cat "$cluster/secrets/coatcheck-clients/google")" "A stolen client secret → the Secret has the new value"
+matches 'rollout restart deploy/coatcheck$' "$(tail -1 "$cluster/commands")" "A stolen client secret → the pods restart"
+
+step "Back up SQLite"
+pasted "### Back up and restore SQLite"
+same "SQLite format 3" "$(head -c 15 "$place/nightly.db" | tr -d '\0')" "Back up → the copy is a database"
+same "" "$(ls "$work/data" | grep nightly)" "Back up → the volume's copy is removed"
+matches 'coatcheck-0' "$(tail -1 "$cluster/pods")" "Back up → asks the StatefulSet's pod"
+
+step "Broken commands are noticed"
+for broken in 's/--dry-run=client/--dry-run=clinet/' 's/-n coatcheck rollout restart/-n coatcheck rollout restrat/' 's/generic coatcheck-clients/coatcheck-clients/' 's/kubectl apply -f -/kubectl apply -f x/'; do
+    block_behind "$page" sh "### A stolen client secret" | sed -E "$broken" >"$work/block.sh"
+    (cd "$place" && PATH=$work/bin:$PATH bash -e -u -o pipefail "$work/block.sh") >"$work/out" 2>&1 </dev/null
+    same 1 "$(($? != 0))" "broken copy → fails: $broken"
+done
+finish

@@ -1,0 +1,272 @@
+#!/usr/bin/env bash
+# The configuration under traffic: applied changes, changes that HUP refuses as a whole, and the sessions that survive both.
+source "$(dirname "$0")/../support/lib.bash"
+printf 'wq8ZrT5nLk2YvB7x:c/d+e&f\n' >"$work/web-secret"
+chmod 600 "$work/web-secret"
+# A secret in its own file, and a provider without references, so that it may leave.
+sed -e 's|client_secret: "wq8ZrT5nLk2YvB7x:c/d+e&f"|client_secret: {file: @WORK@/web-secret}|' "$here/coatcheck.yaml" >"$work/template.yaml"
+start_stack "$work/template.yaml"
+file="$work/coatcheck.yaml"
+cp "$file" "$work/first.yaml"
+printf 'admin-shaper-93e0b7a21c\n' >"$work/shaper"
+printf 'admin-reader-7f3d2a9c51\n' >"$work/reader"
+chmod 600 "$work/shaper" "$work/reader"
+
+answers() { grep -cE '"message":"configuration (reloaded|unchanged)"' "$work/broker.log"; }
+faults() { grep -cE '"message":"configuration not reloaded"' "$work/broker.log"; }
+more_than() { [ "$($1)" -gt "$2" ]; }
+# change SED-SCRIPT: another file in the place of this one
+change() {
+    sed -E "$1" "$work/first.yaml" >"$work/next.yaml"
+    chmod 600 "$work/next.yaml"
+    mv "$work/next.yaml" "$file"
+}
+# reload: sends HUP, and waits for its success; refused: the same, for a refusal; REASON is the last one
+reload() {
+    local before
+    before=$(answers)
+    kill -HUP "$broker_pid"
+    wait_for 20 more_than answers "$before"
+    same 0 $? "$1"
+}
+refused() {
+    local before
+    before=$(faults)
+    kill -HUP "$broker_pid"
+    wait_for 20 more_than faults "$before"
+    REASON=$(grep '"message":"configuration not reloaded"' "$work/broker.log" | tail -n +$((before + 1)) | jq -r .detail)
+    matches "$1" "$REASON" "$2"
+}
+
+step "refusals: a faulty file is refused whole, and the running configuration stays"
+sign_in oidc ios
+session=$(cookie coatcheck)
+relayed() { get "/v1/relay/narrow/private/thing"; }
+change 's|^  hosts: .*|  hosts: [ops.example.org|'
+refused 'is not YAML' "half a file → refused"
+change 's|log: \{level: trace\}|log: {levle: trace, request: false}|'
+refused 'log.levle.*did you mean `level`' "unknown key → refused with a suggestion"
+matches 'log.request' "$REASON" "two unknown keys → the refusal names the second too"
+change 's|web-secret|no-such-secret|'
+refused 'client_secret: names a file that cannot be read: .*/no-such-secret does not exist' "missing secret file → refused with its path"
+: >"$work/empty" && chmod 600 "$work/empty"
+change 's|'"$work"'/web-secret|'"$work"'/empty|'
+refused 'names a file that is empty: .*/empty' "empty secret file → refused with its path"
+for setting in "server.listen|s,  listen: 127.0.0.1:$BROKER_PORT,  listen: 127.0.0.1:$CLOSED_PORT," \
+    "management.listen|s,  listen: 127.0.0.1:$MANAGEMENT_PORT,  listen: 127.0.0.1:$CLOSED_PORT," \
+    "server.public_url|s,  public_url: .*,  public_url: http://localhost:$BROKER_PORT," \
+    "store.url|s,sqlite:.*,sqlite:$work/data/other.db," \
+    "keys.file|s,file: .*/keys.json,file: $work/../${work##*/}/keys.json," \
+    "session.cookie.name|s,^session:,session:\n  cookie: {name: other},"; do
+    # In addition, a change that could be applied.
+    change "${setting#*|}; s,body: 8KiB,body: 16KiB,; s|log: \{level: trace\}|log: {level: error}|"
+    # The hosted callbacks are at public_url.
+    [ "${setting%%|*}" = server.public_url ] && sed -i "s|$BROKER/callback|http://localhost:$BROKER_PORT/callback|" "$file"
+    refused "^${setting%%|*}: has changed, which takes a restart" "changed ${setting%%|*} → refused, because it needs a restart"
+done
+get /v1/session
+expect_status 200 "refused reloads → the session is alive"
+cp -p "$work/first.yaml" "$file"
+reload "original file restored → reload succeeds"
+
+step "a second broker names the port in use"
+sed -e "s|listen: 127.0.0.1:$MANAGEMENT_PORT|listen: 127.0.0.1:$CLOSED_PORT|; s|sqlite:.*|sqlite:$work/data/second.db|" "$work/first.yaml" >"$work/second.yaml"
+chmod 600 "$work/second.yaml"
+"$COATCHECK" serve --config "$work/second.yaml" >"$work/second.log" 2>&1 &
+second=$!
+wait_for 20 grep -q "the public listener: 127.0.0.1:$BROKER_PORT is in use by another process" "$work/second.log"
+same 0 $? "second broker on a used port → its log names listener and port"
+kill "$second"
+wait "$second" 2>/dev/null
+
+step "HUP during the start is kept until the broker runs"
+"$COATCHECK" serve --config "$work/second.yaml" >"$work/second.log" 2>&1 &
+second=$!
+began=$(date +%s%N)
+# heeds: whether the process ignores or catches HUP (bit 0 of its signal masks)
+heeds() { awk '/^Sig(Ign|Cgt)/ { print substr($2, length($2)) }' "/proc/$second/status" | grep -q '[13579bdf]'; }
+wait_for 10 heeds
+same 0 $? "first moments of the start → HUP does not kill the process"
+printf '#   %d ms after the start\n' $((($(date +%s%N) - began) / 1000000))
+for _ in 1 2 3 4 5; do kill -HUP "$second"; sleep 0.1; done
+wait_for 20 grep -q "is in use by another process" "$work/second.log"
+same 0 $? "HUPs during the start → the broker waits for its port"
+kill -HUP "$second"
+kill_broker TERM
+wait_for 20 grep -q '"message":"configuration unchanged"' "$work/second.log"
+same 0 $? "HUP during the start → the running broker reads its file again"
+kill -TERM "$second"
+wait "$second"
+same 0 $? "TERM after the HUPs → exit status 0"
+start_broker
+
+step "secret and configuration files that block a read"
+mkfifo -m 600 "$work/pipe"
+change 's|'"$work"'/web-secret|'"$work"'/pipe|'
+refused 'client_secret: names a file that cannot be read: .*/pipe is no regular file' "secret file is a pipe → refused"
+mv "$file" "$work/kept.yaml"
+mkfifo -m 600 "$file"
+refused 'is no regular file' "configuration file is a pipe → refused"
+rm "$file"
+cp -p "$work/first.yaml" "$file"
+reload "original file restored → reload succeeds"
+cc -shared -fPIC -O2 -o "$work/hanging.so" "$here/hanging_file.c" -ldl || give_up "the compiler"
+kill_broker TERM
+export HANGING_FILE="$work/hung" HANGING_WHILE="$work/hangs"
+printf 'wq8ZrT5nLk2YvB7x:c/d+e&f\n' >"$work/hung"
+chmod 600 "$work/hung"
+LD_PRELOAD="$work/hanging.so" "$COATCHECK" serve --config "$work/coatcheck.yaml" >>"$work/broker.log" 2>&1 &
+broker_pid=$!
+wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
+touch "$work/hangs"
+change 's|'"$work"'/web-secret|'"$work"'/hung|'
+kill -HUP "$broker_pid"
+in_log '"message":"reload still reading"' 1 "secret on a hanging mount → the log reports the slow read"
+cp -p "$work/first.yaml" "$file"
+reload "file without the hanging secret → reload succeeds"
+relayed
+expect_status 200 "a read hangs → requests are served"
+change 's|'"$work"'/web-secret|'"$work"'/hung|'
+kill -HUP "$broker_pid"
+in_log '"message":"reload still reading"' 2 "second hanging read → the log reports it again"
+began=$SECONDS
+kill -TERM "$broker_pid"
+wait "$broker_pid"
+same 0 $? "TERM during the hanging read → exit status 0"
+same 1 $((SECONDS - began < 15)) "TERM during the hanging read → ends within 15 s ($((SECONDS - began)) s)"
+rm "$work/hangs"
+cp -p "$work/first.yaml" "$file"
+start_broker
+
+step "settings that HUP changes"
+relayed
+expect_status 200 "original allow-list → the relay call succeeds"
+change 's|(narrow: .*allow: \[")GET /private/\*|\1GET /public/*|; s|log: \{level: trace\}|log: {level: trace}\nlimits: {body: 4KiB}|; s|  orders: \{sha256: 1fc7|  orders: {sha256: 2fc7|'
+reload "changed upstreams, limits and backends → reload succeeds"
+relayed
+expect_problem 403 upstream_not_allowed "path removed from the allow-list"
+JAR= request POST /v1/introspect -H 'Authorization: Bearer orders-credential-4f1d9c' --data-urlencode "token=$session"
+same 401 "$STATUS" "backend's hash changed → the old credential gets 401"
+long=$(head -c 5000 /dev/zero | tr '\0' a)
+post /v1/logins "{\"provider\":\"oidc\",\"client\":\"ios\",\"scope\":\"$long\"}"
+expect_problem 413 too_large "body above the new limit"
+cp -p "$work/first.yaml" "$file"
+reload "original file restored → reload succeeds"
+relayed
+expect_status 200 "original allow-list again → the relay call succeeds"
+
+step "a reload reads secret files again"
+device web-phone
+sign_in oidc web
+expect_status 201 "sign-in with the first client secret → a session"
+sandbox PUT /clients/oidc/web-client '{"secret":"Hs0dPq4mJc6t9RfAwq8ZrT5n","auth":"client_secret_basic"}'
+device second-phone
+sign_in oidc web
+same "400 invalid_client" "$STATUS $(json .provider_error)" "secret changed at the provider → the provider refuses the old one"
+printf 'Hs0dPq4mJc6t9RfAwq8ZrT5n\n' >"$work/web-secret"
+reload "only the secret file changed → reload succeeds"
+sign_in oidc web
+expect_status 201 "sign-in with the second client secret → a session"
+same "" "$(grep -oE 'Hs0dPq4mJc6t9RfAwq8ZrT5n|wq8ZrT5nLk2YvB7x:c' "$work/broker.log")" "after both sign-ins → neither secret is in the log"
+
+step "removing a provider and a client ends no session"
+device other-phone
+sign_in oauth2 ios
+expect_status 201 "sign-in at a second provider → a session"
+other=$(cookie coatcheck)
+device third-phone
+sign_in oauth2 ios
+third=$(cookie coatcheck)
+change '/^  oauth2:/,/^  real:/{/^  real:/!d}; s|^      ios: \{client_id: ios-app.*||'
+reload "oauth2 and the client oidc/ios removed → reload succeeds"
+for name in a-phone other-phone; do
+    device "$name"
+    get /v1/session
+    expect_problem 503 provider_unavailable "provider or client of $name removed"
+    matches '^[0-9]+$' "$(header Retry-After)" "provider or client removed → Retry-After in seconds"
+    same "" "$(header Set-Cookie)" "provider or client removed → the cookie stays"
+done
+device third-phone
+request DELETE /v1/session
+expect_status 204 "log-out while the provider is removed → 204"
+post /v1/logins '{"provider":"oauth2","client":"ios"}'
+expect_problem 404 provider_not_found "login at the removed provider"
+cp -p "$work/first.yaml" "$file"
+reload "provider and client restored → reload succeeds"
+for name in a-phone other-phone; do
+    device "$name"
+    get /v1/session
+    expect_status 200 "provider and client restored → the session of $name is alive"
+done
+same "$session $other" "$(device a-phone; cookie coatcheck) $(device other-phone; cookie coatcheck)" "provider and client restored → both cookies are unchanged"
+JAR= request GET /v1/session -b "coatcheck=$third"
+same "401 logged_out" "$STATUS $(json .reason)" "log-out while the provider was removed → still logged out"
+
+step "requests in progress keep the configuration that they began with"
+device a-phone
+curl -sN -b "$JAR" "$BROKER/v1/session/events" >"$work/events" &
+listener=$!
+wait_for 10 grep -q '^event: session' "$work/events"
+curl -s -b "$JAR" -o /dev/null -w '%{http_code}' "$BROKER/v1/relay/narrow/private/slow?ms=4000" >"$work/slow-status" &
+slow=$!
+wait_for 3 shows '^coatcheck_relay_calls_under_way\{upstream="narrow"\} 1$'
+same 0 $? "slow relay call → counted as in progress"
+change 's|^  narrow: .*||; s|^  small: .*||'
+reload "upstream removed during a call → reload succeeds"
+wait "$slow"
+same 200 "$(cat "$work/slow-status")" "upstream removed during a call → the call gets 200"
+relayed
+expect_problem 404 upstream_not_found "next call to the removed upstream"
+kill -0 "$listener"
+same 0 $? "upstream removed → the event stream stays open"
+request POST /v1/session/refresh
+expect_status 200 "refresh after the reload → 200"
+wait_for 10 grep -q '^event: tokens_refreshed' "$work/events"
+same 0 $? "refresh after the reload → event on the older stream"
+kill "$listener"
+cp -p "$work/first.yaml" "$file"
+reload "original file restored → reload succeeds"
+
+step "coatcheck config diff"
+diff_() { RUN=0; "$COATCHECK" config diff --config "$1" --management "$MANAGEMENT" --token-file "$2" >"$work/out" 2>&1 || RUN=$?; }
+diff_ "$file" "$work/reader"
+matches '^2 .*403' "$RUN $(cat "$work/out")" "admin token without configure → status 2 with 403"
+diff_ "$file" "$work/shaper"
+matches '^0 .*this one' "$RUN $(cat "$work/out")" "unchanged file → status 0"
+change 's|(narrow: .*allow: \[")GET /private/\*|\1GET /public/*|; s|  listen: 127.0.0.1:'"$BROKER_PORT"'|  listen: 127.0.0.1:'"$CLOSED_PORT"'|'
+printf 'rT5nLk2YvB7xHs0dPq4mJc6t\n' >"$work/web-secret"
+diff_ "$file" "$work/shaper"
+same 1 "$RUN" "changed file → status 1"
+same "changed  providers.oidc.clients.web.client_secret
+changed  server.listen (takes a restart)
+changed  upstreams.narrow.allow[0]" "$(cat "$work/out")" "changed file → its changed paths, without values"
+JAR= request POST "$MANAGEMENT/admin/v1/config/diff" -H 'Authorization: Bearer admin-shaper-93e0b7a21c' -H 'Content-Type: application/json' \
+    --data-binary '{"salt":"AAAAAAAAAAAAAAAAAAAAAA","items":[{"path":"server.listen"},7]}'
+expect_problem 400 invalid_request "request with an item that is not a digest"
+cp -p "$work/first.yaml" "$file"
+printf 'Hs0dPq4mJc6t9RfAwq8ZrT5n\n' >"$work/web-secret"
+
+step "200 logins during repeated HUPs"
+reload "original file before the logins → reload succeeds"
+before=$(answers)
+python3 "$here/reload_logins.py" "$BROKER" 200 20 >"$work/logins" 2>&1 &
+logins=$!
+signals=0
+while kill -0 "$logins" 2>/dev/null; do
+    signals=$((signals + 1))
+    if [ $((signals % 2)) -eq 1 ]; then change 's|small: (.*)max_concurrent: 8|small: \1max_concurrent: 9|; s|^  github:|  github-too:|; s|(narrow: .*allow: \[")GET /private/\*|\1GET /public/*|'; else cp -p "$work/first.yaml" "$work/next.yaml" && mv "$work/next.yaml" "$file"; fi
+    kill -HUP "$broker_pid"
+    sleep 0.2
+done
+wait "$logins"
+same "200 of 200" "$(tail -1 "$work/logins")" "200 logins during reloads → all succeed"
+matches '^([2-9]|[1-9][0-9]+)$' "$(($(answers) - before))" "during the logins → at least two reloads"
+printf '# %s signals, %s reloads\n' "$signals" "$(($(answers) - before))"
+cp -p "$work/first.yaml" "$file"
+reload "original file after the logins → reload succeeds"
+# Earlier signals may still be in progress.
+holds() { relayed && [ "$STATUS" = 200 ]; }
+wait_for 10 holds
+same 0 $? "original file after the logins → its allow-list is in force"
+matches 'coatcheck_config_reloads_total\{result="done"\} [1-9]' "$(curl -s "$MANAGEMENT/metrics")" "metrics → count the successful reloads"
+finish

@@ -1,0 +1,202 @@
+#!/usr/bin/env bash
+# Clover: both client kinds, the exact requests, the merchant confirmed by the API, dashboard launches, import of tokens, recovery
+# of a lost pair, log-out.
+source "$(dirname "$0")/../support/lib.bash"
+# Its sessions refresh several times in a minute.
+LIMITS="forced_refresh_pause: 0s"
+start_stack
+
+step "1. A low-trust client uses PKCE and no secret"
+start_login clover ios
+expect_status 201
+same "" "$(url_value scope "$AUTHORIZATION_URL")" "Clover login → authorization URL without a scope"
+same S256 "$(url_value code_challenge_method "$AUTHORIZATION_URL")" "low-trust login → code_challenge_method S256"
+browser "$AUTHORIZATION_URL" ana
+merchant=$(url_value merchant_id "$CALLBACK")
+employee=$(url_value employee_id "$CALLBACK")
+forward "$CALLBACK"
+expect_status 201 "callback forwarded → a session"
+expect_json .subject "$merchant" "Clover session → the subject is the merchant id"
+expect_json .identity.unverified.employee_id "$employee" "employee id from the callback → listed as unverified"
+expect_json .tokens.refreshable true
+sandbox GET '/requests?provider=clover&endpoint=token'
+same /clover-api/oauth/v2/token "$(json '[0].path' "$work/control")" "token request → path on the API host"
+json '[0].body' "$work/control" >"$work/token.json"
+same '["client_id", "code", "code_verifier"]' "$(python3 -c 'import json, sys; print(json.dumps(sorted(json.load(open(sys.argv[1])))))' "$work/token.json")" "token request → only client_id, code and code_verifier"
+
+step "2. A high-trust client sends its secret in the body"
+device a-browser
+sandbox DELETE /requests
+sign_in clover web ben
+expect_status 201
+sandbox GET '/requests?provider=clover&endpoint=token'
+json '[0].body' "$work/control" >"$work/token.json"
+same '["client_id", "client_secret", "code"]' "$(python3 -c 'import json, sys; print(json.dumps(sorted(json.load(open(sys.argv[1])))))' "$work/token.json")" "token request → only client_id, client_secret and code"
+
+step "3. An invented merchant id in the callback is refused (SEC-16)"
+device b-phone
+start_login clover ios
+browser "$AUTHORIZATION_URL" ana
+forward "$(with_value merchant_id MFKOTHER00001 "$CALLBACK")"
+expect_problem 502 identity_rejected "callback with another merchant's id"
+start_login clover ios
+browser "$AUTHORIZATION_URL" ana
+forward "$(with_value merchant_id - "$CALLBACK")"
+expect_problem 400 invalid_callback "callback without a merchant id"
+forward "$CALLBACK"
+expect_status 201 "the whole callback, forwarded afterwards → a session"
+
+step "4. A launch from the dashboard starts a login"
+device c-phone
+before=$(calls clover/token)
+forward "https://app.example.org/clover?merchant_id=$merchant&client_id=AFAKE0001&code=v1-code"
+expect_problem 409 login_required "launch with a code but no state"
+same "$before" "$(calls clover/token)" "launch without a state → no token call"
+browser "$(json .login.authorization_url)" ana
+forward "$CALLBACK"
+expect_status 201 "user finishes the login from the 409 → a session"
+
+step "5. Import: an app that already holds Clover tokens hands them over once"
+device d-phone
+verifier=$(random_token)
+CALLBACK=$(location "$SANDBOX/clover-web/oauth/v2/authorize?client_id=AFAKE0001&redirect_uri=https://app.example.org/clover&code_challenge=$(s256 "$verifier")&sandbox_user=cleo")
+curl -s "$SANDBOX/clover-api/oauth/v2/token" -H 'Content-Type: application/json' -o "$work/tokens" \
+    -d "{\"client_id\":\"AFAKE0001\",\"code\":\"$(url_value code "$CALLBACK")\",\"code_verifier\":\"$verifier\"}"
+import="{\"provider\":\"clover\",\"client\":\"ios\",\"tokens\":{\"access_token\":\"$(json .access_token "$work/tokens")\",\"refresh_token\":\"$(json .refresh_token "$work/tokens")\",\"merchant_id\":\"$(url_value merchant_id "$CALLBACK")\"}"
+secret=$(random_token)
+sandbox DELETE /requests
+post /v1/sessions "${import/\"rt-/\"rt-invented-},\"login_token\":\"$(random_token)\"}"
+expect_problem 400 code_rejected "import of a refresh token unknown to Clover"
+post /v1/sessions "$import,\"login_token\":\"$secret\"}"
+expect_status 201 "import of the app's own tokens → a session"
+sandbox GET '/requests?provider=clover'
+same "refresh refresh merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "refused import, then a good one → two refreshes, one merchant call"
+same AFAKE0001 "$(jq -r '.[1].body | fromjson.client_id' "$work/control")" "refresh of the import → the broker's client id"
+expect_json .subject "$(url_value merchant_id "$CALLBACK")"
+handle=$(json .handle)
+post /v1/sessions "$import,\"login_token\":\"$secret\"}"
+expect_json .handle "$handle" "the same import repeated → the same session"
+same 2 "$(calls clover/refresh)" "the same import repeated → no further refresh call"
+post /v1/sessions "$import,\"login_token\":\"$(random_token)\"}"
+expect_problem 409 code_already_used "the same tokens imported with another login_token"
+post /v1/sessions "${import/\"ios\"/\"web\"}}"
+expect_problem 403 client_not_allowed "import by a client without import_tokens"
+
+step "6. A legacy token without an expiry is exchanged for a token pair"
+device legacy-phone
+sandbox POST /legacy-token/clover '{"client_id":"AFAKE0001","user":"cleo"}'
+legacy=$(json .access_token "$work/control")
+merchant=$(json .merchant_id "$work/control")
+migrate() { post /v1/sessions "{\"provider\":\"clover\",\"client\":\"ios\",\"tokens\":{\"access_token\":\"$1\"${2:+,\"merchant_id\":\"$2\"}},\"login_token\":\"$3\"}"; }
+sandbox DELETE /requests
+secret=$(random_token)
+migrate "$legacy" "" "$secret"
+expect_problem 400 invalid_request "migration request without the merchant id"
+expect_json .errors[0].pointer /tokens/merchant_id
+same 0 "$(calls clover/migrate)" "no merchant id → no migration call"
+migrate "$legacy" MOTHER0000001 "$(random_token)"
+expect_problem 400 code_rejected "migration with another merchant's id"
+same 0 "$(calls clover/token)" "another merchant's id → no token call"
+sandbox DELETE /requests
+migrate "$legacy" "$merchant" "$secret"
+expect_status 201 "migration with the token's own merchant → a session"
+expect_json .subject "$merchant"
+expect_json .tokens.refreshable true
+handle=$(json .handle)
+sandbox GET '/requests?provider=clover'
+same "migrate token merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "migration → calls to migrate, token and merchant in this order"
+same '["app_uuid","auth_token","code_challenge","merchant_uuid"]' "$(jq -c '.[0].body | fromjson | keys' "$work/control")" "migrate call → the four documented members"
+same '["client_id","code","code_verifier"]' "$(jq -c '.[1].body | fromjson | keys' "$work/control")" "token call → client_id, code and code_verifier"
+migrate "$legacy" "$merchant" "$secret"
+expect_json .handle "$handle" "the same migration repeated → the same session"
+same 1 "$(calls clover/migrate)" "the same migration repeated → no further migrate call"
+migrate "$legacy" "$merchant" "$(random_token)"
+expect_problem 409 code_already_used "the same legacy token with another login_token"
+request POST /v1/session/refresh
+expect_status 200 "refresh of a migrated session → 200"
+sandbox POST /legacy-token/clover '{"client_id":"AOTHER001","user":"cleo"}'
+migrate "$(json .access_token "$work/control")" "$merchant" "$(random_token)"
+expect_problem 400 code_rejected "migration of another app's legacy token"
+
+step "7. Refusals: by the user, for strangers, of invented codes"
+refusals clover ios
+
+# lose_pair CLIENT: makes a session whose refresh was carried out and whose answer was lost; REFRESH is its old refresh token
+lose_pair() {
+    device "$1-$RANDOM$RANDOM"
+    sign_in clover "$1" ana
+    expect_status 201
+    session=$(cookie coatcheck)
+    sandbox DELETE /requests
+    fault clover '{"fault":"drop-after","endpoint":"refresh","times":1}'
+}
+# the refresh token that the N-th refresh brought
+refresh_token() { sandbox GET '/requests?provider=clover&endpoint=refresh'; jq -r ".[$1].body | fromjson.refresh_token" "$work/control"; }
+
+step "8. A client with a secret recovers a lost token pair"
+lose_pair web
+request POST /v1/session/refresh
+expect_status 200 "refresh whose first answer is lost → 200"
+sandbox GET '/requests?provider=clover'
+same "refresh refresh recovery" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "lost refresh answer → refresh, refresh again, then recovery"
+same "0 401 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "Clover's statuses → lost, 401 with an offer, 200"
+same "POST /clover-api/oauth/v2/recovery" "$(jq -r '.[2] | "\(.method) \(.path)"' "$work/control")" "recovery call → POST on the API host"
+same '["client_id","client_secret","recovery_token"]' "$(jq -c '.[2].body | fromjson | keys' "$work/control")" "recovery body → client_id, client_secret and recovery_token"
+same "$(refresh_token 0)" "$(sandbox GET '/requests?provider=clover&endpoint=recovery'; jq -r '.[0].body | fromjson.recovery_token' "$work/control")" "recovery_token → the refresh token that the lost call used"
+get /v1/session
+expect_status 200 "after the recovery → the session is alive"
+same "$session" "$(cookie coatcheck)" "after the recovery → the same session cookie"
+request POST /v1/session/refresh
+expect_status 200 "refresh with the recovered pair → 200"
+sandbox GET '/requests?provider=clover'
+same "refresh refresh recovery refresh" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "refresh with the recovered pair → no second recovery call"
+
+step "9. The recovery fails too; a later refresh recovers the pair"
+lose_pair web
+fault clover '{"fault":"status","status":503,"endpoint":"recovery","times":1}'
+request POST /v1/session/refresh
+expect_problem 503 provider_unavailable "recovery call answers 503"
+get /v1/session
+expect_status 200 "failed recovery → the session is alive"
+fault clover '{"fault":"drop-after","endpoint":"recovery","times":1}'
+wait_for 20 eval 'request POST /v1/session/refresh; [ "$STATUS" = 200 ]'
+same 200 "$STATUS" "recovery answer lost once → a later refresh recovers"
+request POST /v1/session/refresh
+expect_status 200 "refresh with the recovered pair → 200"
+
+step "10. A client without a secret cannot recover: refresh_lost"
+lose_pair ios
+request POST /v1/session/refresh
+same "401 session_ended refresh_lost" "$STATUS $(json .code) $(json .reason)" "lost pair without a secret → session ended with its reason"
+matches 'Max-Age=0' "$(header Set-Cookie)" "session ended → the answer clears the cookie"
+same "2 0" "$(calls clover/refresh) $(calls clover/recovery)" "lost pair without a secret → two refreshes, no recovery call"
+JAR= request GET /v1/session -b "coatcheck=$session"
+same "401 refresh_lost" "$STATUS $(json .reason)" "ended session asked again → still refresh_lost"
+
+step "11. Log-out makes no call to Clover"
+device a-browser
+log_out
+wait_for 10 shows '^coatcheck_revocations_total.*clover.*unsupported.* [1-9]'
+same 0 $? "log-out → the outbox marks the revocation as unsupported"
+sandbox GET '/requests?provider=clover'
+same 0 "$(jq length "$work/control")" "log-out → no call to Clover"
+
+step "12. Refresh tokens of eight seconds: regular refreshes keep session and cookie alive"
+sandbox PUT /settings/clover '{"refresh_token_lifetime":8}'
+device a-quick-one
+start_login clover ios
+browser "$AUTHORIZATION_URL" ana
+forward "$CALLBACK"
+expect_status 201
+age=$(header Set-Cookie | grep '^coatcheck=')
+age=${age##*Max-Age=}; if [ "${age%%;*}" -gt 2500000 ]; then ok "session cookie → outlives the first refresh token"; else not_ok "session cookie → outlives the first refresh token" "$age"; fi
+begun=$(date +%s)
+for second in 3 6 9 12; do
+    wait_for 20 eval '[ $(($(date +%s) - begun)) -ge '"$second"' ]'
+    request POST /v1/session/refresh
+    expect_status 200 "refresh after $second s → 200"
+done
+get /v1/session
+expect_status 200 "first refresh token's lifetime over → the session is alive"
+
+finish

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Every preset and kind, in flows A, B and C: the issuer of its callback, the form of its scope, and every dialect of errors.
+# The table is in every_provider.py, which sends the requests itself, because there are some thousands of them.
+source "$(dirname "$0")/../support/lib.bash"
+start_sandbox
+for id in slack-app slack-hosted; do sandbox PUT "/clients/slack/$id" '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'; done
+for id in linkedin-app linkedin-hosted; do sandbox PUT "/clients/linkedin/$id" '{"secret":"wq8ZrT5nLk2YvB7xHs0d","auth":"client_secret_post"}'; done
+start_stack "$here/every-provider.yaml"
+while IFS= read -r line; do
+    case $line in
+    "ok "*) ok "${line#ok }" ;;
+    "not ok "*) STATUS= not_ok "${line#not ok }" "see the line" ;;
+    *) printf '%s\n' "$line" ;;
+    esac
+done < <(python3 "$here/every_provider.py" "$BROKER" "$SANDBOX" 2>&1)
+[ "$passed" -ge 600 ] || not_ok "table of providers → at least 600 checks ran" "$passed of it"
+finish

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# A provider that hangs: another provider's logins and existing sessions are as fast as before (SEC-120).
+source "$(dirname "$0")/../support/lib.bash"
+start_stack
+
+step "1. A session, and another provider that hangs"
+device a-phone
+sign_in oauth2 ios ana
+expect_status 201 "sign-in at a healthy provider → a session"
+fault oidc '{"fault":"hang","endpoint":"token"}'
+# The logins begin first. Their calls are given up after fifteen seconds, so the following steps have to happen before that.
+for n in $(seq 12); do
+    device "stuck-$n"
+    start_login oidc ios
+    browser "$AUTHORIZATION_URL" ana
+    printf '{"callback_url":%s}' "$(json_text "$CALLBACK")" >"$work/stuck-body.$n"
+done
+for n in $(seq 12); do
+    curl -s -m 60 -o "$work/stuck.$n" -w '%{http_code}\n' "$BROKER/v1/sessions" -b "$work/stuck-$n.jar" \
+        -H 'Content-Type: application/json' --data-binary "@$work/stuck-body.$n" >"$work/stuck-status.$n" &
+    stuck[n]=$!
+done
+wait_for 10 eval '[ "$(calls oidc/token)" -ge 12 ]'
+same 12 "$(calls oidc/token)" "twelve forwards at the hanging provider → twelve calls wait"
+
+step "2. Other sessions and logins are served meanwhile"
+device a-phone
+get /v1/session
+expect_status 200 "twelve calls wait → the existing session is served"
+device another-phone
+sign_in oauth2 ios ben
+expect_status 201 "twelve calls wait → a login at the healthy provider succeeds"
+same 0 "$(cat "$work"/stuck-status.* 2>/dev/null | wc -l)" "login finished → the twelve calls still wait"
+
+step "3. The waiting calls end with 503 and advice"
+wait "${stuck[@]}"
+same 12 "$(cat "$work"/stuck-status.* | grep -c '^503$')" "hanging calls given up → each gets 503"
+same new_login "$(json .retry "$work/stuck.1")" "hanging call given up → retry new_login"
+
+finish

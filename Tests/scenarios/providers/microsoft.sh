@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Microsoft: one registration for all tenants. Each token's issuer belongs to the user's own tenant, and has to fit its tid.
+source "$(dirname "$0")/../support/lib.bash"
+start_stack
+
+ours=11111111-2222-4333-8444-555555555555
+foreign=99999999-2222-4333-8444-555555555555
+
+step "1. A login, and the exact token request"
+start_login microsoft ios
+expect_status 201
+matches "^$SANDBOX/microsoft/common/oauth2/v2\.0/authorize\?" "$AUTHORIZATION_URL" "authorization URL → common instead of a tenant"
+same "openid email profile offline_access" "$(url_value scope "$AUTHORIZATION_URL")" "authorization URL → the preset's scope"
+same S256 "$(url_value code_challenge_method "$AUTHORIZATION_URL")" "authorization URL → code_challenge_method S256"
+matches '.' "$(url_value nonce "$AUTHORIZATION_URL")" "authorization URL → a nonce"
+browser "$AUTHORIZATION_URL" ana
+forward "$CALLBACK"
+expect_status 201 "callback forwarded → a session"
+expect_json .subject user-ana
+expect_json .identity.name "Ana Example"
+expect_json .tokens.refreshable true
+sandbox GET '/requests?provider=microsoft&endpoint=token'
+same "POST /microsoft/common/oauth2/v2.0/token" "$(json '[0].method' "$work/control") $(json '[0].path' "$work/control")" "token request → POST to the address from the metadata"
+same "grant_type code redirect_uri code_verifier client_id" "$(form_names)" "token request → the expected fields"
+same "" "$(sent_header Authorization)" "public client's token request → no Authorization"
+
+step "2. Each tenant's token contains its own issuer"
+device b-phone
+sandbox PUT /users/ben "{\"tenant\":\"$foreign\"}"
+sign_in microsoft ios ben
+expect_status 201 "user of another tenant → a session"
+expect_json .subject user-ben
+device c-phone
+sign_in microsoft work ben
+expect_problem 502 identity_rejected "user of a tenant outside the client's list (SEC-28)"
+sign_in microsoft work ana
+expect_status 201 "user of a tenant on the client's list → a session"
+
+# refused FAULT SENTENCE: a login whose id_token is wrong, and its forward repeated once
+refused() {
+    device "phone-$RANDOM$RANDOM"
+    fault microsoft "$1"
+    sign_in microsoft ios ana
+    expect_problem 502 identity_rejected "$2"
+    sandbox DELETE /faults
+    local before
+    before=$(calls microsoft/token)
+    forward "$CALLBACK"
+    expect_problem 502 identity_rejected "refused id_token, forward repeated"
+    same "$before" "$(calls microsoft/token)" "forward repeated → no further token call"
+}
+
+step "3. The issuer does not match the tid (SEC-28)"
+refused "{\"fault\":\"claims\",\"value\":{\"iss\":\"$SANDBOX/microsoft/$foreign/v2.0\"}}" "ana's id_token with another tenant's issuer"
+refused '{"fault":"wrong-tid"}' "id_token with ana's issuer and another tenant's tid"
+refused '{"fault":"missing-tid"}' "id_token without a tid"
+refused "{\"fault\":\"claims\",\"value\":{\"iss\":\"$SANDBOX/microsoft/{tenantid}/v2.0\"}}" "id_token with the issuer template as issuer"
+refused "{\"fault\":\"claims\",\"value\":{\"iss\":\"$SANDBOX/microsoft/common/v2.0\",\"tid\":\"common\"}}" "id_token with the issuer of common"
+refused "{\"fault\":\"claims\",\"value\":{\"iss\":\"$SANDBOX/microsoft/$ours/../$ours/v2.0\",\"tid\":\"$ours/../$ours\"}}" "id_token with a path as tid"
+refused '{"fault":"nonce-invalid"}' "id_token with another login's nonce"
+refused '{"fault":"invalid-aud"}' "id_token for another app"
+
+step "4. Other refusals"
+refusals microsoft ios
+expect_json .code code_rejected "Microsoft's error format (AADSTS) → code_rejected"
+
+step "5. A refresh"
+device a-phone
+request POST /v1/session/refresh
+expect_status 200
+sandbox GET '/requests?provider=microsoft&endpoint=refresh'
+same "grant_type refresh_token client_id" "$(form_names)" "refresh request → the expected fields"
+
+step "6. Log-out calls only the log-out page, with the id_token"
+log_out
+told microsoft/end_session 1
+sandbox GET '/requests?provider=microsoft'
+same "end_session" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "log-out → one end_session call and no other"
+same "POST /microsoft/common/oauth2/v2.0/logout 200" "$(jq -r '.[0] | "\(.method) \(.path) \(.status)"' "$work/control")" "end_session call → POST, answered with 200"
+same "id_token_hint client_id" "$(form_names)" "end_session body → id_token_hint and client_id"
+sid=$(jq -r '.[0].body | capture("id_token_hint=[^.]+\\.(?<claims>[^.]+)").claims | gsub("-"; "+") | gsub("_"; "/")
+    | . + ["", "", "==", "="][length % 4] | @base64d | fromjson.sid' "$work/control")
+sandbox GET '/tokens?provider=microsoft'
+same "true 0" "$(jq -r --arg sid "$sid" '[.[] | select(.sid == $sid)] | "\(length > 1) \([.[] | select(.live)] | length)"' "$work/control")" "log-out → Microsoft's tokens of that session are dead"
+
+finish

@@ -1,0 +1,227 @@
+#!/usr/bin/env bash
+# The presets: Cloudentity, Google, GitHub, Slack, Apple; sign-in, refusals, native codes, log-out. microsoft.sh tests
+# Microsoft.
+source "$(dirname "$0")/../support/lib.bash"
+# Its sessions refresh several times in a minute.
+LIMITS="forced_refresh_pause: 0s"
+start_stack
+
+step "1. Cloudentity: an issuer with path segments, a public client"
+sign_in cloudentity ios ana
+expect_status 201
+expect_json .subject user-ana
+expect_json .tokens.refreshable true
+sandbox GET '/requests?provider=cloudentity&endpoint=token'
+same /cloudentity/example/demo/oauth2/token "$(json '[0].path' "$work/control")" "token request → path below the issuer"
+same "grant_type code redirect_uri code_verifier client_id" "$(form_names)" "token request → the expected fields"
+matches '^.{32,255}$' "$(sent_header X-Idempotency-Key)" "token request → contains an idempotency key"
+same "" "$(sent_header Authorization)" "public client's token request → no Authorization"
+
+step "2. Cloudentity: log-out revokes both tokens, then ends Cloudentity's session"
+log_out
+told cloudentity/end_session 1
+same "POST /cloudentity/example/demo/oidc/logout 200" "$(jq -r '.[0] | "\(.method) \(.path) \(.status)"' "$work/control")" "end_session call → POST, answered with 200"
+matches '^id_token_hint=[A-Za-z0-9_.-]+&client_id=mobile-app$' "$(json '[0].body' "$work/control")" "end_session body → only id_token_hint and client_id"
+same "application/x-www-form-urlencoded" "$(sent_header Content-Type)" "end_session call → sent as a form"
+same "" "$(sent_header Authorization)$(sent_header Cookie)" "end_session call → no Authorization and no cookie"
+sandbox GET '/requests?provider=cloudentity'
+same "revoke revoke end_session" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "log-out → two revocations, then end_session"
+same "/cloudentity/example/demo/oauth2/revoke" "$(jq -r '[.[0, 1].path] | unique | join(" ")' "$work/control")" "both revocations → sent to the revocation endpoint"
+same "token client_id, token client_id" "$(form_names 0), $(form_names 1)" "both revocations → no token_type_hint"
+matches '^token=rt-' "$(json '[0].body' "$work/control")" "first revocation → the refresh token"
+matches '^token=at-' "$(json '[1].body' "$work/control")" "second revocation → the access token"
+sandbox GET '/tokens?provider=cloudentity'
+same 0 "$(jq '[.[] | select(.live)] | length' "$work/control")" "after the log-out → no live token at Cloudentity"
+
+step "3. Cloudentity: refused logins"
+refusals cloudentity ios
+device b-phone
+fault cloudentity '{"fault":"invalid-iss","times":1}'
+sign_in cloudentity ios ana
+expect_problem 502 identity_rejected "id_token of another workspace's issuer"
+start_login cloudentity ios
+browser "$AUTHORIZATION_URL" ana
+forward "$(with_value iss "$SANDBOX/cloudentity/example/other" "$CALLBACK")"
+expect_problem 400 issuer_mismatch "callback with another workspace's issuer"
+
+step "4. Cloudentity: a client with a key and pushed authorization requests"
+device b-service
+sandbox DELETE /requests
+start_login cloudentity service
+expect_status 201
+same 540 "$(jq '(.expires_at | fromdate) - (.open_by | fromdate)' "$work/body")" "pushed request → URL expires after one minute, login after ten"
+same "client_id request_uri" "$(python3 -c 'import sys, urllib.parse as u; print(*sorted(dict(u.parse_qsl(u.urlsplit(sys.argv[1]).query))))' "$AUTHORIZATION_URL")" "pushed request → URL has only client_id and request_uri (SEC-10)"
+sandbox GET '/requests?provider=cloudentity&endpoint=par'
+same "POST /cloudentity/example/demo/par" "$(jq -r '.[0] | "\(.method) \(.path)"' "$work/control")" "login → one POST to the PAR endpoint"
+same "response_type redirect_uri scope state nonce code_challenge code_challenge_method client_id client_assertion_type client_assertion" "$(form_names)" "pushed request → the expected fields"
+browser "$AUTHORIZATION_URL" ana
+forward "$CALLBACK"
+expect_status 201 "callback of the pushed request → a session"
+sandbox GET '/requests?provider=cloudentity&endpoint=token'
+same "grant_type code redirect_uri code_verifier client_id client_assertion_type client_assertion" "$(form_names)" "token request → fields with a client assertion"
+same "$SANDBOX/cloudentity/example/demo" "$(jq -r '.[0].body | capture("client_assertion=[^.]+\\.(?<claims>[^.]+)").claims | gsub("-"; "+") | gsub("_"; "/")
+    | . + ["", "", "==", "="][length % 4] | @base64d | fromjson.aud' "$work/control")" "client assertion → its audience is the issuer (SEC-19)"
+fault cloudentity '{"fault":"status","endpoint":"par","status":400,"body":"{\"error\":\"invalid_request\",\"error_code\":\"INVALID_REQUEST\",\"status_code\":400}","times":1}'
+start_login cloudentity service
+same "502 provider_error" "$STATUS $(json .code)" "pushed request refused → the login fails (SEC-10)"
+log_out
+told cloudentity/end_session 1
+matches 'client_id=web-jwt$' "$(json '[0].body' "$work/control")" "log-out → end_session with this client's id"
+
+step "5. Cloudentity behind a vanity domain, without the vendor's path"
+device b-vanity
+sign_in cloudentity-vanity ios ana
+expect_status 201
+sandbox GET '/requests?provider=cloudentity-vanity&endpoint=token'
+same /demo/oauth2/token "$(json '[0].path' "$work/control")" "token request → path below the issuer"
+refusals cloudentity-vanity ios
+
+step "6. Google: sign-in, refresh, log-out, refusals"
+device c-phone
+sandbox DELETE /requests
+start_login google web
+same offline "$(url_value access_type "$AUTHORIZATION_URL")" "Google's authorization URL → access_type=offline"
+same consent "$(url_value prompt "$AUTHORIZATION_URL")" "Google's authorization URL → prompt=consent"
+browser "$AUTHORIZATION_URL" ana
+forward "$CALLBACK"
+expect_status 201
+expect_json .provider google
+expect_json .tokens.refreshable true
+sandbox GET '/requests?provider=google&endpoint=token'
+same "grant_type code redirect_uri code_verifier" "$(form_names)" "token request → the expected fields"
+same "Basic $(printf %s google-app:wq8ZrT5nLk2YvB7xHs0d | base64 | tr -d '\n')" "$(sent_header Authorization)" "token request → client id and secret by HTTP Basic"
+request POST /v1/session/refresh
+expect_status 200 "first refresh → 200"
+request POST /v1/session/refresh
+expect_status 200 "second refresh with the same refresh token → 200"
+log_out
+told google/revoke 2
+same "refresh_token access_token" "$(jq -r '[.[].body | capture("token_type_hint=(?<hint>[a-z_]+)").hint] | join(" ")' "$work/control")" "log-out → revokes the refresh token, then the access token"
+same "200 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "both revocations → Google answers 200"
+refusals google web
+
+step "7. Google's serverAuthCode needs an empty redirect_uri and a nonce"
+device d-phone
+nonce=$(random_token)
+secret=$(random_token)
+sandbox POST /native-code/google "{\"client_id\":\"google-app\",\"user\":\"ben\",\"nonce\":\"$nonce\"}"
+code=$(json .code "$work/control")
+post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"code\":\"$code\",\"login_token\":\"$secret\"}"
+expect_problem 400 invalid_request "serverAuthCode without a nonce"
+sandbox DELETE /requests
+post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"code\":\"$code\",\"login_token\":\"$secret\",\"nonce\":\"$nonce\"}"
+expect_status 201 "serverAuthCode with its nonce → a session"
+sandbox GET '/requests?provider=google&endpoint=token'
+matches 'redirect_uri=(&|$)' "$(json '[0].body' "$work/control")" "serverAuthCode's token request → an empty redirect_uri"
+sandbox POST /native-code/google "{\"client_id\":\"google-app\",\"user\":\"ben\",\"nonce\":\"another\"}"
+post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"code\":\"$(json .code "$work/control")\",\"login_token\":\"$secret\",\"nonce\":\"$nonce\"}"
+expect_problem 502 identity_rejected "serverAuthCode whose id_token has another nonce"
+
+step "8. Apple's authorizationCode needs no redirect_uri, and its nonce may be hashed"
+device e-phone
+hashed=$(printf %s "$nonce" | sha256sum | cut -d' ' -f1)
+# native_code: sets CODE to a code of the native sheet
+native_code() {
+    sandbox POST /native-code/apple "{\"client_id\":\"com.example.app\",\"user\":\"ana\",\"nonce\":\"$hashed\",\"scope\":\"openid email\"}"
+    CODE=$(json .code "$work/control")
+}
+apple() { post /v1/sessions "{\"provider\":\"apple\",\"client\":\"ios\",\"code\":\"$1\",\"login_token\":\"$secret\",\"nonce\":\"$2\"}"; }
+native_code
+sandbox DELETE /requests
+apple "$CODE" "$nonce"
+expect_status 201 "authorizationCode with a hashed nonce → a session"
+sandbox GET '/requests?provider=apple&endpoint=token'
+same "grant_type code client_id client_secret" "$(form_names)" "token request → the expected fields, without redirect_uri"
+same "" "$(sent_header Authorization)" "token request → no Authorization"
+matches 'client_secret=eyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+' "$(json '[0].body' "$work/control")" "token request → the client secret is a signed JWT"
+
+step "9. Apple: refusals and log-out"
+native_code
+apple "$CODE" "$(random_token)"
+expect_problem 502 identity_rejected "authorizationCode with another login's nonce"
+secret=$(random_token)
+apple c-invented "$nonce"
+expect_problem 400 code_rejected "invented authorizationCode"
+post /v1/sessions "{\"provider\":\"apple\",\"client\":\"ios\",\"code\":\"$CODE\",\"login_token\":\"$secret\"}"
+expect_problem 400 invalid_request "authorizationCode without a nonce"
+# Apple's call ends everything that the user granted, and the user of these tokens is unknown (decision 21).
+wait_for 10 eval '[ "$(curl -s "$MANAGEMENT/metrics" | sed -n "s/^coatcheck_revocations_pending //p")" = 0 ]'
+same 0 "$(calls apple/revoke)" "refused login → its tokens are not revoked"
+log_out
+told apple/revoke 2
+same "token token_type_hint client_id client_secret" "$(form_names)" "revocation → the expected fields"
+same "refresh_token access_token" "$(jq -r '[.[].body | capture("token_type_hint=(?<hint>[a-z_]+)").hint] | join(" ")' "$work/control")" "log-out → revokes the refresh token, then the access token"
+same "200 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "both revocations → Apple answers 200"
+
+step "10. GitHub: a numeric id, an e-mail from a second call, refusals"
+device f-phone
+sandbox DELETE /requests
+sign_in github web ana
+expect_status 201
+matches '^[0-9]+$' "$(json .subject)" "numeric id → a text in the session"
+expect_json .identity.email ana@example.org
+expect_json .tokens.refreshable false
+sandbox GET '/requests?provider=github&endpoint=token'
+same "POST /github/login/oauth/access_token" "$(json '[0].method' "$work/control") $(json '[0].path' "$work/control")" "token request → POST to GitHub's path"
+same "application/json" "$(sent_header Accept)" "token request → accepts JSON"
+same 1 "$(calls github/emails)" "sign-in → one call for the e-mail"
+log_out
+told github/revoke 1
+same "DELETE /github/applications/github-app/token 204" "$(jq -r '.[0] | "\(.method) \(.path) \(.status)"' "$work/control")" "revocation → DELETE with the client id in the path"
+same "Basic $(printf %s github-app:wq8ZrT5nLk2YvB7xHs0d | base64 | tr -d '\n')" "$(sent_header Authorization)" "revocation → client id and secret by HTTP Basic"
+same '["access_token"]' "$(jq -c '.[0].body | fromjson | keys' "$work/control")" "revocation → the access token in a JSON body"
+refusals github web
+
+step "11. Slack: a user token from authed_user, asked for with user_scope"
+device g-phone
+start_login slack web
+matches 'identity.basic' "$(url_value user_scope "$AUTHORIZATION_URL")" "Slack's authorization URL → user_scope"
+same "" "$(url_value code_challenge "$AUTHORIZATION_URL")" "Slack's authorization URL → no PKCE"
+browser "$AUTHORIZATION_URL" ana
+forward "$CALLBACK"
+expect_status 201
+matches '^U' "$(json .subject)" "sign-in → the subject is the user's id"
+log_out
+told slack/revoke 1
+same "POST /slack/api/auth.revoke 200" "$(jq -r '.[0] | "\(.method) \(.path) \(.status)"' "$work/control")" "log-out → POST to auth.revoke"
+matches '^Bearer at-' "$(sent_header Authorization)" "auth.revoke call → the user's token as Bearer"
+sandbox GET '/tokens?provider=slack'
+same 0 "$(jq '[.[] | select(.live)] | length' "$work/control")" "after the log-out → no live token at Slack"
+refusals slack web
+
+step "12. Facebook: two forms of refusal, an identity from the Graph API, no refresh"
+device f-phone
+start_login facebook web
+browser "$AUTHORIZATION_URL" denied
+same "200 user_denied" "$(url_value error_code "$CALLBACK") $(url_value error_reason "$CALLBACK")" "user refuses → callback with error_code and error_reason"
+forward "$CALLBACK"
+expect_problem 403 access_denied "user refuses at Facebook"
+expect_json .provider_error access_denied
+fault facebook '{"fault":"error-callback","value":"server_error","times":1}'
+start_login facebook web
+browser "$AUTHORIZATION_URL" ana
+same "" "$(url_value error "$CALLBACK")" "Facebook's server error → callback without error"
+forward "$CALLBACK"
+expect_problem 502 provider_error "Facebook's callback with only an error_code"
+fault facebook '{"fault":"error-callback","value":"server_error","times":1}'
+start_login facebook hosted
+CALLBACK=$(location "$AUTHORIZATION_URL&sandbox_user=ana")
+matches '^com.example.facebook:/back\?error=provider_error&' "$(location "$CALLBACK")" "hosted callback with only an error_code → provider_error"
+sign_in facebook web ana
+expect_status 201
+expect_json .identity.email ana@example.org
+expect_json .tokens.refreshable false
+expect_json .scope '["public_profile","email"]' "token answer without a scope → the requested scope"
+
+step "13. LinkedIn: no PKCE, and its own error when the user cancels"
+device l-phone
+start_login linkedin web
+browser "$AUTHORIZATION_URL" denied
+same user_cancelled_authorize "$(url_value error "$CALLBACK")" "user cancels → callback with user_cancelled_authorize"
+forward "$CALLBACK"
+expect_problem 403 access_denied "user cancels at LinkedIn"
+sign_in linkedin web ana
+expect_status 201
+expect_json .subject user-ana
+
+finish

@@ -1,0 +1,214 @@
+#!/usr/bin/env bash
+# Flow E, Zephr: a known user, a partial registration finished by its state_key, every refusal, and expiry. Then a double
+# submission, a lost answer, and the exact register request on the wire.
+source "$(dirname "$0")/../support/lib.bash"
+start_stack
+
+zephr_login() { start_login zephr ios '"social_provider":"google"'; browser "$AUTHORIZATION_URL" "$1"; }
+# register STATE-KEY ATTRIBUTES [MORE-MEMBERS]
+register() { post /v1/registrations "{\"provider\":\"zephr\",\"client\":\"ios\",\"state_key\":$(json_text "$1"),\"attributes\":$2${3:+,$3}}"; }
+# partial USER: a login of this device up to the 202; STATE_KEY
+partial() {
+    zephr_login "$1"
+    forward "$CALLBACK"
+    STATE_KEY=$(json .state_key)
+}
+
+step "1. The start of a login"
+post /v1/logins '{"provider":"zephr","client":"ios"}'
+expect_problem 400 invalid_request "two social providers configured, request names neither"
+expect_json .errors[0].pointer /social_provider
+post /v1/logins '{"provider":"zephr","client":"ios","social_provider":"myspace"}'
+expect_problem 400 invalid_request "request names an unconfigured social provider"
+zephr_login ana
+expect_status 201
+matches "^$SANDBOX/zephr/" "$AUTHORIZATION_URL" "authorization URL → an address of the Zephr site"
+
+step "2. A known user signs in"
+matches 'status=success' "$CALLBACK" "known user → the callback says status=success"
+forward "$CALLBACK"
+expect_status 201 "known user's callback → a session"
+expect_json .provider zephr
+expect_json .identity.email ana@example.org
+expect_json .tokens.refreshable false
+same 1 "$(calls zephr/account)" "one account call → the broker verified the Zephr session"
+handle=$(json .handle)
+forward "$CALLBACK"
+expect_status 201 "the same forward repeated → 201 again"
+expect_json .handle "$handle"
+device a-stranger
+forward "$CALLBACK"
+same 4 "${STATUS:0:1}" "a stranger forwards the callback URL → refused"
+device a-phone
+request DELETE /v1/session
+expect_status 204
+wait_for 10 eval '[ "$(calls zephr/logout)" -ge 1 ]'
+same 0 $? "log-out → the Zephr session ends too"
+
+step "2a. A user already signed in at Zephr gets the same session id and may sign in again"
+sandbox PUT /settings/zephr '{"signed_in":true}'
+device a-tablet
+zephr_login ana
+forward "$CALLBACK"
+expect_status 201 "first login on the tablet → a session"
+first=$(url_value session_id "$CALLBACK")
+zephr_login ana
+same "$first" "$(url_value session_id "$CALLBACK")" "second login → Zephr returns the same session id"
+before=$(calls zephr/logout)
+forward "$CALLBACK"
+expect_status 201 "second login on the tablet → replaces the device's session"
+wait_for 10 shows 'coatcheck_revocations_total.*shared.* [1-9]'
+same 0 $? "session replaced → the outbox has processed the old one"
+same "$before" "$(calls zephr/logout)" "replaced session with an id still in use → no Zephr logout call"
+get /v1/relay/news/blaize/profile
+expect_status 200 "relay call with the new session → 200"
+request DELETE /v1/session
+expect_status 204
+wait_for 10 eval '[ "$(calls zephr/logout)" -gt "$before" ]'
+same 0 $? "log-out of the last session with this id → a Zephr logout call"
+sandbox PUT /settings/zephr '{"signed_in":false}'
+device a-phone
+
+step "3. A session id that Zephr does not know"
+zephr_login ana
+forward "$(with_value session_id bs-invented "$CALLBACK")"
+same 4 "${STATUS:0:1}" "unknown Zephr session id → refused"
+same "" "$(json .handle)" "unknown Zephr session id → no session handle"
+
+step "4. A partial registration"
+partial newbie
+expect_status 202 "new user with missing attributes → 202"
+expect_json .outcome registration_required
+expect_json .identifier newbie@example.org
+expect_json .fields[0].name first-name
+expect_json .fields[0].required true
+same "" "$(cookie coatcheck)" "registration incomplete → no session cookie"
+first=$STATE_KEY
+forward "$CALLBACK"
+expect_status 202 "the same forward repeated → 202 again"
+same "$first" "$(json .state_key)" "the same forward repeated → the same state_key"
+device a-stranger
+register "$first" '{"first-name":"Mallory"}'
+expect_problem 403 login_not_yours "a stranger submits the state_key"
+device a-phone
+sandbox DELETE /requests
+register "$first" '{"first-name":"Ana","newsletter":true,"birth-year":1990}'
+expect_status 201 "attributes submitted → a session"
+expect_json .identity.email newbie@example.org
+handle=$(json .handle)
+session=$(cookie coatcheck)
+sandbox GET '/requests?provider=zephr&endpoint=register'
+same 1 "$(jq length "$work/control")" "registration → one register request at Zephr"
+same POST "$(json '[0].method' "$work/control")" "register request → method POST"
+same /zephr/blaize/register "$(json '[0].path' "$work/control")" "register request → path /blaize/register"
+body=$(json '[0].body' "$work/control")
+printf %s "$body" >"$work/register.json"
+same "$first" "$(json .validators.token_exchange "$work/register.json")" "register body → validators.token_exchange is the state_key"
+same Ana "$(json .attributes.first-name "$work/register.json")" "register body → contains the submitted attributes"
+same 1990 "$(json .attributes.birth-year "$work/register.json")" "numeric attribute → stays a number in the body"
+same '{}' "$(json .identifiers "$work/register.json")" "register body → no identifiers from the app"
+
+step "5. The app submits again because it lost the answer"
+register "$first" '{"newsletter":true,"first-name":"Ana","birth-year":1990}'
+expect_status 201 "the same attributes in another order → 201 again"
+expect_json .handle "$handle"
+same "$session" "$(cookie coatcheck)" "the same attributes again → the same session cookie"
+same 1 "$(calls zephr/register)" "attributes submitted twice → one register call"
+register "$first" '{"first-name":"Other"}'
+expect_problem 410 state_key_expired "other attributes with a used state_key"
+
+step "6. After rejected attributes the user may correct them once"
+device b-phone
+partial newt
+before=$(calls zephr/register)
+register "$STATE_KEY" '{"newsletter":true}'
+expect_problem 400 invalid_request "request lacks a required attribute"
+same "/attributes/first-name required" "$(json '.errors[0].pointer') $(json '.errors[0].code')" "required attribute missing → the error points to it"
+same "$before" "$(calls zephr/register)" "required attribute missing → no register call"
+fault zephr '{"fault":"register-weak","times":1}'
+register "$STATE_KEY" '{"first-name":"?"}'
+expect_problem 400 registration_rejected "Zephr rejects an attribute's value"
+register "$STATE_KEY" '{"first-name":"Newt"}'
+expect_status 201 "corrected attributes after a rejection → a session"
+
+step "7. Zephr's refusals become problem codes"
+device c-phone
+partial taken
+register "$STATE_KEY" '{"first-name":"T"}'
+expect_problem 409 user_already_exists "Zephr already has the user"
+partial blocked
+register "$STATE_KEY" '{"first-name":"B"}'
+expect_problem 403 email_domain_denied "Zephr blocks the e-mail domain"
+for pair in "register-key-unknown 410 state_key_expired" "register-key-expired 410 state_key_expired" "register-key-spent 410 state_key_expired" \
+    "register-exists 409 user_already_exists" "register-domain 403 email_domain_denied" "register-weak 400 registration_rejected" "register-no-session 502 provider_error"; do
+    read -r name status code <<<"$pair"
+    for shape in "" html-error empty-error text-error; do
+        partial "new-$name${shape:+-$shape}"
+        fault zephr "{\"fault\":\"$name\",\"times\":1}"
+        [ -n "$shape" ] && fault zephr "{\"fault\":\"$shape\",\"endpoint\":\"register\",\"times\":1}"
+        register "$STATE_KEY" '{"first-name":"N"}'
+        expect_problem "$status" "$code" "register fault $name${shape:+ ($shape)}"
+        sandbox DELETE /faults
+    done
+done
+for name in register-body-cookie-only register-header-cookie-only; do
+    partial "new-$name"
+    fault zephr "{\"fault\":\"$name\",\"times\":1}"
+    register "$STATE_KEY" '{"first-name":"N"}'
+    expect_status 201 "$name → the broker finds the session"
+    sandbox DELETE /faults
+done
+
+step "8. Zephr limits the rate, or its answer is lost"
+device d-phone
+partial new-limited
+fault zephr '{"fault":"rate-limited","endpoint":"register","times":1}'
+register "$STATE_KEY" '{"first-name":"N"}'
+expect_problem 503 provider_unavailable "Zephr answers 429 to register"
+register "$STATE_KEY" '{"first-name":"N"}'
+expect_status 201 "register retried after the 429 → a session"
+partial new-lost
+sandbox DELETE /requests
+fault zephr '{"fault":"drop-after","endpoint":"register","times":1}'
+register "$STATE_KEY" '{"first-name":"N"}'
+expect_problem 503 provider_unavailable "Zephr's register answer is lost"
+expect_json .retry new_login
+register "$STATE_KEY" '{"first-name":"N"}'
+expect_problem 409 login_required "register retried after a lost answer"
+same 1 "$(calls zephr/register)" "lost answer, then a retry → still one register call"
+sandbox DELETE /faults
+
+step "9. The user refuses, or the callback has an unknown status"
+device e-phone
+zephr_login denied
+forward "$CALLBACK"
+expect_problem 403 access_denied "user refuses the sign-in at Zephr"
+start_login zephr ios '"social_provider":"google"'
+CALLBACK="my-app:/oauthRedirect?action=login&status=pending"
+forward "$CALLBACK"
+expect_problem 400 invalid_callback "callback with an undocumented status"
+
+step "10. The app may forward a callback of a login it started (login: both)"
+device f-phone
+CALLBACK=$(location "$SANDBOX/zephr/blaize/oauth/google?client_type=ios&sandbox_user=ben")
+post /v1/sessions "{\"provider\":\"zephr\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK")}"
+expect_status 201 "app-started login, forwarded with provider and client → a session"
+expect_json .identity.email ben@example.org
+CALLBACK=$(location "$SANDBOX/zephr/blaize/oauth/google?client_type=ios&sandbox_user=ben")
+forward "$CALLBACK"
+same 4 "${STATUS:0:1}" "app-started callback without provider and client → refused"
+CALLBACK=$(location "$SANDBOX/zephr/blaize/oauth/google?client_type=ios&sandbox_user=newcomer")
+key=$(url_value state_key "$CALLBACK")
+register "$key" '{"first-name":"N"}' "\"login_token\":\"$(random_token)\""
+expect_status 201 "registration with a state_key from an app-started login → a session"
+
+step "11. A callback with a Zephr session that has already ended"
+device dead-phone
+fault zephr '{"fault":"dead-session-callback","endpoint":"*"}'
+post /v1/logins '{"provider":"zephr","social_provider":"google"}'
+browser "$(json .authorization_url)" ana
+forward "$CALLBACK"
+expect_problem 400 code_rejected "callback with an ended Zephr session"
+sandbox DELETE /faults/zephr
+
+finish

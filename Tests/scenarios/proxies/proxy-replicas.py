@@ -1,0 +1,376 @@
+"""Two replicas behind each recipe of deploy/proxy: one stops, hangs, or ignores connections, and both restart one after the
+other. Every request is answered, and no POST that a proxy has begun to send reaches a replica twice.
+"""
+
+import concurrent.futures
+import contextlib
+import http.server
+import pathlib
+import signal
+import socket
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support import recipes  # noqa: E402
+from support.harness import Broker, GaveUp, Sandbox, call, main, wait_for  # noqa: E402
+from support.verdicts import Verdicts  # noqa: E402
+from support.wire import free_port  # noqa: E402
+
+# The commented lines for several replicas, without their comment signs, and with a shorter interval.
+CHECKS = {
+    "caddy": [("Caddyfile", r"^\t\t# (health_|\tHost|\})", r"\t\t\1"), ("Caddyfile", "health_interval 2s", "health_interval 200ms")],
+    "haproxy": [("haproxy.cfg", r"^    # (option httpchk|timeout check|default-server )", r"    \1"), ("haproxy.cfg", "inter 2s", "inter 200ms")],
+}
+
+
+class Replica:
+    """Plays a replica, with the port for its apps and the port for its readiness.
+
+    `what` is its behaviour for a POST: it answers, breaks off after it has read the request, or hangs.
+    """
+
+    def __init__(self, address, port, management_port):
+        self.address, self.what, self.reached = f"{address}:{port}", "answers", []
+        replica = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def answer(self):
+                self.send_response(200)
+                self.send_header("Content-Length", "2")
+                self.end_headers()
+                self.wfile.write(b"ok")
+
+            def do_GET(self):
+                if self.path != "/readyz":
+                    replica.reached.append("GET")
+                self.answer()
+
+            def do_POST(self):
+                # If Caddy cannot connect, it loses the body and then sends only the head. That request does not count.
+                length = int(self.headers.get("Content-Length") or 0)
+                if len(self.rfile.read(length)) < length:
+                    self.close_connection = True
+                    return None
+                replica.reached.append("POST")
+                if replica.what == "answers":
+                    return self.answer()
+                if replica.what == "hangs":
+                    time.sleep(4)
+                self.close_connection = True
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 128
+
+            def handle_error(self, *_):
+                pass
+
+        for at in (port, management_port):
+            server = Server((address, at), Handler)
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def count(self, method):
+        return self.reached.count(method)
+
+
+class Deaf:
+    """Listens and answers no connection: its queue is full, so the kernel drops packets, like a lossy network."""
+
+    def __init__(self, address, *ports):
+        self.address, self.sockets = f"{address}:{ports[0]}", []
+        for port in ports:
+            listener = socket.socket()
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address, port))
+            listener.listen(0)
+            self.sockets.append(listener)
+            for _ in range(8):
+                client = socket.socket()
+                client.settimeout(0.2)
+                self.sockets.append(client)
+                with contextlib.suppress(TimeoutError):
+                    client.connect((address, port))
+                    continue
+                break
+            else:
+                raise GaveUp("a full queue takes connections")
+
+
+def many(function, number, at_once=8):
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(function, range(number)))
+
+
+def told(answers):
+    """The number of answers by status, and the longest time if it was long."""
+    statuses = [answer.told for answer in answers]
+    return {status: statuses.count(status) for status in sorted(set(statuses))}
+
+
+def gone(says, url, replica, number=40, at_once=8, may_refuse=()):
+    """The other replica does not answer connections: this one answers every request, once.
+
+    Requests with methods in `may_refuse` may be answered 503 instead; then they reached no replica.
+    """
+    for method, path in (("GET", "/v1/providers"), ("POST", "/v1/logins")):
+        before = replica.count(method)
+        bodies = [b"x" * (1 + 3000 * n) if method == "POST" else None for n in range(number)]
+        answers = many(lambda n: call(url + path, method, bodies[n], seconds=20), number, at_once)
+        found = told(answers)
+        refused = found.pop("503 shutting_down", 0) if method in may_refuse else 0
+        says.same({"200": number - refused} if refused < number else {}, found, f"every {method} → answered" + (f" ({refused} by 503)" if refused else ""))
+        says.same(number - refused, replica.count(method) - before, f"each {method} → reached the other replica once")
+        slowest = max(answer.seconds for answer in answers)
+        says.verdict(slowest < 6, f"each {method} → answered within 6 s", f"{slowest:.1f} s")
+
+
+def once(says, url, replicas, what):
+    """A POST that a replica has read is not repeated, even if it was not answered."""
+    many(lambda _: call(url + "/v1/providers", seconds=20), 8)
+    for replica in replicas:
+        replica.what = what
+    before = sum(replica.count("POST") for replica in replicas)
+    answers = many(lambda n: call(url + "/v1/logins", "POST", b"x" * 1000 * (n % 2), seconds=20), 6, 3)
+    for replica in replicas:
+        replica.what = "answers"
+    says.same(6, sum(replica.count("POST") for replica in replicas) - before, f"a replica {what}: six POSTs → six requests at the replicas")
+    says.same([], [a.status for a in answers if a.status not in (0, 502, 503)], f"a replica {what}, each POST → an error for the app")
+
+
+def malformed(says, url):
+    """A client's malformed uploads do not take a replica out of use."""
+    host, port = url.removeprefix("http://").split(":")
+    for _ in range(6):
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(f"POST /v1/logins HTTP/1.1\r\nHost: {host}:{port}\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\nx\r\n".encode())
+            connection.settimeout(1)
+            with contextlib.suppress(OSError):
+                connection.recv(100)
+    answers = many(lambda _: call(url + "/v1/providers", seconds=20), 8)
+    says.same({"200": 8}, told(answers), "after malformed uploads: eight GETs → all are answered")
+
+
+class Titled:
+    """A case's verdicts, with a title before each."""
+
+    def __init__(self, case, title):
+        self.case, self.title = case, title
+
+    def verdict(self, good, sentence, why=""):
+        return self.case.verdict(good, f"{self.title}: {sentence}", why)
+
+    def same(self, expected, actual, sentence):
+        return self.case.same(expected, actual, f"{self.title}: {sentence}")
+
+
+class Quiet(Verdicts):
+    """Verdicts about a broken copy, which are not printed."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+
+    def print(self, line):
+        self.lines.append(line)
+
+
+# Copies of a recipe that lost one thing: the edit, the test, and the verdict that notices it.
+COPIES = {
+    "nginx": [
+        (("nginx.conf", "error timeout;", "error;"), "drops", "every GET"),
+        (("nginx.conf", "error timeout;", "error timeout non_idempotent;"), "breaks off", "six POSTs")],
+    "caddy": [
+        (("Caddyfile", "lb_try_duration 3s", ""), "drops", "every GET"),
+        (("Caddyfile", "lb_policy", "fail_duration 10s\n\t\tlb_policy"), "malformed", "after malformed"),
+        (("Caddyfile", "lb_policy", "lb_retry_match {\n\t\t\tmethod POST\n\t\t}\n\t\tlb_policy"), "breaks off", "six POSTs")],
+    "haproxy": [
+        (("haproxy.cfg", "option redispatch 1", "no option redispatch"), "drops", "every GET"),
+        (("haproxy.cfg", "retry-on conn-failure", "retry-on all-retryable-errors"), "breaks off", "six POSTs")],
+    "apache": [(("apache.conf", "retry=1", "retry=1 status=+I"), "drops", "every GET")],
+}
+SHORT = {
+    "nginx": ("nginx.conf", "_timeout 75s", "_timeout 1s"), "caddy": ("Caddyfile", "75s", "1s"),
+    "haproxy": ("haproxy.cfg", "server 75s", "server 1s"), "apache": ("apache.conf", "timeout=75", "timeout=1")}
+# Caddy sends a body only once, even if the first attempt did not reach a replica. Only its checks help.
+MAY_REFUSE = {"caddy": ("POST",)}
+
+
+def behind(server):
+    """The case of one proxy."""
+
+    def stand_ins(case):
+        port, management = free_port(), free_port()
+        first, second = Replica("127.0.0.1", port, management), Replica("127.0.0.2", port, management)
+        both, deaf = [first, second], Deaf("127.0.0.4", port, management)
+
+        def front(*replicas, edits=()):
+            return recipes.proxy(case, server, [getattr(r, "address", r) for r in replicas], edits, MANAGEMENT_PORT=management).url
+
+        says, may_refuse = Titled(case, server), MAY_REFUSE.get(server, ())
+        gone(Titled(case, f"{server}, one replica refuses connections"), front(f"127.0.0.3:{port}", first), first, may_refuse=may_refuse)
+        # The requests come one after the other, because a proxy without checks tries the lost replica repeatedly.
+        gone(Titled(case, f"{server}, one replica drops packets"), front(deaf, first), first, 4, 1, may_refuse)
+        if server in CHECKS:
+            url = front(deaf, first, edits=CHECKS[server])
+            wait_for(10, lambda: max(many(lambda _: call(url + "/", seconds=20).seconds, 6)) < 0.5)
+            gone(Titled(case, f"{server} with health checks, one replica drops packets"), url, first)
+        url = front(first, second)
+        once(says, url, both, "breaks off")
+        malformed(says, url)
+        once(says, front(first, second, edits=[SHORT[server]]), both, "hangs")
+        for edit, what, sentence in COPIES[server]:
+            quiet = Quiet()
+            if what == "drops":
+                gone(quiet, front(deaf, first, edits=[edit]), first, 4, 1)
+            elif what == "malformed":
+                malformed(quiet, front(first, second, edits=[edit]))
+            else:
+                once(quiet, front(first, second, edits=[edit]), both, what)
+            says.verdict(
+                any(line.startswith("not ok") and sentence in line for line in quiet.lines),
+                "a copy of the recipe with one edit → a check fails: " + " ".join((edit[2] or f"no {edit[1]}").split()), quiet.lines[:4])
+
+    stand_ins.__doc__ = f"{server}: one replica refuses connections, or drops them; one reads a request and breaks off, or hangs."
+    return stand_ins
+
+
+class Load:
+    """Sends requests through each proxy, one after another, until it is stopped."""
+
+    def __init__(self, sites):
+        self.answers = {name: [] for name in sites}
+        self.over = threading.Event()
+        self.threads = [threading.Thread(target=self.run, args=item, daemon=True) for item in sites.items()]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, name, url):
+        while not self.over.is_set():
+            body = {"provider": "oidc", "client": "ios"}
+            self.answers[name].append(("GET", call(url + "/v1/providers", seconds=20)))
+            self.answers[name].append(("POST", call(url + "/v1/logins", "POST", body, seconds=20)))
+            time.sleep(0.02)
+
+    def until(self, number):
+        """Waits until each proxy has given that number of answers."""
+        wait_for(30, lambda: all(len(found) >= number for found in self.answers.values()))
+
+    def stop(self):
+        self.over.set()
+        for thread in self.threads:
+            thread.join(30)
+        return self.answers
+
+
+def brokers(case):
+    """Two brokers restart one after the other, twice within ten seconds; one stops, and one hangs."""
+    sandbox = Sandbox(case)
+    port, management = free_port(), free_port()
+    replicas = []
+    for number in (1, 2):
+        broker = Broker(case, sandbox, name=f"replica{number}", start=False, settings={"upstreams": {
+            "api": {"base_url": sandbox.url + "/api", "provider": "oidc", "allow": ["GET /**"], "internal": True}}})
+        broker.management = f"http://127.0.0.{number}:{management}"
+        broker.configure(
+            server={
+                "listen": f"127.0.0.{number}:{port}", "public_url": "http://127.0.0.1", "drain_delay": "1s", "trusted_proxies": ["127.0.0.1"]},
+            management={"listen": f"127.0.0.{number}:{management}"})
+        broker.url = f"http://127.0.0.{number}:{port}"
+        broker.start()
+        replicas.append(broker)
+    addresses = [broker.url.removeprefix("http://") for broker in replicas]
+
+    def sites(**edits):
+        return {server: recipes.proxy(case, server, addresses, edits.get(server, ()), MANAGEMENT_PORT=management) for server in recipes.SERVERS}
+
+    # Proxies without checks have short time-outs here.
+    started = sites(nginx=[("nginx.conf", "_timeout 75s", "_timeout 2s")], apache=[("apache.conf", "timeout=75", "timeout=2")], **CHECKS)
+    plain = {server: recipe.url for server, recipe in started.items()}
+
+    def verdicts(answers, sentence, least=10, may_refuse=()):
+        """Every request is answered; the proxies named may pass on the 503 of a broker that ends."""
+        for server, found in answers.items():
+            for method, good in (("GET", 200), ("POST", 201)):
+                # nginx repeats a GET on a kept connection that the replica closes at that moment; Apache repeats neither.
+                lost = server == "apache" or method == "POST"
+                odd = [
+                    answer for asked, answer in found if asked == method and answer.status != good
+                    and not (server in may_refuse and (b"This instance is shutting down" in answer.body or lost and answer.told == "503 shutting_down"))]
+                count = sum(answer.status == good for asked, answer in found if asked == method)
+                case.verdict(count >= least and not odd, f"{server}: {sentence} → every {method} is answered", f"{count} good, {told(odd)}")
+
+    load = Load(plain)
+    for _ in range(2):
+        for broker in replicas:
+            broker.restart(signal.SIGTERM)
+    # Proxies without checks may meet a draining replica, and pass on its 503.
+    verdicts(load.stop(), "two restarts of each replica, one after the other", 30, {"nginx", "apache"})
+    load = Load({"nginx": recipes.proxy(case, "nginx", addresses, [("nginx.conf", " max_fails=0", "")]).url})
+    for broker in replicas:
+        broker.restart(signal.SIGTERM)
+    lost = [answer for method, answer in load.stop()["nginx"] if method == "GET" and b"is away for a moment" in answer.body]
+    case.verdict(lost, "nginx, a copy of the recipe without max_fails=0 → requests are lost in a restart")
+
+    replicas[1].stop(signal.SIGTERM)
+    load = Load(plain)
+    load.until(20)
+    verdicts(load.stop(), "one replica is stopped")
+    replicas[1].start()
+
+    # A request in progress keeps a replica draining, and it refuses new requests meanwhile.
+    session = replicas[0].sign_in()
+    slow = case.beside(replicas[0].call, "GET", "/v1/relay/api/private/events/900", session)
+    wait_for(10, lambda: replicas[0].metric("coatcheck_relay_calls_under_way", upstream="api") == 1)
+    nginx = started["nginx"]
+    file, line = nginx.folder / "nginx.conf", f"server {addresses[0]} max_fails=0"
+    file.write_text(file.read_text().replace(line, line + " down"))
+    nginx.process.send_signal(signal.SIGHUP)
+    without = {
+        "nginx": recipes.proxy(case, "nginx", addresses).url, "apache": recipes.proxy(case, "apache", addresses, [("apache.conf", "ProxySet failonstatus=503", "")]).url}
+    replicas[0].process.send_signal(signal.SIGTERM)
+    wait_for(30, lambda: b"is shutting down" in replicas[0].call("GET", "/v1/providers").body)
+    load, lost = Load(plain), Load(without)
+    load.until(60)
+    answers, lost = load.stop(), lost.stop()
+    verdicts({server: found for server, found in answers.items() if server != "apache"}, "one replica drains", 20)
+
+    def share(found):
+        return sum(answer.status == 503 for _, answer in found) / len(found)
+
+    case.verdict(share(answers["apache"]) < 0.2, "apache, one replica drains → fewer than a fifth of the requests get its 503", f"{share(answers['apache']):.2f}")
+    for server in without:
+        case.verdict(share(lost[server]) > 0.3, f"{server}, a recipe that keeps a draining replica → more than 30 % of the requests get 503", f"{share(lost[server]):.2f}")
+    file.write_text(file.read_text().replace(line + " down", line))
+    nginx.process.send_signal(signal.SIGHUP)
+    replicas[0].process.kill()
+    slow.result(20)
+    replicas[0].start()
+
+    # A process that hangs accepts connections, so only a proxy's checks notice it; nginx and Apache lack such checks.
+    replicas[1].process.send_signal(signal.SIGSTOP)
+    checked = {server: plain[server] for server in CHECKS}
+    for url in checked.values():
+        wait_for(20, lambda url=url: max(answer.seconds for answer in many(lambda _: call(url + "/v1/providers", seconds=20), 6)) < 1)
+    load = Load(checked)
+    load.until(20)
+    verdicts(load.stop(), "one replica hangs")
+    for server in ("nginx", "apache"):
+        found = told(many(lambda _, url=plain[server]: call(url + "/v1/providers", seconds=20), 8))
+        case.verdict(found.get("200", 0) >= 4 and not set(found) - {"200", "503 shutting_down"}, f"{server}, one replica hangs → at least half of the requests are answered", str(found))
+    replicas[1].process.send_signal(signal.SIGCONT)
+    load = Load(plain)
+    load.until(40)
+    verdicts({server: found[-20:] for server, found in load.stop().items()}, "the hanging replica goes on", 9)
+
+
+if __name__ == "__main__":
+    if gap := recipes.missing():
+        raise SystemExit(f"Bail out! {' '.join(gap)} missing: scripts/setup test")
+    main({server: (recipes.serving(behind(server)), 120) for server in recipes.SERVERS} | {"brokers": (recipes.serving(brokers), 150)}, __doc__)

@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# The broker's own TLS, on the listeners for apps and backends. It covers versions, handshakes that strangers leave open, and
+# certificates that HUP exchanges without a dropped connection.
+source "$(dirname "$0")/../support/lib.bash"
+
+# certificate NAME DAYS: makes a key and a certificate for auth.example.com
+certificate() {
+    openssl req -newkey rsa:2048 -nodes -keyout "$work/$1.key" -out "$work/$1.csr" -subj "/CN=$1" 2>/dev/null
+    printf 'subjectAltName=DNS:auth.example.com,IP:127.0.0.1\n' >"$work/$1.ext"
+    openssl x509 -req -in "$work/$1.csr" -signkey "$work/$1.key" -days "$2" -extfile "$work/$1.ext" -out "$work/$1.pem" 2>/dev/null
+    chmod 600 "$work/$1.key"
+}
+certificate first 30
+certificate second 30
+certificate expired -1
+# serve_certificate CERTIFICATE KEY: replaces the configured files by these
+serve_certificate() {
+    cp "$work/$1.pem" "$work/served.pem.next" && mv "$work/served.pem.next" "$work/served.pem"
+    cp -p "$work/$2.key" "$work/served.key.next" && mv "$work/served.key.next" "$work/served.key"
+}
+serve_certificate first first
+start_sandbox
+BACKEND_PORT=$(free_port)
+BREAKING_PORT=$(free_port)
+python3 "$here/breaking_off.py" "$BREAKING_PORT" >"$work/breaking.log" 2>&1 &
+pids+=($!)
+wait_for 60 grep -q listening "$work/breaking.log"
+cat >"$work/tls.yaml" <<YAML
+server:
+  listen: "127.0.0.1:@BROKER_PORT@"
+  backend_listen: "127.0.0.1:$BACKEND_PORT"
+  public_url: "https://auth.example.com:@BROKER_PORT@"
+  drain_delay: 0s
+  tls: {certificate: served.pem, key: served.key}
+management: {listen: "127.0.0.1:@MANAGEMENT_PORT@"}
+store: {url: "sqlite:@WORK@/data/coatcheck.db"}
+keys: {file: "@WORK@/keys.json"}
+providers:
+  oidc:
+    kind: oidc
+    issuer: @SANDBOX@/oidc
+    clients:
+      ios: {client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/cb"], scope: openid email}
+upstreams:
+  api: {base_url: "@SANDBOX@/api", provider: oidc, allow: ["GET /**", "POST /echo"]}
+  broken: {base_url: "http://127.0.0.1:$BREAKING_PORT", provider: oidc, allow: ["GET /**"]}
+backends:
+  # gateway-credential-4f1d9c
+  gateway: {sha256: 7b4049ca34849f80638caf97a214147ab8fd8ae1d76db24985866ca604819e4e, may: [forward-auth]}
+YAML
+start_stack "$work/tls.yaml"
+BROKER="https://auth.example.com:$BROKER_PORT"
+printf 'resolve = "auth.example.com:%s:127.0.0.1"\n' "$BROKER_PORT" >"$work/.curlrc"
+export CURL_HOME=$work
+export CURL_CA_BUNDLE="$work/first.pem"
+shake() { openssl s_client -connect "127.0.0.1:$BROKER_PORT" -servername auth.example.com -CAfile "$work/first.pem" "$@" </dev/null 2>&1; }
+reloads() { grep -cE '"message":"configuration (reloaded|unchanged|not reloaded)"' "$work/broker.log"; }
+more_reloads() { [ "$(reloads)" -gt "$1" ]; }
+hangup() {
+    local before
+    before=$(reloads)
+    kill -HUP "$broker_pid"
+    wait_for 20 more_reloads "$before"
+}
+
+step "refused versions, renegotiation, keys and certificates"
+matches 'alert|error|unsupported' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "TLS 1.1 → refused"
+matches 'Cipher is \(NONE\)' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "TLS 1.1 → no cipher agreed"
+matches '^(000|52|56)' "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$BROKER_PORT/v1/providers")" "plain HTTP on the TLS port → no answer"
+same 60 "$(CURL_CA_BUNDLE="$work/second.pem" curl -s -o /dev/null "$BROKER/v1/providers"; echo $?)" "client that trusts another certificate → rejects the broker's"
+matches 'errno|error|no_renegotiation|NO_RENEGOTIATION|closed|write' "$( (printf 'R\n'; sleep 1) | openssl s_client -connect "127.0.0.1:$BROKER_PORT" -servername auth.example.com -tls1_2 -CAfile "$work/first.pem" 2>&1 | tail -5 | tr '\n' ' ')" "renegotiation → refused"
+"$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
+same 0 $? "fitting certificate and key → check succeeds"
+serve_certificate first second
+"$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
+matches '^1 .*server.tls.key.*is not the key of the first certificate' "$? $(tr '\n' ' ' <"$work/out")" "check with a key of another certificate → exit 1"
+serve_certificate expired expired
+"$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
+matches '^1 .*server.tls.certificate.*has run out' "$? $(tr '\n' ' ' <"$work/out")" "check with an expired certificate → exit 1"
+serve_certificate first first
+
+step "versions and protocol"
+matches 'TLSv1.3' "$(shake -tls1_3 | grep -E '^ *Protocol|New, ' | tr '\n' ' ')" "TLS 1.3 → accepted"
+matches 'TLSv1.2' "$(shake -tls1_2 | grep -E '^ *Protocol|New, ' | tr '\n' ' ')" "TLS 1.2 → accepted"
+matches 'Cipher is ECDHE' "$(shake -tls1_2 | tr '\n' ' ')" "TLS 1.2 → cipher with forward secrecy"
+for suite in AES128-SHA AES256-GCM-SHA384 ECDHE-RSA-AES128-SHA; do
+    matches 'Cipher is \(NONE\)' "$(shake -tls1_2 -cipher "$suite:@SECLEVEL=0" | tr '\n' ' ')" "cipher $suite → refused"
+done
+matches 'ALPN protocol: http/1.1' "$(shake -alpn h2,http/1.1 | tr '\n' ' ')" "ALPN with h2 and http/1.1 → http/1.1"
+
+curl -s -o "$work/metrics" "$MANAGEMENT/metrics"
+matches "coatcheck_tls_certificate_expires_seconds $(date -d "$(openssl x509 -in "$work/first.pem" -noout -enddate | cut -d= -f2)" +%s)" "$(cat "$work/metrics")" "metrics → the certificate's expiry time"
+
+step "a login, and the relay"
+sign_in oidc ios
+expect_status 201 "login over TLS → a session"
+matches '__Host-coatcheck=.*Secure' "$(header Set-Cookie)" "login over TLS → a Secure cookie with the __Host- prefix"
+expect_header Strict-Transport-Security "max-age=31536000; includeSubDomains" "login over TLS → Strict-Transport-Security"
+get /v1/relay/api/bytes/3000000
+same "200 3000000" "$STATUS $(stat -c %s "$work/body")" "relay download over TLS → arrives complete"
+head -c 300000 /dev/urandom >"$work/upload"
+request POST /v1/relay/api/echo --data-binary "@$work/upload" -H 'Content-Type: application/octet-stream'
+expect_status 200 "relay upload over TLS → 200"
+session=$(cookie __Host-coatcheck)
+STATUS=$(curl -s -o "$work/body" -w '%{http_code}' -H 'Authorization: Bearer gateway-credential-4f1d9c' -H "X-Coatcheck-Session: $session" "https://127.0.0.1:$BACKEND_PORT/v1/forward-auth")
+expect_status 200 "forward-auth on the backends' listener over TLS → 200"
+STATUS=$(curl -s -o "$work/body" -w '%{http_code}' -H "X-Forwarded-For: 203.0.113.9" -H 'X-Forwarded-Proto: http' "$BROKER/v1/providers")
+expect_status 200 "forwarding headers from a client → ignored, 200"
+
+step "a broken-off answer does not look complete"
+for version in --http1.0 --http1.1; do
+    curl -s "$version" -b "$JAR" -o "$work/body" "$BROKER/v1/relay/broken/whole"
+    same "0 [{\"id\":1,\"last\":1}]" "$? $(cat "$work/body")" "$version: complete answer → no error"
+    for tls in 1.2 1.3; do
+        curl -s "$version" --tls-max "$tls" -b "$JAR" -o "$work/body" "$BROKER/v1/relay/broken/cut"
+        matches '^(18|56)$' "$?" "$version, TLS $tls: broken-off answer → an error for the client"
+    done
+done
+
+step "HUP replaces the certificate without dropping connections"
+served() { shake | openssl x509 -noout -subject 2>/dev/null; }
+same "subject=CN = first" "$(served)" "before HUP → the first certificate"
+curl -sN -b "$JAR" "$BROKER/v1/session/events" >"$work/events" &
+listener=$!
+wait_for 10 grep -q '^event: session' "$work/events"
+serve_certificate second first
+hangup
+matches 'server.tls.key.*is not the key' "$(tail -5 "$work/broker.log")" "HUP with a certificate that does not fit its key → refused"
+same "subject=CN = first" "$(served)" "certificate refused → the first certificate is served"
+serve_certificate expired expired
+hangup
+matches 'server.tls.certificate.*has run out' "$(tail -5 "$work/broker.log")" "HUP with an expired certificate → refused"
+same "subject=CN = first" "$(served)" "expired certificate refused → the first certificate is served"
+serve_certificate second second
+hangup
+same "subject=CN = second" "$(served)" "HUP with a good certificate → the second certificate is served"
+kill -0 "$listener"
+same 0 $? "certificate replaced → the open stream stays open"
+export CURL_CA_BUNDLE="$work/second.pem"
+request POST /v1/session/refresh
+wait_for 10 grep -q '^event: tokens_refreshed' "$work/events"
+same 0 $? "certificate replaced → the open stream gets events"
+kill "$listener"
+sed -i '/^  tls:/d' "$work/coatcheck.yaml"
+hangup
+matches 'server.tls: has changed, which takes a restart' "$(tail -5 "$work/broker.log")" "HUP without server.tls → refused, needs a restart"
+
+step "unfinished handshakes"
+matches '"ok": true' "$(python3 "$here/half_open.py" "$BROKER_PORT" "$broker_pid" 1000 | tee "$work/half")" "a thousand unfinished handshakes → bounded in number, memory and time"
+sed 's/^/# /' "$work/half"
+get /v1/session
+expect_status 200 "unfinished handshakes → a session is served"
+kill_broker TERM
+same "" "$(grep -iE 'PRIVATE KEY|fatal' "$work/broker.log")" "log → no private key and no fatal error"
+finish

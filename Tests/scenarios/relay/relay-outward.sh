@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# The relay's way out: TLS to upstreams is verified (SEC-111), and outside addresses are reached through `outbound.proxy`. (The
+# emulator uses plain HTTP; small TLS terminators are in front of it, and a small proxy.)
+source "$(dirname "$0")/../support/lib.bash"
+
+openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/authority.key" -out "$work/authority.pem" -days 2 -subj '/CN=test authority' 2>/dev/null
+# certificate NAME SUBJECT-ALTERNATIVE-NAME
+certificate() {
+    openssl req -newkey rsa:2048 -nodes -keyout "$work/$1.key" -out "$work/$1.csr" -subj "/CN=$1" 2>/dev/null
+    printf 'subjectAltName=%s\n' "$2" >"$work/$1.ext"
+    openssl x509 -req -in "$work/$1.csr" -CA "$work/authority.pem" -CAkey "$work/authority.key" -CAcreateserial -days 2 \
+        -extfile "$work/$1.ext" -out "$work/$1.pem" 2>/dev/null
+}
+certificate right DNS:localhost
+certificate named DNS:api.example.test
+start_sandbox
+declare -A ports
+for name in right named; do
+    ports[$name]=$(free_port)
+    python3 "$here/forwarder.py" "${ports[$name]}" "${SANDBOX##*:}" "$work/$name.pem" "$work/$name.key" &
+    pids+=($!)
+done
+PROXY_PORT=$(free_port)
+export PROXY_CREDENTIALS=broker:secret-of-the-proxy
+: >"$work/proxy.log"
+python3 "$here/connect_proxy.py" "$PROXY_PORT" "${ports[named]}" "$work/proxy.log" "$PROXY_CREDENTIALS" &
+pids+=($!)
+for port in "${ports[@]}" "$PROXY_PORT"; do wait_for 30 listens "$port" || give_up "a way out"; done
+sed -e "/^upstreams:/a\\
+  direct: {base_url: \"https://localhost:${ports[right]}/api\", provider: oidc, allow: [\"ANY /**\"]}\\
+  wrong: {base_url: \"https://localhost:${ports[named]}/api\", provider: oidc, allow: [\"ANY /**\"]}\\
+  named: {base_url: \"https://api.example.test/api\", provider: oidc, allow: [\"ANY /**\"]}\\
+  other: {base_url: \"https://other.example.test:8443/api\", provider: oidc, allow: [\"ANY /**\"]}\\
+  refused: {base_url: \"https://refuse.example.test/api\", provider: oidc, allow: [\"ANY /**\"]}\\
+  silent: {base_url: \"https://silent.example.test/api\", provider: oidc, allow: [\"ANY /**\"]}" \
+    "$here/coatcheck.yaml" >"$work/template.yaml"
+cat >>"$work/template.yaml" <<YAML
+outbound:
+  ca_file: "$work/authority.pem"
+  proxy: "http://127.0.0.1:$PROXY_PORT"
+  proxy_credentials: {env: PROXY_CREDENTIALS}
+  connect_timeout: 3s
+YAML
+start_stack "$work/template.yaml"
+sign_in oidc ios ana
+head -c 10485760 /dev/urandom >"$work/upload"
+sum=$(sha256sum "$work/upload" | cut -d' ' -f1)
+
+# whole UPSTREAM: small calls and large ones, both ways
+whole() {
+    for _ in 1 2 3; do get "/v1/relay/$1/echo"; done
+    expect_status 200 "$1: small call → 200"
+    expect_header Coatcheck-Source upstream
+    request POST "/v1/relay/$1/echo" -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
+    same "$sum" "$(json .body_sha256)" "$1: upload of 10 MiB → arrives byte for byte"
+    get "/v1/relay/$1/bytes/10485760"
+    same 10485760 "$(stat -c %s "$work/body")" "$1: download of 10 MiB → arrives complete"
+    request HEAD "/v1/relay/$1/echo" -I
+    expect_status 200 "$1: HEAD → 200"
+}
+
+step "1. Relay calls over TLS"
+whole direct
+same "" "$(cat "$work/proxy.log")" "calls to loopback → do not use the proxy"
+
+step "2. A certificate for another name"
+before=$(calls api/api)
+get /v1/relay/wrong/echo
+expect_problem 502 upstream_error "upstream with another host's certificate"
+same "$before" "$(calls api/api)" "another host's certificate → no call to the upstream"
+
+step "3. Through the proxy, which gets the upstream's name"
+whole named
+same "CONNECT api.example.test:443 right ['host', 'proxy-authorization']" "$(sort -u "$work/proxy.log")" "calls through the proxy → it gets only host and credentials"
+# At most one for the calls before HEAD, one for HEAD itself, and one more: never one a call.
+[ "$(wc -l <"$work/proxy.log")" -le 3 ]; same 0 $? "six calls → $(wc -l <"$work/proxy.log") tunnels, at most three"
+
+step "4. Through the proxy TLS is verified, too"
+before=$(calls api/api)
+get /v1/relay/other/echo
+expect_problem 502 upstream_error "another host's certificate through the proxy"
+same "$before" "$(calls api/api)" "another host's certificate through the proxy → no call to the upstream"
+matches 'CONNECT other.example.test:8443 right' "$(cat "$work/proxy.log")" "upstream with a port → the proxy gets it"
+
+step "5. A proxy that refuses, and one that does not answer"
+get /v1/relay/refused/echo
+expect_problem 502 upstream_error "proxy refuses the connection"
+get /v1/relay/silent/echo
+expect_problem 504 upstream_timeout "proxy does not answer"
+same 0 "$(grep -c secret-of-the-proxy "$work/broker.log")" "broker's log → no credentials of the proxy"
+
+finish

@@ -1,0 +1,192 @@
+#!/usr/bin/env bash
+# The relay: an upstream API with the session's access token. Policy, headers, bodies, refreshes, tricks.
+source "$(dirname "$0")/../support/lib.bash"
+start_stack
+
+# sent NAME: a header field of the request that the upstream received (the last answer is its echo)
+sent() {
+    python3 -c 'import json, sys
+print("\n".join(v for n, v in json.load(open(sys.argv[2]))["headers"] if n.lower() == sys.argv[1].lower()))' "$1" "$work/body"
+}
+
+step "1. Without a session no call reaches the upstream"
+get /v1/relay/api/echo
+expect_problem 401 session_required "relay call without a session"
+expect_header Coatcheck-Source broker
+same 0 "$(calls api/api)" "no session → no call to the upstream"
+get /v1/relay/nobody/echo
+same 4 "${STATUS:0:1}" "unknown upstream → refused"
+
+step "2. With a session the upstream gets the provider's token, but no cookie"
+sign_in oidc ios ana
+session=$(cookie coatcheck)
+get "/v1/relay/api/echo?q=a%20b&list[]=1" -H 'X-Custom: 1' -H 'Authorization: Basic evil' -H 'X-Forwarded-For: 1.2.3.4' -H 'Accept-Language: eo' \
+    -H 'If-None-Match: "x"' -H 'Idempotency-Key: k-1' -H 'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+expect_status 200
+expect_header Coatcheck-Source upstream
+matches '^Bearer at-|^Bearer ' "$(sent Authorization)" "relay call → Authorization with a bearer token"
+same "" "$(sent Cookie)" "relay call → no cookie at the upstream"
+same "" "$(sent X-Custom)" "header outside the list → not sent"
+same "" "$(sent X-Forwarded-For)" "X-Forwarded-For from the app → not sent"
+same eo "$(sent Accept-Language)" "Accept-Language from the app → passes"
+same '"x"' "$(sent If-None-Match)" "If-None-Match from the app → passes"
+same k-1 "$(sent Idempotency-Key)" "Idempotency-Key from the app → passes"
+matches '^req_' "$(sent X-Request-Id)" "relay call → X-Request-Id of the broker"
+same /api/echo "$(json .path)" "relay call → the upstream's path"
+matches '^q=a%20b&' "$(json .query)" "encoded query → arrives encoded once"
+matches 'no-store' "$(header Cache-Control)" "upstream answer without Cache-Control → no-store"
+get /v1/relay/api/private/echo
+expect_status 200 "private upstream path → the token is accepted"
+
+step "3. Fields named in Connection cannot remove the broker's (SEC-76)"
+get /v1/relay/api/private/echo -H 'Connection: close, Authorization, X-Request-Id'
+expect_status 200
+matches '^Bearer ' "$(sent Authorization)" "Connection names Authorization → the upstream gets the token"
+
+step "4. Policy: method and path (SEC-71, SEC-72)"
+before=$(calls api/api)
+get /v1/relay/narrow/private/x/y
+expect_problem 403 upstream_not_allowed "two path segments where the list allows one"
+request POST /v1/relay/narrow/private/x -H 'Content-Type: application/json' --data-binary '{}'
+expect_problem 403 upstream_not_allowed "method outside the list"
+get /v1/relay/clever-api/v3.0/me
+expect_problem 403 upstream_not_allowed "upstream of another provider"
+same "$before" "$(calls api/api)" "refused calls → no call to the upstream"
+
+step "5. Path tricks (SEC-73) reach only paths that the list names"
+for path in private/../echo private/%2e%2e/echo private/.%2e/echo private%2f..%2fecho 'private/..;/echo' private//x 'private/x;y' 'private/\x' \
+    private/%5cx private/x%00 private/%c0%ae%c0%ae/echo private/%252e%252e/echo private/x%23/ok private/x%ff ./private/x private/. '%2e/private/x'; do
+    request GET "/v1/relay/narrow/$path" --path-as-is
+    case $STATUS in
+        400 | 403 | 404) ok "$path → refused with $STATUS" ;;
+        200)
+            # A path that passes has to arrive as one segment below /api/private.
+            matches '^/api/private/[^/]+$' "$(json .path)" "$path → arrived as $(json .path)"
+            ;;
+        401) matches 'upstream' "$(header Coatcheck-Source)" "$path → the upstream's own 401" ;;
+        *) not_ok "$path" "$STATUS" ;;
+    esac
+done
+
+step "6. Headers that an upstream must not set (SEC-77)"
+get /v1/relay/api/nasty-headers
+expect_status 200
+for name in Set-Cookie WWW-Authenticate Clear-Site-Data Alt-Svc Access-Control-Allow-Origin Server X-Auth-Subject X-Hop Proxy-Authenticate Upgrade \
+    NEL Report-To Reporting-Endpoints Content-Security-Policy-Report-Only Accept-CH X-Forwarded-Host X-Coatcheck-Session; do
+    same "" "$(header $name)" "upstream sends $name → removed"
+done
+expect_header Coatcheck-Source upstream "upstream sends Coatcheck-Source → the broker's value"
+expect_header X-Fine kept "harmless upstream field → passes"
+expect_header Cache-Control "private, max-age=300" "answer for shared caches → Cache-Control private"
+matches '^Cookie, Authorization' "$(header Vary)" "answer for shared caches → Vary names Cookie and Authorization"
+same "$session" "$(cookie coatcheck)" "upstream sends Set-Cookie → the session cookie stays"
+
+step "7. Redirects, statuses and bodies pass unchanged"
+get '/v1/relay/api/redirect/302?to=http://169.254.169.254/'
+expect_status 302 "upstream redirect → passed to the app"
+for status in 204 304 404 418 429 500 503; do
+    get "/v1/relay/api/status/$status"
+    expect_status "$status"
+    expect_header Coatcheck-Source upstream
+done
+get /v1/relay/api/gzip/100000
+expect_header Content-Encoding gzip "compressed upstream body → stays compressed"
+request HEAD /v1/relay/api/echo -I
+expect_status 200 "HEAD → 200"
+
+step "8. 100 MiB either way, in flat memory (SEC-81)"
+# kib NAME: of the broker's memory; VmHWM is the most since the last `mark`
+kib() { awk -v name="$1:" '$1 == name { print $2 }' "/proc/$broker_pid/status"; }
+grew() { echo $((($(kib VmHWM) - before) / 1024)); }
+mark() { echo 5 >"/proc/$broker_pid/clear_refs"; before=$(kib VmRSS); }
+head -c 104857600 /dev/urandom >"$work/upload"
+# One upload first, so that later figures do not include one-time costs.
+request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
+mark
+request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
+expect_status 200
+same "$(sha256sum "$work/upload" | cut -d' ' -f1)" "$(json .body_sha256)" "upload of 100 MiB → arrives byte for byte"
+request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' -H 'Transfer-Encoding: chunked' --data-binary "@$work/upload"
+same 104857600 "$(json .body_length)" "chunked upload of 100 MiB → arrives complete"
+get /v1/relay/api/bytes/104857600
+same 104857600 "$(stat -c %s "$work/body")" "download of 100 MiB → arrives complete"
+grown=$(grew)
+[ "$grown" -le 16 ]; same 0 $? "100 MiB both ways → the broker grew by $grown MiB, at most 16"
+get /v1/relay/api/trailers
+same "with trailers 200 chunked" "$(body) $STATUS $(header Transfer-Encoding)" "upstream answer with trailers → the body arrives"
+same "" "$(header X-Trailer)$(header Trailer)" "upstream answer with trailers → the trailers are removed"
+curl -s -m 40 -o /dev/null -v --expect100-timeout 20 -b "coatcheck=$session" -H 'Expect: 100-continue' --data-binary '{}' "$BROKER/v1/relay/api/echo" 2>"$work/verbose"
+matches 'HTTP/1.1 100 Continue' "$(cat "$work/verbose")" "Expect: 100-continue → 100 Continue"
+matches 'HTTP/1.1 200 OK' "$(cat "$work/verbose")" "Expect: 100-continue → then 200"
+
+step "9. An upstream's 401 causes one refresh and one more try, and never ends the session (SEC-60, SEC-82)"
+sandbox DELETE /requests
+get /v1/relay/api/401-until-refreshed
+expect_status 200 "upstream 401 until refreshed → one more try, 200"
+same 1 "$(calls oidc/refresh)" "upstream 401 until refreshed → one refresh call"
+get /v1/relay/api/401-always
+expect_status 401 "upstream 401 always → 401 for the app"
+expect_header Coatcheck-Source upstream
+get /v1/session
+expect_status 200 "upstream 401 always → the session is alive"
+same "$session" "$(cookie coatcheck)" "upstream 401 always → the same session cookie"
+
+step "10. The upstream is slow"
+get '/v1/relay/api/slow?ms=1500'
+expect_status 200 "upstream answers after 1500 ms → 200"
+
+step "11. Cross-site requests are refused, even GET"
+get /v1/relay/api/echo -H 'Sec-Fetch-Site: cross-site'
+expect_problem 403 cross_origin "cross-site GET with the session cookie"
+
+step "12. Upgrade and odd methods (SEC-80)"
+get /v1/relay/api/echo -H 'Connection: Upgrade' -H 'Upgrade: websocket'
+same 4 "${STATUS:0:1}" "websocket upgrade → refused"
+get /v1/relay/api/echo -H 'Connection: Upgrade, HTTP2-Settings' -H 'Upgrade: h2c' -H 'HTTP2-Settings: AAMAAABkAAQAAP__'
+expect_status 200 "offer of h2c → ignored, 200"
+request TRACE /v1/relay/api/echo
+same 4 "${STATUS:0:1}" "TRACE → refused"
+
+step "13. One user cannot occupy all eight places of an upstream"
+# uploads LENGTH: this device's user begins eight uploads that stop after one byte; the status lines of the answers go to a file
+uploads() {
+    python3 - "$BROKER_PORT" "$(cookie coatcheck)" "$1" >"$work/uploads" 2>&1 <<'PYTHON' &
+import select, socket, sys, time
+port, session, length = sys.argv[1:]
+sockets = []
+for _ in range(8):
+    s = socket.create_connection(("127.0.0.1", int(port)))
+    s.sendall((f"POST /v1/relay/small/echo HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nCookie: coatcheck={session}\r\n"
+               f"Content-Type: text/plain\r\nContent-Length: {length}\r\n\r\nx").encode())
+    sockets.append(s)
+end = time.time() + 30
+while time.time() < end:
+    for s in select.select(sockets, [], [], 0.2)[0]:
+        print(s.recv(4096).decode("latin-1").split("\r\n")[0], flush=True)
+        sockets.remove(s)
+PYTHON
+    pids+=($!)
+    uploader=$!
+}
+device a-second-phone
+sign_in oidc ios ben
+for length in 60000 600000; do
+    device a-phone
+    uploads "$length"
+    # Six refusals show that all eight have arrived, because a held body is not refused.
+    wait_for 1 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
+    device a-second-phone
+    begun=$(date +%s%N)
+    get /v1/relay/small/echo
+    same 200 "$STATUS" "eight uploads of $length bytes → another user is served after $((($(date +%s%N) - begun) / 1000000)) ms"
+    if [ "$length" = 600000 ]; then
+        wait_for 20 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
+        same "6 HTTP/1.1 429 Too Many Requests" "$(sort "$work/uploads" | uniq -c | sed 's/^ *//')" "eight large uploads → two get a place, six get 429"
+    else
+        same "" "$(cat "$work/uploads")" "eight incomplete small uploads → no place taken, none refused"
+    fi
+    kill "$uploader" 2>/dev/null
+    wait "$uploader" 2>/dev/null
+done
+
+finish

@@ -1,0 +1,478 @@
+"""Sessions that belong to a key of the device. The cases show the worth of a copied cookie, a stolen callback or a replayed
+proof, and the needs of an honest phone. Refusals before acceptances.
+"""
+
+import http.client
+import http.server
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.dpop import Phone, encoded  # noqa: E402
+from support.harness import ADMIN, BACKEND, Broker, Clock, Database, Sandbox, call, main, wait_for  # noqa: E402
+
+ENFORCE = {"mode": "enforce"}
+FORM = "application/x-www-form-urlencoded"
+
+
+def bound(case, sandbox, binding=None, **more):
+    """A broker whose clients have this `binding`."""
+    settings = {"providers": {"oidc": {"clients": {
+        name: {"binding": binding or ENFORCE} for name in ("ios", "android")}}}}
+    return Broker(case, sandbox, settings=settings, **more)
+
+
+def told(answer):
+    found = answer.json
+    return " ".join(filter(None, [str(answer.status), found.get("code"), found.get("reason")]))
+
+
+def is_evidence_wanted(case, answer, code, sentence):
+    """A 401 that requires evidence: its code twice, a nonce, a challenge, and no change of the cookie."""
+    case.same(f"401 {code}", told(answer), sentence)
+    case.verdict(
+        re.fullmatch(r"[A-Za-z0-9_-]{16}", answer.fields["DPoP-Nonce"] or "") and answer.fields["Coatcheck-Code"] == code.split()[0]
+        and (answer.fields["WWW-Authenticate"] or "").startswith("DPoP error=") and not answer.fields["Set-Cookie"],
+        f"{sentence} → nonce, code and challenge, and the cookie stays", str(answer.fields))
+
+
+def sign_ins(case):
+    """Sign-ins of a client that has to prove a key."""
+    sandbox = Sandbox(case)
+    broker = bound(case, sandbox)
+    phone = Phone(broker)
+    body = {"provider": "oidc", "client": "ios"}
+    is_evidence_wanted(case, broker.call("POST", "/v1/logins", body=body), "proof_required", "a login without a proof → proof_required")
+    is_evidence_wanted(
+        case, broker.call("POST", "/v1/logins", body=body, DPoP=phone.proof("POST", "/v1/logins")), "use_dpop_nonce", "a proof without a nonce → use_dpop_nonce")
+    answer = phone.call("POST", "/v1/logins", body=body, retry=False)
+    case.same("401 use_dpop_nonce", told(answer), "a proof without one of the broker's nonces → use_dpop_nonce")
+    other = Phone(broker)
+    wrong = {
+        "malformed": [
+            "x.y", "", phone.proof("POST", "/v1/logins", header={"typ": "JWT"}), phone.proof("POST", "/v1/logins", jti=None),
+            phone.proof("POST", "/v1/logins", jti="a" * 129), phone.proof("POST", "/v1/logins", iat="now"),
+            phone.proof("POST", "/v1/logins", htu=None), phone.proof("POST", "/v1/logins", header={"crit": ["b64"]}),
+            phone.proof("POST", "/v1/logins", header={"jwk": phone.jwk | {"d": "AA"}}),
+            phone.proof("POST", "/v1/logins", header={"jwk": phone.jwk | {"crv": "P-384"}}),
+            phone.proof("POST", "/v1/logins", header={"jwk": None}),
+            phone.proof("POST", "/v1/logins", x="a" * 4096)],
+        "algorithm": [phone.proof("POST", "/v1/logins", header={"alg": name}) for name in ("none", "RS256", "HS256", "ES384")],
+        "method": [phone.proof("GET", "/v1/logins"), phone.proof("post", "/v1/logins")],
+        "address": [
+            phone.proof("POST", "/v1/sessions"), phone.proof("POST", "/v1/logins/"),
+            phone.proof("POST", "", htu=f"https://elsewhere.example{'/v1/logins'}"),
+            phone.proof("POST", "", htu=broker.url.replace("http:", "https:") + "/v1/logins")],
+        "signature": [
+            phone.proof("POST", "/v1/logins", header={"jwk": other.jwk}), phone.proof("POST", "/v1/logins")[:-4] + "AAAA",
+            phone.proof("POST", "/v1/logins", header={"jwk": phone.jwk | {"y": encoded(bytes(31) + b"\1")}})],
+    }
+    for reason, proofs in wrong.items():
+        answers = [broker.call("POST", "/v1/logins", body=body, DPoP=proof) for proof in proofs]
+        case.same({f"401 proof_invalid {reason}"}, set(map(told, answers)), f"{len(proofs)} proofs with a wrong {reason} → refused for that reason")
+    case.same(0, broker.query("SELECT count(*) FROM logins")[0][0], "the refused proofs → no login row")
+    good = phone.proof("POST", "/v1/logins")
+    first = broker.call("POST", "/v1/logins", body=body, DPoP=good)
+    case.same(201, first.status, "a login with a good proof → 201")
+    is_evidence_wanted(case, broker.call("POST", "/v1/logins", body=body, DPoP=good), "proof_invalid replayed", "the same proof again → replayed")
+
+    # The bound login.
+    begun, fields = phone.begin()
+    callback = phone.callback(begun)
+    is_evidence_wanted(
+        case, broker.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields), "proof_required", "a bound login's forward without a proof → refused")
+    is_evidence_wanted(
+        case, phone.call("POST", "/v1/sessions", body={"callback_url": callback}, retry=False, proof=False, DPoP=phone.proof(
+            "POST", "/v1/sessions", header={"jwk": other.jwk}), **fields), "proof_invalid signature", "a bound login's forward with a broken proof → refused")
+    calls = sandbox.calls("oidc/token")
+    answer = phone.forward(callback, fields)
+    case.same("201", told(answer), "after the refused forwards → the login's own key gets the session")
+    case.same(calls + 1, sandbox.calls("oidc/token"), "the bound sign-in → one token call")
+    session = answer.json
+    case.same({"jkt": phone.thumbprint, "evidence": "pass"}, session.get("binding"), "a bound session → its answer names its key")
+    case.verdict(590 <= session["pass"]["expires_in"] <= 600 and "pass" not in session["pass"], "a bound session → its answer has the pass's remaining time", str(session.get("pass")))
+    again = phone.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields)
+    case.same((201, session["handle"]), (again.status, again.json.get("handle")), "the same forward by the same key → the same answer")
+    other.nonce = phone.nonce
+    case.same(
+        "403 login_not_yours", told(other.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields)), "the same forward by another key → refused")
+    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "another key's forward → the session lives")
+
+    # Stolen: login token and callback, before their owner.
+    begun, fields = phone.begin()
+    callback = phone.callback(begun)
+    case.same("403 login_not_yours", told(other.forward(callback, fields)), "a thief's key with the login token and the callback → refused")
+    case.same(None, other.session, "a thief's forward → no session")
+    case.same("400 state_mismatch", told(phone.forward(callback, fields)), "the owner's forward after the thief's → the login is spent")
+    case.same(calls + 1, sandbox.calls("oidc/token"), "the thief's and the owner's forwards → no token call")
+
+    # Flow B.
+    verifier = "v" * 43
+    flow = {"provider": "oidc", "client": "ios", "code": "nobody-made-this-code", "code_verifier": verifier, "login_token": "t" * 43}
+    is_evidence_wanted(case, broker.call("POST", "/v1/sessions", body=flow), "proof_required", "a login that the app started, without a proof → proof_required")
+    case.same(calls + 1, sandbox.calls("oidc/token"), "a login that the app started, without a proof → no token call")
+
+
+def every_route(case):
+    """A copied cookie, on every route that takes a session."""
+    sandbox = Sandbox(case)
+    broker = bound(case, sandbox)
+    broker.configure(upstreams={"api": {"base_url": sandbox.url + "/oidc", "provider": "oidc", "allow": ["ANY /**"]}})
+    broker.restart()
+    phone = Phone(broker)
+    case.same(201, phone.sign_in().status, "a phone signs in with a key → a bound session")
+    routes = [
+        ("GET", "/v1/session"), ("POST", "/v1/session/pass"), ("POST", "/v1/session/token"), ("POST", "/v1/session/refresh"),
+        ("GET", "/v1/session/events"), ("GET", "/v1/sessions"), ("DELETE", "/v1/sessions?except=current"),
+        ("DELETE", "/v1/sessions/ses_" + "A" * 22), ("GET", "/v1/relay/api/userinfo"), ("POST", "/v1/relay/api/userinfo")]
+    for method, path in routes:
+        answer = broker.call(method, path, phone.session)
+        is_evidence_wanted(case, answer, "proof_required", f"{method} {path} with a copied cookie → proof_required")
+        bearer = broker.call(method, path, Authorization=f"DPoP {phone.session}")
+        case.same("401 proof_required", told(bearer), f"{method} {path} with Authorization: DPoP and no proof → refused")
+    thief = Phone(broker)
+    thief.nonce = phone.nonce
+    for method, path in routes:
+        answer = thief.call(method, path, phone.session)
+        case.same("401 proof_invalid key", told(answer), f"{method} {path} with the thief's own key → refused")
+    case.same("401 proof_invalid token", told(broker.call(
+        "GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session", "another-token"))), "a proof for another session's token → refused")
+    case.same("401 proof_invalid token", told(broker.call(
+        "GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session"))), "a proof without the session token's hash → refused")
+    for method, path in [("POST", "/v1/session/pass"), ("POST", "/v1/session/token")]:
+        case.same("401 proof_required", told(phone.passing(method, path)), f"{method} {path} with a pass → refused, because its result outlives a pass")
+    log_out = broker.call("DELETE", "/v1/session?logout_url=true", phone.session)
+    case.same((200, None), (log_out.status, log_out.json.get("logout_url")), "a log-out without a proof → 200, but no log-out page")
+    case.same("401 session_ended logged_out", told(phone.call("GET", "/v1/session", phone.session)), "a log-out without a proof → the session has ended")
+
+
+def passes(case):
+    """Passes: for some minutes the evidence of a key that was proved."""
+    sandbox = Sandbox(case)
+    clock = Clock(case)
+    broker = bound(case, sandbox, clock=clock)
+    phone, other = Phone(broker), Phone(broker)
+    phone.sign_in()
+    other.sign_in("bob")
+    case.same("401 proof_invalid pass", told(phone.passing("GET", "/v1/session", held=other.held_pass)), "another session's pass → refused")
+    case.same("401 proof_invalid pass", told(phone.passing("GET", "/v1/session", held="A" * 32)), "an invented pass → refused")
+    case.same("400 invalid_request", told(phone.passing("GET", "/v1/session", Coatcheck_Pass=other.held_pass)), "two different passes in one request → refused")
+    case.same(200, phone.passing("GET", "/v1/session").status, "the session's own pass in a cookie → 200")
+    case.same(200, broker.call("GET", "/v1/session", phone.session, Coatcheck_Pass=phone.held_pass).status, "the session's own pass in a field → 200")
+    case.same(
+        "401 proof_invalid method", told(phone.passing("GET", "/v1/session", DPoP=phone.proof("POST", "/v1/session", phone.session))),
+        "a good pass and a wrong proof → the proof decides")
+    clock.set(wall=601, monotonic=601)
+    is_evidence_wanted(case, phone.passing("GET", "/v1/session"), "proof_required", "an expired pass → treated as missing")
+    renewed = phone.call("POST", "/v1/session/pass", phone.session)
+    case.same((200, 600), (renewed.status, renewed.json.get("expires_in")), "a proof after the pass expired → a new pass")
+    phone.held_pass = re.search(r"coatcheck-pass=([^;]+)", renewed.fields["Set-Cookie"])[1]
+    case.same(200, phone.passing("GET", "/v1/session").status, "the new pass → 200")
+    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "a proof instead of the new pass → 200")
+    broker.restart()
+    case.same(200, phone.passing("GET", "/v1/session").status, "a restart → the pass stays valid")
+    out = phone.passing("DELETE", "/v1/session")
+    case.same(
+        2, sum("Max-Age=0" in field for field in out.fields.get_all("Set-Cookie") or []), "a log-out → both cookies are cleared")
+    broker.configure(
+        providers={"oidc": {"clients": {"ios": {"binding": {"mode": "enforce", "evidence": "proof"}}}}}, backends={"orders": {"original_request": True}})
+    broker.restart()
+    answer = phone.sign_in()
+    case.same((201, None), (answer.status, answer.json.get("pass")), "a client with `evidence: proof` → a sign-in without a pass")
+    case.same("403 client_not_allowed", told(phone.call("POST", "/v1/session/pass", phone.session)), "a client with `evidence: proof` asks for a pass → refused")
+    case.same("401 proof_required", told(other.passing("GET", "/v1/session")), "an earlier pass of a client with `evidence: proof` → refused")
+
+
+def clocks(case):
+    """The phones' clocks are a day off; the nonces are the broker's."""
+    sandbox = Sandbox(case)
+    clock = Clock(case)
+    broker = bound(case, sandbox, clock=clock)
+    for hours in (-24, 24, -24 * 365 * 50):
+        case.same(201, Phone(broker, clock=hours * 3600).sign_in().status, f"a phone whose clock is {hours} hours off → signs in")
+    phone = Phone(broker)
+    phone.sign_in()
+    clock.set(wall=310, monotonic=310)
+    answer = phone.call("GET", "/v1/session", phone.session, retry=False)
+    case.verdict(answer.status == 200 and answer.fields["DPoP-Nonce"], "an aging nonce → accepted, and the answer has a new one", told(answer))
+    stale = Phone(broker)
+    stale.key, stale.nonce = phone.key, None
+    stale.call("GET", "/v1/session", phone.session)
+    clock.set(wall=1000, monotonic=1000)
+    answer = stale.call("GET", "/v1/session", phone.session, retry=False)
+    case.same("401 use_dpop_nonce", told(answer), "a nonce from long ago → use_dpop_nonce")
+    case.same(200, stale.call("GET", "/v1/session", phone.session).status, "a stale nonce → one repeat is enough")
+
+
+def restarts(case):
+    """A proof for a change is accepted once, also over a restart of a broker that has no shared memory."""
+    sandbox = Sandbox(case)
+    broker = bound(case, sandbox)
+    phone = Phone(broker)
+    phone.sign_in()
+    phone.call("POST", "/v1/session/refresh", phone.session)
+    caught = phone.proof("POST", "/v1/session/refresh", phone.session)
+    case.same(200, broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught).status, "a proof for a refresh → 200")
+    case.same("401 proof_invalid replayed", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "the same proof for a refresh again → replayed")
+    broker.restart()
+    case.same("401 use_dpop_nonce", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "the used proof after a restart → refused for its nonce")
+    case.same(200, phone.call("POST", "/v1/session/refresh", phone.session).status, "the phone after a restart → continues with the refusal's nonce")
+    many = [broker.call("GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session", phone.session, jti="once")) for _ in range(3)]
+    case.same(["200", "401 proof_invalid replayed", "401 proof_invalid replayed"], [f"{a.status}" if a.status == 200 else told(a) for a in many], "three proofs with one jti → one is accepted")
+    racing = phone.proof("POST", "/v1/session/refresh", phone.session)
+    answers = [case.beside(lambda: broker.call("POST", "/v1/session/refresh", phone.session, DPoP=racing)) for _ in range(16)]
+    found = [told(answer.result(30)) for answer in answers]
+    case.same(1, sum(word.startswith("200") for word in found), "sixteen requests at once with one proof → one is accepted")
+
+
+def observing(case):
+    """`observe` only counts the requests that `enforce` would refuse."""
+    sandbox = Sandbox(case)
+    broker = bound(case, sandbox, {"mode": "observe"})
+
+    def counted(result):
+        return broker.metric("coatcheck_proofs_total", provider="oidc", client="ios", result=result)
+
+    case.verdict('result="replayed"' in call(broker.management + "/metrics").body.decode(), "before any request → the metric has every result")
+    session = broker.sign_in()
+    case.same(2.0, counted("proof_required"), "an old app's two requests without proofs → counted")
+    case.same(200, broker.look(session).status, "an old app's session in observe mode → 200")
+    phone = Phone(broker)
+    begun, fields = phone.begin(retry=False)
+    case.same((201, 1.0), (begun.status, counted("use_dpop_nonce")), "observe mode, a proof without a nonce → 201, and counted")
+    case.verdict(phone.nonce, "observe mode, a proof without a nonce → the 201 has a nonce")
+    answer = phone.forward(phone.callback(begun), fields, retry=False)
+    case.same((201, None, 1.0), (answer.status, answer.json.get("binding"), counted("accepted")), "observe mode, a good proof → counted, and the session stays unbound")
+    case.same(201, phone.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"}, proof=False, DPoP="junk").status, "observe mode, a broken proof → 201")
+    case.same(1.0, counted("malformed"), "observe mode, a broken proof → counted as malformed")
+    broker.configure(providers={"oidc": {"clients": {"ios": {"binding": ENFORCE}}}})
+    broker.restart()
+    case.same(200, broker.look(session).status, "enforce mode, an earlier unbound session → 200")
+    phone.sign_in("bob")
+    broker.configure(providers={"oidc": {"clients": {"ios": {"binding": {"mode": "off"}}}}})
+    broker.restart()
+    case.same("401 proof_required", told(broker.look(phone.session)), "mode off, a bound session without a proof → refused")
+    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "mode off, a bound session with its key → 200")
+    case.same(None, Phone(broker).sign_in().json.get("binding"), "mode off, a sign-in with a proof → an unbound session")
+    listed = broker.call("GET", "/v1/providers").json["items"][0]["clients"][0]
+    case.same({"mode": "off", "evidence": "pass"}, listed.get("binding"), "the list of providers → it has each client's mode")
+
+
+def operators(case):
+    """Operators list and end the sessions that belong to no key."""
+    sandbox = Sandbox(case)
+    broker = bound(case, sandbox, {"mode": "off"})
+    unbound = [broker.sign_in(user) for user in ("ana", "ben", "eva")]
+    broker.configure(providers={"oidc": {"clients": {"ios": {"binding": ENFORCE}}}})
+    broker.restart()
+    phone = Phone(broker)
+    case.same(201, phone.sign_in("bob").status, "a bound session next to three unbound ones → created")
+
+    def listed(filters=""):
+        return call(f"{broker.management}/admin/v1/sessions?provider=oidc{filters}", Authorization=f"Bearer {ADMIN}")
+
+    token = case.folder / "admin"
+    token.write_text(ADMIN)
+
+    def sessions(verb, *more):
+        return subprocess.run(
+            [broker.program, "sessions", verb, "--management", broker.management, "--token-file", token, *more],
+            capture_output=True, text=True, timeout=30)
+
+    case.same(4, len(listed().json["items"]), "an operator's list → all four sessions")
+    bindings = [item["binding"] for item in listed("&binding=none").json["items"]]
+    case.same([None] * 3, bindings, "binding=none → the sessions without a key")
+    case.same(400, listed("&binding=pass").status, "binding=pass → refused as an unknown value")
+    refused = sessions("end", "--provider", "oidc", "--unbound")
+    case.verdict(refused.returncode == 64 and "--all" in refused.stderr, "sessions end --unbound without --all → a usage error", refused.stderr)
+    case.same(3, len(sessions("list", "--unbound", "--no-header").stdout.splitlines()), "sessions list --unbound → three lines")
+    rows = [line.split("\t") for line in sessions("list").stdout.splitlines()]
+    columns = "HANDLE PROVIDER CLIENT CREATED_AT LAST_USED_AT SUBJECT SENDER_CONSTRAINED KEY KIND PARENT".split()
+    case.same(columns, rows[0], "sessions list → its first line names the columns")
+    case.same(
+        sorted([[phone.thumbprint, "-", "-"]] + [["-"] * 3] * 3), sorted(row[7:] for row in rows[1:]),
+        "sessions list → each session's key, kind and parent")
+    case.same("ended 3", sessions("end", "--provider", "oidc", "--client", "ios", "--unbound", "--all").stdout.strip(), "sessions end --unbound → three sessions ended")
+    case.same(["401 session_ended admin"] * 3, [told(broker.look(session)) for session in unbound], "sessions end --unbound → the unbound sessions ended by an operator")
+    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "sessions end --unbound → the bound session lives")
+    case.same([("oidc/ios/unbound",)], broker.query("SELECT target FROM audit WHERE action = 'end_sessions'"), "sessions end --unbound → one row in the audit table")
+
+
+def backends(case):
+    """Backends pass on the app's evidence, and proxies the request that it belongs to (W6)."""
+    sandbox = Sandbox(case)
+    broker = bound(case, sandbox)
+    broker.configure(backends={
+        "orders": {"original_request": True, "origins": ["https://app.example.com"]},
+        "own": {"sha256": __import__("hashlib").sha256(b"own-credential").hexdigest(), "may": ["introspect"], "evidence": "own"}})
+    broker.restart()
+    phone = Phone(broker)
+    phone.sign_in()
+
+    def ask(path, credential=BACKEND, **form):
+        return broker.call("POST", path, body=urllib.parse.urlencode(form), X_Coatcheck_Backend=credential, Content_Type=FORM)
+
+    exchange = {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": phone.session,
+        "subject_token_type": "urn:ietf:params:oauth:token-type:access_token"}
+    answer = ask("/v1/introspect", token=phone.session)
+    case.same((200, {"active": False, "code": "proof_required"}), (answer.status, answer.json), "introspection without evidence → inactive with proof_required alone")
+    case.verdict(answer.fields["DPoP-Nonce"], "introspection without evidence → the answer has a nonce")
+    answer = ask("/v1/token", **exchange)
+    case.same((400, "invalid_grant", "proof_required"), (answer.status, answer.json.get("error"), answer.json.get("code")), "token exchange without evidence → invalid_grant with proof_required")
+    case.verdict(answer.fields["DPoP-Nonce"], "token exchange without evidence → the answer has a nonce")
+    case.same(
+        {"active": False, "code": "proof_invalid", "reason": "pass"}, ask("/v1/introspect", token=phone.session, **{"pass": "A" * 32}).json, "introspection with an invented pass → inactive")
+    answer = ask("/v1/introspect", token=phone.session, **{"pass": phone.held_pass}).json
+    case.same(
+        (True, "DPoP", {"jkt": phone.thumbprint}), (answer.get("active"), answer.get("token_type"), answer.get("cnf")), "introspection with the pass → active, with the session's key")
+    case.same(200, ask("/v1/token", **exchange, **{"pass": phone.held_pass}).status, "token exchange with the pass → 200")
+    phone.call("GET", "/v1/session", phone.session)
+    address = "https://orders.example.com/orders/7"
+    proof = phone.proof("GET", "", phone.session, htu=address)
+    form = {"token": phone.session, "dpop": proof, "htm": "GET", "htu": address}
+    case.same("address", ask("/v1/introspect", **form | {"htu": address + "8"}).json.get("reason"), "introspection with a proof for another address → refused")
+    case.same("method", ask("/v1/introspect", **form | {"htm": "POST"}).json.get("reason"), "introspection with a proof for another method → refused")
+    case.same(400, ask("/v1/introspect", **{k: v for k, v in form.items() if k != "htm"}).status, "introspection with a proof but without its method → 400")
+    case.same(True, ask("/v1/introspect", **form).json.get("active"), "introspection with a good proof → active")
+    case.same("replayed", ask("/v1/introspect", **form).json.get("reason"), "introspection with a used proof → refused as replayed")
+    case.same({"jkt": phone.thumbprint}, ask("/v1/introspect", "own-credential", token=phone.session).json.get("cnf"), "a backend that checks proofs itself → introspection has the key")
+
+    def gate(**fields):
+        return broker.call("GET", "/v1/forward-auth", phone.session, X_Coatcheck_Backend=BACKEND, **fields)
+
+    is_evidence_wanted(case, gate(), "proof_required", "forward-auth without evidence → proof_required")
+    case.same(200, gate(Coatcheck_Pass=phone.held_pass).status, "forward-auth with the pass from the app → 200")
+    address = "https://app.example.com/orders?page=2"
+
+    def proved(htu=address.split("?")[0], method="GET"):
+        return phone.proof(method, "", phone.session, htu=htu)
+
+    case.same("401 proof_required", told(gate(DPoP=proved(), X_Original_Method="GET")), "a proof without the address from the proxy → treated as missing")
+    case.same("401 proof_invalid address", told(gate(DPoP=proved(), X_Original_Method="GET", X_Original_URL="https://app.example.com/transfer")), "forward-auth with a proof for another address → refused")
+    case.same("401 proof_invalid method", told(gate(DPoP=proved(), X_Original_Method="POST", X_Original_URL=address)), "forward-auth with a proof for another method → refused")
+    case.same("401 proof_invalid address", told(gate(
+        DPoP=proved("https://evil.example/orders"), X_Original_Method="GET", X_Original_URL="https://evil.example/orders")), "forward-auth at an origin outside the list → refused")
+    case.same("400 invalid_request", told(gate(
+        DPoP=proved(), X_Original_Method="GET", X_Original_URL=address, X_Forwarded_Method="GET", X_Forwarded_Proto="https",
+        X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/transfer")), "X-Original-* and X-Forwarded-* that differ, with a proof → 400")
+    case.same("400 invalid_request", told(gate(
+        Coatcheck_Pass=phone.held_pass, X_Original_Method="GET", X_Original_URL=address, X_Forwarded_Method="POST",
+        X_Forwarded_Proto="https", X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/orders")), "X-Original-* and X-Forwarded-* that differ, with a pass → 400")
+    case.same(200, gate(DPoP=proved(), X_Original_Method="GET", X_Original_URL=address).status, "forward-auth with a proof and X-Original-* → 200")
+    case.same(200, gate(
+        DPoP=proved(), X_Forwarded_Method="GET", X_Forwarded_Proto="https", X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/orders?page=3").status, "forward-auth with a proof and X-Forwarded-* → 200")
+    case.same("401 proof_required", told(gate(DPoP="", X_Original_Method="GET", X_Original_URL=address)).replace("proof_invalid malformed", "proof_required"), "forward-auth with an empty proof → refused")
+
+
+def streams(case):
+    """An event stream, also a relayed one, ends cleanly with the pass that opened it. If a proof opened it, it lives on."""
+    sandbox = Sandbox(case)
+
+    class Upstream(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        broken_off = []
+
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream; charset=utf-8" if self.path == "/events" else "text/plain")
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            try:
+                while True:
+                    self.wfile.write(b"4\r\n: a\n\r\n")
+                    time.sleep(0.5)
+            except OSError:
+                self.broken_off.append(self.path)
+
+        def log_message(self, *arguments):
+            pass
+
+    upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+    threading.Thread(target=upstream.serve_forever, daemon=True).start()
+    broker = bound(case, sandbox, {"mode": "enforce", "pass": "60s"}, start=False)
+    broker.configure(upstreams={
+        "far": {"base_url": f"http://127.0.0.1:{upstream.server_port}", "provider": "oidc", "allow": ["GET /**"]}})
+    broker.start()
+    phone = Phone(broker)
+    phone.sign_in()
+
+    def listen(path="/v1/session/events", **fields):
+        connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=90)
+        connection.request("GET", path, headers=fields | {"Host": f"127.0.0.1:{broker.port}"})
+        return connection.getresponse()
+
+    begun = time.monotonic()
+    by_pass = listen(Cookie=f"coatcheck={phone.session}; coatcheck-pass={phone.held_pass}")
+    phone.call("GET", "/v1/session", phone.session)
+    by_proof = listen(Cookie=f"coatcheck={phone.session}", DPoP=phone.proof("GET", "/v1/session/events", phone.session))
+    case.same((200, 200), (by_pass.status, by_proof.status), "one event stream by pass, one by proof → both open")
+    both = {"Cookie": f"coatcheck={phone.session}; coatcheck-pass={phone.held_pass}"}
+    relayed = case.beside(listen("/v1/relay/far/events", **both).read)
+    download, far_by_proof = listen("/v1/relay/far/download", **both), listen(
+        "/v1/relay/far/events", Cookie=f"coatcheck={phone.session}", DPoP=phone.proof("GET", "/v1/relay/far/events", phone.session))
+    whole = by_pass.read().decode()
+    took = time.monotonic() - begun
+    case.verdict(40 < took < 75, "the pass expires → its event stream ends", f"{took:.1f} s")
+    case.verdict("event: session\n" in whole and "session_ended" not in whole, "the pass expires → its stream ends cleanly, without session_ended", whole[-200:])
+    far = relayed.result(timeout=20)
+    case.verdict(
+        len(far) > 200 and not len(far) % 4 and time.monotonic() - begun < 80, "the pass expires → its relayed stream ends after a whole event", str(len(far)))
+    case.verdict(wait_for(10, lambda: Upstream.broken_off == ["/events"]), "the relayed stream ended → its connection to the upstream closes", str(Upstream.broken_off))
+    case.verdict(download.read1(4) and far_by_proof.read1(4), "the pass expired → its download and a proof's relayed stream go on")
+    phone.call("DELETE", "/v1/session", phone.session)
+    case.verdict("logged_out" in by_proof.read().decode(), "a log-out → the stream that a proof opened reports it")
+
+
+def replicas(case):
+    """Three replicas: a nonce of any replica is good at each, and a proof for a change is accepted once over all (W3)."""
+    sandbox = Sandbox(case)
+    with Database() as database:
+        first = bound(case, sandbox, name="one", start=False)
+        first.configure(store={"url": database.url()})
+        first.start()
+        brokers = [first]
+        for name in ("two", "three"):
+            broker = bound(case, sandbox, name=name, like=first, start=False)
+            broker.configure(store={"url": database.url()}, server={"public_url": first.url})
+            broker.start()
+            brokers.append(broker)
+        phone = Phone(first)
+        phone.sign_in()
+        for broker in brokers[1:]:
+            answer = broker.call("GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session", phone.session))
+            case.same(200, answer.status, f"the first replica's nonce at {broker.name} → 200")
+            case.same(200, broker.call("GET", "/v1/session", phone.session, Coatcheck_Pass=phone.held_pass).status, f"the first replica's pass at {broker.name} → 200")
+        for round in range(10):
+            racing = phone.proof("POST", "/v1/session/refresh", phone.session)
+            answers = [case.beside(broker.call, "POST", "/v1/session/refresh", phone.session, None) if False else case.beside(
+                lambda broker=broker: broker.call("POST", "/v1/session/refresh", phone.session, DPoP=racing)) for broker in brokers * 3]
+            found = [told(answer.result(30)) for answer in answers]
+            good = sum(word.startswith("200") for word in found)
+            if good != 1 or set(word for word in found if not word.startswith("200")) != {"401 proof_invalid replayed"}:
+                case.verdict(False, "one proof, nine refreshes at three replicas at once → one succeeds", str(found))
+                break
+        else:
+            case.verdict(True, "one proof, nine refreshes at three replicas at once, ten times → one succeeds each time")
+        answer = brokers[1].log_out(phone.session)
+        case.same(204, answer.status, "a log-out at one replica → 204")
+        ended = wait_for(6, lambda: told(brokers[2].call(
+            "GET", "/v1/session", phone.session, Coatcheck_Pass=phone.held_pass)).startswith("401 session_ended"))
+        case.verdict(ended, "a log-out at one replica → the pass is refused at another")
+
+
+CASES = {
+    "sign_ins": (sign_ins, 180), "every_route": (every_route, 120), "passes": (passes, 120), "clocks": (clocks, 120),
+    "restarts": (restarts, 120), "observing": (observing, 120), "operators": (operators, 120), "backends": (backends, 120), "streams": (streams, 180),
+    "replicas": (replicas, 240),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# The cookie, byte for byte, its strict parsing, and the cross-origin rule.
+source "$(dirname "$0")/../support/lib.bash"
+start_stack
+
+step "1. The cookie (public_url is plain http here, so prefix and Secure are left off)"
+sign_in oidc ios ana
+line=$(header Set-Cookie | grep '^coatcheck=')
+matches '^coatcheck=[A-Za-z0-9_-]{43}; Path=/; HttpOnly; SameSite=Strict; Max-Age=[0-9]+; Expires=[A-Z][a-z]{2}, [0-9]{2}-[A-Z][a-z]{2}-[0-9]{4} [0-9:]{8} GMT$' "$line" "session cookie → these attributes, byte for byte"
+age=${line##*Max-Age=}
+age=${age%%;*}
+if [ "$age" -gt 2500000 ] && [ "$age" -le 34560000 ]; then ok "session cookie → Max-Age is the session's lifetime, below 400 days"; else not_ok "session cookie → Max-Age is the session's lifetime, below 400 days" "$age"; fi
+if [ "${#line}" -lt 512 ]; then ok "session cookie → shorter than 512 bytes"; else not_ok "session cookie → shorter than 512 bytes"; fi
+session=$(cookie coatcheck)
+
+# with COOKIE-FIELD [options…]: sends a request with this Cookie field, without a jar
+with() {
+    local field=$1
+    shift
+    local JAR=
+    request GET /v1/session -H "Cookie: $field" "$@"
+}
+
+step "2. The Cookie field is parsed strictly (SEC-38)"
+with "coatcheck=$session"
+expect_status 200 "session cookie alone → 200"
+with "a=b; coatcheck=$session; c=d"
+expect_status 200 "session cookie among others → 200"
+with "coatcheck=$session; coatcheck=$session"
+expect_problem 400 invalid_request "session cookie twice with the same value"
+with "coatcheck=$session; coatcheck=$(random_token)"
+expect_problem 400 invalid_request "session cookie twice with different values"
+with "Coatcheck=$session"
+expect_problem 401 session_required "cookie name with another case"
+with "coatcheck=\"$session\""
+expect_status 200 "cookie value in quotes → 200"
+with "x=\"; coatcheck=$session; coatcheck=\"$session\"; y=\""
+expect_problem 400 invalid_request "semicolons inside quotes, which make the cookie occur twice"
+with "coatcheck=\"$session"
+expect_problem 400 invalid_request "cookie value with a quote at one end"
+with "\$Version=1; coatcheck=$session"
+case $STATUS in 200 | 400 | 401) ok "\$Version is no legacy mode: $STATUS" ;; *) not_ok "\$Version" ;; esac
+with "$(printf '\xe2\x80\x80')coatcheck=$session"
+same 4 "${STATUS:0:1}" "Unicode space before the cookie name → refused"
+with "=coatcheck=$session"
+same 4 "${STATUS:0:1}" "cookie without a name → refused"
+with "coatcheck=${session}x"
+expect_problem 401 session_required "invented cookie value"
+with "coatcheck=$(head -c 4000 /dev/zero | tr '\0' x)"
+same 4 "${STATUS:0:1}" "cookie value of 4,000 characters → refused"
+
+step "3. A session id made by the client is never adopted (SEC-35, SEC-36)"
+device fresh
+mine=$(random_token)
+start_login oidc ios
+browser "$AUTHORIZATION_URL" ana
+login=$(cookie coatcheck-login)
+JAR= request POST /v1/sessions -H 'Content-Type: application/json' -b "coatcheck=$mine; coatcheck-login=$login" \
+    --data-binary "{\"callback_url\":$(json_text "$CALLBACK")}"
+expect_status 201 "login with an invented session cookie → a session"
+given=$(header Set-Cookie | sed -nE 's/^coatcheck=([A-Za-z0-9_-]{43});.*/\1/p')
+if [ -n "$given" ] && [ "$given" != "$mine" ]; then ok "login with an invented session cookie → a new cookie value"; else not_ok "login with an invented session cookie → a new cookie value" "$(header Set-Cookie)"; fi
+
+step "4. The cross-origin rule (SEC-45): unsafe methods with the session cookie or without a credential"
+device a-phone
+# refused / passes METHOD PATH SENTENCE [options…]
+refused() { request "$1" "$2" "${@:4}"; expect_problem 403 cross_origin "$3"; }
+passes() { request "$1" "$2" "${@:4}"; same 2 "${STATUS:0:1}" "$3"; }
+refused DELETE /v1/session "Sec-Fetch-Site: cross-site" -H 'Sec-Fetch-Site: cross-site'
+refused DELETE /v1/session "Sec-Fetch-Site: same-site (a sibling subdomain)" -H 'Sec-Fetch-Site: same-site'
+refused DELETE /v1/session "a foreign Origin" -H 'Origin: https://evil.example'
+refused DELETE /v1/session "Origin: null" -H 'Origin: null'
+refused DELETE /v1/session "the broker's name on another port" -H 'Origin: http://127.0.0.1:1'
+refused POST /v1/session/refresh "cross-site refresh" -H 'Sec-Fetch-Site: cross-site'
+refused DELETE '/v1/sessions?except=current' "ending other sessions from a foreign Origin" -H 'Origin: https://evil.example'
+JAR='' refused POST /v1/logins "a login start from a foreign page" -H 'Origin: https://evil.example' -H 'Content-Type: application/json' --data-binary '{"provider":"oidc","client":"ios"}'
+passes POST /v1/logins "the broker's own origin → passes" -H "Origin: $BROKER" -H 'Content-Type: application/json' --data-binary '{"provider":"oidc","client":"ios"}'
+passes POST /v1/logins "Sec-Fetch-Site: same-origin → passes" -H 'Sec-Fetch-Site: same-origin' -H 'Content-Type: application/json' --data-binary '{"provider":"oidc","client":"ios"}'
+passes POST /v1/logins "Sec-Fetch-Site: none → passes" -H 'Sec-Fetch-Site: none' -H 'Content-Type: application/json' --data-binary '{"provider":"oidc","client":"ios"}'
+passes POST /v1/logins "listed origin with Sec-Fetch-Site: cross-site → passes" -H 'Origin: https://app.example.org' -H 'Sec-Fetch-Site: cross-site' -H 'Content-Type: application/json' --data-binary '{"provider":"oidc","client":"ios"}'
+passes GET /v1/session "cross-site GET → passes" -H 'Sec-Fetch-Site: cross-site'
+get /v1/session
+expect_status 200 "refused requests → the session is alive"
+
+step "5. CORS is answered for listed origins only (SEC-46)"
+get /v1/session -H 'Origin: https://app.example.org'
+expect_header Access-Control-Allow-Origin https://app.example.org
+expect_header Access-Control-Allow-Credentials true
+matches '[Oo]rigin' "$(header Vary)" "listed origin → Vary contains Origin"
+get /v1/session -H 'Origin: https://evil.example'
+same "" "$(header Access-Control-Allow-Origin)" "foreign origin → no CORS header"
+request OPTIONS /v1/session -H 'Origin: https://app.example.org' -H 'Access-Control-Request-Method: DELETE'
+same 2 "${STATUS:0:1}" "preflight from a listed origin → 2xx"
+matches 'DELETE' "$(header Access-Control-Allow-Methods)" "preflight from a listed origin → Allow-Methods contains DELETE"
+request OPTIONS /v1/session -H 'Origin: https://evil.example' -H 'Access-Control-Request-Method: DELETE'
+same "" "$(header Access-Control-Allow-Origin)" "preflight from a foreign origin → no CORS header"
+
+step "6. Safe methods change nothing (SEC-44)"
+for path in /v1/logins /v1/session/refresh /v1/registrations; do
+    get "$path"
+    expect_problem 405 method_not_allowed "GET $path"
+done
+
+step "7. Security headers on every answer (SEC-108)"
+for path in /v1/session /v1/providers /nowhere /openapi.yaml; do
+    get "$path"
+    expect_header X-Content-Type-Options nosniff "$path: nosniff"
+    expect_header Referrer-Policy no-referrer "$path: no-referrer"
+    matches "default-src 'none'" "$(header Content-Security-Policy)" "$path: default-src 'none'"
+    matches "frame-ancestors 'none'" "$(header Content-Security-Policy)" "$path: frame-ancestors 'none'"
+    matches '.' "$(header X-Request-Id)" "$path: X-Request-Id"
+    same "" "$(header Server)" "$path: no Server"
+    same "" "$(header Strict-Transport-Security)" "$path on plain http → no Strict-Transport-Security"
+done
+
+step "8. The management listener accepts an address, a loopback name or a listed name (SEC-103)"
+for path in /livez /readyz /metrics /admin/v1/sessions; do
+    for host in evil.example "evil.example:$MANAGEMENT_PORT" localhost.evil.example 127.0.0.1.evil.example; do
+        request GET "$MANAGEMENT$path" -H "Host: $host"
+        expect_problem 421 wrong_host "host name $host, $path"
+    done
+done
+for host in 127.0.0.1 "localhost:$MANAGEMENT_PORT" 10.0.0.5:9090 '[::1]:9090' ops.example.org; do
+    request GET "$MANAGEMENT/metrics" -H "Host: $host"
+    expect_status 200 "host name $host → 200"
+    same "" "$(header Strict-Transport-Security)" "host name $host → no Strict-Transport-Security"
+done
+
+step "9. With an https public_url only public answers have Strict-Transport-Security"
+kill_broker TERM
+sed -i -e 's|^  public_url: .*|  public_url: https://auth.example.org|' -e 's|"http://[^"]*/callback/|"https://auth.example.org/callback/|' "$work/coatcheck.yaml"
+start_broker
+for path in /v1/session /nowhere /openapi.yaml; do
+    get "$path" -H 'Host: auth.example.org'
+    matches '^max-age=' "$(header Strict-Transport-Security)" "$path with an https public_url → Strict-Transport-Security"
+done
+get /v1/session -H 'Host: evil.example'
+matches '^max-age=' "$(header Strict-Transport-Security)" "answer 421 → Strict-Transport-Security"
+request GET "$MANAGEMENT/livez"
+same "200 " "$STATUS $(header Strict-Transport-Security)" "management listener → no Strict-Transport-Security"
+
+finish

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# A shop's devices own only their own sessions; the access token for an SDK on the device; employees' PINs.
+source "$(dirname "$0")/../support/lib.bash"
+start_stack
+
+step "1. Two tills of one merchant"
+device till-1
+sign_in clover ios ana
+expect_status 201
+first=$(json .handle)
+device till-2
+sign_in clover ios ana
+expect_status 201
+get /v1/sessions
+same 1 "$(jq '.items | length' "$work/body")" "list of a till's sessions → only its own"
+request DELETE "/v1/sessions/$first"
+expect_problem 404 not_found "a till ends another till's session by its handle"
+request DELETE '/v1/sessions?except=current'
+expect_status 204 "a till ends all other sessions → 204"
+device till-1
+get /v1/session
+expect_status 200 "a till ends all other sessions → the other till's session is alive"
+
+step "2. Employees' PINs are not relayed, even if allow permits the path"
+merchant=$(json .subject)
+get "/v1/relay/clover-api/v3/merchants/$merchant"
+expect_status 200 "relay call for the merchant → 200"
+before=$(calls clover/employee)
+for path in "/employees" "/employees/E1" "?expand=employees" "?expand=orders,employee.pin" "?%65xpand=employees"; do
+    get "/v1/relay/clover-api/v3/merchants/$merchant$path"
+    expect_problem 403 upstream_not_allowed "relay call for employees: $path"
+done
+
+step "3. Clients that opted in get the access token"
+device sdk-phone
+sign_in oidc ios
+post /v1/session/token ''
+expect_problem 403 client_not_allowed "access token for a client without the option"
+sign_in oidc sdk
+post /v1/session/token ''
+expect_status 200 "access token for a client with the option → 200"
+expect_json .token_type Bearer
+expect_header Cache-Control no-store
+same "" "$(json .refresh_token)" "access token's answer → no refresh token"
+same 200 "$(curl -s -o /dev/null -w '%{http_code}' "$SANDBOX/oidc/userinfo" -H "Authorization: Bearer $(json .access_token)")" "access token at the provider → 200"
+same 1 "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_access_tokens_handed_out_total{provider="oidc",client="sdk"} //p')" "access token → counted in the metrics"
+token=$(json .access_token)
+request POST /v1/session/token -H 'Sec-Fetch-Site: cross-site'
+expect_problem 403 cross_origin "access token for another site"
+request DELETE /v1/session
+wait_for 10 eval '[ "$(curl -s -o /dev/null -w "%{http_code}" "$SANDBOX/oidc/userinfo" -H "Authorization: Bearer '"$token"'")" = 401 ]'
+same 0 $? "log-out → the access token is revoked"
+post /v1/session/token ''
+same 401 "$STATUS" "access token without a session → 401"
+
+finish

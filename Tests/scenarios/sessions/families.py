@@ -1,0 +1,319 @@
+"""Child sessions of widgets, watches and extensions: their rights, one refresh for the family, and their end with their parent
+(guarantee 10). Refusals before acceptances.
+"""
+
+import contextlib
+import http.client
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.dpop import Phone  # noqa: E402
+from support.harness import ADMIN, BACKEND, Broker, Clock, Database, GaveUp, Sandbox, call, main, wait_for  # noqa: E402
+
+FORM = "application/x-www-form-urlencoded"
+CHILDREN = {
+    "widget": {"idle": "1d", "absolute": "2d", "upstreams": ["api"], "backends": ["orders"]},
+    "watch": {},
+}
+
+
+def settings(sandbox, children=CHILDREN, **more):
+    return {
+        "providers": {
+            "oidc": {"clients": {name: {"children": children} | more for name in ("ios", "android")}},
+            "oauth2": {"clients": {"ios": {"children": children | {"widget": {"backends": ["orders"]}}}}}},
+        "upstreams": {
+            "api": {"base_url": sandbox.url + "/oidc", "provider": "oidc", "allow": ["GET /**"]},
+            "other": {"base_url": sandbox.url + "/oidc", "provider": "oidc", "allow": ["GET /**"]}}}
+
+
+def told(answer):
+    found = answer.json
+    return " ".join(filter(None, [str(answer.status), found.get("code"), found.get("reason")]))
+
+
+def ask(broker, parent, kind="widget", name="home", **more):
+    return broker.call("POST", "/v1/session/children", parent, {"kind": kind, "name": name} | more)
+
+
+def child(broker, parent, kind="widget", name="home", **more):
+    answer = ask(broker, parent, kind, name, **more)
+    if answer.status != 201:
+        raise GaveUp(f"no child: {told(answer)}")
+    return answer.json["session_token"]
+
+
+def by(broker, token, method="GET", path="/v1/session", **more):
+    return broker.call(method, path, Authorization=f"Bearer {token}", **more)
+
+
+def asking(case):
+    """Sessions that may have a child, and the rights of that child."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings=settings(sandbox))
+    case.same("401 session_required", told(ask(broker, None)), "a child without a session → refused")
+    parent = broker.sign_in()
+    case.same("403 client_not_allowed", told(ask(broker, broker.sign_in(client="web"))), "a child of a client without children → refused")
+    case.same("403 client_not_allowed", told(ask(broker, parent, kind="tv")), "a child of an unknown kind → refused")
+    case.same("400 invalid_request", told(ask(broker, parent, kind="web")), "a child of the kind of hand-overs → refused")
+    case.same("400 invalid_request", told(ask(broker, parent, name="Ana's")), "a child with an invalid name → refused")
+    case.same("403 cross_origin", told(broker.call(
+        "POST", "/v1/session/children", parent, {"kind": "widget", "name": "home"}, Sec_Fetch_Site="cross-site")), "a child ordered from another site → 403 cross_origin")
+    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "the refused requests → no row of a child")
+
+    answer = ask(broker, parent, device="Ana's home screen")
+    case.same("201", told(answer), "a request for a child → 201")
+    made = answer.json
+    case.verdict(not answer.fields["Set-Cookie"], "a child → its token is in the body, and no cookie")
+    widget = made["session_token"]
+    whole = broker.look(parent).json
+    case.same(
+        ("widget", whole["handle"], whole["subject"], whole["tokens"]),
+        tuple(made[name] for name in ("kind", "parent", "subject", "tokens")), "a child → its kind, its parent, and its parent's token state")
+    case.same(200, by(broker, widget).status, "the child's token → 200")
+    columns = "tokens IS NULL, refreshable, hex(parent) IS NOT NULL"
+    case.same((1, 0, 1), broker.row(widget, columns), "a child → its row has no provider token")
+
+    for method, path, body in [
+            ("POST", "/v1/session/token", None), ("POST", "/v1/session/refresh", None), ("GET", "/v1/sessions", None),
+            ("DELETE", "/v1/sessions?except=current", None), ("DELETE", f"/v1/sessions/{whole['handle']}", None),
+            ("POST", "/v1/session/children", {"kind": "widget", "name": "grandchild"})]:
+        case.same("403 client_not_allowed", told(by(broker, widget, method, path, body=body)), f"{method} {path} by a child → refused")
+    case.same(200, broker.look(parent).status, "the child's refused requests → the parent lives")
+
+    watch = child(broker, parent, "watch")
+    case.same("403 upstream_not_allowed", told(by(broker, widget, path="/v1/relay/other/userinfo")), "a child at an upstream outside its kind → refused")
+    case.same("403 upstream_not_allowed", told(by(broker, watch, path="/v1/relay/api/userinfo")), "a child whose kind has no upstreams → refused")
+    case.same(200, by(broker, widget, path="/v1/relay/api/userinfo").status, "a child at its kind's upstream → 200 with its parent's token")
+
+    def gate(token):
+        return broker.call("GET", "/v1/forward-auth", X_Coatcheck_Backend=BACKEND, X_Coatcheck_Session=token)
+
+    def introspect(token):
+        return broker.call("POST", "/v1/introspect", body=f"token={token}", X_Coatcheck_Backend=BACKEND, Content_Type=FORM)
+
+    case.same("403 backend_not_allowed", told(gate(watch)), "forward-auth of a child at a backend outside its kind → refused")
+    case.same({"active": False}, introspect(watch).json, "introspection of that child → inactive")
+    case.same((400, "invalid_target"), (broker.exchange(watch).status, broker.exchange(watch).json.get("error")), "token exchange of that child → invalid_target")
+    answer = gate(widget)
+    case.same(
+        (200, "widget", whole["handle"]), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]),
+        "forward-auth of a child → it names kind and parent")
+    answer = gate(parent)
+    case.same((200, "", ""), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]), "forward-auth of a parent → both fields are there and empty")
+    found = introspect(widget).json
+    case.same((True, "widget", whole["handle"]), (found["active"], found.get("kind"), found.get("parent")), "introspection of a child → it names kind and parent")
+    case.verdict("kind" not in introspect(parent).json, "introspection of a parent → no kind")
+    tokens = broker.exchange(parent).json["access_token"], broker.exchange(widget).json["access_token"]
+    case.same(tokens[0], tokens[1], "token exchange of parent and child → the same access token")
+
+    listed = broker.call("GET", "/v1/sessions", parent).json["items"]
+    case.same(
+        [(None, None), ("widget", "Ana's home screen"), ("watch", None)],
+        [(item["kind"], item["device"]) for item in listed if item["handle"] == whole["handle"] or item["parent"] == whole["handle"]],
+        "the list of sessions → children after their parent")
+    again = child(broker, parent)
+    case.same("401 session_ended replaced", told(by(broker, widget)), "a new child of the same name → the earlier one is replaced")
+    for number in range(14):
+        child(broker, parent, name=f"w{number}")
+    case.same("409 too_many_sessions", told(ask(broker, parent, name="one-more")), "a seventeenth child → too_many_sessions")
+    case.same("201", told(ask(broker, parent)), "an existing child asked for again → 201")
+    answer = by(broker, watch, "DELETE")
+    case.same((204, "401 session_ended logged_out", 200), (answer.status, told(by(broker, watch)), broker.look(parent).status), "a child logs out → the parent lives")
+    case.same(18.0, broker.metric("coatcheck_child_sessions_total", client="ios"), "eighteen children → the metric counts them")
+    case.verdict(again not in broker.log() and widget not in broker.log(), "eighteen children → no token of theirs in the log")
+
+
+def endings(case):
+    """Any end of the parent ends its children: their streams are notified, it is durable over a kill, and the lists lose them.
+    """
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings=settings(sandbox))
+
+    def listen(token):
+        connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=20)
+        connection.request("GET", "/v1/session/events", headers={
+            "Authorization": f"Bearer {token}", "Host": f"127.0.0.1:{broker.port}"})
+        return connection.getresponse()
+
+    def out(parent):
+        return broker.log_out(parent).status
+
+    def by_admin(parent):
+        handle = broker.look(parent).json["handle"]
+        return call(f"{broker.management}/admin/v1/sessions/{handle}", "DELETE", Authorization=f"Bearer {ADMIN}").status
+
+    def by_provider(parent):
+        token = sandbox.control("POST", "/backchannel-logout", {
+            "provider": "oidc", "client_id": "ios-app", "user": "ana", "mutate": {"sid": None}}).json["token"]
+        return broker.call("POST", "/v1/backchannel-logout/oidc", body=f"logout_token={token}", Content_Type=FORM).status
+
+    def by_sign_in(parent):
+        begun = broker.call("POST", "/v1/logins", parent, {"provider": "oidc", "client": "ios"})
+        login = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
+        callback = call(begun.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
+        return broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f"{login}; coatcheck={parent}").status
+
+    for name, end, status in [
+            ("its log-out", out, 204), ("an operator", by_admin, 204), ("the provider's logout token", by_provider, 200),
+            ("a new sign-in of its device", by_sign_in, 201)]:
+        parent = broker.sign_in()
+        children = [child(broker, parent), child(broker, parent, "watch")]
+        stranger = broker.sign_in(user="ben")
+        spared = child(broker, stranger)
+        stream = listen(children[0])
+        case.same(200, by(broker, children[1]).status, f"{name}, a child's request before → 200")
+        case.same(status, end(parent), f"{name}, the parent ends → its status")
+        case.same({"401 session_ended parent_ended", "401 session_ended provider_logout"} & {told(by(broker, one)) for one in children},
+                  {told(by(broker, one)) for one in children}, f"{name}, the children's next request → refused")
+        case.verdict("session_ended" in stream.read().decode(), f"{name}, a child's stream → it reports the end")
+        case.same(200, by(broker, spared).status, f"{name}: another session's child → it lives")
+        case.same(204, broker.log_out(stranger).status, "the other session logs out → 204")
+
+    # The commit that ended the parent ended them, too.
+    parent = broker.sign_in()
+    one = child(broker, parent)
+    case.same(204, broker.log_out(parent).status, "a parent's log-out → 204")
+    broker.stop()
+    case.same(("parent_ended",), broker.row(one, "end_reason"), "kill -9 after a parent's log-out → its child's row is ended on disk")
+    broker.start()
+    case.same("401 session_ended parent_ended", told(by(broker, one)), "a child after the restart → parent_ended")
+
+    parent = broker.sign_in()
+    one = child(broker, parent)
+    broker.restart()
+    case.same(200, by(broker, one).status, "kill -9 after a child's 201 → the child lives")
+    # An attacker has changed the database file.
+    other = broker.sign_in(user="ben")
+    with contextlib.closing(broker.database()) as database:
+        database.execute("UPDATE sessions SET parent = (SELECT token FROM sessions WHERE handle = ?) WHERE parent IS NOT NULL AND ended_at IS NULL",
+                         [broker.look(other).json["handle"]])
+    broker.restart()
+    case.same("401 session_ended integrity", told(by(broker, one)), "a child's row moved to another parent → integrity")
+
+
+def bound(case):
+    """Children of a session that belongs to a key: each has its own key."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings=settings(sandbox, binding={"mode": "enforce"}))
+    phone, watch = Phone(broker), Phone(broker)
+    phone.sign_in()
+    body = {"kind": "widget", "name": "home"}
+    path = "/v1/session/children"
+    case.same("401 proof_required", told(broker.call("POST", path, phone.session, body)), "a copied cookie asks for a child → refused")
+    case.same("401 proof_required", told(phone.passing("POST", path, body=body)), "a pass asks for a child → refused")
+    keyless = phone.call("POST", path, phone.session, body)
+    case.same(("400 invalid_request", "/jkt"), (told(keyless), keyless.json["errors"][0]["pointer"]), "a child of a bound session without a key → refused, and the pointer is /jkt")
+    case.same("400 invalid_request", told(phone.call("POST", path, phone.session, body | {"jkt": phone.thumbprint})), "a child with its parent's key → refused")
+    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "the refused requests → no row of a child")
+    made = phone.call("POST", path, phone.session, body | {"jkt": watch.thumbprint})
+    case.same(("201", watch.thumbprint, None), (told(made), made.json["binding"]["jkt"], made.json.get("pass")), "a child with its own key → 201 without a pass")
+    token = made.json["session_token"]
+    watch.nonce = phone.nonce
+
+    def shown(phone, method="GET", path="/v1/session"):
+        return broker.call(method, path, Authorization=f"DPoP {token}", DPoP=phone.proof(method, path, token))
+
+    case.same("401 proof_required", told(by(broker, token)), "a child's copied token without a proof → refused")
+    case.same("401 proof_invalid key", told(shown(phone)), "a child's token with its parent's proof → refused")
+    case.same("200", told(shown(watch)), "a child's token with its own proof → 200")
+    granted = shown(watch, "POST", "/v1/session/pass")
+    case.same(200, granted.status, "a child asks for a pass → 200")
+    case.same((True, None), ("pass" in granted.json, granted.fields.get("Set-Cookie")), "a child's pass → in the body, and no cookie")
+    admin = case.folder / "admin"
+    admin.write_text(ADMIN)
+    printed = subprocess.run(
+        [broker.program, "sessions", "list", "--no-header", "--management", broker.management, "--token-file", admin],
+        capture_output=True, text=True, timeout=30).stdout
+    case.same(
+        sorted([[phone.thumbprint, "-", "-"], [watch.thumbprint, "widget", made.json["parent"]]]),
+        sorted(line.split("\t")[7:] for line in printed.splitlines()), "sessions list → both keys, the kind and the parent")
+    case.same(204, phone.call("DELETE", "/v1/session", phone.session).status, "the parent logs out → 204")
+    case.same("401 session_ended parent_ended", told(shown(watch)), "the parent logged out → the child has ended")
+
+
+def processes(case):
+    """An app and its widget at token expiry, as two processes, a thousand times: one refresh each time with strict rotation."""
+    sandbox = Sandbox(case)
+    sandbox.settings("oauth2", refresh_mode="rotate-strict")
+    clock = Clock(case)
+    broker = Broker(case, sandbox, clock=clock, settings=settings(sandbox))
+    families = []
+    for number in range(50):
+        parent = broker.sign_in(user=f"user-{number}", provider="oauth2")
+        families.append((parent, child(broker, parent)))
+    lost, refreshes, differing = [], [], 0
+    for round in range(1, 21):
+        before = sandbox.calls("oauth2/refresh")
+        # Both clocks together: time has passed.
+        clock.set(wall=4000 * round, monotonic=4000 * round)
+        asked = [[case.beside(broker.exchange, token) for token in family] for family in families]
+        for family in asked:
+            answers = [answer.result(60) for answer in family]
+            lost += [told(answer) for answer in answers if answer.status != 200]
+            differing += len({answer.json.get("access_token") for answer in answers}) > 1
+        refreshes.append(sandbox.calls("oauth2/refresh") - before)
+    case.same([50] * 20, refreshes, "fifty families, twenty expiries → one refresh each")
+    case.same([], lost, "a thousand expiries → parent and child are both served")
+    case.same(0, differing, "a thousand expiries → parent and child get the same token")
+    case.same(50, sum(broker.look(parent).status == 200 for parent, _ in families), "a thousand expiries → all parents live")
+    # The widget alone keeps the app signed in.
+    clock.set(wall=4000 * 20 + 86_000, monotonic=4000 * 20 + 86_000)
+    case.same(200, broker.exchange(families[0][1]).status, "a child's exchange a day later → 200")
+    moved = broker.look(families[0][0]).json["last_used_at"], broker.look(families[1][0]).json["last_used_at"]
+    case.verdict(wait_for(5, lambda: broker.look(families[0][0]).json["last_used_at"] > moved[1]), "a child's exchange → its parent's idle time moves", moved)
+
+
+def replicas(case):
+    """Three replicas on one PostgreSQL: a child is good at each, and dead at each within a second of its parent's end."""
+    sandbox = Sandbox(case)
+    with Database() as database:
+        brokers = []
+        for name in ("one", "two", "three"):
+            broker = Broker(
+                case, sandbox, name=name, like=brokers[0] if brokers else None, start=False,
+                settings=settings(sandbox) | {"store": {"url": database.url()}})
+            if brokers:
+                broker.configure(server={"public_url": brokers[0].url})
+            broker.start()
+            brokers.append(broker)
+        first = brokers[0]
+        slow = 0.0
+        for round in range(10):
+            parent = first.sign_in()
+            token = child(brokers[round % 3], parent)
+            for broker in brokers:
+                if by(broker, token).status != 200:
+                    case.verdict(False, f"a child at {broker.name} → 200", told(by(broker, token)))
+            begun = time.monotonic()
+            case.same(204, brokers[(round + 1) % 3].log_out(parent).status, f"round {round}, the parent's log-out → 204")
+            for broker in brokers:
+                dead = wait_for(6, lambda: told(by(broker, token)) == "401 session_ended parent_ended")
+                if not dead:
+                    case.verdict(False, f"the parent ended → the child ended at {broker.name}", told(by(broker, token)))
+            slow = max(slow, time.monotonic() - begun)
+        case.verdict(slow < 1, "ten parents end → their children end at every replica within a second", f"{slow:.3f} s")
+        # Children are made while their parent ends, at three replicas at once: all of them end.
+        left = []
+        for round in range(30):
+            parent = first.sign_in(user=f"racer-{round}")
+            makers = [case.beside(ask, broker, parent, "widget", f"n{n}") for n, broker in enumerate(brokers * 3)]
+            ender = case.beside(brokers[round % 3].log_out, parent)
+            made = [answer.json["session_token"] for answer in (maker.result(30) for maker in makers) if answer.status == 201]
+            ender.result(30)
+            left += [token for token in made if told(by(brokers[(round + 1) % 3], token)) != "401 session_ended parent_ended"]
+        case.same([], left, "children made while their parent ends → all have ended")
+        listed = call(f"{first.management}/admin/v1/sessions?provider=oidc", Authorization=f"Bearer {ADMIN}").json["items"]
+        case.same([], [item["handle"] for item in listed if item["parent"] and item["subject"].startswith("racer")], "children made while their parent ends → no list has them")
+
+
+CASES = {
+    "asking": (asking, 180), "endings": (endings, 240), "bound": (bound, 120), "processes": (processes, 300), "replicas": (replicas, 240),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

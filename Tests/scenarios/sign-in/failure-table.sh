@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# Guarantee 1's failure table: the app's answer when the token call fails, and when it forwards the same code again.
+source "$(dirname "$0")/../support/lib.bash"
+start_stack
+
+# begin PROVIDER: starts a login of this device, and walks it up to the provider's return
+begin() {
+    device "phone-$RANDOM$RANDOM"
+    start_login "$1" ios
+    browser "$AUTHORIZATION_URL" ana
+    forwarded=$(calls "${2:-$1}/token")
+}
+
+more_calls() { same "$1" "$(($(calls "${2:-oidc}/token") - forwarded))" "forwards so far → $1 token call(s)"; }
+
+step "1. Connection refused: the code is released and the starter may retry"
+begin distant oauth2
+forward "$CALLBACK"
+expect_problem 503 provider_unavailable "token endpoint refuses the connection"
+matches '^[0-9]+$' "$(header Retry-After)" "connection refused → Retry-After in seconds"
+same "" "$(json .retry)" "connection refused → the code is still good"
+python3 "$here/forwarder.py" "$CLOSED_PORT" "${SANDBOX##*:}" &
+pids+=($!)
+wait_for 30 curl -s "http://127.0.0.1:$CLOSED_PORT/_sandbox/health"
+sleep "$(header Retry-After)"
+forward "$CALLBACK"
+expect_status 201 "retry when the endpoint listens → a session"
+more_calls 1 oauth2
+
+step "2. Answer 429: the code is released, at most two more calls"
+begin oidc
+fault oidc '{"fault":"rate-limited","endpoint":"token","times":1}'
+forward "$CALLBACK"
+expect_problem 503 provider_unavailable "token endpoint answers 429"
+matches '^[0-9]+$' "$(header Retry-After)" "token endpoint answers 429 → Retry-After in seconds"
+forward "$CALLBACK"
+expect_status 201 "forward repeated after 429 → a session"
+more_calls 2
+
+step "3. Answer 5xx, three times: the code is spent"
+begin oidc
+fault oidc '{"fault":"status","status":500,"endpoint":"token","times":3}'
+forward "$CALLBACK"
+expect_problem 503 provider_unavailable "token endpoint answers 500"
+same "" "$(json .retry)" "first 500 → the code is still good"
+forward "$CALLBACK"
+expect_problem 503 provider_unavailable "token endpoint answers 500 again"
+forward "$CALLBACK"
+expect_problem 503 provider_unavailable "token endpoint answers 500 for the third time"
+expect_json .retry new_login
+forward "$CALLBACK"
+expect_problem 503 provider_unavailable "fourth forward"
+expect_json .retry new_login
+more_calls 3
+sandbox DELETE /faults
+
+step "4. Answer 4xx with an OAuth error: the code is spent, repeats get the same answer"
+begin oidc
+fault oidc '{"fault":"status","status":400,"body":"{\"error\":\"invalid_grant\"}","endpoint":"token","times":1}'
+forward "$CALLBACK"
+expect_problem 400 code_rejected "token endpoint answers invalid_grant"
+forward "$CALLBACK"
+expect_problem 400 code_rejected "forward repeated after invalid_grant"
+more_calls 1
+begin oidc
+fault oidc '{"fault":"status","status":403,"body":"{\"error\":\"invalid_code\"}","endpoint":"token","times":1}'
+forward "$CALLBACK"
+expect_problem 400 code_rejected "token endpoint answers 403 invalid_code"
+
+for name in html-200 empty-200 array-token no-access-token empty-token crlf-token token-type-mac error-object duplicate-member huge gzip-bomb; do
+    step "5. Answer 2xx, unusable ($name): the code is spent, repeats get the same answer"
+    begin oidc
+    fault oidc "{\"fault\":\"$name\",\"endpoint\":\"token\",\"times\":1}"
+    forward "$CALLBACK"
+    case $name in
+        error-object) same 4 "${STATUS:0:1}" "OAuth error in a 200 → 4xx" ;;
+        *) expect_problem 502 provider_error "unusable token answer $name" ;;
+    esac
+    first=$STATUS
+    forward "$CALLBACK"
+    same "$first" "$STATUS" "forward repeated → the same status"
+    more_calls 1
+    sandbox DELETE /faults
+done
+
+step "6. Redirect: code, verifier and secret are not sent elsewhere"
+begin oidc
+hits=$(calls api/api)
+fault oidc '{"fault":"redirect","status":307,"endpoint":"token","times":1}'
+forward "$CALLBACK"
+expect_problem 502 provider_error "token endpoint answers 307"
+same "$hits" "$(calls api/api)" "token endpoint answers 307 → no call to the redirect's target"
+
+for name in userinfo-invalid-sub userinfo-missing-sub userinfo-not-object; do
+    step "7. The identity fails ($name): the code is spent and the tokens are revoked"
+    begin oauth2
+    revoked=$(calls oauth2/revoke)
+    fault oauth2 "{\"fault\":\"$name\",\"times\":1}"
+    forward "$CALLBACK"
+    case $name in
+        userinfo-invalid-sub) expect_status 201 "another sub without an id_token to compare → a session" && continue ;;
+        *) same 502 "$STATUS" "unusable identity → 502" ;;
+    esac
+    forward "$CALLBACK"
+    same 502 "$STATUS" "unusable identity, forward repeated → 502"
+    more_calls 1 oauth2
+    wait_for 10 eval '[ "$(calls oauth2/revoke)" -gt "$revoked" ]'
+    same 0 $? "unusable identity → the tokens are revoked"
+done
+begin oidc
+fault oidc '{"fault":"userinfo-invalid-sub","times":1}'
+fault oidc '{"fault":"invalid-sig-es256","endpoint":"token","times":1}'
+revoked=$(calls oidc/revoke)
+forward "$CALLBACK"
+expect_problem 502 identity_rejected "id_token with a wrong signature"
+forward "$CALLBACK"
+expect_problem 502 identity_rejected "id_token with a wrong signature, forward repeated"
+more_calls 1
+wait_for 10 eval '[ "$(calls oidc/revoke)" -gt "$revoked" ]'
+same 0 $? "id_token with a wrong signature → the tokens are revoked"
+sandbox DELETE /faults
+
+for name in drop-after truncate drop-before; do
+    step "8. No complete answer ($name): the code is spent, its fate is unknown"
+    begin oidc
+    fault oidc "{\"fault\":\"$name\",\"endpoint\":\"token\",\"times\":1}"
+    forward "$CALLBACK"
+    expect_problem 503 provider_unavailable "token answer lost by $name"
+    expect_json .retry new_login
+    forward "$CALLBACK"
+    expect_problem 409 login_required "the starter forwards again after the lost answer"
+    url=$(json .login.authorization_url)
+    more_calls 1
+    browser "$url" ana
+    forward "$CALLBACK"
+    expect_status 201 "login from the 409 → a session"
+    sandbox DELETE /faults
+done
+
+step "9. The provider hangs: the broker gives up after 15 seconds"
+begin oidc
+fault oidc '{"fault":"hang","endpoint":"token","times":1}'
+SECONDS=0
+forward "$CALLBACK"
+expect_problem 503 provider_unavailable "token endpoint hangs"
+expect_json .retry new_login
+# The limit is fifteen; a busy machine's answer comes some seconds later.
+if [ "$SECONDS" -ge 14 ] && [ "$SECONDS" -le 22 ]; then ok "token endpoint hangs → answer after $SECONDS seconds"; else not_ok "token endpoint hangs → answer after 14 to 22 seconds" "$SECONDS"; fi
+
+step "Memory stays flat under answers that are too large (SEC-122)"
+resident() { ps -o rss= -p "$broker_pid" | tr -d ' '; }
+# large N: N logins whose answer has 5 MiB, or expands to 64 MiB
+large() {
+    for _ in $(seq "$1"); do
+        for name in huge gzip-bomb; do
+            begin oidc
+            fault oidc "{\"fault\":\"$name\",\"endpoint\":\"token\",\"times\":1}"
+            forward "$CALLBACK"
+        done
+    done
+}
+large 5
+before=$(resident)
+large 25
+grown=$((($(resident) - before) / 1024))
+same 1 "$((grown < 16))" "fifty oversized answers (1.7 GiB) → $grown MiB more memory"
+
+step "10. Repeated failures open the breaker; it closes by itself when calls succeed"
+breaker() { curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_provider_breaker{provider="slack"} //p'; }
+same 0 "$(breaker)" "before the failures → the breaker is closed"
+fault slack '{"fault":"status","status":503,"endpoint":"token"}'
+sandbox DELETE /requests
+for attempt in 1 2 3 4 5 6 7 8 9 10; do
+    device "breaker-$attempt"
+    sign_in slack web "user$attempt"
+done
+expect_problem 503 provider_unavailable "tenth failing sign-in"
+same 8 "$(calls slack/token)" "ten failing sign-ins → only eight token calls"
+same 2 "$(breaker)" "ten failing sign-ins → metrics show an open breaker"
+sandbox DELETE /faults
+wait_for 30 eval 'device "breaker-$RANDOM$RANDOM"; sign_in slack web ana; [ "$STATUS" = 201 ]'
+same 0 $? "provider works again → a sign-in succeeds"
+same 0 "$(breaker)" "provider works again → the breaker is closed"
+
+finish

@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Flow A: the broker starts the login, the app forwards the callback URL, and gets a session cookie.
+source "$(dirname "$0")/../support/lib.bash"
+start_stack
+
+step "1. The app lists the providers"
+get /v1/providers
+expect_status 200
+expect_json .items[0].name oidc
+expect_json .items[0].clients[0].name ios
+expect_json .items[0].clients[0].login both
+
+step "2. The app starts a login"
+start_login oidc ios
+expect_status 201 "app starts a login → 201"
+matches '^lgn_' "$(json .login_id)" "new login → login_id"
+matches '^[A-Za-z0-9_-]{43}$' "$STATE" "new login → state of 43 characters (256 bits)"
+same "" "$LOGIN_TOKEN" "new login of a cookie client → no login token in the body"
+expect_header Cache-Control no-store
+matches '^coatcheck-login=[A-Za-z0-9_-]{43}; ' "$(header Set-Cookie)" "new login → a login cookie"
+matches 'HttpOnly' "$(header Set-Cookie)" "login cookie → HttpOnly"
+same S256 "$(url_value code_challenge_method "$AUTHORIZATION_URL")" "authorization URL → code_challenge_method S256"
+matches '^[A-Za-z0-9_-]{43}$' "$(url_value code_challenge "$AUTHORIZATION_URL")" "authorization URL → code_challenge of 43 characters"
+matches '^[A-Za-z0-9_-]{22,}$' "$(url_value nonce "$AUTHORIZATION_URL")" "authorization URL → a nonce"
+same "$STATE" "$(url_value state "$AUTHORIZATION_URL")" "authorization URL → the login's state"
+same "com.example.app:/cb" "$(url_value redirect_uri "$AUTHORIZATION_URL")" "authorization URL → the app's redirect URI"
+same ios-app "$(url_value client_id "$AUTHORIZATION_URL")" "authorization URL → the client id"
+
+step "3. The user signs in with the system browser; the provider returns to the app"
+browser "$AUTHORIZATION_URL" ana
+matches '^com\.example\.app:/cb\?' "$CALLBACK" "after the sign-in → the browser returns to the app"
+
+step "4. The app forwards the whole callback URL"
+forward "$CALLBACK" '"device":"Ana'"'"'s phone"'
+expect_status 201 "callback forwarded → a session"
+matches '^ses_[A-Za-z0-9_-]{22}$' "$(json .handle)" "new session → a handle"
+expect_json .provider oidc
+expect_json .client ios
+expect_json .subject user-ana
+expect_json .identity.name "Ana Example"
+expect_json .identity.email ana@example.org
+expect_json .identity.unverified "{}"
+expect_json .tokens.refreshable true
+expect_header Cache-Control no-store
+same "" "$(json .session_token)" "cookie session → no session token in the body"
+matches '^coatcheck=[A-Za-z0-9_-]{43}; ' "$(header Set-Cookie | grep '^coatcheck=')" "new session → a session cookie"
+session=$(cookie coatcheck)
+handle=$(json .handle)
+same 1 "$(calls oidc/token)" "callback forwarded → one token call"
+
+step "5. The cookie identifies the session"
+get /v1/session
+expect_status 200
+expect_json .handle "$handle"
+
+step "6. After a lost answer the app forwards again: the same session and cookie, without a call"
+forward "$CALLBACK"
+expect_status 201 "the same callback forwarded again → 201"
+expect_json .handle "$handle"
+same "$session" "$(cookie coatcheck)" "the same callback forwarded again → the same cookie"
+same 1 "$(calls oidc/token)" "the same callback forwarded again → no further token call"
+
+step "7. A second login on this device is a new session and ends the first"
+sign_in oidc ios ana
+expect_status 201 "second login → a session"
+new_handle=$(json .handle)
+if [ "$new_handle" != "$handle" ]; then ok "second login → another handle"; else not_ok "second login → another handle" "$handle"; fi
+if [ "$(cookie coatcheck)" != "$session" ]; then ok "second login → another cookie"; else not_ok "second login → another cookie"; fi
+JAR= request GET /v1/session -b "coatcheck=$session"
+same "401 session_ended replaced" "$STATUS $(json .code) $(json .reason)" "second login → the old cookie gets session_ended, replaced"
+
+step "8. Log-out ends the session at once and clears the cookie (SEC-62, SEC-65)"
+device a-phone
+old=$(cookie coatcheck)
+request DELETE /v1/session
+expect_status 204 "log-out → 204"
+matches '^coatcheck=; .*Max-Age=0' "$(header Set-Cookie | grep '^coatcheck=')" "log-out → the answer clears the cookie"
+same "" "$(cookie coatcheck)" "log-out → the device has no session cookie"
+JAR= request GET /v1/session -b "coatcheck=$old"
+same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "old cookie after the log-out → session_ended, logged_out"
+get /v1/session
+expect_problem 401 session_required "request without a cookie"
+request DELETE /v1/session
+expect_status 204 "second log-out → 204"
+
+step "9. The app may keep the PKCE verifier itself"
+verifier=$(random_token)
+start_login oidc ios "\"code_challenge\":\"$(s256 "$verifier")\",\"code_challenge_method\":\"S256\""
+expect_status 201
+browser "$AUTHORIZATION_URL" ben
+forward "$CALLBACK" "\"code_verifier\":\"$verifier\""
+expect_status 201 "forward with the app's own verifier → a session"
+expect_json .subject user-ben
+
+step "10. A confidential client with reserved characters in its secret"
+sign_in oidc web ana
+expect_status 201
+
+step "11. A plain OAuth 2.0 provider: the identity comes from an API call (SEC-34)"
+sign_in oauth2 ios ana
+expect_status 201
+expect_json .subject user-ana
+expect_json .identity.email ana@example.org
+
+finish

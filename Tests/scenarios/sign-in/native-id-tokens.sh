@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# ID tokens that native SDKs give to apps: Google, Apple, Facebook. Refusals, a single use, and a session without tokens.
+source "$(dirname "$0")/../support/lib.bash"
+start_stack
+
+nonce=$(random_token)
+hashed=$(printf %s "$nonce" | sha256sum | cut -d' ' -f1)
+secret=$(random_token)
+# sdk PROVIDER CLIENT_ID [MEMBERS]: plays the SDK, and sets TOKEN to its token for the app
+sdk() {
+    sandbox POST "/native-id-token/$1" "{\"client_id\":\"$2\",\"user\":\"ana\",\"nonce\":\"$hashed\"${3:+,$3}}"
+    TOKEN=$(json .id_token "$work/control")
+}
+# give PROVIDER CLIENT TOKEN [LOGIN_TOKEN] [NONCE]
+give() {
+    post /v1/sessions "{\"provider\":\"$1\",\"client\":\"$2\",\"id_token\":\"$3\",\"nonce\":\"${5:-$nonce}\",\"login_token\":\"${4:-$secret}\"}"
+}
+
+step "1. Refused ID tokens"
+device a-phone
+sdk google google-app
+give oidc ios "$TOKEN"
+expect_problem 403 client_not_allowed "ID token for a client without native_code"
+give clever ios "$TOKEN"
+expect_problem 403 client_not_allowed "ID token for a provider without native SDK tokens"
+post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"id_token\":\"$TOKEN\",\"login_token\":\"$secret\"}"
+expect_problem 400 invalid_request "ID token without a nonce"
+expect_json .errors[0].pointer /nonce
+give google web "$TOKEN" "" "$(random_token)"
+expect_problem 400 code_rejected "ID token with another nonce"
+give google web "${TOKEN%?????}AAAAA"
+expect_problem 400 code_rejected "ID token with another signature"
+give google web junk
+expect_problem 400 code_rejected "text that is not a token"
+sdk apple com.example.app
+give google web "$TOKEN"
+expect_problem 400 code_rejected "ID token of another provider"
+sdk google google-other
+give google web "$TOKEN"
+expect_problem 400 code_rejected "ID token of another client"
+for wrong in expired old-iat invalid-iss foreign-key idtoken-sig-none nonce-missing wrong-azp; do
+    fault google "{\"fault\":\"$wrong\",\"endpoint\":\"native-id-token\",\"times\":1}"
+    sdk google google-app
+    give google web "$TOKEN"
+    expect_problem 400 code_rejected "ID token with the fault $wrong"
+done
+same "" "$(cookie coatcheck)" "all refused ID tokens → no session cookie"
+
+step "2. Google: a session without tokens, and only calls for keys"
+sdk google google-app
+sandbox DELETE /requests
+give google web "$TOKEN"
+expect_status 201 "Google's ID token → a session"
+expect_json .subject user-ana
+expect_json .identity.email ana@example.org
+expect_json .tokens.expires_at null
+expect_json .tokens.refreshable false
+same '[]' "$(jq -c .scope "$work/body")" "session from an ID token → an empty scope"
+sandbox GET '/requests?provider=google'
+same 0 "$(jq '[.[] | select(.endpoint != "jwks" and .endpoint != "discovery")] | length' "$work/control")" "Google's ID token → calls for keys and metadata only"
+handle=$(json .handle)
+session=$(cookie coatcheck)
+
+step "3. An ID token is used once"
+give google web "$TOKEN"
+expect_status 201 "the same ID token from the same starter → 201"
+expect_json .handle "$handle" "the same ID token again → the same session"
+same "$session" "$(cookie coatcheck)" "the same ID token again → the same cookie"
+device a-thief
+give google web "$TOKEN" "$(random_token)"
+expect_problem 409 code_already_used "the same ID token with another login token"
+post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"id_token\":\"$TOKEN\",\"nonce\":\"$nonce\"}"
+expect_problem 409 code_already_used "the same ID token without a login token"
+device a-phone
+get /v1/session
+expect_status 200 "both refusals → the session is alive"
+
+step "4. What a session without tokens cannot do"
+request POST /v1/session/refresh
+expect_problem 409 not_refreshable "refresh of a session without tokens"
+request POST /v1/session/token
+expect_problem 403 client_not_allowed "access token of a session without tokens"
+request POST "/v1/token" -H 'X-Coatcheck-Backend: orders-credential-4f1d9c' \
+    --data-urlencode grant_type=urn:ietf:params:oauth:grant-type:token-exchange \
+    --data-urlencode subject_token_type=urn:ietf:params:oauth:token-type:access_token --data-urlencode "subject_token=$session"
+same "400 invalid_target" "$STATUS $(json .error)" "token exchange of a session without tokens → invalid_target"
+get /v1/session
+expect_status 200 "all refusals → the session is alive"
+
+step "5. Android's Credential Manager: tokens of another registration"
+sdk google google-app '"azp":"google-android"'
+give google web "$TOKEN" "$(random_token)"
+expect_status 201 "ID token with a trusted azp → a session"
+sdk google google-android
+give google web "$TOKEN" "$(random_token)"
+expect_status 201 "ID token with a trusted audience → a session"
+
+step "6. Apple and Facebook"
+device b-phone
+sdk apple com.example.app
+give apple ios "$TOKEN" "$(random_token)"
+expect_status 201 "ID token of Apple's sheet → a session"
+expect_json .subject user-ana
+sign_in facebook web ana
+expect_status 201
+subject=$(json .subject)
+sdk facebook facebook-app
+give facebook web "$TOKEN" "$(random_token)"
+expect_status 201 "ID token of Facebook's Limited Login → a session"
+expect_json .subject "$subject" "Limited Login → the same subject as the Graph API"
+
+step "7. Log-out makes no call to the provider"
+sandbox DELETE /requests
+request DELETE /v1/session
+expect_status 204
+get /v1/session
+expect_problem 401 session_required "log-out → the session is gone"
+same 0 "$(calls facebook/token)" "session from an ID token → no token call"
+
+finish

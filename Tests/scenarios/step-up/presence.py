@@ -1,0 +1,324 @@
+"""Presence: a second key, which the phone's system uses only after its user has confirmed. The cases show the worth of a stolen
+token, the silent key or an intercepted proof, and the number of prompts for an honest user. Refusals before acceptances.
+"""
+
+import collections
+import itertools
+import pathlib
+import socket
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.dpop import Phone  # noqa: E402
+from support.harness import BACKEND, Database, Sandbox, call, main, wait_for  # noqa: E402
+from support.presence import KEY, PAY, Upstream, User, paying  # noqa: E402
+from support.step_up import MFA, told  # noqa: E402
+
+
+def is_presence_wanted(case, answer, code, sentence):
+    """A 401 that names the missing presence: its code twice, a nonce, its own challenge, and no change of the cookie."""
+    case.same(f"401 {code}", told(answer), sentence)
+    word = code.split()[0]
+    case.verdict(
+        len(answer.fields["DPoP-Nonce"] or "") == 16 and answer.fields["Coatcheck-Code"] == word
+        and answer.fields["WWW-Authenticate"] == f'DPoP error="{word}", algs="ES256"' and not answer.fields["Set-Cookie"],
+        f"{sentence} → nonce, code and challenge, and the cookie stays", str(answer.fields))
+
+
+def refusals(case):
+    """Keys that are not registered, and calls that are refused."""
+    sandbox, upstream = Sandbox(case), Upstream()
+    broker = paying(case, sandbox, upstream)
+    user, thief = User(broker), User(broker)
+    for each in (user, thief):
+        case.same(201, each.phone.sign_in().status, "a phone signs in with a key → a bound session")
+    is_presence_wanted(case, user.send("PUT", KEY), "presence_required", "a registration without the second proof → presence_required")
+    own = user.phone.proof("PUT", KEY, user.session)
+    is_presence_wanted(case, user.send("PUT", KEY, own), "presence_invalid key", "a registration by the session's own key → refused")
+    case.same("401 proof_required", told(user.phone.passing("PUT", KEY, Coatcheck_Presence=user.presence("PUT", KEY))), "a registration with a pass → proof_required")
+    unbound = broker.sign_in(client="android")
+    bearer = {"Authorization": f"Bearer {unbound}"}
+    case.same("403 client_not_allowed", told(broker.call("PUT", KEY, **bearer)), "a registration of an unbound session → refused")
+    refused = broker.call("POST", PAY, **bearer)
+    case.same(("403 step_up_failed", {"presence": True}), (told(refused), refused.json["required"]), "an unbound session's payment → step_up_failed")
+    is_presence_wanted(case, user.pay(), "presence_required", "a payment of a session without a presence key → presence_required")
+
+    case.same(None, user.send("GET", "/v1/session").json["presence"], "the refused registrations → no presence key")
+    case.same(200, user.register().status, "a registration with both proofs → 200")
+    shown = user.send("GET", "/v1/session").json["presence"]
+    case.same(user.face.thumbprint, shown["jkt"], "a registration → the session names the presence key")
+    case.same(200, user.register().status, "the same registration again → 200")
+    user.face, held = Phone(broker), user.face
+    is_presence_wanted(case, user.register(), "presence_invalid key", "a registration of another key → refused")
+    user.face = held
+    widget = Phone(broker)
+    child = user.phone.call(
+        "POST", "/v1/session/children", user.session, {"kind": "widget", "name": "home", "jkt": widget.thumbprint}).json["session_token"]
+    widget.nonce = user.phone.nonce
+    answer = broker.call(
+        "POST", PAY, Authorization=f"Bearer {child}", DPoP=widget.proof("POST", PAY, child),
+        Coatcheck_Presence=user.presence("POST", PAY, child))
+    is_presence_wanted(case, answer, "presence_required", "a child's call with its parent's presence proof → presence_required")
+    case.same(({"presence": True}, True), (answer.json["step_up"], answer.json["parent"]), "a child's refused call → the answer sends it to its parent")
+    answer = broker.call("PUT", KEY, Authorization=f"Bearer {child}", DPoP=widget.proof("PUT", KEY, child))
+    case.same("403 client_not_allowed", told(answer), "a child's registration → refused")
+
+    before = upstream.count
+    answer = user.send("POST", PAY)
+    is_presence_wanted(case, answer, "presence_required", "a call without a presence proof → presence_required")
+    case.same({"presence": True}, answer.json["step_up"], "a call without a presence proof → the body demands presence")
+    caught = user.presence("POST", PAY)
+    for reason, presence, method, path in [
+            ("malformed", "x.y", "POST", PAY), ("key", thief.presence("POST", PAY, user.session, user.phone.nonce), "POST", PAY),
+            ("key", user.phone.proof("POST", PAY, user.session), "POST", PAY),
+            ("address", caught, "POST", PAY + "/2"), ("method", caught, "PUT", PAY), ("address", user.presence("POST", KEY), "POST", PAY),
+            ("token", user.presence("POST", PAY, thief.session), "POST", PAY), ("token", user.presence("POST", PAY, ath=None), "POST", PAY),
+            ("nonce", user.presence("POST", PAY, nonce="A" * 16), "POST", PAY), ("signature", user.presence("POST", PAY)[:-4] + "AAAA", "POST", PAY)]:
+        is_presence_wanted(case, user.send(method, path, presence), f"presence_invalid {reason}", f"a presence proof with a wrong {reason} → refused for that reason")
+    thief.phone.session, stolen = user.session, thief.phone.session
+    case.same("401 proof_invalid key", told(thief.send("POST", PAY, user.presence("POST", PAY))), "a stolen token with a good presence proof → refused for its key")
+    thief.phone.session = stolen
+    thief.register()
+    case.same("401 presence_invalid token", told(thief.send("POST", PAY, caught)), "a caught presence proof in another session → refused")
+    case.same(before, upstream.count, "the refused calls → the upstream receives none")
+    case.same("200", told(user.send("POST", PAY, caught)), "the caught presence proof in its own request → 200")
+    for method in ("POST", "GET"):
+        presence = user.presence(method, PAY)
+        found = [told(user.send(method, PAY, presence)) for _ in range(3)]
+        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, f"one presence proof, three {method} requests → one succeeds")
+    racing = [case.beside(lambda proof=proof: broker.call(
+        "POST", PAY, user.session, DPoP=proof, Coatcheck_Presence=racer)) for racer in [user.presence("POST", PAY)]
+        for proof in [user.phone.proof("POST", PAY, user.session) for _ in range(8)]]
+    found = collections.Counter(told(answer.result(30)) for answer in racing)
+    case.same({"200": 1, "401 presence_invalid replayed": 7}, dict(found), "one presence proof, eight requests at once → one succeeds")
+    case.verdict(not any("presence" in name.lower() for fields in upstream.fields for name in fields), "relayed calls → the upstream receives no presence field")
+    case.same(2.0, broker.metric("coatcheck_presence_keys_total", client="ios"), "two registered keys → the metric counts two")
+
+
+def registration(case):
+    """Within ten minutes of the user's sign-in, and once."""
+    sandbox, upstream = Sandbox(case), Upstream()
+    broker = paying(case, sandbox, upstream)
+    user = User(broker)
+    begun, fields = user.phone.begin()
+    late = call(f"{begun.json['authorization_url']}&sandbox_user=ana&sandbox_auth_age=4000").fields["Location"]
+    case.same(201, user.phone.forward(late, fields).status, "a sign-in from an hour ago → a session")
+    answer = user.register()
+    case.same(("401 step_up_required", {"max_age": 600}), (told(answer), answer.json["step_up"]), "a registration after an old sign-in → step_up_required")
+    begun = user.phone.call("POST", "/v1/logins", user.session, {"step_up": {"max_age": 600}})
+    cookie = (begun.fields["Set-Cookie"] or "").split(";")[0]
+    callback = user.phone.callback(begun)
+    answer = user.phone.call("POST", "/v1/sessions", user.session, {"callback_url": callback}, Cookie=cookie)
+    case.same("200", told(answer), "a step-up → 200")
+    case.same(200, user.register().status, "a registration after the step-up → 200")
+    stood = user.send("GET", "/v1/session").json["presence"]
+    case.same(200, user.send("POST", "/v1/session/refresh").status, "a refresh of a session with a presence key → 200")
+    begun = user.phone.call("POST", "/v1/logins", user.session, {"step_up": {"max_age": 600}})
+    cookie = (begun.fields["Set-Cookie"] or "").split(";")[0]
+    answer = user.phone.call(
+        "POST", "/v1/sessions", user.session, {"callback_url": user.phone.callback(begun)}, Cookie=cookie)
+    case.same(("200", stood), (told(answer), answer.json["presence"]), "a refresh and a step-up → the presence key stays")
+    caught = user.presence("POST", PAY)
+    broker.restart()
+    case.same(stood, user.send("GET", "/v1/session").json["presence"], "a restart → the presence key stays")
+    case.same("401 presence_invalid nonce", told(user.send("POST", PAY, caught)), "SQLite, a presence proof from before the restart → refused for its nonce")
+    case.same("200", told(user.pay()), "a new presence proof after the restart → 200")
+    columns = "presence_key IS NOT NULL, presence IS NOT NULL"
+    case.same((1, 1), broker.row(user.session, columns), "a session with a presence key → its row has it sealed")
+    broker.log_out(user.session)
+    case.same([(0, 0)], broker.query(f"SELECT {columns} FROM sessions"), "a log-out → the tombstone has no presence key")
+    case.same(
+        [("session", "session.presence_key_changed", "done")], broker.query("SELECT actor, action, outcome FROM audit WHERE actor = 'session'"),
+        "the registration → one row in the audit table")
+
+
+def away(case):
+    """If an upstream was surely not reached, the proof stays good; if it may have seen the call, the proof is used."""
+    sandbox, upstream = Sandbox(case), Upstream()
+    broker = paying(case, sandbox, upstream)
+    user = User(broker)
+    user.phone.sign_in()
+    case.same(200, user.register().status, "a registration → 200")
+    upstream.go()
+    presence = user.presence("POST", PAY)
+    asked = user.asked
+    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "an unreachable upstream → upstream_error")
+    upstream.come()
+    case.same("200", told(user.send("POST", PAY, presence)), "the same presence proof once the upstream is back → 200")
+    case.same(asked, user.asked, "the repeated call → no second prompt of the user")
+    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the used presence proof → replayed")
+    upstream.go()
+    rude = socket.create_server(("127.0.0.1", upstream.port))
+
+    def hang_up():
+        peer, _ = rude.accept()
+        peer.recv(65536)
+        peer.close()
+
+    threading.Thread(target=hang_up, daemon=True).start()
+    presence = user.presence("POST", PAY)
+    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "an upstream that reads the call and closes → upstream_error")
+    rude.close()
+    upstream.come()
+    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the call may have taken effect → its presence proof is used")
+    statuses = [told(user.send("POST", PAY, user.presence("POST", PAY))) for _ in range(32)]
+    case.verdict(statuses.count("200") <= 30 and "429 rate_limited" in statuses, "32 payments in a minute → at most thirty succeed", str(statuses))
+
+
+def gateways(case):
+    """forward-auth?presence=1: over the original request, once."""
+    sandbox, upstream = Sandbox(case), Upstream()
+    broker = paying(case, sandbox, upstream)
+    user = User(broker)
+    user.phone.sign_in()
+    user.register()
+
+    def ask(presence=None, query="?presence=1", says=True):
+        fields = {"X_Coatcheck_Backend": BACKEND, "Coatcheck_Pass": user.phone.held_pass}
+        if presence:
+            fields["Coatcheck_Presence"] = presence
+        if says:
+            fields |= {"X_Original_Method": "POST", "X_Original_URL": f"{broker.url}/orders"}
+        answer = broker.call("GET", "/v1/forward-auth" + query, user.session, **fields)
+        user.phone.nonce = answer.fields["DPoP-Nonce"] or user.phone.nonce
+        return answer
+
+    case.same("403 backend_not_allowed", told(ask(query="?presence=yes")), "forward-auth with presence=yes → refused")
+    case.same("403 backend_not_allowed", told(ask(says=False)), "forward-auth with presence, without the original request → refused")
+    is_presence_wanted(case, ask(), "presence_required", "forward-auth without a presence proof → presence_required")
+    is_presence_wanted(case, ask(user.presence("GET", "/v1/forward-auth")), "presence_invalid method", "a presence proof for the proxy's own request → refused")
+    good = user.presence("POST", "/orders")
+    case.same(200, ask(good).status, "a presence proof for the original request → 200")
+    is_presence_wanted(case, ask(good), "presence_invalid replayed", "the same presence proof again → replayed")
+    case.same(200, ask(query="").status, "forward-auth without a demand of presence → 200")
+
+
+class Balanced:
+    """Three replicas, asked in turn."""
+
+    def __init__(self, brokers):
+        self.settings, self.turn = brokers[0].settings, itertools.cycle(brokers)
+
+    def call(self, *arguments, **fields):
+        return next(self.turn).call(*arguments, **fields)
+
+
+def catches_up(case, broker, ask, wanted):
+    """Asks a replica without pause until it gives the wanted answer for a second. Returns the time when the last request with
+    another answer began.
+    """
+
+    def run():
+        last = since = time.monotonic()
+        end = last + 20
+        while (begin := time.monotonic()) < end and begin - since < 1:
+            if ask(broker) != wanted:
+                last = since = begin
+            time.sleep(0.005)
+        return last
+
+    return case.beside(run)
+
+
+def changes(case, user, first, others):
+    """A change at one replica is visible at the others within a second, though they have the session in memory."""
+    held = user.phone.held_pass
+
+    def session(broker):
+        found = broker.call("GET", "/v1/session", user.session, Coatcheck_Pass=held).json
+        return (found["presence"] or {}).get("jkt"), found["acr"]
+
+    def introspected(broker):
+        found = broker.call(
+            "POST", "/v1/introspect", body=f"token={user.session}&pass={held}", Content_Type="application/x-www-form-urlencoded",
+            X_Coatcheck_Backend=BACKEND).json
+        return found.get("acr")
+
+    def stepped_up():
+        begun = user.phone.call("POST", "/v1/logins", user.session, MFA)
+        cookie = (begun.fields["Set-Cookie"] or "").split(";")[0]
+        callback = user.phone.callback(begun)
+        return user.phone.call("POST", "/v1/sessions", user.session, {"callback_url": callback}, Cookie=cookie)
+
+    key = user.face.thumbprint
+    for sentence, change, version, before, wanted in [
+            ("a presence key", lambda: user.register(first), 2, (None, "pwd"), {session: (key, "pwd")}),
+            ("a step-up", stepped_up, 3, (key, "pwd"), {session: (key, "mfa"), introspected: "mfa"})]:
+        case.same([before] * 2, [session(broker) for broker in others], f"before {sentence} → the other replicas have the session in memory")
+        watching = {(broker.name, ask.__name__): catches_up(case, broker, ask, value) for broker in others for ask, value in wanted.items()}
+        answer = change()
+        answered = time.monotonic()
+        case.same((200, version), (answer.status, (answer.json or {}).get("version")), f"{sentence} → the answer has the session's next version")
+        for (name, asked), future in watching.items():
+            took = future.result(60) - answered
+            case.verdict(took < 1, f"{sentence} → replica {name} shows it {max(took, 0):.2f} s later ({asked})", f"{took}")
+
+
+def replicas(case):
+    """Three replicas: a user is prompted once, a proof is accepted once over all, and calls wait for the store."""
+    sandbox, upstream = Sandbox(case), Upstream()
+    with Database() as database:
+        first = paying(case, sandbox, upstream, name="one", start=False)
+        first.configure(store={"url": database.url()})
+        first.start()
+        brokers = [first]
+        for name in ("two", "three"):
+            broker = paying(case, sandbox, upstream, name=name, like=first, start=False)
+            broker.configure(store={"url": database.url()}, server={"public_url": first.url})
+            broker.start()
+            brokers.append(broker)
+        racing = User(first)
+        racing.phone.sign_in()
+        faces = [Phone(first) for _ in range(6)]
+        calls = []
+        for index, face in enumerate(faces):
+            face.nonce = racing.phone.nonce
+            fields = {"DPoP": racing.phone.proof("PUT", KEY, racing.session), "Coatcheck_Presence": face.proof("PUT", KEY, racing.session)}
+            calls.append(case.beside(lambda broker=brokers[index % 3], fields=fields: broker.call("PUT", KEY, racing.session, **fields)))
+        found = collections.Counter(told(answer.result(30)) for answer in calls)
+        case.same({"200": 1, "401 presence_invalid key": 5}, dict(found), "six keys at once at three replicas → one is registered")
+
+        user = User(first)
+        user.phone.sign_in()
+        changing = User(first)
+        changing.phone.sign_in()
+        changes(case, changing, first, brokers[1:])
+        balancer = Balanced(brokers)
+        case.same("200", told(user.register(balancer)), "a registration through a balancer → 200")
+        for method in ("POST", "GET", "PUT", "POST"):
+            asked, before = user.asked, upstream.count
+            case.same(("200", 1, 1), (told(user.pay(balancer, method)), user.asked - asked, upstream.count - before), f"a payment by {method} through a balancer → one prompt, one call")
+        presence = user.presence("GET", PAY)
+        found = [told(user.send("GET", PAY, presence, broker)) for broker in brokers]
+        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, "a presence proof used at one replica → refused at the others, also for GET")
+        before, good = upstream.count, 0
+        for _ in range(5):
+            presence = user.presence("POST", PAY)
+            answers = [case.beside(lambda broker=broker, proof=user.phone.proof("POST", PAY, user.session): broker.call(
+                "POST", PAY, user.session, DPoP=proof, Coatcheck_Presence=presence)) for broker in brokers * 2]
+            good += sum(told(answer.result(30)) == "200" for answer in answers)
+        case.same((5, before + 5), (good, upstream.count), "one presence proof, six calls at three replicas, five rounds → one succeeds each")
+        upstream.go()
+        presence = user.presence("POST", PAY)
+        case.same("502 upstream_error", told(user.send("POST", PAY, presence, brokers[0])), "an upstream that one replica cannot reach → upstream_error")
+        upstream.come()
+        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "the same presence proof at another replica → 200")
+
+        before, presence = upstream.count, user.presence("GET", PAY)
+        fields = {"Coatcheck_Pass": user.phone.held_pass, "Coatcheck_Presence": presence}
+        case.same(200, brokers[2].call("GET", "/v1/session", user.session, Coatcheck_Pass=user.phone.held_pass).status, "a session in a replica's memory → 200")
+        database.do("away")
+        answer = brokers[2].call("GET", PAY, user.session, **fields)
+        case.same(("503 store_unavailable", before), (told(answer), upstream.count), "the store is away → 503, and the upstream receives no call")
+        database.do("back")
+        case.verdict(wait_for(30, lambda: told(user.pay(balancer)) == "200"), "the store is back → the call succeeds")
+
+
+CASES = {
+    "refusals": (refusals, 180), "registration": (registration, 180), "away": (away, 120), "gateways": (gateways, 120), "replicas": (replicas, 240),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

@@ -1,0 +1,391 @@
+"""Step-up: the user signs in again for an existing session. Refusals before acceptances. Calls of the provider are counted, and
+processes die between the provider's answer and the commit.
+"""
+
+import http.server
+import pathlib
+import re
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.dpop import Phone  # noqa: E402
+from support.harness import BACKEND, Broker, Gate, GaveUp, Sandbox, call, main, wait_for  # noqa: E402
+from support.step_up import MFA, WEAK, Login, step_up, told  # noqa: E402
+
+# The calls that revoke a pair: its refresh token and its access token.
+A_PAIR = 2
+
+
+def refusals(case):
+    """Sessions that may step up, and reasons for a failed step-up: the session stays unchanged."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings={
+        "providers": {
+            "oidc": {"revocation": {"reaches": "user"}, "clients": {"ios": {"children": {"widget": {}}}}},
+            "plain": {"kind": "oidc", "issuer": f"{sandbox.url}/oidc", "step_up": {"acr": False}, "clients": {"ios": {
+                "client_id": "plain-app", "auth": "none", "redirect_uris": ["com.example.plain:/cb"], "login": "both"}}}}})
+    session = broker.sign_in()
+    before = broker.look(session).json
+    case.same(("pwd", ["pwd"]), (before["acr"], before["amr"]), "a session → it reports how its user signed in")
+    case.verdict(before["authenticated_at"] is not None, "a session → it reports when its user signed in")
+    logins = "SELECT count(*) FROM logins"
+    count = broker.query(logins)[0][0]
+
+    def begin(body, session=session, **fields):
+        return told(broker.call("POST", "/v1/logins", session, body, **fields))
+
+    for body, why in [
+            ({"step_up": {}}, "which demands nothing"), ({"step_up": {"max_age": -1}}, "with an age below nothing"),
+            ({"step_up": {"max_age": "5"}}, "with an age that is text"), ({"step_up": {"acr_values": 'a"b'}}, "with a quote"),
+            ({"step_up": {"acr_values": " ".join("abcdefghi")}}, "with nine values"), ({"step_up": {"presence": True}}, "with a member that is none"),
+            (WEAK | {"provider": "oauth2"}, "of another provider than the session's"), (WEAK | {"client": "android"}, "of another client"),
+            (WEAK | {"scope": "openid"}, "with a scope"), (WEAK | {"parameters": {"acr_values": "mfa"}}, "with the same as a parameter")]:
+        case.same("400 invalid_request", begin(body), f"a step-up {why} → refused")
+    case.same("400 invalid_request", begin(WEAK, None), "a step-up without a session and a provider → refused")
+    case.same("401 session_required", begin(WEAK, "x" * 43), "a step-up with an unknown session token → refused")
+    case.same("403 cross_origin", begin(WEAK, Sec_Fetch_Site="cross-site"), "a step-up from another site → refused")
+    widget = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json
+    case.same(
+        "403 client_not_allowed", begin(WEAK, None, Authorization=f"Bearer {widget['session_token']}"), "a step-up of a child session → refused")
+    case.same(("pwd", before["authenticated_at"]), (widget["acr"], widget["authenticated_at"]), "a child session → its parent's class and time of sign-in")
+    oauth2 = broker.sign_in(provider="oauth2")
+    case.same("403 client_not_allowed", begin(WEAK, oauth2), "a step-up at a provider of kind oauth2 → refused")
+    case.same((None, [], None), tuple(broker.look(oauth2).json[name] for name in ("acr", "amr", "authenticated_at")), "a session of kind oauth2 → class, methods and time are empty")
+    case.same("403 client_not_allowed", begin(MFA | {"provider": "plain"}, None), "a provider configured without `acr` → a step-up by `acr_values` is refused")
+    case.same(count + 1, broker.query(logins)[0][0], "the refused step-ups → no login row (one is the oauth2 sign-in's)")
+
+    tokens = sandbox.calls("oidc/token")
+    login = Login(broker, session).sign_in()
+    case.same("600", login.asked["max_age"], "a step-up by age → the provider receives `max_age`")
+    case.same("401 session_required", told(login.forward(None)), "the forward without the session → refused")
+    other = broker.sign_in()
+    case.same("403 login_not_yours", told(login.forward(other)), "the forward with another session of the same user → refused")
+    case.same("400 state_mismatch", told(login.forward()), "the wrong session's forward → the login is spent")
+    login = Login(broker, session).sign_in()
+    login.cookie, login.token = None, None
+    case.same("403 login_not_yours", told(login.forward()), "the forward with the session, without the login token → refused")
+    ended = broker.sign_in()
+    login = Login(broker, ended).sign_in()
+    broker.log_out(ended)
+    case.same("401 session_ended logged_out", told(login.forward()), "the forward of a session that ended meanwhile → refused")
+    case.same(tokens + 2, sandbox.calls("oidc/token"), "the refused forwards → their codes did not reach the provider (two calls were sign-ins)")
+
+    login = Login(broker, session).sign_in("ben")
+    case.same("409 subject_mismatch", told(login.forward()), "another user signs in → subject_mismatch")
+    case.same("409 subject_mismatch", told(login.forward()), "the same forward again → subject_mismatch again")
+    sandbox.fault("oidc", fault="other-user-callback", times=1)
+    case.same("409 subject_mismatch", told(step_up(broker, session)), "the provider answers as another user → subject_mismatch")
+    failed = step_up(broker, session, WEAK, sandbox_auth_age=4000)
+    case.same("403 step_up_failed", told(failed), "a sign-in from an hour ago → step_up_failed")
+    case.same({"max_age": 600}, failed.json["required"], "a failed step-up → the answer has the required age")
+    case.verdict(failed.json["got"]["authenticated_at"] < before["authenticated_at"], "a failed step-up → the answer has the earlier time that came")
+    sandbox.settings("oidc", step_up="ignores")
+    failed = step_up(broker, session, MFA)
+    case.same(("403 step_up_failed", {"acr_values": "mfa"}, None), (told(failed), failed.json["required"], failed.json["got"]["acr"]), "a provider that ignores `acr_values` → step_up_failed with the class that came")
+    sandbox.settings("oidc", step_up="silent")
+    failed = step_up(broker, session)
+    case.same(("403 step_up_failed", None), (told(failed), failed.json["got"]["authenticated_at"]), "a provider that omits the time of the sign-in → step_up_failed")
+    sandbox.settings("oidc", step_up="refuses")
+    for body, code in [(MFA, "403 step_up_failed"), (WEAK, "409 interaction_required")]:
+        case.same(code, told(step_up(broker, session, body)), f"a provider that prompts no user again, {body['step_up']} → refused")
+    sandbox.settings("oidc", step_up="honours")
+    sandbox.fault("oidc", fault="missing-auth-time", times=1)
+    failed = step_up(broker, session)
+    case.same(
+        ("403 step_up_failed", "pwd", None), (told(failed), failed.json["got"]["acr"], failed.json["got"]["authenticated_at"]),
+        "a provider that reports the class, not the time → step_up_failed")
+    for error, code in [
+            ("unmet_authentication_requirements", "403 step_up_failed"), ("login_required", "409 interaction_required"), ("access_denied", "403 access_denied")]:
+        login = Login(broker, session)
+        sandbox.fault("oidc", fault="error-callback", value=error, times=1)
+        login.sign_in()
+        case.same(code, told(login.forward()), f"the provider's callback has the error {error} → the broker's matching error")
+        case.same("400 state_mismatch", told(login.forward()), "the same forward after the error → the login is spent")
+    after = broker.look(session).json
+    case.same(
+        {name: before[name] for name in before if name not in ("last_used_at", "idle_expires_at")},
+        {name: after[name] for name in after if name not in ("last_used_at", "idle_expires_at")}, "all refused and failed step-ups → the session is unchanged")
+    case.same(200, broker.exchange(session).status, "after the failed step-ups → the session's token exchange works")
+    case.same(200, broker.refresh(session).status, "after the failed step-ups → the session's refresh works")
+    case.verdict(wait_for(30, lambda: broker.query("SELECT count(*) FROM outbox") == [(0,)]), "the failed step-ups → the outbox is empty within 30 seconds")
+    case.same(2 * A_PAIR, sandbox.calls("oidc/revoke"), "revocation that reaches the whole user → only the user without a session here is revoked")
+
+    # A demand of the first sign-in.
+    failed = Login(broker, None, WEAK | {"provider": "oidc", "client": "ios"}).sign_in(sandbox_auth_age=4000).forward()
+    case.same("403 step_up_failed", told(failed), "a first sign-in that is too old → step_up_failed")
+    made = Login(broker, None, {"provider": "oidc", "client": "ios", "step_up": {"acr_values": "phr mfa"}}).sign_in().forward()
+    case.same(("201", "phr"), (told(made), made.json["acr"]), "a first sign-in with the demanded class → a session with it")
+
+
+def acceptances(case):
+    """The same session goes on with the new sign-in, and with the new grant."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings={"providers": {"oidc": {"revocation": {"reaches": "token"}}}})
+    session = broker.sign_in(sandbox_auth_age=5000)
+    before = broker.look(session).json
+    login = Login(broker, session, {"step_up": {"acr_values": "phr mfa", "max_age": 300}}).sign_in()
+    case.same(("300", "phr mfa", "openid email offline_access"), tuple(login.asked[name] for name in ("max_age", "acr_values", "scope")), "a step-up → the provider receives age, classes and scope")
+    tokens = sandbox.calls("oidc/token")
+    answer = login.forward()
+    case.same("200", told(answer), "the forward of a step-up → 200")
+    case.same(before["handle"], answer.json["handle"], "a step-up → the same session")
+    case.verdict(f"coatcheck={session}" in (answer.fields["Set-Cookie"] or ""), "a step-up → the cookie stays")
+    case.verdict("session_token" not in answer.json, "a step-up → no token in the body")
+    case.same("phr", answer.json["acr"], "a step-up → the session has the new class")
+    case.verdict(answer.json["authenticated_at"] > before["authenticated_at"], "a step-up → the session has the new time of sign-in")
+    case.same(before["expires_at"], answer.json["expires_at"], "a step-up → the session's absolute expiry stays")
+    case.same((2, 1, 2), broker.row(session, "token_version, fence, grant_version"), "a step-up → new versions of tokens and grant, and the fence")
+    again = login.forward()
+    case.same(("200", answer.json["authenticated_at"]), (told(again), again.json["authenticated_at"]), "the same forward again → the same answer")
+    case.same(tokens + 1, sandbox.calls("oidc/token"), "the forward repeated → the code was sent once")
+    case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == A_PAIR), "a step-up → the old grant is revoked")
+    case.same(200, broker.refresh(session).status, "after the step-up → a refresh uses the new grant")
+    after = broker.look(session).json
+    case.same(("phr", answer.json["authenticated_at"]), (after["acr"], after["authenticated_at"]), "a refresh after the step-up → class and time stay")
+    case.same(1.0, broker.metric("coatcheck_logins_total", result="stepped_up"), "one step-up → the metric counts one")
+
+    sandbox.fault("oidc", fault="no-refresh-token", times=1)
+    revoked = sandbox.calls("oidc/revoke")
+    kept = step_up(broker, session, MFA)
+    case.same(("200", "mfa", True), (told(kept), kept.json["acr"], kept.json["tokens"]["refreshable"]), "a step-up without a new refresh token → the old one stays")
+    for _ in range(3):
+        case.same(200, broker.refresh(session).status, "a refresh with the kept refresh token → 200")
+    case.same("mfa", broker.look(session).json["acr"], "refreshes with the kept refresh token → the class stays")
+    time.sleep(2)
+    case.same(revoked, sandbox.calls("oidc/revoke"), "a step-up that keeps the refresh token → no revocation")
+
+    bearer = broker.sign_in(client="android")
+    answer = Login(broker, bearer, MFA, bearer=True).sign_in().forward()
+    case.same(("200", False), (told(answer), "session_token" in answer.json), "a step-up of a bearer session → no new token")
+    case.same(200, broker.call("GET", "/v1/session", Authorization=f"Bearer {bearer}").status, "the bearer's token after the step-up → 200")
+
+
+def crossing(case):
+    """A step-up and a refresh in progress, in both orders; a process that dies between provider and commit."""
+    sandbox = Sandbox(case)
+    gate = Gate(sandbox)
+    broker = Broker(case, sandbox, gate, gated=("refresh",), settings={"providers": {"oidc": {"revocation": {"reaches": "token"}}}})
+    session = broker.sign_in()
+
+    def under_way():
+        release = threading.Event()
+        gate.plan.append(Gate.hold(release))
+        before = len(gate.calls)
+        asked = case.beside(broker.refresh, session)
+        if not wait_for(20, lambda: len(gate.calls) > before):
+            raise GaveUp("no refresh came")
+        return release, asked
+
+    # The refresh comes second.
+    release, asked = under_way()
+    answer = step_up(broker, session, MFA)
+    case.same("200", told(answer), "a step-up during a refresh → 200")
+    stood = broker.row(session, "token_version, grant_version")
+    case.same((2, 2), stood, "a step-up during a refresh → a new grant")
+    release.set()
+    asked.result(30)
+    case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == 2 * A_PAIR), "the refresh ends after the step-up → both earlier token pairs are revoked")
+    case.same(stood, broker.row(session, "token_version, grant_version"), "the refresh ends after the step-up → its tokens are not stored")
+    case.same(200, broker.refresh(session).status, "the next refresh → 200 with the new grant")
+    case.same("mfa", broker.look(session).json["acr"], "the next refresh → the new class stays")
+
+    # The refresh comes second, and is refused.
+    release = threading.Event()
+
+    def refuse(_, forward):
+        release.wait(30)
+        return 400, {"Content-Type": "application/json"}, b'{"error": "invalid_grant"}'
+
+    gate.plan.append(refuse)
+    before = len(gate.calls)
+    asked = case.beside(broker.refresh, session)
+    wait_for(20, lambda: len(gate.calls) > before)
+    case.same("200", told(step_up(broker, session, MFA)), "a step-up during a refresh that will be refused → 200")
+    release.set()
+    asked.result(30)
+    case.same(200, broker.look(session).status, "the refusal concerns the older grant → the session lives")
+    case.same(200, broker.refresh(session).status, "a refresh after the void refusal → 200")
+
+    # The process dies during the refresh, then during the step-up.
+    release, _ = under_way()
+    case.same("200", told(step_up(broker, session, MFA)), "a step-up during a refresh → 200 before the kill")
+    broker.restart()
+    release.set()
+    case.same(200, broker.refresh(session).status, "kill -9 during the old refresh → the new grant still refreshes")
+
+
+def dying(case):
+    """kill -9 between the provider's answer and the commit: the session stays unchanged."""
+    sandbox = Sandbox(case)
+    gate = Gate(sandbox)
+    broker = Broker(case, sandbox, gate, gated=("token",))
+    session = broker.sign_in()
+    before = broker.look(session).json
+    login = Login(broker, session, MFA).sign_in()
+    release = threading.Event()
+    arrived = len(gate.calls)
+
+    def lose(_, forward):
+        forward()
+        release.wait(30)
+
+    gate.plan.append(lose)
+    asked = case.beside(login.forward)
+    wait_for(20, lambda: len(gate.calls) > arrived)
+    time.sleep(0.5)
+    broker.restart()
+    release.set()
+    asked.result(30)
+    case.same("503 provider_unavailable", told(login.forward()), "kill -9 after the code was sent → the forward's repeat is 503")
+    case.same("new_login", login.forward().json.get("retry"), "the repeat's answer → it advises a new login")
+    case.same(before["authenticated_at"], broker.look(session).json["authenticated_at"], "a step-up lost by kill -9 → the session is unchanged")
+    case.same(200, broker.refresh(session).status, "a step-up lost by kill -9 → the session's tokens work")
+    case.same("200", told(step_up(broker, session, MFA)), "the next step-up → 200")
+
+
+def bound(case):
+    """Of a session that belongs to a key the step-up does, too."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings={"providers": {"oidc": {"clients": {"ios": {"binding": {"mode": "enforce"}}}}}})
+    phone, thief = Phone(broker), Phone(broker)
+    case.same(201, phone.sign_in().status, "a phone signs in with a key → a bound session")
+    thief.nonce = phone.nonce
+    session = phone.session
+    count = broker.query("SELECT count(*) FROM logins")[0][0]
+    held = f"coatcheck={session}; coatcheck-pass={phone.held_pass}"
+    case.same("401 proof_required", told(broker.call("POST", "/v1/logins", session, MFA)), "a bound session's step-up without a proof → refused")
+    case.same("401 proof_required", told(broker.call("POST", "/v1/logins", None, MFA, Cookie=held)), "a bound session's step-up with a pass → refused")
+    case.same("401 proof_invalid key", told(thief.call("POST", "/v1/logins", session, MFA)), "a bound session's step-up with another key's proof → refused")
+    case.same(count, broker.query("SELECT count(*) FROM logins")[0][0], "the refused step-ups → no login row")
+
+    def begin():
+        begun = phone.call("POST", "/v1/logins", session, MFA)
+        cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
+        callback = call(f"{begun.json['authorization_url']}&sandbox_user=ana").fields["Location"]
+        return {"callback_url": callback}, cookie
+
+    body, cookie = begin()
+    case.same(
+        "401 proof_required", told(broker.call("POST", "/v1/sessions", None, body, Cookie=f"{cookie}; {held}")), "a bound step-up's forward without a proof → refused")
+    case.same("403 login_not_yours", told(thief.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "a bound step-up's forward by another key → refused")
+    case.same("400 state_mismatch", told(phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "another key's forward → the login is spent")
+    body, cookie = begin()
+    answer = phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)
+    case.same(("200", "mfa", phone.thumbprint), (told(answer), answer.json["acr"], answer.json["binding"]["jkt"]), "the session's own key → the step-up succeeds and the key stays")
+    case.same(200, phone.call("GET", "/v1/session", session).status, "the bound session after its step-up → 200")
+
+
+class Upstream:
+    """An API that requires `mfa` below /strict, and reports that itself (RFC 9470)."""
+
+    def __init__(self):
+        upstream = self
+        self.calls, self.challenge = [], 'Bearer error="insufficient_user_authentication", acr_values="mfa", max_age="0"'
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                upstream.calls.append((self.command, self.path, self.headers["Authorization"]))
+                refuses = self.path.startswith("/strict")
+                body = b"{}"
+                self.send_response(401 if refuses else 200)
+                if refuses:
+                    self.send_header("WWW-Authenticate", upstream.challenge)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_POST = do_GET
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+def requirements(case):
+    """Calls that need a stronger sign-in: refused with the demand, and passed once the user has signed in."""
+    sandbox, upstream = Sandbox(case), Upstream()
+    broker = Broker(case, sandbox, settings={
+        "providers": {"oidc": {"clients": {"ios": {"children": {"widget": {"upstreams": ["api"], "backends": ["orders"]}}}}}},
+        "upstreams": {
+            "api": {
+                "base_url": upstream.url, "provider": "oidc", "allow": ["ANY /**"],
+                "require": [{"allow": "POST /payments/**", "acr": ["mfa", "phr"]}, {"allow": "ANY /payments/*", "max_age": "5m"}]},
+            "foreign": {"base_url": upstream.url, "provider": "oidc", "allow": ["GET /**"], "challenges": "off"},
+            "plain": {"base_url": upstream.url, "provider": "oauth2", "allow": ["GET /**"]}}})
+    gate = {"X_Coatcheck_Backend": BACKEND}
+    session = broker.sign_in(sandbox_auth_age=1000)
+
+    def relay(path="/payments/1", method="POST", session=session, upstream="api", **more):
+        return broker.call(method, f"/v1/relay/{upstream}{path}", session, **more)
+
+    def forward_auth(query="", session=session, **more):
+        return broker.call("GET", f"/v1/forward-auth{query}", session, **gate, **more)
+
+    refused = relay()
+    case.same("401 step_up_required", told(refused), "a call that needs a stronger sign-in → step_up_required")
+    case.same({"acr_values": "mfa phr", "max_age": 300}, refused.json["step_up"], "the refusal → it has the demanded classes and age")
+    case.same(
+        'Bearer error="insufficient_user_authentication", acr_values="mfa phr", max_age="300"', refused.fields["WWW-Authenticate"], "the refusal → it has the challenge of RFC 9470")
+    case.verdict(not refused.fields["Set-Cookie"], "the refusal → the cookie stays")
+    case.same("broker", refused.fields["Coatcheck-Source"], "the refusal → the answer comes from the broker")
+    case.same("401 step_up_required", told(relay("/p%61yments/1")), "the same path with an escaped letter → refused as well")
+    case.same({"max_age": 300}, relay(method="GET").json["step_up"], "another method of the path → its own, smaller demand")
+    case.same(0, len(upstream.calls), "the refused calls → the upstream receives none")
+    case.same(200, relay("/accounts", "GET").status, "a path without a demand → 200")
+    for query in ["?acr=mfa&acr=pwd", "?max_age=5", "?max_age=x", "?acr=", "?level=2", "?acr=a%22b", "?max_age=300&presence=1"]:
+        case.same("403 backend_not_allowed", told(forward_auth(query)), f"forward-auth with the query {query} → 403 backend_not_allowed")
+    case.same("401 step_up_required", told(forward_auth("?acr=mfa")), "forward-auth with a class that the session lacks → step_up_required")
+    passed = forward_auth("?acr=pwd&max_age=3600")
+    case.same((200, "pwd"), (passed.status, passed.fields["X-Auth-Acr"]), "forward-auth with a demand that the session meets → 200 with its class")
+    other = broker.sign_in(provider="oauth2")
+    passed = forward_auth(session=other)
+    case.same((200, "", ""), (passed.status, passed.fields["X-Auth-Acr"], passed.fields["X-Auth-Time"]), "forward-auth of a session without class and time → 200 with empty fields")
+    refused = forward_auth("?max_age=300", session=other)
+    case.same("403 step_up_failed", told(refused), "a provider that cannot step up → step_up_failed, so no browser opens")
+    told_of = broker.call("POST", "/v1/introspect", body=f"token={session}", Content_Type="application/x-www-form-urlencoded", **gate).json
+    case.same("pwd", told_of["acr"], "introspection → it reports the class")
+    case.verdict(abs(told_of["auth_time"] + 1000 - time.time()) < 60, "introspection → it reports the time of sign-in")
+    broker.configure(backends={"orders": {"require": {"acr": ["mfa"], "max_age": "5m"}}})
+    broker.restart()
+    case.same("401 step_up_required", told(forward_auth()), "a backend with `require` → its forward-auth needs a step-up")
+    refused = broker.exchange(session)
+    case.same(
+        (400, "insufficient_user_authentication", "mfa", 300), (refused.status, *(refused.json.get(n) for n in ("error", "acr_values", "max_age"))), "a backend with `require` → its token exchange needs a step-up")
+    made = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json["session_token"]
+
+    # The upstream's own challenge.
+    before = sandbox.calls("oidc/refresh")
+    refused = relay("/strict", "GET")
+    case.same(("401 step_up_required", {"acr_values": "mfa", "max_age": 0}), (told(refused), refused.json.get("step_up")), "an upstream's own challenge → step_up_required with its demand")
+    case.same(before, sandbox.calls("oidc/refresh"), "an upstream's own challenge → no forced refresh before the answer")
+    case.same(("401", "upstream"), (str(relay("/strict", "GET", upstream="foreign").status), relay("/strict", "GET", upstream="foreign").fields["Coatcheck-Source"]), "an upstream with `challenges: off` → its own 401 passes through")
+
+    case.same("200", told(step_up(broker, session, {"step_up": {"acr_values": "mfa", "max_age": 300}})), "the user steps up → 200")
+    case.same(200, relay().status, "the relay call after the step-up → 200")
+    case.same(200, forward_auth("?acr=mfa&max_age=300").status, "forward-auth after the step-up → 200")
+    case.same(200, broker.exchange(session).status, "token exchange after the step-up → 200")
+    refused = relay("/strict", "GET")
+    case.same("403 step_up_failed upstream", told(refused), "an upstream demands what the session already has → step_up_failed upstream")
+    refused = relay(session=None, Authorization=f"Bearer {made}")
+    case.same(("401 step_up_required", True), (told(refused), refused.json.get("parent")), "a child from before the step-up → still refused, with its parent named")
+    made = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json["session_token"]
+    case.same(200, relay(session=None, Authorization=f"Bearer {made}").status, "a child from after the step-up → 200")
+
+
+CASES = {
+    "requirements": (requirements, 120),
+    "refusals": (refusals, 120), "acceptances": (acceptances, 120), "crossing": (crossing, 180), "dying": (dying, 120), "bound": (bound, 120),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# PostgreSQL over TLS: a known authority has to sign the certificate, and it has to name the host. A URL without TLS options
+# means verify-full, unless the host is this machine. The database's clock is compared with this machine's.
+source "$(dirname "$0")/../support/lib.bash"
+start_postgresql --tls
+"$COATCHECK" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
+port=${POSTGRESQL##*:}
+port=${port%%/*}
+ca="$POSTGRESQL_FOLDER/ca.crt"
+other="$POSTGRESQL_FOLDER/other-ca.crt"
+# A name that leads here and does not mean this machine, so only the URL's TLS options count.
+named="postgresql://coatcheck@db.example.test:$port/postgres?hostaddr=127.0.0.1&sslmode=verify-full"
+# An address that leads here, but is not called loopback.
+address="postgresql://coatcheck@0.0.0.0:$port/postgres?"
+
+# try URL: `check --online` for a store there
+try() {
+    cat >"$work/coatcheck.yaml" <<TEXT
+server: {listen: "127.0.0.1:0", public_url: "http://127.0.0.1:8080"}
+store: {url: "$1"}
+keys: {file: $work/keys.json}
+providers:
+  id:
+    kind: oauth2
+    endpoints: {authorization: "http://127.0.0.1:1/authorize", token: "http://127.0.0.1:1/token", api: "http://127.0.0.1:1/api"}
+    identity: {source: api, url: "http://127.0.0.1:1/api/me", subject: /id}
+    clients:
+      ios: {client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/cb"]}
+TEXT
+    ${CLOCK:+env $CLOCK} "$COATCHECK" check --online --config "$work/coatcheck.yaml" >"$work/body" 2>&1
+    STORE=$(grep -E '^(ok +|FAULT +)store:' "$work/body")
+}
+# encrypted: the number of the broker's encrypted connections, from PostgreSQL's own view
+encrypted() {
+    "$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)/psql" -X -A -t -h 127.0.0.1 -p "$port" -U coatcheck -d postgres -c \
+        "SELECT count(*) FILTER (WHERE ssl) || ' of ' || count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'coatcheck'"
+}
+
+step "1. Refused: a wrong name, an unknown authority, no authority"
+try "postgresql://coatcheck@db.other.test:$port/postgres?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert=$ca"
+matches '^FAULT +store: .*db\.other\.test' "$STORE" "certificate without the host's name → refused"
+try "postgresql://coatcheck@127.0.0.1:$port/postgres?sslmode=verify-full&sslrootcert=$ca"
+matches '^FAULT +store: .*127\.0\.0\.1' "$STORE" "certificate without the host's address → refused"
+try "$named&sslrootcert=$other"
+matches '^FAULT +store: .*certificate verify failed' "$STORE" "certificate of another authority → refused"
+try "$named&sslrootcert=/nowhere/ca.crt"
+matches '^FAULT +store: .*root certificate' "$STORE" "missing authority file → refused"
+try "${address}"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "remote address without TLS options → verified with the system's authorities"
+try "${address}sslrootcert=$other"
+matches '^FAULT +store: .*certificate verify failed' "$STORE" "remote address with another authority → verified and refused"
+printf '[far]\nhost=0.0.0.0\nport=%s\n[verified]\nhost=0.0.0.0\nport=%s\nsslrootcert=%s\n' "$port" "$port" "$ca" >"$work/services"
+CLOCK="PGHOSTADDR=0.0.0.0" try "postgresql://coatcheck@localhost:$port/postgres"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "PGHOSTADDR leads to a remote address → verified"
+CLOCK="PGHOST=0.0.0.0" try "postgresql://coatcheck@:$port/postgres"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "PGHOST names a remote address → verified"
+CLOCK="PGSERVICEFILE=$work/services" try "postgresql://coatcheck@/postgres?service=far"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "service names a remote address → verified"
+CLOCK="PGSERVICEFILE=$work/services PGSERVICE=far" try "postgresql://coatcheck@/postgres"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "PGSERVICE names a service with a remote address → verified"
+
+step "2. Accepted: the right authority and name"
+CLOCK="PGSERVICEFILE=$work/services" try "postgresql://coatcheck@/postgres?service=verified"
+matches '^ok +store: will be migrated' "$STORE" "service with the right authority → accepted"
+try "${address}sslrootcert=$ca"
+matches '^ok +store: will be migrated' "$STORE" "remote address with the right authority → accepted"
+try "$named&sslrootcert=$ca"
+matches '^ok +store: will be migrated' "$STORE" "verify-full with the right name and authority → accepted"
+"$COATCHECK" migrate --config "$work/coatcheck.yaml" >"$work/migrate.log" 2>&1
+same 0 $? "migrate over TLS → exit 0: $(cat "$work/migrate.log")"
+try "$named&sslrootcert=$ca"
+matches '^ok +store: answers and is up to date' "$STORE" "migrated store → check reports that it answers"
+matches '^ok +store clock: agrees within 5 s' "$(grep 'store clock' "$work/body")" "check → the store's clock agrees within 5 s"
+matches 'failing over to one loses what was answered last' "$STORE" "no synchronous standby → check names the loss at a failover"
+
+step "3. All connections of a broker are encrypted"
+start_sandbox
+CLOSED_PORT=$(free_port)
+sed -e "s|url: sqlite:.*|url: \"${named//&/\\&}\\&sslrootcert=$ca\"|" "$here/coatcheck.yaml" >"$work/template.yaml"
+start_stack "$work/template.yaml"
+sign_in oidc ios ana
+expect_status 201 "sign-in over an encrypted store connection → a session"
+get /v1/session
+expect_status 200 "session read over an encrypted store connection → 200"
+all_encrypted() { [[ $(encrypted) =~ ^([0-9]+)\ of\ ([0-9]+)$ ]] && [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ] && [ "${BASH_REMATCH[1]}" -ge 9 ]; }
+wait_for 20 all_encrypted
+same 0 $? "PostgreSQL's list → all connections are encrypted: $(encrypted)"
+get "$MANAGEMENT/readyz"
+matches '^-?[01]$' "$(json .clock_ahead_seconds)" "readiness → seconds that the clock is ahead of PostgreSQL's"
+get "$MANAGEMENT/metrics"
+matches 'coatcheck_clock_ahead_seconds -?[0-9.e-]+' "$(body)" "metrics → seconds that the clock is ahead of PostgreSQL's"
+
+step "4. A server without TLS"
+start_postgresql
+port=${POSTGRESQL##*:}
+port=${port%%/*}
+try "postgresql://coatcheck@0.0.0.0:$port/postgres?sslrootcert=$ca"
+matches '^FAULT +store: .*does not support SSL' "$STORE" "remote server without TLS → refused"
+finish

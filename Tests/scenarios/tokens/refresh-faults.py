@@ -1,0 +1,276 @@
+"""Refreshes through a bad half-minute of the provider, the store or the process (guarantees 2 and 3). Every session stays, each
+pair is kept, and no refresh token is sent twice at once.
+"""
+
+import pathlib
+import sqlite3
+import sys
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.harness import Broker, Clock, Gate, GaveUp, Sandbox, main, wait_for  # noqa: E402
+
+
+def stack(case, gated=("refresh",), **more):
+    sandbox = Sandbox(case)
+    gate = Gate(sandbox)
+    return sandbox, gate, Broker(case, sandbox, gate, gated, **more)
+
+
+def refreshes_again(case, broker, session, seconds, sentence):
+    """The refresh has to succeed within that number of seconds, and no answer may report an end meanwhile."""
+    last = []
+
+    def once():
+        last[:] = [broker.refresh(session)]
+        return last[0].status in (200, 401)
+
+    begin = time.monotonic()
+    wait_for(seconds, once, pause=0.5)
+    case.same("200", last[0].told, f"{sentence} (after {time.monotonic() - begin:.0f} s)")
+
+
+def hanging_then_slow(case):
+    """The provider hangs for 14 s, breaks off, and is slow from then on; a caller comes every second."""
+    sandbox, gate, broker = stack(case)
+    sandbox.settings("oidc", refresh_mode="rotate-strict")
+    session = broker.sign_in()
+    # Both end before the broker gives a call up after fifteen seconds; together they take longer than a claim.
+    gate.plan = [Gate.hang(14), Gate.slow(13)]
+    callers = []
+    begin = time.monotonic()
+    for second in range(28):
+        time.sleep(max(0, begin + second - time.monotonic()))
+        callers.append(case.beside(broker.refresh, session))
+    told = [caller.result(60).told for caller in callers]
+    case.say(f"{len(told)} callers: {', '.join(f'{told.count(t)} × {t}' for t in sorted(set(told)))}")
+    most = max(Gate.most_at_once(gate.refreshes(token)) for token in {c.refresh_token for c in gate.refreshes()})
+    case.same(1, most, "callers during a slow refresh → a refresh token is sent by one call at a time")
+    case.same([], [t for t in told if t.startswith("401")], "callers during a slow refresh → no caller gets 401")
+    case.same("200", broker.look(session).told, "a hanging refresh, then a slow one → the session is alive")
+    refreshes_again(case, broker, session, 10, "the next refresh after a hanging and a slow one → 200 under strict rotation")
+
+
+def killed_holder(case):
+    """The provider has rotated, and the broker is killed during the answer. The take-over gets a passing refusal, then a final
+    one.
+    """
+    sandbox, gate, broker = stack(case)
+    session = broker.sign_in()
+    gate.plan = [Gate.hold(threading.Event()), Gate.answer(503, b"busy")]
+    case.beside(broker.refresh, session)
+    if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.refreshes())):
+        raise GaveUp("no refresh call")
+    broker.stop()
+    # A killed process's claim lapses with time; this shortens the wait.
+    with sqlite3.connect(broker.data / "coatcheck.db", isolation_level=None) as database:
+        database.execute("UPDATE sessions SET claim_until = 1")
+    broker.start()
+    if not wait_for(30, lambda: broker.refresh(session) and len(gate.calls) >= 2, pause=0.5):
+        raise GaveUp("nobody took over")
+    taken_over = gate.refreshes()[1].began
+    told = []
+
+    def once():
+        answer = broker.refresh(session).told
+        told.append((time.monotonic() - taken_over, answer))
+        return answer.startswith(("200", "401"))
+
+    wait_for(100, once, pause=1)
+    when, last = told[-1]
+    case.say(f"the end: {last} {when:.0f} s after the take-over, by {len(gate.refreshes())} calls")
+    early = [f"{t} after {w:.0f} s" for w, t in told if t.startswith("401") and w < 59]
+    case.same([], early, "a refresh refused after a take-over → no end within 60 s, because a late winner may still write")
+    case.same("401 session_ended refresh_lost", last, "a refresh whose answer was lost → the session ends as refresh_lost")
+    case.same(
+        (1, 0), tuple(int(broker.metric("coatcheck_sessions_ended_total", reason=r)) for r in ("refresh_lost", "grant_revoked")),
+        "a refresh whose answer was lost → counted as refresh_lost, not as grant_revoked")
+
+
+def late_winner(case):
+    """A process has the new pair and cannot write it; another takes over, gets a passing refusal and then invalid_grant."""
+    sandbox, gate, holder = stack(case)
+    session = holder.sign_in()
+    answered = threading.Event()
+    gate.plan = [Gate.hold(answered)]
+    first = case.beside(holder.refresh, session)
+    if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.refreshes())):
+        raise GaveUp("no refresh call")
+    # A second process, which plays another replica: it runs on a copy of the store from during the claim.
+    other = Broker(case, sandbox, gate, ("refresh",), like=holder, name="other", start=False)
+    with holder.database() as source, sqlite3.connect(other.data / "coatcheck.db", isolation_level=None) as copy:
+        source.backup(copy)
+        copy.execute("UPDATE sessions SET claim_until = 1")
+    # The call ends before a newly started process may take over, so only the store holds the pair back.
+    lock = holder.database()
+    lock.execute("BEGIN IMMEDIATE")
+    answered.set()
+    gate.plan = [Gate.answer(503, b"busy")]
+    other.start()
+    told = []
+    begin = time.monotonic()
+    while len(gate.refreshes()) < 3 and time.monotonic() - begin < 30:
+        told.append(other.refresh(session).told)
+        time.sleep(0.3)
+    case.same(3, len(gate.refreshes()), "another process takes over a refresh → its first and its second call reach the provider")
+    told.append(other.refresh(session).told)
+    case.same([], [t for t in told if not t.startswith("503")], "callers during a take-over → all get 503, none 401")
+    lock.execute("ROLLBACK")
+    case.same("503 store_unavailable", first.result(30).told, "a process that cannot write its new tokens → its caller gets 503 store_unavailable")
+    case.verdict(wait_for(10, lambda: holder.row(session, "token_version")[0] == 2), "the store is unlocked → the process writes its new tokens")
+    # The late owner's commit. The first pair for a version wins, with or without the claim.
+    tokens = holder.row(session, "tokens_key, tokens, token_expires_at, refreshable, expires_at, token_version")
+    changed = other.database().execute(
+        """UPDATE sessions SET tokens_key = ?, tokens = ?, token_expires_at = ?, refreshable = ?, expires_at = ?,
+           token_version = ?, claim_until = NULL WHERE token_version = ? AND ended_at IS NULL""",
+        (*tokens, tokens[5] - 1)).rowcount
+    case.same(1, changed, "new tokens that come late to the other store → can be committed, because the session was not condemned")
+    case.same("200", other.look(session).told, "the session after a late commit → alive")
+    refreshes_again(case, other, session, 90, "a refresh with the tokens that came late → 200")
+    case.same(0, sandbox.calls("oidc/revoke"), "a take-over and a late commit → zero revocations")
+
+
+def locked_store(case):
+    """Another process locks the database for 31 s, from just before the provider's answer to a refresh."""
+    sandbox, gate, broker = stack(case, gated=("refresh", "revocation"))
+    session, other = broker.sign_in(), broker.sign_in("ben")
+    answered = threading.Event()
+    gate.plan = [Gate.hold(answered)]
+    caller = case.beside(broker.refresh, session)
+    if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.refreshes())):
+        raise GaveUp("no refresh call")
+    database = broker.database()
+    database.execute("BEGIN IMMEDIATE")
+    answered.set()
+    begin = time.monotonic()
+    looks = []
+    while time.monotonic() - begin < 31:
+        looks.append(broker.look(session))
+        time.sleep(1)
+    database.execute("ROLLBACK")
+    told = caller.result(40).told
+    case.verdict(told == "200" or told.startswith("503 store_unavailable"), f"a refresh while the database is locked → 200 or 503 store_unavailable: {told}", told)
+    case.same({"200"}, {a.told for a in looks}, "reads of the session while the database is locked → 200")
+    refreshes_again(case, broker, session, 15, "a refresh after the lock, with the tokens that were kept → 200")
+    token = gate.refreshes()[0].refresh_token
+    case.same(1, len(gate.refreshes(token)), "a refresh during a lock of the database → the spent token is sent once")
+    case.same(0, len([c for c in gate.calls if "revoke" in c.path]), "a refresh during a lock of the database → zero revocations")
+    refreshes_again(case, broker, other, 15, "another session's refresh after the lock → 200")
+
+
+def empty_refusals(case):
+    """For ten minutes (of a clock that is moved) every refresh gets an empty 401."""
+    clock = Clock(case)
+    sandbox, gate, broker = stack(case, clock=clock)
+    sessions = [broker.sign_in(f"user-{n}") for n in range(8)]
+    gate.always = Gate.answer(401)
+    told, passed = [], 0
+    while passed <= 630:
+        told += [broker.refresh(session) for session in sessions]
+        passed += 45
+        clock.set(passed, passed)
+    case.say(f"{len(gate.refreshes())} calls refused in {passed} s")
+    case.verdict(len(gate.refreshes()) >= 8 * 10, "ten minutes of empty 401 answers → at least ten refused refreshes for each session", len(gate.refreshes()))
+    case.same([], [a.told for a in told if not a.is_passing_fault], "ten minutes of empty 401 answers → callers get 503 with Retry-After")
+    case.same(["200"] * 8, [broker.look(s).told for s in sessions], "ten minutes of empty 401 answers → all sessions are alive")
+    gate.always = Gate.pass_on
+    clock.set(passed + 60, passed + 60)
+    case.same(["200"] * 8, [broker.refresh(s).told for s in sessions], "the end of ten minutes of empty 401 answers → all sessions refresh")
+
+
+def empty_refusal_of_one(case):
+    """One refresh token is dead: the provider answers it with an empty 401, and grants others."""
+    clock = Clock(case)
+    sandbox, gate, broker = stack(case, clock=clock)
+    dead, well = broker.sign_in("dead"), broker.sign_in("well")
+    condemned = []
+    ordinary = Gate.pass_on
+    gate.plan = [lambda taken, _: condemned.append(taken.refresh_token) or (401, {}, b"")]
+    broker.refresh(dead)
+    gate.always = lambda taken, forward: (401, {}, b"") if taken.refresh_token in condemned else ordinary(taken, forward)
+    told = []
+    for minute in range(1, 8):
+        clock.set(minute * 60, minute * 60)
+        broker.refresh(well)
+        told.append(broker.refresh(dead).told)
+    case.say(f"minute by minute: {', '.join(told)}")
+    case.same([], [t for t in told[:4] if not t.startswith("503")], "empty 401 answers to one session alone, for four minutes → 503")
+    case.same("401 session_ended grant_revoked", told[-1], "empty 401 answers to one session alone, for seven minutes → 401 grant_revoked")
+    case.same("200", broker.refresh(well).told if broker.look(well).status == 200 else "gone", "empty 401 answers to one session → another session refreshes")
+
+
+def unchecked_subject(case):
+    """A refresh answers with another user's id_token, the keys come slowly, and the broker is killed meanwhile."""
+    sandbox, gate, broker = stack(case, gated=("refresh", "jwks"))
+    session = broker.sign_in()
+    version = broker.row(session, "token_version")[0]
+    sandbox.control("POST", "/rotate-keys/oidc")
+    sandbox.fault("oidc", fault="refresh-invalid-sub", times=1)
+    gate.plan = [Gate.pass_on, Gate.hang()]
+    case.beside(broker.refresh, session)
+    if not wait_for(15, lambda: broker.row(session, "token_version")[0] > version):
+        raise GaveUp("no pair was stored")
+    if not wait_for(5, lambda: any("jwks" in c.path and c.ended is None for c in gate.calls)):
+        raise GaveUp("no keys were asked for")
+    broker.restart()
+    told = broker.exchange(session)
+    case.same((400, "invalid_grant"), (told.status, told.json.get("error")), "a refresh that is answered for another user → a backend's token exchange is refused")
+    case.same("401 session_ended subject_changed", broker.look(session).told, "a refresh that is answered for another user → the session ends as subject_changed")
+
+
+def three_hundred_callers(case):
+    """300 callers at the moment of expiry, and the provider needs 4 s."""
+    sandbox, gate, broker = stack(case)
+    sandbox.settings("oidc", access_token_lifetime=1)
+    session = broker.sign_in()
+    sandbox.settings("oidc", access_token_lifetime=3600)
+    time.sleep(2)
+    gate.plan = [Gate.slow(4)]
+    before = broker.metric("coatcheck_store_transactions_total")
+    callers = [case.beside(broker.exchange, session) for _ in range(300)]
+    answers = [caller.result(40) for caller in callers]
+    written = broker.metric("coatcheck_store_transactions_total") - before
+    case.say(f"{written:.0f} write transactions")
+    case.same(300, [a.status for a in answers].count(200), "300 callers at the token's expiry → all are served")
+    case.same(1, len({a.json.get("access_token") for a in answers}), "300 callers at the token's expiry → all get the same token")
+    case.same(1, len(gate.refreshes()), "300 callers at the token's expiry → one provider call")
+    case.verdict(before > 0 and written <= 60, "300 callers at the token's expiry → at most 60 write transactions", written)
+
+
+def hanging_revocations(case):
+    """One provider's revocation endpoint hangs with forty log-outs; then a user logs out at another provider."""
+    sandbox, gate, broker = stack(case, gated=("revocation",))
+    gate.always = Gate.hang(14)
+    sessions = [broker.sign_in() for _ in range(40)]
+    other = broker.sign_in("ben", "oauth2")
+    for session in sessions:
+        broker.log_out(session)
+    if not wait_for(10, lambda: gate.calls):
+        raise GaveUp("nothing is revoked")
+    # The worker has taken its batch by now.
+    wait_for(3, lambda: len(gate.calls) >= 32)
+    broker.log_out(other)
+    begin = time.monotonic()
+    wait_for(25, lambda: sandbox.calls("oauth2/revoke"))
+    late = time.monotonic() - begin
+    # A hanging call is given up after fourteen seconds, and a row behind it would wait that long.
+    case.verdict(late < 10, f"one provider's revocations hang → another provider's leaves within 10 s: {late:.1f} s", f"{late:.1f} s late")
+    most = Gate.most_at_once(gate.calls)
+    case.verdict(most <= 2, f"a provider whose revocations hang → at most two calls at one time: {most}", most)
+
+
+CASES = {
+    "hanging-then-slow": (hanging_then_slow, 80),
+    "killed-holder": (killed_holder, 180),
+    "late-winner": (late_winner, 180),
+    "locked-store": (locked_store, 80),
+    "empty-refusals": (empty_refusals, 80),
+    "empty-refusal-of-one": (empty_refusal_of_one, 60),
+    "unchecked-subject": (unchecked_subject, 60),
+    "three-hundred-callers": (three_hundred_callers, 60),
+    "hanging-revocations": (hanging_revocations, 60),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

@@ -1,0 +1,173 @@
+#!/usr/bin/env bash
+# Guarantees 2 and 3: one refresh everywhere, and no session ends for a passing fault.
+source "$(dirname "$0")/../support/lib.bash"
+# Its sessions refresh several times in a minute.
+LIMITS="forced_refresh_pause: 0s"
+start_stack
+
+refresh() { request POST /v1/session/refresh; }
+refreshes() { calls oidc/refresh; }
+# expired_session: makes a session of this device whose access token has just expired
+expired_session() {
+    device "phone-$RANDOM$RANDOM"
+    sandbox PUT /settings/oidc '{"access_token_lifetime":1}'
+    sign_in oidc ios ana
+    sandbox PUT /settings/oidc '{"access_token_lifetime":3600}'
+    sandbox DELETE /requests
+    sleep 2
+}
+
+step "1. A refresh on demand"
+sign_in oidc ios ana
+session=$(cookie coatcheck)
+sandbox DELETE /requests
+refresh
+expect_status 200 "refresh → 200"
+same 1 "$(refreshes)" "refresh → one refresh call"
+same "$session" "$(cookie coatcheck)" "refresh → the same cookie"
+refresh
+expect_status 200 "refresh with the rotated refresh token → 200"
+
+# One session has an eighth of an upstream's 1,024 places.
+step "2. A hundred and twenty relayed calls at the moment of expiry: one refresh, no failure"
+expired_session
+cookie=$(cookie coatcheck)
+fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":1500}'
+fault oidc '{"fault":"rotate-strict","endpoint":"refresh"}'
+curl -s -m 60 -Z --parallel-immediate --parallel-max 120 -o "$work/many-#1" -w '%{http_code}\n' -b "coatcheck=$cookie" \
+    "$BROKER/v1/relay/api/private/echo?n=[1-120]" 2>/dev/null >"$work/statuses"
+same 120 "$(grep -c '^200$' "$work/statuses")" "120 relay calls at expiry → each gets 200"
+same 1 "$(refreshes)" "120 relay calls at expiry → one refresh call"
+same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "120 relay calls at expiry → one new token for all"
+sandbox DELETE /faults
+JAR= request GET "$MANAGEMENT/metrics"
+shared=$(sed -n 's/^coatcheck_refreshes_shared_total{provider="oidc",client="ios"} //p' "$work/body")
+[ "${shared:-0}" -ge 90 ]; same 0 $? "metrics → ${shared:-0} calls shared another call's refresh, at least 90"
+
+step "3. Passing faults: 503 with Retry-After, the cookie stays, and it works again afterwards (SEC-58)"
+for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"headers":{"Retry-After":"1"}}' '{"fault":"rate-limited"}' \
+    '{"fault":"drop-before","times":2}' '{"fault":"slow","delay_ms":20000}' \
+    '{"fault":"status","status":400,"body":"<html>blocked by a firewall</html>"}' '{"fault":"status","status":401,"body":"{\"error\":\"invalid_client\"}"}' '{"fault":"html-200"}'; do
+    device "phone-$RANDOM$RANDOM"
+    sign_in oidc ios ana
+    session=$(cookie coatcheck)
+    fault oidc "$(python3 -c 'import json, sys; print(json.dumps({"times": 1} | json.loads(sys.argv[1]) | {"endpoint": "refresh"}))' "$fault")"
+    refresh
+    name=$(python3 -c 'import json, sys; f = json.loads(sys.argv[1]); print(f["fault"], f.get("status", ""), f.get("body", "")[:20])' "$fault")
+    case $STATUS in
+        503) ok "$name: 503" ; matches '^[0-9]+$' "$(header Retry-After)" "passing fault with 503 → Retry-After in seconds" ;;
+        502) ok "$name: 502" ;;
+        200) ok "$name: the confirming retry succeeded" ;;
+        *) not_ok "$name: 503" ;;
+    esac
+    sandbox DELETE /faults
+    get /v1/session
+    expect_status 200 "passing fault → the session is alive"
+    same "$session" "$(cookie coatcheck)" "passing fault → the same cookie"
+    get /v1/relay/api/private/echo
+    expect_status 200 "passing fault → the relay still uses the token"
+    wait_for 15 eval 'refresh; [ "$STATUS" = 200 ]'
+    same 0 $? "fault over → the refresh succeeds"
+done
+
+step "4. Only a parsed invalid_grant ends a session"
+device a-phone
+sign_in oidc ios ana
+session=$(cookie coatcheck)
+sandbox POST /revoke '{"provider":"oidc","user":"ana"}'
+refresh
+same "401 session_ended grant_revoked" "$STATUS $(json .code) $(json .reason)" "grant revoked at the provider → session_ended, grant_revoked"
+matches 'Max-Age=0' "$(header Set-Cookie)" "grant revoked → the answer clears the cookie"
+JAR= request GET /v1/session -b "coatcheck=$session"
+same "401 grant_revoked" "$STATUS $(json .reason)" "ended session asked again → grant_revoked"
+
+step "5. A refresh for another user"
+device b-phone
+sign_in oidc ios ben
+fault oidc '{"fault":"refresh-invalid-sub","times":1}'
+refresh
+same "401 subject_changed" "$STATUS $(json .reason)" "refresh answer for another user → the session ends (SEC-59)"
+
+step "6. The answer has no refresh token: the current one stays (SEC-57)"
+device c-phone
+sign_in oidc ios cleo
+sandbox PUT /settings/oidc '{"refresh_mode":"keep"}'
+refresh
+expect_status 200
+refresh
+expect_status 200 "refresh with the kept refresh token → 200"
+sandbox DELETE /settings/oidc
+
+step "7. A session without a refresh token"
+device d-phone
+sign_in clever ios ana
+refresh
+expect_problem 409 not_refreshable "refresh of a Clever session"
+
+step "8. Rotated token lost, no replay: refresh_lost after one confirming retry"
+device e-phone
+sign_in oidc ios ana
+fault oidc '{"fault":"drop-after","endpoint":"refresh","times":1}'
+refresh
+case "$STATUS $(json .code) $(json .reason)" in
+    "401 session_ended refresh_lost") ok "rotated token lost → refresh_lost" ;;
+    "503 provider_unavailable "*)
+        ok "rotated token lost → 503 first"
+        sandbox DELETE /faults
+        sleep 1
+        wait_for 40 eval 'refresh; [ "$STATUS" = 401 ]'
+        same "session_ended refresh_lost" "$(json .code) $(json .reason)" "rotated token lost, retried → refresh_lost"
+        ;;
+    *) not_ok "rotated token lost → refresh_lost" ;;
+esac
+sandbox DELETE /faults
+
+step "9. Cloudentity replays a lost answer by its idempotency key"
+device f-phone
+sign_in cloudentity ios ana
+fault cloudentity '{"fault":"drop-after","endpoint":"refresh","times":1}'
+refresh
+case $STATUS in
+    200) ok "lost answer → replayed within the request" ;;
+    503) ok "lost answer → 503 first"; sleep "$(header Retry-After)"; refresh; expect_status 200 "lost answer, retried → replayed" ;;
+    *) not_ok "lost answer → replayed" ;;
+esac
+
+step "10. Clover: single-use refresh tokens at an endpoint of its own"
+device g-phone
+sign_in clover ios ana
+refresh
+expect_status 200 "refresh of a low-trust client → 200"
+refresh
+expect_status 200 "refresh with the new refresh token → 200"
+sandbox GET '/requests?provider=clover&endpoint=refresh'
+json '[0].body' "$work/control" >"$work/refresh.json"
+same '["client_id", "refresh_token"]' "$(python3 -c 'import json, sys; print(json.dumps(sorted(json.load(open(sys.argv[1])))))' "$work/refresh.json")" "refresh body → only client_id and refresh_token"
+
+step "11. The first caller hangs up in the middle: the others are served"
+expired_session
+cookie=$(cookie coatcheck)
+fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":1500,"times":1}'
+curl -s -m 0.4 -o /dev/null -b "coatcheck=$cookie" "$BROKER/v1/relay/api/private/echo"
+get /v1/relay/api/private/echo
+expect_status 200 "first caller hung up → the second caller gets 200"
+same 1 "$(refreshes)" "first caller hung up → one refresh call"
+
+step "12. The store fails to save the new pair: callers get 503, and the pair is saved later (SEC-56)"
+expired_session
+cookie=$(cookie coatcheck)
+database() { python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1], isolation_level=None).execute(sys.argv[2])' "$work/data/coatcheck.db" "$1"; }
+database "CREATE TRIGGER no_commit BEFORE UPDATE OF token_version ON sessions BEGIN SELECT RAISE(ABORT, 'no'); END"
+curl -s -m 30 -o /dev/null -w '%{http_code}' -b "coatcheck=$cookie" "$BROKER/v1/relay/api/private/echo" >"$work/late-status" &
+waiting=$!
+wait_for 10 eval '[ "$(refreshes)" -ge 1 ] && grep -q commitRefresh "$work/broker.log"'
+database "DROP TRIGGER no_commit"
+wait "$waiting"
+same 503 "$(cat "$work/late-status")" "store fails → the waiting caller gets 503"
+wait_for 10 eval 'get /v1/relay/api/private/echo; [ "$STATUS" = 200 ]'
+same 0 $? "store works again → the relay call succeeds"
+same 1 "$(refreshes)" "store failed and recovered → one refresh call"
+refresh
+expect_status 200 "store recovered → the new refresh token works"
+
+finish

@@ -166,7 +166,9 @@ struct HandoverRouteTests {
         }
     }
 
-    @Test("Wrong secrets → charged to their address; a POST without one is free, and the right one is never refused")
+    @Test(
+        "Wrong hand-over secrets → charged to their address; a POST without a secret is free, and the right secret works"
+    )
     func guesses() async throws {
         var web = ChildPolicy()
         web.origins = [Self.own]
@@ -259,7 +261,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "The web view holds another user's living session → not replaced silently; the same user's or an ended one is"
+        "A hand-over to a web view → another user's living session is not replaced silently; other sessions are"
     )
     func otherSession() async throws {
         let harness = try Self.harness()

@@ -18,7 +18,9 @@ struct HeldBodyTests {
         } catch { return error.code }
     }
 
-    @Test("A session → half of its subject's share; all the subject's sessions → the whole; others → their own")
+    @Test(
+        "Bodies of one session → half of its subject's share; of all its sessions → the whole share; others keep their own"
+    )
     func shares() async throws {
         let harness = try HTTPHarness()
         let one = try await row(harness, try await harness.signIn(code: "canary-1"))

@@ -94,7 +94,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "The store's role lacks rights → readiness is red if it never had them, and otherwise only shows it",
+        "The store's role lacks rights → readiness is red if it lacked them from the start, otherwise it only shows them",
         arguments: [(false, 503, "store_rights_missing"), (true, 200, "ready")])
     func rights(_ hadAll: Bool, _ status: Int, _ word: String) async throws {
         let harness = try harness()

@@ -41,7 +41,7 @@ struct OriginalRequestTests {
     }
 
     @Test(
-        "A host or address that another reader would split elsewhere → refused by its field's name, so a proof for `/` stays there",
+        "A host or address that another parser could split differently → refused, and the answer names its field",
         arguments: [
             "shop.example.com?", "shop.example.com#", "shop.example.com/", "shop.example.com/a", "shop.example.com\\",
             "a@shop.example.com", "shop.example.com:", "shop.example.com:x", "shop.example.com:443:443",

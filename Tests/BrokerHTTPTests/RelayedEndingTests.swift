@@ -25,7 +25,7 @@ struct RelayedEndingTests {
         #expect(rest(isEventStream: false) == .seconds(3660))
     }
 
-    @Test("A slow upload, or a slow upstream → the end stays")
+    @Test("A slow upload or upstream in a call with a pass → the pass's end still ends the answer")
     func late() {
         #expect(rest(isEventStream: true, late: .seconds(40)) == .seconds(20))
         #expect(rest(isEventStream: true, late: .seconds(90)) == .zero)

@@ -114,7 +114,7 @@ struct RoutingTests {
     }
 
     @Test(
-        "Names → compared whole, with their ports (SEC-90)",
+        "A request's host name → compared whole, with its port (SEC-90)",
         arguments: [
             ("auth.example.com", true), ("AUTH.example.COM", true), ("auth.example.com:443", true),
             ("auth.example.com:444", false), ("auth.example.com.evil", false), ("evil-auth.example.com", false),
@@ -126,7 +126,7 @@ struct RoutingTests {
         #expect(PublicName(configuration).accepts(host) == accepted)
     }
 
-    @Test("Development → every loopback name is the broker's, and no other")
+    @Test("A broker in development → answers to every loopback name, and to no other name")
     func loopbackNames() {
         let name = PublicName(HTTPConfiguration(publicURL: "http://127.0.0.1:8080"))
         for host in ["127.0.0.1:8080", "localhost:9999", "[::1]:1", "127.0.0.1"] { #expect(name.accepts(host)) }

@@ -191,7 +191,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "No explicit word of the upstream for shared caches → the answer becomes private (SEC-41)",
+        "An upstream's answer without a policy for shared caches → becomes private (SEC-41)",
         arguments: [
             ["max-age=300"], ["must-revalidate, max-age=300"], ["no-cache"], [""], ["private=\"Set-Cookie\""],
             ["private=\"X, public\", max-age=5"], ["ext=\"public\""], ["ext=\"a\\\", public, b\""], ["public=\"x\""],
@@ -207,7 +207,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "A policy that allows shared caches → stays (SEC-41)",
+        "An upstream's policy that allows shared caches → stays (SEC-41)",
         arguments: [
             ["public"], ["PUBLIC, max-age=5"], ["max-age=5,public"], ["max-age=5", "public"], [",, ,public"],
             ["s-maxage=0"], ["S-MaxAge=60"], ["s-maxage=\"60\""], ["ext=\"a, b\", public"],
@@ -220,7 +220,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "A policy that is already private → stays, and only Vary is added",
+        "An upstream's cache policy that is already private → stays, and only Vary is added",
         arguments: ["private", "no-store, Private", "private,max-age=1"])
     func keptPrivate(value: String) throws {
         let fields = try Self.answered([("Cache-Control", value)])

@@ -112,7 +112,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("The beginning of a second answer → its rest is not given to the next call")
+    @Test("An upstream begins a second, unrequested answer → its rest is not given to the next call")
     func halfUnasked() async throws {
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
         try await ScriptedUpstream.run({ connection in

@@ -51,7 +51,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A credential of the other kind → never sent (SEC-72)")
+    @Test("A credential of another kind than the upstream's → never sent (SEC-72)")
     func wrongCredential() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, credential: .zephrCookie) { (fixture) async throws in
@@ -74,7 +74,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A path trick → never reaches an upstream whose list does not name it (SEC-73)")
+    @Test("A path trick → reaches only an upstream whose list names the sent path (SEC-73)")
     func tricks() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, allow: ["GET /open/**"]) { (fixture) async throws in

@@ -159,7 +159,7 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("A challenge, and the session has another token by then → tried once, without force")
+    @Test("A challenge to a call whose session has another token by then → repeated once, without a forced refresh")
     func other() async throws {
         for works in [true, false] {
             let signIns = SignIns(judged: RelayFixture.session(subject: "ben"))

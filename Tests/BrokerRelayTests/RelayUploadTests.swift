@@ -88,7 +88,8 @@ struct RelayUploadTests {
     enum Manner: String, CaseIterable { case hangsUp, closesItsSide, hangsUpWithinBody, closesItsSideWithinBody }
 
     @Test(
-        "An early answer is whole → stays whole, with any later act of the upstream", arguments: answers,
+        "An answer that is complete before the upload's end → stays complete, with any later act of the upstream",
+        arguments: answers,
         Manner.allCases)
     func early(_ answer: String, _ manner: Manner) async throws {
         let isWithinBody = manner == .hangsUpWithinBody || manner == .closesItsSideWithinBody

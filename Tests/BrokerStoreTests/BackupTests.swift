@@ -98,7 +98,7 @@ struct BackupTests {
         }
     }
 
-    @Test("A backup → never overwrites a file; one that fails → leaves none")
+    @Test("A backup → never overwrites a file; a failed backup → leaves no file")
     func overwriting() async throws {
         try await TemporaryStore.with { store, path in
             let copy = path + ".copy"

@@ -192,7 +192,7 @@ struct ConnectionMachineTests {
             ]),
     ]
 
-    @Test("Events → the expected actions", arguments: scenarios)
+    @Test("Each event of a connection → the expected actions", arguments: scenarios)
     func scenario(_ scenario: Scenario) {
         var machine = ConnectionMachine(scenario.limits)
         for (index, step) in scenario.steps.enumerated() {

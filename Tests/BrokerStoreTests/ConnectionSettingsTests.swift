@@ -72,7 +72,7 @@ struct ConnectionSettingsTests {
         #expect(value("sslmode", of: said) == nil && value("sslrootcert", of: said) == nil)
     }
 
-    @Test("libpq's own reading of the options → used, without a connection")
+    @Test("The options of a store URL → read by libpq itself, without a connection")
     func options() {
         let found = ResolvedOptions.find(["host": "192.0.2.1", "dbname": "x", "target_session_attrs": "any"])
         #expect(found["host"] == "192.0.2.1" && found["dbname"] == "x" && found["port"] == "5432")

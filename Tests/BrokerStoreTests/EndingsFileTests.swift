@@ -197,7 +197,9 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("Another file is in its place → not written to, because it lacks earlier endings; a restart adopts it")
+    @Test(
+        "Another file in place of the endings file → not written to, because it lacks earlier endings; a restart adopts it"
+    )
     func another() async throws {
         try await with { place in
             let first = try await place.open()

@@ -290,7 +290,9 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A released completion → opens its registration again; a session closes it", arguments: StoreEngine.allCases)
+    @Test(
+        "A released completion of a registration → opens the registration again; a session closes it",
+        arguments: StoreEngine.allCases)
     func registrationCompleted(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let registration = Rows.registration()

@@ -180,7 +180,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "Lists of living sessions → without children; of ended ones → with them; endings of all others → keep one's own",
+        "Lists of living sessions → without children; of ended ones → with them; an end of all others → keeps the caller's",
         arguments: StoreEngine.allCases)
     func lists(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

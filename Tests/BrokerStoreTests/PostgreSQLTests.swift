@@ -60,7 +60,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "An operator has made columns and index of the family migration before → it uses them, and still checks new rows"
+        "An operator made columns and index of the family migration before → the migration uses them and checks new rows"
     )
     func familiesBeforehand() async throws {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in

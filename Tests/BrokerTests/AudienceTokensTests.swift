@@ -455,7 +455,7 @@ import Testing
     }
 
     @Test(
-        "A token that is not bound as the session's are → withheld, its refresh token kept, and the target asked for again",
+        "An API's token bound in another way than the session's → withheld, its refresh token kept, and requested again",
         arguments: [Self.target("a"), Self.exchange])
     func notBound(_ target: TokenTarget) async throws {
         var client = ClientProfile(

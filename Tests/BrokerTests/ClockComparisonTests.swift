@@ -87,7 +87,7 @@ import Testing
         #expect(try await right.store.session(handle: session.session.handle)?.endedAt == nil)
     }
 
-    @Test("The store does not answer → the clock keeps its standing", .timeLimit(.minutes(1)))
+    @Test("The store does not answer → the clock stays trusted or doubted, as it was", .timeLimit(.minutes(1)))
     func silence() async throws {
         let broker = try TestBroker()
         let store = TestSharedStore(clock: broker.clock)

@@ -209,7 +209,7 @@ import Testing
 
     // MARK: Evidence
 
-    @Test("One kind → sign-ins at once, lapses after an hour, and burials and the mark ten minutes later")
+    @Test("One kind of evidence → sign-ins at once, lapses after an hour, burials and the mark ten minutes later")
     func oneKind() async throws {
         let (rig, _) = try await away()
         rig.tellers.withLock { $0 = [teller("p", rig)] }
@@ -229,7 +229,7 @@ import Testing
         #expect(try await rig.broker.store.lease("clock") == rig.broker.clock.now)
     }
 
-    @Test("Two kinds → lapses at once, and the rest ten minutes later; a new jump revokes all of this")
+    @Test("Two kinds of evidence → lapses at once, the rest ten minutes later; a new jump revokes all of this")
     func twoKinds() async throws {
         let (rig, _) = try await away(bootedAfter: true)
         rig.kernel.withLock { $0 = true }
@@ -296,7 +296,7 @@ import Testing
         #expect(starts == [.doubted, .uncertain, .uncertain, .believed])
     }
 
-    @Test("A clock that is wrong in another way at each start → no time adds up over restarts")
+    @Test("A clock that is wrong by a different amount at each start → the times of agreement do not add up")
     func disagreement() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil))
         _ = try await Sweeper.checkClock(first.context)

@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test(
-        "The new time lasts for ten minutes → believed with 401, and the row stays whole for a day",
+        "A clock's new time lasts for ten minutes → lapses get 401, and their rows stay whole for a day",
         .timeLimit(.minutes(1)))
     func believed() async throws {
         let (broker, session, sweeper) = try await signedIn()

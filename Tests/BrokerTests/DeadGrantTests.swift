@@ -79,7 +79,7 @@ import Testing
         #expect(next?.reason == .grantRevoked)
     }
 
-    @Test("Two refusals, or three in less than five minutes → no proof")
+    @Test("Two refusals, or three in less than five minutes → no proof of a dead grant")
     func tooFew() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         let answers = try await answers(broker, tries: 3, grantBefore: 1)

@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(
-        "The answer to a logout token is lost → accepted, and not taken as its own replay (SEC-67)",
+        "The store's answer to a logout token is lost → the token is accepted, not treated as a replay (SEC-67)",
         .timeLimit(.minutes(1)))
     func lostLogoutToken() async throws {
         let store = InMemoryStore()
@@ -70,7 +70,9 @@ import Testing
         #expect(again?.code == .invalidRequest)
     }
 
-    @Test("A twin of a logout token does the last of the work → accepted, and not taken as a replay (SEC-67)")
+    @Test(
+        "A second copy of a logout token does the last of the work → the first is accepted, not treated as a replay (SEC-67)"
+    )
     func twins() async throws {
         let store = InMemoryStore()
         var settings = BrokerSettings()

@@ -444,7 +444,7 @@ import Testing
         #expect(ended.items.contains { $0.session.child?.kind == Self.watch && $0.reason == .loggedOutElsewhere })
     }
 
-    @Test("A refresh brings news of the user → the child shows it, too")
+    @Test("A refresh changes the user's identity → the child shows the change, too")
     func inherited() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()

@@ -101,7 +101,7 @@ import Testing
         #expect(try await refusedCall(broker, session) == nil)
     }
 
-    @Test("Two replicas behind a balancer → each forces once, and they do not take turns")
+    @Test("Two replicas behind a balancer → each forces one refresh, and they do not alternate")
     func replicas() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)

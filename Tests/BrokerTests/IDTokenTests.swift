@@ -149,7 +149,7 @@ import Testing
             await problem { try await broker.forward(input { $0.loginToken = nil }) }?.code == .codeAlreadyUsed)
     }
 
-    @Test("Ten requests at once with one token → all of its starter's get one session")
+    @Test("Ten requests at once with one id_token → its starter's requests all get one session")
     func atOnce() async throws {
         let broker = try TestBroker()
         let tokens = try await withThrowingTaskGroup(of: String.self) { group in

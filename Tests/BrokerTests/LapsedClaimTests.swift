@@ -40,7 +40,7 @@ import Testing
 
     // MARK: Times when the store counts as calm
 
-    @Test("A store that failed → calm fifteen seconds after the last failure")
+    @Test("A store that failed → counts as calm fifteen seconds after the last failure")
     func calm() {
         let watch = StoreWatch(startedAt: .seconds(100))
         #expect(!watch.isCalm(at: .seconds(114)))
@@ -50,7 +50,8 @@ import Testing
         #expect(watch.isCalm(at: .seconds(135)))
     }
 
-    @Test("A store that was away or silent → calm fifteen seconds after its return, and not while it is silent")
+    @Test(
+        "A store that was away or silent → counts as calm fifteen seconds after its return, and not while it is silent")
     func calmWhereAsked() {
         let watch = StoreWatch(startedAt: .zero)
         for second in stride(from: 1, through: 21, by: 2) { watch.answered(at: .seconds(second)) }

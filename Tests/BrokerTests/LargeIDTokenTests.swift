@@ -21,7 +21,9 @@ struct LargeIDTokenTests {
         }
     }
 
-    @Test("Each try of a stranger's token → a wrong token; one that verifies releases all its charges (SEC-26)")
+    @Test(
+        "Each try of a stranger's token → charged as a wrong token; a token that verifies releases its charges (SEC-26)"
+    )
     func charges() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(wrongTokensPerMinute: 4), monotonic: clock.clock.monotonic)

@@ -13,7 +13,7 @@ struct StepUpTests {
         return demand.isMet(by: signIn, at: now, leeway: .seconds(leeway))
     }
 
-    @Test("A class → one of those named, byte for byte; an unknown time of sign-in → no age is met")
+    @Test("A demanded class → met by a named class, byte for byte; an unknown time of sign-in → meets no age")
     func demands() {
         let classes = StepUpDemand(contextClasses: ["phr", "mfa"])
         #expect(isMet(classes))

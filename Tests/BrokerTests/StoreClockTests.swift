@@ -124,7 +124,7 @@ import Testing
         #expect(await use(alike, session.token) == nil)
     }
 
-    @Test("A process whose machine is seconds off, without a step → after ten seconds it judges lapses exactly")
+    @Test("A process whose machine's clock is seconds off → ten seconds after its start it judges lapses exactly")
     func seconds() async throws {
         let cluster = try Cluster(idle: 30)
         try await cluster.compare()

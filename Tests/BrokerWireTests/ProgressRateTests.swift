@@ -41,7 +41,7 @@ struct ProgressRateTests {
         #expect(Self.end(bytes, every: seconds == 0 ? Self.second / 10 : seconds * Self.second) == nil)
     }
 
-    @Test("Bytes that came long ago → buy no time")
+    @Test("Bytes that arrived long ago → do not extend the time")
     func burst() throws {
         let inGrace = try #require(Self.end(0, every: Self.second, burst: 1 << 30, at: 5 * Self.second))
         #expect(inGrace <= 43 * Self.second)

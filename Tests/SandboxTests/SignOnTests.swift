@@ -22,7 +22,7 @@ struct SignOnTests {
         return try await browser.send(.GET, "/oidc/authorize?" + query.encoded, headers: headers)
     }
 
-    @Test("No cookie → login_required for prompt=none, else a page; another provider's cookie → ignored")
+    @Test("No sign-on cookie → login_required for prompt=none, else a page; another provider's cookie → ignored")
     func strangers() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -36,7 +36,7 @@ struct SignOnTests {
         }
     }
 
-    @Test("A cookie → silent for an allowed client; any other demand → its own error")
+    @Test("A sign-on cookie → a silent sign-in for an allowed client; any other demand → its own error")
     func known() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

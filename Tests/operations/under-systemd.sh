@@ -129,7 +129,7 @@ signed_in
 pasted "coatcheck sessions end" 's/NAME/oidc/'
 good "sessions end → exit 0"
 JAR="$work/a-phone.jar" request GET /v1/session
-expect_problem 401 session_ended "sessions end → the user is signed out"
+expect_problem 401 session_ended "a user's session after an operator ended all"
 device a-phone
 sign_in oidc ios ana
 expect_status 201 "sign-in after that → a session"

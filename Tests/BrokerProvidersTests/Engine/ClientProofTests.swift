@@ -53,7 +53,7 @@ struct ClientProofTests {
         return await Support.failure { try await revoker.revoke(tokens, client: Support.ios, by: Support.deadline) }
     }
 
-    @Test("Both methods are refused → refused after two calls; any other answer → no second call")
+    @Test("A server refuses both authentication methods → refused after two calls; any other answer → no second call")
     func refusedBoth() async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
         try await Support.with(settings(server)) { client in
@@ -71,7 +71,9 @@ struct ClientProofTests {
         }
     }
 
-    @Test("A client with only one method → refused after one call", arguments: [true, false])
+    @Test(
+        "A client with only one authentication method that is refused → refused after one call",
+        arguments: [true, false])
     func oneWay(_ isPublic: Bool) async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
         let key = SigningKey(pem: Secret(TestKeys.rsaPEM), algorithm: .rs256)
@@ -125,7 +127,7 @@ struct ClientProofTests {
         #expect(revoked.allSatisfy { $0.body.contains("token=rt-") })
     }
 
-    @Test("A server changes its mind → the other method is tried again")
+    @Test("A server begins to refuse the remembered method → the other method is tried again")
     func changed() async throws {
         let takesBasic = Mutex(false)
         let server = try server(#"["client_secret_basic"]"#) { request in

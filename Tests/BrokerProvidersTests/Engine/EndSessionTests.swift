@@ -29,7 +29,7 @@ struct EndSessionTests {
         }
     }
 
-    @Test("The request → a form with the id_token and the client, without client authentication (SEC-70)")
+    @Test("An end-session request → a form with the id_token and the client, without client authentication (SEC-70)")
     func wire() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await end(settings(server.base), tokens))
@@ -45,14 +45,15 @@ struct EndSessionTests {
     }
 
     @Test(
-        "Any 2xx or redirect → done, and the redirect is not followed (SEC-17)", arguments: [200, 204, 302, 303, 307])
+        "An end-session answer of 2xx or a redirect → done, and the redirect is not followed (SEC-17)",
+        arguments: [200, 204, 302, 303, 307])
     func done(_ status: Int) async throws {
         let server = try RawServer { _ in .http(status, [("Location", "/elsewhere")], Array("<html>".utf8)) }
         #expect(try await end(settings(server.base), tokens))
         #expect(server.received.map(\.target) == ["/oidc/logout"])
     }
 
-    @Test("A refusal → final; a fault → tried later")
+    @Test("A refused end-session request → final; a fault → tried later")
     func failures() async throws {
         func failure(_ reply: RawServer.Reply) async throws -> String? {
             let server = try RawServer { _ in reply }
@@ -80,7 +81,8 @@ struct EndSessionTests {
         #expect(server.received.last?.target == "/revoke")
     }
 
-    @Test("Nothing can be revoked → the request is still sent; no id_token, no endpoint, or switched off → it is not")
+    @Test(
+        "Nothing can be revoked → end_session is still sent; without id_token or endpoint, or switched off → not sent")
     func whether() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await end(settings(server.base, RevocationSettings(style: .none)), tokens))

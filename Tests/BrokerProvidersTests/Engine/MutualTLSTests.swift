@@ -223,7 +223,7 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("An alert → a refused certificate if one was shown; otherwise the call failed unsent")
+    @Test("A TLS alert → a refused certificate if one was shown; otherwise the call failed unsent")
     func alert() async throws {
         let authority = try TestAuthority()
         let certificate = try authority.certificate(try authority.sign("first", for: "client.example"))

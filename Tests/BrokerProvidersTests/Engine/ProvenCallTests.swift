@@ -194,7 +194,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A server that may spend first, and an aged nonce → a pushed request comes before the refresh; otherwise none")
+        "An old nonce at a server that may spend the token first → a pushed request before the refresh; else none")
     func primes() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(
@@ -223,7 +223,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A server that spends first refuses the nonce → the refresh token may be spent")
+    @Test("A server that spends the token first refuses the nonce → the refresh token may be spent")
     func spentPerhaps() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(
@@ -324,7 +324,7 @@ struct ProvenCallTests {
     private static let challenge = #"{"error":"use_dpop_nonce"}"#
     private static let tokens = #"{"access_token":"at","token_type":"DPoP","refresh_token":"rt"}"#
 
-    @Test("A challenge with any of three statuses, in the body or one of several fields, in any case → recognised")
+    @Test("A nonce challenge with any of three statuses, in the body or a field, in any letter case → recognised")
     func challenges() async throws {
         let fields = [("DPoP-Nonce", "n-1")]
         let ask = #"Basic realm="x", DPoP algs="ES256", Error = "USE_dpop_nonce""#
@@ -648,7 +648,7 @@ struct ProvenCallTests {
         return result
     }
 
-    @Test("Calls are failing → the refresh itself is the probe, without a pushed request before it")
+    @Test("A provider whose calls fail → the refresh itself is the probe, without a pushed request before it")
     func primesNothingThatFails() async throws {
         #expect(try await priming(par: 201, refreshes: [200, 200]) == (2, 2))
         #expect(try await priming(par: 201, refreshes: [503, 503, 200, 200]) == (2, 4))
@@ -660,7 +660,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "The endpoints for grants and registration, also with a further slash → the server's own; other paths → not")
+        "Grant and registration endpoints, also with an extra slash → the server's own; other paths → not the server's")
     func owns() async throws {
         try await twoWays({ _, _ in .json("{}") }, { _ in }) { client, server in
             let owner = try #require(client as? any EndpointOwning)
@@ -719,7 +719,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A refused refresh without a nonce, whose answer brings the first one → proves nothing")
+    @Test("A refused refresh without a nonce, whose answer brings the first nonce → no proof of a dead grant")
     func firstNonce() async throws {
         let refused = #"{"error":"invalid_grant"}"#
         try await raw({ _ in .json(refused, status: 400, [("DPoP-Nonce", "n-1")]) }) { client, _ in

@@ -158,7 +158,7 @@ struct PresetTests {
         }
     }
 
-    @Test("Facebook: a login → commas, the secret in the body, no scope in the answer, no refresh, an optional e-mail")
+    @Test("Facebook: a login → scopes with commas, the secret in the body, no scope in the answer, an optional e-mail")
     func facebook() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try facebook(sandbox.baseURL)) { client in

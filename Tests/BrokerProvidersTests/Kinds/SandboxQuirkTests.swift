@@ -41,7 +41,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "Any other quirk → signed in",
+        "Any other quirk of the sandbox → a sign-in succeeds",
         arguments: [
             "null-claims", "null-header", "large-claims", "x5c-header", "half-emoji", "alg-ed25519", "jwks-nulls",
             "jwks-padded", "jwks-base64", "jwks-twice", "jwks-strangers", "discovery-unusable", "discovery-empty",
@@ -52,7 +52,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "Userinfo with a harmless error, half a character, a mark or codings → signed in; a text of no → not verified",
+        "Userinfo with a harmless error, half a character, a mark or codings → signed in; with a text for no → not verified",
         arguments: [
             "userinfo-error-ok", "userinfo-half-emoji", "userinfo-verified-text", "byte-order-mark", "raw-deflate",
         ])
@@ -101,7 +101,7 @@ struct SandboxQuirkTests {
         }
     }
 
-    @Test("A text of no in the id_token → not verified (SEC-33)")
+    @Test("email_verified as a text for no, in the id_token → not verified (SEC-33)")
     func verdict() async throws {
         let identity = try await signIn(Fault(provider: "oidc", "verified-text")).get()
         #expect(identity.claims.first { $0.name == "email_verified" }?.value == .bool(false))

@@ -61,7 +61,7 @@ struct ContentCodingTests {
     }
 
     @Test(
-        "A code's answer over a socket → redeemed in each form; a bomb or a broken one is not",
+        "A code's answer in each content coding → redeemed; a decompression bomb or broken data → not redeemed",
         arguments: [("x-gzip", gzip, true), ("gzip", gzip, true), ("deflate", raw, true), ("gzip", raw, false)])
     func redeemed(_ coding: String, _ body: [UInt8], _ isGood: Bool) async throws {
         let server = try RawServer { _ in

@@ -16,7 +16,7 @@ struct EmailVerdictTests {
         identity.claims.first { $0.name == "email_verified" }?.value
     }
 
-    @Test("Any value but true, in an id_token → not verified (SEC-33)", arguments: notYes)
+    @Test("email_verified with any value but true, in an id_token → not verified (SEC-33)", arguments: notYes)
     func idToken(_ value: String) async throws {
         var answers = RawProvider.Answers()
         answers.claims += #","email_verified":\#(value)"#
@@ -24,7 +24,7 @@ struct EmailVerdictTests {
         #expect(verdict(try await provider.signIn().identity) == .bool(false))
     }
 
-    @Test("Any value but true, from userinfo or an API → not verified (SEC-33)", arguments: notYes)
+    @Test("email_verified with any value but true, from userinfo or an API → not verified (SEC-33)", arguments: notYes)
     func userinfo(_ value: String) async throws {
         var answers = RawProvider.Answers()
         answers.userinfo = { _ in
@@ -44,7 +44,9 @@ struct EmailVerdictTests {
         #expect(verdict(try await provider.signIn(named).identity) == .bool(false))
     }
 
-    @Test("true, or the text in any case → verified", arguments: ["true", #""true""#, #""True""#, #""TRUE""#])
+    @Test(
+        "email_verified as true, or as this text in any letter case → verified",
+        arguments: ["true", #""true""#, #""True""#, #""TRUE""#])
     func verified(_ value: String) async throws {
         var answers = RawProvider.Answers()
         answers.claims += #","email_verified":\#(value)"#
@@ -52,14 +54,14 @@ struct EmailVerdictTests {
         #expect(verdict(try await provider.signIn().identity) == .bool(true))
     }
 
-    @Test("No verdict → none, and the address stays")
+    @Test("An e-mail address without a verdict → kept without a verdict")
     func missing() async throws {
         let identity = try await RawProvider().signIn().identity
         #expect(verdict(identity) == nil)
         #expect(identity.claims.contains { $0.name == "email" && $0.value == .string("ana@example.org") })
     }
 
-    @Test("An address from one source → that source's verdict, or the other source's no if it has no verdict")
+    @Test("An e-mail address → its own source's verdict, or the other source's no if its own source has none")
     func sources() {
         typealias Claims = [(name: String, value: JSONValue)]
         func merged(_ first: Claims, _ second: Claims) -> [JSONValue?] {

@@ -23,7 +23,7 @@ struct IdentityAnswerTests {
         #expect(found.calls == 2)
     }
 
-    @Test("A token from an app, or any other status → not tried again")
+    @Test("Userinfo refuses an app's token, or answers with another status → not tried again")
     func once() async throws {
         let brought = try await signIn({ $0 == 1 ? .http(401, [], []) : .json(#"{"sub":"u1"}"#) }, isNew: false)
         #expect(brought.failure != nil && brought.calls == 1)

@@ -72,7 +72,7 @@ struct TokenShapeTests {
         #expect(throws: Never.self) { try check(Self.good + ",\"\(name)\":null", accessToken: "at-1") }
     }
 
-    @Test("The header: null → absent; a critical extension, or b64 without one → refused")
+    @Test("A token's header with null members → absent; with a critical extension, or b64 without one → refused")
     func headers() {
         for member in [#""typ":null"#, #""crit":null"#, #""typ":null,"crit":null,"b64":null,"cty":null"#] {
             #expect(throws: Never.self, "\(member)") {

@@ -20,7 +20,7 @@ struct CircuitBreakerTests {
         #expect(!admitted)
     }
 
-    @Test("One answer between the failures → it stays closed")
+    @Test("One answer between the failures → the breaker stays closed")
     func answersReset() {
         var breaker = breaker()
         for _ in 0..<10 {
@@ -54,7 +54,7 @@ struct CircuitBreakerTests {
         #expect(pauses == [10, 20, 40, 60, 60, 60].map { .seconds($0) })
     }
 
-    @Test("An answered probe → it closes")
+    @Test("An answered probe → the breaker closes")
     func closes() {
         var breaker = opened()
         _ = breaker.admit(at: .seconds(5))

@@ -15,7 +15,9 @@ struct PlaygroundTests {
         }
     }
 
-    @Test("Its routes and /_sandbox → refuse other sites, other names, and callers without this start's token")
+    @Test(
+        "The playground's routes and /_sandbox → refuse other sites, other names, and callers without this start's token"
+    )
     func refusals() async throws {
         try await withSandbox(configuration) { sandbox in
             let browser = Browser(sandbox: sandbox)

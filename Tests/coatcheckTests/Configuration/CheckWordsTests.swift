@@ -120,7 +120,7 @@ struct CheckWordsTests {
         #expect(said.contains { $0.contains(words) }, "\(said)")
     }
 
-    @Test("One mistake → one error")
+    @Test("One mistake in a file → one error")
     func noFollowOn() {
         #expect(Self.errors(Self.minimal("public_url:", "publc_url:")).count == 1)
         let upstream =

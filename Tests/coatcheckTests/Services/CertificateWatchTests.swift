@@ -111,7 +111,7 @@ struct CertificateWatchTests {
         #expect(identity.current.id != before && failures && lines.all.contains("client certificate reloaded"))
     }
 
-    @Test("A pair that has expired → does not replace a good one, but any other")
+    @Test("A certificate that has expired → does not replace a good one, but replaces any other")
     func runOut() {
         clock.set(1_906_502_400)
         take(.success(Self.later))

@@ -35,7 +35,7 @@ import Testing
         FreedMemoryRule.Figures(unused: unused << 20, used: used << 20, released: released)
     }
 
-    @Test("A try left memory behind → tried again within ten seconds once less is in use")
+    @Test("A try to return memory that left some → repeated within ten seconds once less is in use")
     func leftBehind() {
         var rule = FreedMemoryRule(atRest: nil)
         rule.tried(leaving: Self.figures(unused: 4, used: 6), at: .zero)
@@ -82,7 +82,7 @@ import Testing
     @Test("The memory at rest → known before the first look")
     func atRest() { #expect(FreedMemory().atRest != nil) }
 
-    @Test("Memory that cannot be returned → tried once a minute; dead rows → worth a try")
+    @Test("Memory that cannot be returned → tried once a minute; rows that have died → a reason for a try")
     func patience() {
         var rule = FreedMemoryRule(atRest: nil)
         #expect(!rule.isWorthIt(Self.figures(unused: 7, used: 6), at: .zero))

@@ -109,7 +109,7 @@ struct TracingTests {
         #expect(all[0].attributes == ["http.response.status_code": .integer(503), "error.type": .text("503")])
     }
 
-    @Test("The body → OTLP's JSON: hexadecimal ids, 64-bit numbers as text")
+    @Test("A body for the collector → OTLP's JSON with hexadecimal ids and 64-bit numbers as text")
     func body() throws {
         let span = FinishedSpan(
             traceID: Self.trace, spanID: Self.parent, parentID: nil, name: "GET /v1/session", kind: .server,

@@ -256,7 +256,7 @@ def bound(case):
             case.same(200, phone.call("GET", "/v1/session", phone.session).status, f"{name}, a bound session after the upgrade → served with a proof")
             case.same(200, phone.passing("GET", "/v1/session").status, f"{name}, a bound session after the upgrade → served with its earlier pass")
             case.same(401, broker.look(phone.session).status, f"{name}, a bound session's cookie alone after the upgrade → 401")
-            case.same(201, phone.forward(callback, fields).status, f"{name}, a bound login of before the upgrade → finished by its key")
+            case.same(201, phone.forward(callback, fields).status, f"{name}, a bound login that began before the upgrade → finished by its key")
             broker.stop()
 
 

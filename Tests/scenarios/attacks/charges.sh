@@ -91,9 +91,9 @@ for kind in "logins" "provider-started arrivals" "invented codes" "guessed state
 done
 same 0 "$(jq '[.[] | to_entries[] | select(.key | test("^5|broken")) | .value] | add // 0' "$work/flood")" "flood → no 5xx and no broken connection"
 request GET /v1/session --interface "$attacker" -H "Host: $host" -H "Authorization: Bearer $session"
-expect_status 200 "flood, known session at that address → 200"
+expect_status 200 "a flood from an address, a known session there → 200"
 request POST /v1/backchannel-logout/oidc --interface "$attacker" -H "Host: $host" -d "logout_token=$logout_token"
-expect_status 200 "flood, valid logout token from that address → 200"
+expect_status 200 "a flood from an address, a valid logout token from there → 200"
 began=$SECONDS
 sign_in_from "$another"
 expect_status 201 "flood, sign-in from another address → a session"

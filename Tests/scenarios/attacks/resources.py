@@ -389,12 +389,12 @@ def slow_readers(case):
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             jobs = [
                 pool.submit(
-                    reader, "a whole answer that closes", head("GET /openapi.yaml", "Connection: close"), 200, contract),
+                    reader, "the contract with Connection: close", head("GET /openapi.yaml", "Connection: close"), 200, contract),
                 pool.submit(
-                    reader, "a relayed answer of known length that closes",
+                    reader, "a relayed answer of known length with Connection: close",
                     head(f"{relayed}/bytes/{size}", session, "Connection: close"), 200, pattern(size)),
                 pool.submit(
-                    reader, "a relayed answer of unknown length that closes",
+                    reader, "a relayed answer of unknown length with Connection: close",
                     head(f"{relayed}/unknown/{size}", session, "Connection: close"), 200, pattern(size)),
                 pool.submit(
                     reader, "a relayed answer of unknown length to HTTP/1.0",
@@ -416,7 +416,7 @@ def slow_readers(case):
 
 def cut_answers(case):
     """Unread answers are cut after the write deadline, and each of them looks incomplete."""
-    name = "answers that nobody reads"
+    name = "unread answers"
     size = 8 * MIB
     with Broker(case, name) as broker:
         session = broker.sign_in()
@@ -661,15 +661,15 @@ def own_bodies(case):
 
 
 def endings(case):
-    name = "behind an answer that says close"
+    name = "an answer with Connection: close"
     # A smaller body is read completely with its head, and another request may follow.
     large = b"1" * 20_000
     with Broker(case, name, cache="off") as broker:
         first = {
             "a refused relay call with a body": lambda own: head("POST /v1/relay/app/none/1", own, length=20_000) + large,
             "a refused relay path with a body": lambda own: head("POST /v1/relay/app/a;b", own, length=20_000) + large,
-            "a slow relay call that asked for it": lambda own: head("GET /v1/relay/app/later/1", own, "Connection: close"),
-            "a broker call that asked for it": lambda own: head("GET /v1/session", own, "Connection: close"),
+            "a slow relayed call with Connection: close": lambda own: head("GET /v1/relay/app/later/1", own, "Connection: close"),
+            "a broker call with Connection: close": lambda own: head("GET /v1/session", own, "Connection: close"),
             "a request of HTTP/1.0": lambda own: head("GET /v1/session", own, version="HTTP/1.0"),
         }
         session = broker.sign_in()
@@ -738,7 +738,7 @@ def endings(case):
 
 
 def descriptors(case):
-    for name, limit in {"128 descriptors": "128:128", "128 descriptors at start, more to be had": "128:4096"}.items():
+    for name, limit in {"128 descriptors": "128:128", "128 descriptors at the start, 4,096 possible": "128:4096"}.items():
         with Broker(case, name, descriptors=limit) as broker:
             session = broker.sign_in()
             broker.rest()

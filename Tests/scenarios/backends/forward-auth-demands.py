@@ -100,19 +100,19 @@ def stepping_up(gate, broker, prefix="", confirm=True):
         gate.says.verdict(
             'error="insufficient_user_authentication"' in challenge and 'acr_values="mfa"' in challenge and 'max_age="300"' in challenge
             and not answer.fields["Set-Cookie"], f"{gate.title}, a refused session of a plain sign-in ({name}) → the app gets the challenge and keeps its cookie", str(answer.fields))
-    gate.refused("401 step_up_required", pay, "a path that demands a step-up, with one of seven minutes ago → 401 step_up_required", Cookie=f"coatcheck={old}")
+    gate.refused("401 step_up_required", pay, "a path that demands a step-up, the step-up was seven minutes ago → 401 step_up_required", Cookie=f"coatcheck={old}")
     for target in SPELLINGS:
         before = gate.service.count
         # Some are refused for their spelling alone.
         answer = ask(gate.url, target.replace("/", prefix + "/", 1) if prefix else target, Cookie=f"coatcheck={plain}")
         gate.says.verdict(
             gate.service.count == before and answer.status != 200, f"{gate.title}, a plain sign-in at {target} → refused, and the service is not reached", f"{told(answer)} {answer.body[:200]}")
-    answer = gate.passes(pay, "a path that demands a step-up, with a fresh one → served", Cookie=f"coatcheck={strong}")
+    answer = gate.passes(pay, "a path that demands a step-up, after a fresh step-up → served", Cookie=f"coatcheck={strong}")
     seen = answer.json.get("fields", {})
     gate.says.verdict(
         seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}, a call after a step-up → the service sees class and time of the sign-in", str(seen))
-    gate.passes(pay, "a POST to a path that demands a step-up, with a fresh one → served", "POST", Cookie=f"coatcheck={strong}")
-    gate.passes(pay, "a path that demands a step-up, with the bearer of a fresh one → served", Authorization=f"Bearer {strong_bearer}")
+    gate.passes(pay, "a POST to a path that demands a step-up, after a fresh step-up → served", "POST", Cookie=f"coatcheck={strong}")
+    gate.passes(pay, "a path that demands a step-up, with a bearer after a fresh step-up → served", Authorization=f"Bearer {strong_bearer}")
     gate.passes(orders + "?acr=mfa&max_age=60", "a plain sign-in elsewhere (a path without a demand), with a demand in its query → served", Cookie=f"coatcheck={plain}")
 
 

@@ -115,8 +115,8 @@ denied() {
     else
         request "$method" "$SITE/orders" "$@"
     fi
-    matches "^($expected)\$" "$STATUS" "$sentence: $expected"
-    same "$before" "$(served)" "$sentence: the service is not reached"
+    matches "^($expected)\$" "$STATUS" "$sentence → $expected"
+    same "$before" "$(served)" "$sentence → the service is not reached"
     if grep -q protected "$work/body"; then not_ok "$sentence → no content of the service"; fi
 }
 
@@ -282,54 +282,54 @@ walk_bound() {
 copies() {
     case $1 in
         nginx) cat <<'TEXT' ;;
-/DPoP \$http_dpop/d|a proof without a nonce$
+/DPoP \$http_dpop/d|a proof without a nonce → 401
 /Coatcheck-Pass \$http/d|DPoP with Coatcheck-Pass
 /X-Original-URL/d|the proof at its own request
-s/X-Original-Method .*/X-Original-Method GET;/|by another method$
-s/X-Original-URL .*/X-Original-URL $http_x_original_url;/|with the fields of the request that it is of
+s/X-Original-Method .*/X-Original-Method GET;/|by another method → 401
+s/X-Original-URL .*/X-Original-URL $http_x_original_url;/|with the fields of its own request
 /proxy_set_header DPoP "";/d|sees no dpop
-/proxy_set_header Coatcheck-Pass "";/d|which it sees nowhere
-s/coatcheck-pass=\[/coatcheck-none=[/|which the service does not see
-/add_header Coatcheck-Code/d|alone: nonce, code and challenge
-/add_header DPoP-Nonce/d|alone: nonce, code and challenge
-/"~^401 .*coatcheck_challenge/d|alone: nonce, code and challenge
-/<coatcheck_named>/d|a copied cookie alone$
+/proxy_set_header Coatcheck-Pass "";/d|the service sees it nowhere
+s/coatcheck-pass=\[/coatcheck-none=[/|as a cookie → the service does not see it
+/add_header Coatcheck-Code/d|alone → nonce, code and challenge
+/add_header DPoP-Nonce/d|alone → nonce, code and challenge
+/"~^401 .*coatcheck_challenge/d|alone → nonce, code and challenge
+/<coatcheck_named>/d|a copied cookie alone → 401
 /Set-Cookie \$coatcheck_clear_pass/d|both cookies are cleared
 TEXT
         caddy) cat <<'TEXT' ;;
 /X-Original-URL/d|the proof at its own request
-s/X-Original-Method .*/X-Original-Method GET/|by another method$
-/header_up X-Original-/d|with the fields of the request that it is of
+s/X-Original-Method .*/X-Original-Method GET/|by another method → 401
+/header_up X-Original-/d|with the fields of its own request
 /header_up -X-Forwarded-Uri/d|the proof at its own request
 /header_up -X-Forwarded-Method/d|by another method, with the fields
 /request_header -DPoP/d|sees no dpop
-/request_header -Coatcheck-Pass/d|which it sees nowhere
-s/|-pass//|which the service does not see
+/request_header -Coatcheck-Pass/d|the service sees it nowhere
+s/|-pass//|as a cookie → the service does not see it
 TEXT
         haproxy) cat <<'TEXT' ;;
-/\["dpop"\]/d|a proof without a nonce$
+/\["dpop"\]/d|a proof without a nonce → 401
 /\["coatcheck-pass"\]/d|DPoP with Coatcheck-Pass
 /\["x-original-url"\]/d|the proof at its own request
-s/txn.sf:method()/"GET"/|by another method$
-s/origin .. txn.sf:pathq()/first(fields["x-original-url"])/|with the fields of the request that it is of
+s/txn.sf:method()/"GET"/|by another method → 401
+s/origin .. txn.sf:pathq()/first(fields["x-original-url"])/|with the fields of its own request
 /del-header DPoP$/d|sees no dpop
-/del-header .coatcheck/d|which it sees nowhere
-s/coatcheck-pass=\[/coatcheck-none=[/|which the service does not see
-s/"coatcheck-code", //|alone: nonce, code and challenge
-s/"dpop-nonce",$//|alone: nonce, code and challenge
+/del-header .coatcheck/d|the service sees it nowhere
+s/coatcheck-pass=\[/coatcheck-none=[/|as a cookie → the service does not see it
+s/"coatcheck-code", //|alone → nonce, code and challenge
+s/"dpop-nonce",$//|alone → nonce, code and challenge
 TEXT
         apache) cat <<'TEXT' ;;
-/\["DPoP"\]/d|a proof without a nonce$
+/\["DPoP"\]/d|a proof without a nonce → 401
 /\["Coatcheck-Pass"\]/d|DPoP with Coatcheck-Pass
 /\["X-Original-URL"\]/d|the proof at its own request
-s/= r.method,/= "GET",/|by another method$
-s/origin .. r.unparsed_uri.*/r.headers_in["X-Original-URL"],/|with the fields of the request that it is of
+s/= r.method,/= "GET",/|by another method → 401
+s/origin .. r.unparsed_uri.*/r.headers_in["X-Original-URL"],/|with the fields of its own request
 s/:gsub("^%a.*/,/|GET http:
 /RequestHeader unset DPoP/d|sees no dpop
-/RequestHeader unset Coatcheck-Pass/d|which it sees nowhere
-s/|-pass//|which the service does not see
-s/"Coatcheck-Code", //|alone: nonce, code and challenge
-s/, "DPoP-Nonce" }/ }/|alone: nonce, code and challenge
+/RequestHeader unset Coatcheck-Pass/d|the service sees it nowhere
+s/|-pass//|as a cookie → the service does not see it
+s/"Coatcheck-Code", //|alone → nonce, code and challenge
+s/, "DPoP-Nonce" }/ }/|alone → nonce, code and challenge
 s/kept\["Set-Cookie"\] = cookie or/kept["Set-Cookie"] =/|both cookies are cleared
 TEXT
     esac

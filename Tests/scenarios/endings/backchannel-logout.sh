@@ -57,7 +57,7 @@ alive "$ben"; same 0 $? "logout token for sid-1 → ben's session is alive"
 step "4. A logout token is used once (SEC-67)"
 token=$(json .token "$work/control")
 request POST /v1/backchannel-logout/oidc --data-urlencode "logout_token=$token"
-expect_status 400 "the same logout token again → 400"
+expect_status 400 "a used logout token → 400"
 
 step "5. An unknown sid gets the same answer as a known one (SEC-69)"
 logout '"user":"ana","sid":"sid-unknown"'

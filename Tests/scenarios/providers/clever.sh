@@ -202,7 +202,7 @@ expect_json .tokens.refreshable false
 same "$(json .tokens.expires_at)" "$(json .expires_at)" "imported session → expires together with its access token"
 handle=$(json .handle)
 import ios "$TOKEN" "$secret"
-expect_json .handle "$handle" "the same import repeated → the same session"
+expect_json .handle "$handle" "a repeated import → the same session"
 import ios "$TOKEN" "$(random_token)"
 expect_problem 409 code_already_used "the same token imported with another login_token"
 get /v1/relay/clever-api/v3.0/me

@@ -75,8 +75,8 @@ same AFAKE0001 "$(jq -r '.[1].body | fromjson.client_id' "$work/control")" "refr
 expect_json .subject "$(url_value merchant_id "$CALLBACK")"
 handle=$(json .handle)
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
-expect_json .handle "$handle" "the same import repeated → the same session"
-same 2 "$(calls clover/refresh)" "the same import repeated → no further refresh call"
+expect_json .handle "$handle" "a repeated import → the same session"
+same 2 "$(calls clover/refresh)" "a repeated import → no further refresh call"
 post /v1/sessions "$import,\"login_token\":\"$(random_token)\"}"
 expect_problem 409 code_already_used "the same tokens imported with another login_token"
 post /v1/sessions "${import/\"ios\"/\"web\"}}"
@@ -108,8 +108,8 @@ same "migrate token merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/contr
 same '["app_uuid","auth_token","code_challenge","merchant_uuid"]' "$(jq -c '.[0].body | fromjson | keys' "$work/control")" "migrate call → the four documented members"
 same '["client_id","code","code_verifier"]' "$(jq -c '.[1].body | fromjson | keys' "$work/control")" "token call → client_id, code and code_verifier"
 migrate "$legacy" "$merchant" "$secret"
-expect_json .handle "$handle" "the same migration repeated → the same session"
-same 1 "$(calls clover/migrate)" "the same migration repeated → no further migrate call"
+expect_json .handle "$handle" "a repeated migration → the same session"
+same 1 "$(calls clover/migrate)" "a repeated migration → no further migrate call"
 migrate "$legacy" "$merchant" "$(random_token)"
 expect_problem 409 code_already_used "the same legacy token with another login_token"
 request POST /v1/session/refresh
@@ -145,7 +145,7 @@ same '["client_id","client_secret","recovery_token"]' "$(jq -c '.[2].body | from
 same "$(refresh_token 0)" "$(sandbox GET '/requests?provider=clover&endpoint=recovery'; jq -r '.[0].body | fromjson.recovery_token' "$work/control")" "recovery_token → the refresh token that the lost call used"
 get /v1/session
 expect_status 200 "after the recovery → the session is alive"
-same "$session" "$(cookie coatcheck)" "after the recovery → the same session cookie"
+same "$session" "$(cookie coatcheck)" "a lost token pair, recovered → the same session cookie"
 request POST /v1/session/refresh
 expect_status 200 "refresh with the recovered pair → 200"
 sandbox GET '/requests?provider=clover'

@@ -52,7 +52,7 @@ handle=$(json .handle)
 get /v1/session
 expect_status 200
 forward "$CALLBACK"
-expect_status 201 "the same callback forwarded again → 201"
+expect_status 201 "a callback forwarded twice → 201"
 expect_json .handle "$handle"
 
 step "2. Refusals"

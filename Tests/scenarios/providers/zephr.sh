@@ -34,7 +34,7 @@ expect_json .tokens.refreshable false
 same 1 "$(calls zephr/account)" "one account call → the broker verified the Zephr session"
 handle=$(json .handle)
 forward "$CALLBACK"
-expect_status 201 "the same forward repeated → 201 again"
+expect_status 201 "a forward repeated after a lost answer → 201"
 expect_json .handle "$handle"
 device a-stranger
 forward "$CALLBACK"
@@ -85,8 +85,8 @@ expect_json .fields[0].required true
 same "" "$(cookie coatcheck)" "registration incomplete → no session cookie"
 first=$STATE_KEY
 forward "$CALLBACK"
-expect_status 202 "the same forward repeated → 202 again"
-same "$first" "$(json .state_key)" "the same forward repeated → the same state_key"
+expect_status 202 "a registration's forward repeated → 202"
+same "$first" "$(json .state_key)" "a registration's forward repeated → the same state_key"
 device a-stranger
 register "$first" '{"first-name":"Mallory"}'
 expect_problem 403 login_not_yours "a stranger submits the state_key"
@@ -110,9 +110,9 @@ same '{}' "$(json .identifiers "$work/register.json")" "register body → no ide
 
 step "5. The app submits again because it lost the answer"
 register "$first" '{"newsletter":true,"first-name":"Ana","birth-year":1990}'
-expect_status 201 "the same attributes in another order → 201 again"
+expect_status 201 "a registration repeated with its attributes in another order → 201"
 expect_json .handle "$handle"
-same "$session" "$(cookie coatcheck)" "the same attributes again → the same session cookie"
+same "$session" "$(cookie coatcheck)" "a repeated registration → the same session cookie"
 same 1 "$(calls zephr/register)" "attributes submitted twice → one register call"
 register "$first" '{"first-name":"Other"}'
 expect_problem 410 state_key_expired "other attributes with a used state_key"

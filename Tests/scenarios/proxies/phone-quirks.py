@@ -291,7 +291,7 @@ def everything(case):
     for part in (forms, gateways, cookies, callbacks, spellings, origins, java):
         case.print(f"# {part.__doc__}")
         part(case, broker, sandbox)
-    case.verdict(wait_for(5, lambda: "fatal" not in broker.log().lower()), "all odd requests of this test → no fatal line in the log")
+    case.verdict(wait_for(5, lambda: "fatal" not in broker.log().lower()), "all unusual requests of this test → no fatal line in the log")
 
 
 CASES = {"everything": (everything, 120)}

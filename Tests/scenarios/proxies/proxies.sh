@@ -156,12 +156,12 @@ walk_errors() {
     fault oidc '{"fault":"html-200","endpoint":"token","times":1}'
     device "odd-$1"
     sign_in oidc ios ben
-    expect_problem 502 provider_error "broken provider → the broker's own 502"
+    expect_problem 502 provider_error "broken provider, the broker's own 502"
     same "" "$(header Retry-After)" "broken provider → no Retry-After from the proxy"
     fault oidc '{"fault":"status","status":503,"headers":{"Retry-After":"9"},"endpoint":"token","times":1}'
     device "busy-$1"
     sign_in oidc ios ben
-    expect_problem 503 provider_unavailable "busy provider → the broker's own 503"
+    expect_problem 503 provider_unavailable "busy provider, the broker's own 503"
     matches '^[0-9]+$' "$(header Retry-After)" "busy provider → the broker's own Retry-After: $(header Retry-After)"
     JAR=
     request GET /v1/session -H 'Cookie: coatcheck=none'
@@ -278,7 +278,7 @@ nginx.conf|s/proxy_connect_timeout.*/&\n    proxy_intercept_errors on;/|errors|o
 nginx.conf|/relay\/ {/,/}/s/proxy_buffering off;//|download|not stored on the way
 nginx.conf|s/proxy_request_buffering off;//|streams|an upload
 nginx.conf|s/\$uri/$request_uri/|log|no query string
-nginx.conf|s,http://coatcheck;,http://coatcheck/;,|bound|of the path as it came
+nginx.conf|s,http://coatcheck;,http://coatcheck/;,|bound|for the path as the app sent it
 nginx.conf|s/proxy_connect_timeout.*/&\n    proxy_hide_header WWW-Authenticate;/|bound|nonce, code and challenge
 nginx.conf|/error_page 502/d|away|503 shutting_down
 nginx.conf|/Retry-After/d|away|with Retry-After
@@ -303,7 +303,7 @@ TEXT
 apache.conf|/X-Forwarded-For/d|address|the broker knows the client
 apache.conf|s/ nocanon//|paths|arrives as it is
 apache.conf|/AllowEncodedSlashes/d|paths|arrives as it is
-apache.conf|s/ nocanon//|bound|of the path as it came
+apache.conf|s/ nocanon//|bound|for the path as the app sent it
 apache.conf|s/ProxyRequests Off/&\nProxyErrorOverride On/|errors|own 502
 apache.conf|s/%m %U/%r/|log|no query string
 apache.conf|/ErrorDocument 503/d|away|503 shutting_down

@@ -56,7 +56,7 @@ kill_broker TERM
 printf 'outbound: {ca_file: "%s/authority.pem"}\n' "$work" >>"$work/coatcheck.yaml"
 start_broker
 forward "$CALLBACK"
-expect_status 201 "the same forward with ca_file → a session"
+expect_status 201 "a repeated forward, with ca_file set → a session"
 
 step "3. A certificate for another name"
 start_login wrong ios

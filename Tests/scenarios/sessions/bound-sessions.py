@@ -81,7 +81,7 @@ def sign_ins(case):
     good = phone.proof("POST", "/v1/logins")
     first = broker.call("POST", "/v1/logins", body=body, DPoP=good)
     case.same(201, first.status, "a login with a good proof → 201")
-    is_evidence_wanted(case, broker.call("POST", "/v1/logins", body=body, DPoP=good), "proof_invalid replayed", "the same proof again → replayed")
+    is_evidence_wanted(case, broker.call("POST", "/v1/logins", body=body, DPoP=good), "proof_invalid replayed", "a used proof → replayed")
 
     # The bound login.
     begun, fields = phone.begin()
@@ -99,10 +99,10 @@ def sign_ins(case):
     case.same({"jkt": phone.thumbprint, "evidence": "pass"}, session.get("binding"), "a bound session → its answer names its key")
     case.verdict(590 <= session["pass"]["expires_in"] <= 600 and "pass" not in session["pass"], "a bound session → its answer has the pass's remaining time", str(session.get("pass")))
     again = phone.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields)
-    case.same((201, session["handle"]), (again.status, again.json.get("handle")), "the same forward by the same key → the same answer")
+    case.same((201, session["handle"]), (again.status, again.json.get("handle")), "a forward repeated by the same key → the same answer")
     other.nonce = phone.nonce
     case.same(
-        "403 login_not_yours", told(other.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields)), "the same forward by another key → refused")
+        "403 login_not_yours", told(other.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields)), "a forward repeated by another key → refused")
     case.same(200, phone.call("GET", "/v1/session", phone.session).status, "another key's forward → the session lives")
 
     # Stolen: login token and callback, before their owner.
@@ -220,7 +220,7 @@ def restarts(case):
     phone.call("POST", "/v1/session/refresh", phone.session)
     caught = phone.proof("POST", "/v1/session/refresh", phone.session)
     case.same(200, broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught).status, "a proof for a refresh → 200")
-    case.same("401 proof_invalid replayed", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "the same proof for a refresh again → replayed")
+    case.same("401 proof_invalid replayed", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "a used proof for a refresh → replayed")
     broker.restart()
     case.same("401 use_dpop_nonce", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "the used proof after a restart → refused for its nonce")
     case.same(200, phone.call("POST", "/v1/session/refresh", phone.session).status, "the phone after a restart → continues with the refusal's nonce")

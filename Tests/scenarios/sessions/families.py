@@ -97,8 +97,8 @@ def asking(case):
         return broker.call("POST", "/v1/introspect", body=f"token={token}", X_Coatcheck_Backend=BACKEND, Content_Type=FORM)
 
     case.same("403 backend_not_allowed", told(gate(watch)), "forward-auth of a child at a backend outside its kind → refused")
-    case.same({"active": False}, introspect(watch).json, "introspection of that child → inactive")
-    case.same((400, "invalid_target"), (broker.exchange(watch).status, broker.exchange(watch).json.get("error")), "token exchange of that child → invalid_target")
+    case.same({"active": False}, introspect(watch).json, "introspection of a child at a backend outside its kind → inactive")
+    case.same((400, "invalid_target"), (broker.exchange(watch).status, broker.exchange(watch).json.get("error")), "token exchange of a child at a backend outside its kind → invalid_target")
     answer = gate(widget)
     case.same(
         (200, "widget", whole["handle"]), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]),

@@ -35,8 +35,8 @@ for round in 1 2; do
     forward "$(with_value iss https://as.example "$CALLBACK")"
     expect_status 201 "iss that cannot be compared → a session ($round)"
 done
-same 2 "$(counted 'coatcheck_issuers_unchecked_total{provider="oauth2"}')" "two callbacks with such an iss → counted twice"
-in_log 'callbacks name an issuer' 1 "two callbacks with such an iss → logged once"
+same 2 "$(counted 'coatcheck_issuers_unchecked_total{provider="oauth2"}')" "two callbacks with an unknown iss → counted twice"
+in_log 'callbacks name an issuer' 1 "two callbacks with an unknown iss → logged once"
 start_login oauth2 ios
 browser "$AUTHORIZATION_URL" ana
 forward "$(with_value iss "$SANDBOX/oidc" "$CALLBACK")"
@@ -69,7 +69,7 @@ forward "$CALLBACK"
 expect_problem 403 login_not_yours "callback forwarded by another device"
 in_log 'finished by somebody else' 1 "callback forwarded by another device → logged"
 
-step "4. Error dialects in flows A, B and C: Facebook's error_code, Twitter's denied"
+step "4. Errors in other forms, in flows A, B and C: Facebook's error_code, Twitter's denied"
 back ios "error_code=200&error_message=no"
 expect_problem 502 provider_error "flow A, callback with error_code"
 back ios "denied=t0ken"
@@ -100,7 +100,7 @@ forward "com.example.self:/cb"
 expect_problem 409 login_required "empty callback of a client that starts its own logins"
 browser "$(json .login.authorization_url)" ana
 forward "$CALLBACK" '"provider":"oidc","client":"self","code_verifier":"'"$(random_token)"'"'
-expect_status 201 "login from the 409, forwarded with the usual body → a session"
+expect_status 201 "the login that a 409 answer brought, finished as usual → a session"
 forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"strict"'
 expect_problem 400 invalid_callback "code at another client's redirect URI"
 

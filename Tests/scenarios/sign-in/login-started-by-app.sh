@@ -27,10 +27,10 @@ same 1 "$(calls oidc/token)" "first forward → one token call"
 
 step "2. The app forwards again because it lost the answer"
 app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\",\"login_token\":\"$login_token\""
-expect_status 201 "the same forward repeated → 201"
+expect_status 201 "a repeated forward → 201"
 expect_json .handle "$handle"
-same "$session" "$(cookie coatcheck)" "the same forward repeated → the same cookie"
-same 1 "$(calls oidc/token)" "the same forward repeated → no further token call"
+same "$session" "$(cookie coatcheck)" "a repeated forward → the same cookie"
+same 1 "$(calls oidc/token)" "a repeated forward → no further token call"
 
 step "3. A stranger has code and verifier, but not the login token"
 device a-stranger

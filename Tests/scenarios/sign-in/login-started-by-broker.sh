@@ -55,10 +55,10 @@ expect_json .handle "$handle"
 
 step "6. After a lost answer the app forwards again: the same session and cookie, without a call"
 forward "$CALLBACK"
-expect_status 201 "the same callback forwarded again → 201"
+expect_status 201 "a callback forwarded twice → 201"
 expect_json .handle "$handle"
-same "$session" "$(cookie coatcheck)" "the same callback forwarded again → the same cookie"
-same 1 "$(calls oidc/token)" "the same callback forwarded again → no further token call"
+same "$session" "$(cookie coatcheck)" "a callback forwarded twice → the same cookie"
+same 1 "$(calls oidc/token)" "a callback forwarded twice → no further token call"
 
 step "7. A second login on this device is a new session and ends the first"
 sign_in oidc ios ana

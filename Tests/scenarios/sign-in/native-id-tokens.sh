@@ -63,9 +63,9 @@ session=$(cookie coatcheck)
 
 step "3. An ID token is used once"
 give google web "$TOKEN"
-expect_status 201 "the same ID token from the same starter → 201"
-expect_json .handle "$handle" "the same ID token again → the same session"
-same "$session" "$(cookie coatcheck)" "the same ID token again → the same cookie"
+expect_status 201 "an ID token forwarded twice by its starter → 201"
+expect_json .handle "$handle" "an ID token forwarded twice by its starter → the same session"
+same "$session" "$(cookie coatcheck)" "an ID token forwarded twice by its starter → the same cookie"
 device a-thief
 give google web "$TOKEN" "$(random_token)"
 expect_problem 409 code_already_used "the same ID token with another login token"
@@ -114,7 +114,7 @@ sandbox DELETE /requests
 request DELETE /v1/session
 expect_status 204
 get /v1/session
-expect_problem 401 session_required "log-out → the session is gone"
+expect_problem 401 session_required "the session after the log-out"
 same 0 "$(calls facebook/token)" "session from an ID token → no token call"
 
 finish

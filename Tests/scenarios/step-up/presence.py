@@ -49,7 +49,7 @@ def refusals(case):
     case.same(200, user.register().status, "a registration with both proofs → 200")
     shown = user.send("GET", "/v1/session").json["presence"]
     case.same(user.face.thumbprint, shown["jkt"], "a registration → the session names the presence key")
-    case.same(200, user.register().status, "the same registration again → 200")
+    case.same(200, user.register().status, "a registration of the present key → 200")
     user.face, held = Phone(broker), user.face
     is_presence_wanted(case, user.register(), "presence_invalid key", "a registration of another key → refused")
     user.face = held
@@ -82,7 +82,7 @@ def refusals(case):
     thief.phone.session = stolen
     thief.register()
     case.same("401 presence_invalid token", told(thief.send("POST", PAY, caught)), "a caught presence proof in another session → refused")
-    case.same(before, upstream.count, "the refused calls → the upstream receives none")
+    case.same(before, upstream.count, "all refused calls → zero calls at the upstream")
     case.same("200", told(user.send("POST", PAY, caught)), "the caught presence proof in its own request → 200")
     for method in ("POST", "GET"):
         presence = user.presence(method, PAY)
@@ -146,7 +146,7 @@ def away(case):
     asked = user.asked
     case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "an unreachable upstream → upstream_error")
     upstream.come()
-    case.same("200", told(user.send("POST", PAY, presence)), "the same presence proof once the upstream is back → 200")
+    case.same("200", told(user.send("POST", PAY, presence)), "the presence proof of an unreached call, once the upstream is back → 200")
     case.same(asked, user.asked, "the repeated call → no second prompt of the user")
     case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the used presence proof → replayed")
     upstream.go()
@@ -190,8 +190,8 @@ def gateways(case):
     is_presence_wanted(case, ask(), "presence_required", "forward-auth without a presence proof → presence_required")
     is_presence_wanted(case, ask(user.presence("GET", "/v1/forward-auth")), "presence_invalid method", "a presence proof for the proxy's own request → refused")
     good = user.presence("POST", "/orders")
-    case.same(200, ask(good).status, "a presence proof for the original request → 200")
-    is_presence_wanted(case, ask(good), "presence_invalid replayed", "the same presence proof again → replayed")
+    case.same(200, ask(good).status, "forward-auth with a presence proof for the original request → 200")
+    is_presence_wanted(case, ask(good), "presence_invalid replayed", "forward-auth with a used presence proof → replayed")
     case.same(200, ask(query="").status, "forward-auth without a demand of presence → 200")
 
 
@@ -304,7 +304,7 @@ def replicas(case):
         presence = user.presence("POST", PAY)
         case.same("502 upstream_error", told(user.send("POST", PAY, presence, brokers[0])), "an upstream that one replica cannot reach → upstream_error")
         upstream.come()
-        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "the same presence proof at another replica → 200")
+        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "the presence proof of an unreached call, at another replica → 200")
 
         before, presence = upstream.count, user.presence("GET", PAY)
         fields = {"Coatcheck_Pass": user.phone.held_pass, "Coatcheck_Presence": presence}

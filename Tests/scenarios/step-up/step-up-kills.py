@@ -230,7 +230,7 @@ def step_up_behind_a_refresh(stage, session):
     stage.wait(2)
     stage.kill()
     lock.release()
-    stage.case.same("200", told(refreshed.result(30)), "a step-up killed behind a refresh's commit, that refresh → 200")
+    stage.case.same("200", told(refreshed.result(30)), "a step-up killed behind a refresh's commit, the refresh → 200")
     return Outcome(False, login, ("503 provider_unavailable",))
 
 

@@ -37,11 +37,11 @@ def refusals(case):
         return told(broker.call("POST", "/v1/logins", session, body, **fields))
 
     for body, why in [
-            ({"step_up": {}}, "which demands nothing"), ({"step_up": {"max_age": -1}}, "with an age below nothing"),
-            ({"step_up": {"max_age": "5"}}, "with an age that is text"), ({"step_up": {"acr_values": 'a"b'}}, "with a quote"),
-            ({"step_up": {"acr_values": " ".join("abcdefghi")}}, "with nine values"), ({"step_up": {"presence": True}}, "with a member that is none"),
-            (WEAK | {"provider": "oauth2"}, "of another provider than the session's"), (WEAK | {"client": "android"}, "of another client"),
-            (WEAK | {"scope": "openid"}, "with a scope"), (WEAK | {"parameters": {"acr_values": "mfa"}}, "with the same as a parameter")]:
+            ({"step_up": {}}, "which demands nothing"), ({"step_up": {"max_age": -1}}, "with a negative age"),
+            ({"step_up": {"max_age": "5"}}, "with an age as a text"), ({"step_up": {"acr_values": 'a"b'}}, "with a quote in a class"),
+            ({"step_up": {"acr_values": " ".join("abcdefghi")}}, "with nine classes"), ({"step_up": {"presence": True}}, "with an unknown member"),
+            (WEAK | {"provider": "oauth2"}, "at another provider than the session's"), (WEAK | {"client": "android"}, "of another client"),
+            (WEAK | {"scope": "openid"}, "with a scope"), (WEAK | {"parameters": {"acr_values": "mfa"}}, "with the demand as a parameter")]:
         case.same("400 invalid_request", begin(body), f"a step-up {why} → refused")
     case.same("400 invalid_request", begin(WEAK, None), "a step-up without a session and a provider → refused")
     case.same("401 session_required", begin(WEAK, "x" * 43), "a step-up with an unknown session token → refused")
@@ -59,24 +59,24 @@ def refusals(case):
     tokens = sandbox.calls("oidc/token")
     login = Login(broker, session).sign_in()
     case.same("600", login.asked["max_age"], "a step-up by age → the provider receives `max_age`")
-    case.same("401 session_required", told(login.forward(None)), "the forward without the session → refused")
+    case.same("401 session_required", told(login.forward(None)), "a step-up's forward without the session → refused")
     other = broker.sign_in()
-    case.same("403 login_not_yours", told(login.forward(other)), "the forward with another session of the same user → refused")
-    case.same("400 state_mismatch", told(login.forward()), "the wrong session's forward → the login is spent")
+    case.same("403 login_not_yours", told(login.forward(other)), "a step-up's forward with another session of the same user → refused")
+    case.same("400 state_mismatch", told(login.forward()), "a step-up's forward after one with another session → the login is spent")
     login = Login(broker, session).sign_in()
     login.cookie, login.token = None, None
-    case.same("403 login_not_yours", told(login.forward()), "the forward with the session, without the login token → refused")
+    case.same("403 login_not_yours", told(login.forward()), "a step-up's forward with the session, without the login token → refused")
     ended = broker.sign_in()
     login = Login(broker, ended).sign_in()
     broker.log_out(ended)
-    case.same("401 session_ended logged_out", told(login.forward()), "the forward of a session that ended meanwhile → refused")
-    case.same(tokens + 2, sandbox.calls("oidc/token"), "the refused forwards → their codes did not reach the provider (two calls were sign-ins)")
+    case.same("401 session_ended logged_out", told(login.forward()), "a step-up's forward of a session that has ended → refused")
+    case.same(tokens + 2, sandbox.calls("oidc/token"), "the refused forwards of step-ups → their codes did not reach the provider (two calls were sign-ins)")
 
     login = Login(broker, session).sign_in("ben")
-    case.same("409 subject_mismatch", told(login.forward()), "another user signs in → subject_mismatch")
-    case.same("409 subject_mismatch", told(login.forward()), "the same forward again → subject_mismatch again")
+    case.same("409 subject_mismatch", told(login.forward()), "another user signs in for a step-up → subject_mismatch")
+    case.same("409 subject_mismatch", told(login.forward()), "another user's forward, repeated → subject_mismatch")
     sandbox.fault("oidc", fault="other-user-callback", times=1)
-    case.same("409 subject_mismatch", told(step_up(broker, session)), "the provider answers as another user → subject_mismatch")
+    case.same("409 subject_mismatch", told(step_up(broker, session)), "the provider answers a step-up as another user → subject_mismatch")
     failed = step_up(broker, session, WEAK, sandbox_auth_age=4000)
     case.same("403 step_up_failed", told(failed), "a sign-in from an hour ago → step_up_failed")
     case.same({"max_age": 600}, failed.json["required"], "a failed step-up → the answer has the required age")
@@ -102,7 +102,7 @@ def refusals(case):
         sandbox.fault("oidc", fault="error-callback", value=error, times=1)
         login.sign_in()
         case.same(code, told(login.forward()), f"the provider's callback has the error {error} → the broker's matching error")
-        case.same("400 state_mismatch", told(login.forward()), "the same forward after the error → the login is spent")
+        case.same("400 state_mismatch", told(login.forward()), "a step-up's forward repeated after the error → the login is spent")
     after = broker.look(session).json
     case.same(
         {name: before[name] for name in before if name not in ("last_used_at", "idle_expires_at")},
@@ -110,7 +110,7 @@ def refusals(case):
     case.same(200, broker.exchange(session).status, "after the failed step-ups → the session's token exchange works")
     case.same(200, broker.refresh(session).status, "after the failed step-ups → the session's refresh works")
     case.verdict(wait_for(30, lambda: broker.query("SELECT count(*) FROM outbox") == [(0,)]), "the failed step-ups → the outbox is empty within 30 seconds")
-    case.same(2 * A_PAIR, sandbox.calls("oidc/revoke"), "revocation that reaches the whole user → only the user without a session here is revoked")
+    case.same(2 * A_PAIR, sandbox.calls("oidc/revoke"), "failed step-ups, revocation reaches the whole user → only the user without a session is revoked")
 
     # A demand of the first sign-in.
     failed = Login(broker, None, WEAK | {"provider": "oidc", "client": "ios"}).sign_in(sandbox_auth_age=4000).forward()
@@ -138,7 +138,7 @@ def acceptances(case):
     case.same(before["expires_at"], answer.json["expires_at"], "a step-up → the session's absolute expiry stays")
     case.same((2, 1, 2), broker.row(session, "token_version, fence, grant_version"), "a step-up → new versions of tokens and grant, and the fence")
     again = login.forward()
-    case.same(("200", answer.json["authenticated_at"]), (told(again), again.json["authenticated_at"]), "the same forward again → the same answer")
+    case.same(("200", answer.json["authenticated_at"]), (told(again), again.json["authenticated_at"]), "a step-up's forward, repeated → the same answer")
     case.same(tokens + 1, sandbox.calls("oidc/token"), "the forward repeated → the code was sent once")
     case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == A_PAIR), "a step-up → the old grant is revoked")
     case.same(200, broker.refresh(session).status, "after the step-up → a refresh uses the new grant")
@@ -205,8 +205,8 @@ def crossing(case):
     case.same("200", told(step_up(broker, session, MFA)), "a step-up during a refresh that will be refused → 200")
     release.set()
     asked.result(30)
-    case.same(200, broker.look(session).status, "the refusal concerns the older grant → the session lives")
-    case.same(200, broker.refresh(session).status, "a refresh after the void refusal → 200")
+    case.same(200, broker.look(session).status, "a refused refresh of the grant before a step-up → the session lives")
+    case.same(200, broker.refresh(session).status, "a refresh after a refusal of the older grant → 200")
 
     # The process dies during the refresh, then during the step-up.
     release, _ = under_way()
@@ -335,12 +335,12 @@ def requirements(case):
     case.same("401 step_up_required", told(refused), "a call that needs a stronger sign-in → step_up_required")
     case.same({"acr_values": "mfa phr", "max_age": 300}, refused.json["step_up"], "the refusal → it has the demanded classes and age")
     case.same(
-        'Bearer error="insufficient_user_authentication", acr_values="mfa phr", max_age="300"', refused.fields["WWW-Authenticate"], "the refusal → it has the challenge of RFC 9470")
-    case.verdict(not refused.fields["Set-Cookie"], "the refusal → the cookie stays")
-    case.same("broker", refused.fields["Coatcheck-Source"], "the refusal → the answer comes from the broker")
-    case.same("401 step_up_required", told(relay("/p%61yments/1")), "the same path with an escaped letter → refused as well")
-    case.same({"max_age": 300}, relay(method="GET").json["step_up"], "another method of the path → its own, smaller demand")
-    case.same(0, len(upstream.calls), "the refused calls → the upstream receives none")
+        'Bearer error="insufficient_user_authentication", acr_values="mfa phr", max_age="300"', refused.fields["WWW-Authenticate"], "a relayed call that needs a step-up → the refusal has the challenge of RFC 9470")
+    case.verdict(not refused.fields["Set-Cookie"], "a relayed call that needs a step-up → the cookie stays")
+    case.same("broker", refused.fields["Coatcheck-Source"], "a relayed call that needs a step-up → the refusal comes from the broker")
+    case.same("401 step_up_required", told(relay("/p%61yments/1")), "a path that needs a step-up, with an escaped letter → step_up_required")
+    case.same({"max_age": 300}, relay(method="GET").json["step_up"], "another method of a path with a demand → its own, smaller demand")
+    case.same(0, len(upstream.calls), "relayed calls refused for a step-up → zero calls at the upstream")
     case.same(200, relay("/accounts", "GET").status, "a path without a demand → 200")
     for query in ["?acr=mfa&acr=pwd", "?max_age=5", "?max_age=x", "?acr=", "?level=2", "?acr=a%22b", "?max_age=300&presence=1"]:
         case.same("403 backend_not_allowed", told(forward_auth(query)), f"forward-auth with the query {query} → 403 backend_not_allowed")

@@ -131,7 +131,7 @@ for n in 1 2; do
     JAR= request POST /v1/session/refresh -b "coatcheck=$session"
     expect_problem 503 store_unavailable "refresh of a session of a newer format"
     JAR= request GET /v1/session -b "coatcheck=$other_session"
-    expect_status 200 "session of this format → 200"
+    expect_status 200 "session of the present format → 200"
 done
 same "$before" "$(sql "SELECT s.*, st.* FROM sessions s JOIN session_states st USING (token) WHERE handle = '$handle'")" "session of a newer format → its row is unchanged"
 sql "UPDATE sessions SET format = 1 WHERE handle = '$handle'; UPDATE session_states SET format = 1 WHERE token = (SELECT token FROM sessions WHERE handle = '$handle')"

@@ -115,19 +115,19 @@ def calls(case, broker, name, url):
     proof = {"X_Coatcheck_Backend": BACKEND, "X_Coatcheck_Session": ana}
     for turn in range(2):
         case.same([401, 401, 401], [ask("/v1/session").status, ask("/v1/session", session="guess").status, ask("/v1/forward-auth").status],
-                  f"{name}: strangers, {('before', 'after')[turn]} all others")
+                  f"{name}, strangers {('before', 'after')[turn]} all others → 401")
         seen = [ask("/v1/session", session=session).json.get("handle") for session in (ana, ben, ana)]
-        case.verdict(None not in seen and seen[0] == seen[2] != seen[1], f"{name}: sessions of different callers stay apart", seen)
-        case.same([200, 401, 200], [ask("/v1/forward-auth", **one).status for one in (proof, proof | {"X_Coatcheck_Session": "guess"}, proof)], f"{name}: forward-auth")
+        case.verdict(None not in seen and seen[0] == seen[2] != seen[1], f"{name}, reads of two sessions in turn → each caller gets the right one", seen)
+        case.same([200, 401, 200], [ask("/v1/forward-auth", **one).status for one in (proof, proof | {"X_Coatcheck_Session": "guess"}, proof)], f"{name}, forward-auth with a session, a guess, the session → 200, 401, 200")
     for body in (b"x" * 3000, b"x" * 300_000, iter([b"x" * 2000, b"x" * 1000])):
         posted = ask("/v1/relay/api/echo", "POST", ana, body)
-        case.same((200, True), (posted.status, posted.json.get("body_length") in (3000, 300_000)), f"{name}: a post of {len(body) if isinstance(body, bytes) else 'chunks'}")
-    case.same(200, ask("/v1/session", "HEAD", ana).status, f"{name}: HEAD")
+        case.same((200, True), (posted.status, posted.json.get("body_length") in (3000, 300_000)), f"{name}, a relayed POST ({len(body) if isinstance(body, bytes) else 'chunks'}) → arrives whole")
+    case.same(200, ask("/v1/session", "HEAD", ana).status, f"{name}, HEAD of the session → 200")
     answer, begin = first_bytes(int(url.rsplit(":", 1)[1]), "/v1/session/events", ana, host=host["Host"])
-    case.same(b"event: session\n", begin.splitlines(keepends=True)[0] if begin else b"", f"{name}: event stream begins")
+    case.same(b"event: session\n", begin.splitlines(keepends=True)[0] if begin else b"", f"{name}, the session's event stream → begins with the event `session`")
     broker.refresh(ana)
-    case.same([b"\n", b"event: tokens_refreshed\n"], [answer.readline(), answer.readline()] if answer else [], f"{name}: and goes on as it happens")
+    case.same([b"\n", b"event: tokens_refreshed\n"], [answer.readline(), answer.readline()] if answer else [], f"{name}, the session's event stream after a refresh → the next event arrives")
     _, begin = first_bytes(int(url.rsplit(":", 1)[1]), "/v1/relay/api/events/100", ana, 5, host["Host"])
-    case.same(b"data: 0\n\n", begin, f"{name}: so does a relayed one")
-    case.same(204, ask("/v1/session", "DELETE", ana).status, f"{name}: a log-out")
-    case.same([401, 200, 401], [ask("/v1/session", session=ana).status, ask("/v1/session", session=ben).status, ask("/v1/forward-auth", **proof).status], f"{name}: ends that session alone")
+    case.same(b"data: 0\n\n", begin, f"{name}, a relayed event stream → its first event arrives")
+    case.same(204, ask("/v1/session", "DELETE", ana).status, f"{name}, a log-out → 204")
+    case.same([401, 200, 401], [ask("/v1/session", session=ana).status, ask("/v1/session", session=ben).status, ask("/v1/forward-auth", **proof).status], f"{name}, a log-out → ends this session alone")

@@ -147,20 +147,20 @@ def life(case, name, jar, other):
             raise GaveUp(f"{name} begins no login: {status} {text[:200]}")
         return {"callback_url": call(json.loads(text)["authorization_url"] + "&sandbox_user=ana").fields["Location"]}
 
-    case.same(401, jar.send("GET", "/v1/session")[0], f"{name}: a stranger")
+    case.same(401, jar.send("GET", "/v1/session")[0], f"{name}, a read without a session → 401")
     stolen = begin()
     tries = [each.send("POST", "/v1/sessions", stolen)[0] for each in (other, jar)]
-    case.same([403, 400], tries, f"{name}: another jar does not finish a login, which is burned then")
+    case.same([403, 400], tries, f"{name}, another jar forwards the callback → refused, and the login is burned")
     handles = []
-    for turn in ("a sign-in", "a second one"):
+    for turn in ("a sign-in", "a second sign-in"):
         status, text = jar.send("POST", "/v1/sessions", begin())
-        case.same(201, status, f"{name}: {turn}")
-        case.verdict("coatcheck" in jar.names(), f"{name} keeps its cookie", jar.names())
+        case.same(201, status, f"{name}, {turn} → 201")
+        case.verdict("coatcheck" in jar.names(), f"{name}, a sign-in → the jar keeps the cookie", jar.names())
         status, text = jar.send("GET", "/v1/session")
         handles.append((status, json.loads(text).get("handle")))
         asked = [jar.send(*ask)[0] for ask in (("POST", "/v1/session/refresh"), ("POST", "/v1/session/refresh"), ("GET", "/v1/relay/api/echo"))]
-        case.same([200, 200, 200], asked, f"{name}: refreshes, relay")
-    case.verdict(handles[0][0] == handles[1][0] == 200 and handles[0] != handles[1], f"{name}: two sign-ins are two sessions", handles)
-    case.same(204, jar.send("DELETE", "/v1/session")[0], f"{name}: the log-out")
-    case.verdict("coatcheck" not in jar.names(), f"{name} has dropped the cookie", jar.names())
-    case.same(401, jar.send("GET", "/v1/session")[0], f"{name}: afterwards")
+        case.same([200, 200, 200], asked, f"{name}, two refreshes and a relayed call → 200")
+    case.verdict(handles[0][0] == handles[1][0] == 200 and handles[0] != handles[1], f"{name}, two sign-ins → two sessions", handles)
+    case.same(204, jar.send("DELETE", "/v1/session")[0], f"{name}, a log-out → 204")
+    case.verdict("coatcheck" not in jar.names(), f"{name}, a log-out → the jar drops the cookie", jar.names())
+    case.same(401, jar.send("GET", "/v1/session")[0], f"{name}, a read after the log-out → 401")

@@ -45,7 +45,7 @@ expect_status() { same "$1" "$STATUS" "${2:-the status is $1}"; }
 expect_json() { same "$2" "$(json "$1")" "${3:-$1 is $2}"; }
 
 # expect_problem 403 login_not_yours "sentence"
-expect_problem() { same "$1 $2" "$STATUS $(json .code)" "$3: $1 $2"; }
+expect_problem() { same "$1 $2" "$STATUS $(json .code)" "$3 → $1 $2"; }
 
 # expect_header Cache-Control no-store ["sentence"]
 expect_header() { same "$2" "$(header "$1")" "${3:-$1 is $2}"; }

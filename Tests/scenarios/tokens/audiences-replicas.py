@@ -195,7 +195,7 @@ def kills(case):
                 case.same(
                     ("200", 200), (told(broker.look(session)), stage.relay(broker, session, own).status), f"{title}: {broker.name} → serves the session and its own token")
             if provider == "oidc":
-                case.same(200, stage.relay(stage.third, session, "api0").status, f"{title}, a relayed call to the API of before the kill → 200")
+                case.same(200, stage.relay(stage.third, session, "api0").status, f"{title}, a relayed call after the kill to the API used before → 200")
         for (title, provider, name, own, session, lost), future in zip(rounds, waiting):
             answer, seconds = future.result(TAKE_OVER + 90)
             sent = [call.form.get("audience") for call in stage.calls() if call.refresh_token == lost.refresh_token]

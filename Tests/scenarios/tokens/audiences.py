@@ -92,9 +92,9 @@ def on_the_wire(case):
     session = broker.sign_in(client="web")
     sandbox.control("DELETE", "/requests")
     for fields, why in [
-            ([("resource", ORDERS)], "half of an entry"), ([("resource", ORDERS), ("resource", BILLS), ("audience", "stock")], "two entries together"),
-            ([("audience", "stock")], "an audience without its scope"), ([("resource", "https://api.example.org/others")], "what is no entry"),
-            ([("audience", "ledger")], "an upstream's")]:
+            ([("resource", ORDERS)], "a part of an entry"), ([("resource", ORDERS), ("resource", BILLS), ("audience", "stock")], "two entries together"),
+            ([("audience", "stock")], "an audience without its scope"), ([("resource", "https://api.example.org/others")], "an unknown target"),
+            ([("audience", "ledger")], "an upstream's target")]:
         case.same("400 invalid_target", f"{(a := exchange(broker, session, *fields)).status} {a.json.get('error')}", f"a backend that names {why} → invalid_target")
     case.same("400 invalid_request", f"{(a := exchange(broker, session, ('audience', 'stock'), ('audience', 'stock'))).status} {a.json.get('error')}", "an audience that comes twice → invalid_request")
     case.same(0, sandbox.calls("oidc/refresh"), "the refused exchanges → no call of the provider")

@@ -142,7 +142,7 @@ def rotates(case):
     case.same("502 provider_error", stage.relay(session, "ledger"), "rotating refresh tokens, the API that is called second → 502 provider_error")
     case.verdict(stage.detail("invalid_target"), "rotating refresh tokens, the API that is called second → invalid_target in the log", stage.broker.log()[-600:])
     case.same("200", stage.broker.refresh(session).told, "rotating refresh tokens, a refresh after the refused API → 200")
-    case.same(ORDERS, stage.relay(session, "own"), "rotating refresh tokens, the session's own token after that refresh → is for the first API")
+    case.same(ORDERS, stage.relay(session, "own"), "rotating refresh tokens, the session's own token after a refresh → is for the first API")
     session = stage.sign_in()
     case.same("200", stage.broker.refresh(session).told, "rotating refresh tokens, a refresh before the first API call → 200")
     case.same("502 provider_error", stage.relay(session, "orders"), "rotating refresh tokens, the first API call after a refresh → 502 provider_error")

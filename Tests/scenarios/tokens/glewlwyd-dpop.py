@@ -191,16 +191,16 @@ def apache(case):
     for what, url, fields in (
             ("no proof", address, {"Authorization": f"DPoP {token}"}),
             ("no proof, as Bearer", address, {"Authorization": f"Bearer {token}"}),
-            ("no proof, where Bearer is the word", f"{api.url}/before/things", {"Authorization": f"Bearer {token}"}),
+            ("no proof, at a path that expects Bearer", f"{api.url}/before/things", {"Authorization": f"Bearer {token}"}),
             ("a proof by another key", address, {"Authorization": f"DPoP {token}", "DPoP": foreign}),
             ("a proof of another address", f"{address}/other", {"Authorization": f"DPoP {token}", "DPoP": proof}),
             ("no token", address, {"DPoP": proof})):
         case.same(401, call(url, **fields).status, f"Apache with {what} → 401")
     case.same(
         401, call(address, "POST", b"x", Authorization=f"DPoP {token}", DPoP=proof).status, "Apache with a proof for another method → 401")
-    case.same(0, api.reached, "the refused calls → the API receives none")
+    case.same(0, api.reached, "the calls that Apache refuses → zero calls at the API")
     case.same(200, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "the backend's proof in its own request → 200")
-    case.same(401, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "the same proof again → 401")
+    case.same(401, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "a used proof at Apache → 401")
     for what, fields in (
             ("as Bearer", {"Authorization": f"Bearer {token}"}),
             ("with a proof by another key", {"Authorization": f"DPoP {token}", "DPoP": thief.proof("GET", "/", htu=f"{issuer}/userinfo", ath=ath)})):
@@ -255,7 +255,7 @@ def from_before(case):
     case.same(["dpop", None], [item["sender_constrained"] for item in listed.json["items"]], "the list of sessions → it tells bound from unbound")
     broker.configure(providers={"real": {"sender_constrained": "off"}})
     broker.restart()
-    case.same("200", broker.refresh(session).told, "the setting is off again → the unbound session is refreshed")
+    case.same("200", broker.refresh(session).told, "`sender_constrained` is removed again → the unbound session is refreshed")
 
 
 def certificates(case):

@@ -166,8 +166,8 @@ def nobody_elses(case):
     sandbox.settings("oidc", dpop="require")
     broker.configure(providers={"oidc": {"sender_constrained": "dpop"}})
     broker.restart()
-    case.same("200", broker.refresh(plain).told, "the setting is on again → an unbound session is refreshed")
-    case.same(1, len(fields(requests(sandbox, "refresh")[-1], "DPoP")), "the setting is on again → that refresh has a proof")
+    case.same("200", broker.refresh(plain).told, "`sender_constrained: dpop` is set again → an unbound session is refreshed")
+    case.same(1, len(fields(requests(sandbox, "refresh")[-1], "DPoP")), "`sender_constrained: dpop` is set again → the refresh of an unbound session has a proof")
 
 
 def upstreams_and_backends(case):
@@ -208,9 +208,9 @@ def upstreams_and_backends(case):
     answer = exchange(f"&dpop_htm=GET&dpop_htu={address}&dpop_nonce={nonce}")
     case.same("DPoP", answer.json.get("token_type"), "a backend's exchange with an address → a token with a proof")
     made = {"Authorization": f"DPoP {answer.json.get('access_token')}", "DPoP": answer.json.get("dpop_proof", "")}
-    case.same(200, call(address, **made).status, "the backend's call with that proof → 200")
-    case.same(401, call(address, **made).status, "the same proof again → 401")
-    case.same(401, call(f"{sandbox.url}/api/private/other", **made).status, "the same proof at another address → 401")
+    case.same(200, call(address, **made).status, "a backend's call with the proof from its exchange → 200")
+    case.same(401, call(address, **made).status, "a backend's call with a used proof → 401")
+    case.same(401, call(f"{sandbox.url}/api/private/other", **made).status, "a backend's call with the proof at another address → 401")
     for bad in ("&dpop_htm=GET", f"&dpop_htu={address}", f"&dpop_htm=GET&dpop_htu={address}?x=1", "&dpop_htm=GET&dpop_htu=http%3A%2F%2Fapi.example.com%2F",
                 f"&dpop_htm=GET&dpop_htu={sandbox.url}/oidc/token", f"&dpop_htm=POST&dpop_htu={sandbox.url}/oidc/par",
                 f"&dpop_htm=G%20T&dpop_htu={address}", f"&dpop_htm=GET&dpop_htu={address}&dpop_nonce=a%22b"):

@@ -219,13 +219,13 @@ def refused(case):
     hang_up(broker, "configuration reloaded")
     for held in (session, other):
         answer = wait_for(15, lambda: (found := relay(broker, held)).status == 200 and found, 0.5) or relay(broker, held)
-        case.same("200", answer.told, "the good certificate again → relayed calls go on")
+        case.same("200", answer.told, "the first certificate is restored → relayed calls are 200")
     # The server itself refuses it, over HTTP.
     sandbox.control("PUT", "/clients/oidc/ios-app", REGISTERED | {"tls_client_auth_san_dns": "other.example"})
     answer = broker.refresh(session)
     case.verdict(answer.is_passing_fault, "another client's certificate → 503", answer.told)
     sandbox.control("PUT", "/clients/oidc/ios-app", REGISTERED)
-    case.same("200", wait_for(15, lambda: (found := broker.refresh(session)).status == 200 and found.told, 0.5), "the right certificate again → refreshes go on")
+    case.same("200", wait_for(15, lambda: (found := broker.refresh(session)).status == 200 and found.told, 0.5), "the client's certificate is registered again → a refresh is 200")
 
 
 def two_clients(case):
@@ -262,8 +262,8 @@ def bound_to_another(case):
     session = broker.sign_in()
     sandbox.fault("oidc", endpoint="refresh", fault="bound-to-another", times=1)
     case.same("200", broker.refresh(session).told, "a refresh with a wrongly bound token → 200")
-    case.same("200", relay(broker, session).told, "the upstream refuses that token → the next token is accepted")
-    case.same(2, sandbox.calls("oidc/refresh"), "the upstream refuses that token → one more refresh")
+    case.same("200", relay(broker, session).told, "an upstream refuses a wrongly bound token → the next token is accepted")
+    case.same(2, sandbox.calls("oidc/refresh"), "an upstream refuses a wrongly bound token → one more refresh")
 
 
 def upstream_of_its_own(case):

@@ -14,7 +14,10 @@ RUN swift package resolve
 COPY Sources Sources
 COPY Tests Tests
 COPY clients/swift/Sources clients/swift/Sources
+COPY Plugins Plugins
+COPY openapi.yaml openapi.yaml
 COPY scripts/build-release scripts/build-release
+COPY scripts/embed scripts/embed
 RUN scripts/build-release /out
 
 FROM debian:12.11-slim AS run

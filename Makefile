@@ -123,7 +123,7 @@ lint: ## Check house rules and format
 
 .PHONY: format
 format: ## Format the sources in place
-	swift format --in-place --recursive --parallel Sources Tests Package.swift clients/swift/Package.swift clients/swift/Sources clients/swift/Tests examples/swiftui/Package.swift examples/swiftui/Sources
+	swift format --in-place --recursive --parallel Sources Plugins Tests Package.swift clients/swift/Package.swift clients/swift/Sources clients/swift/Tests examples/swiftui/Package.swift examples/swiftui/Sources
 
 .PHONY: fuzz
 fuzz: ## Fuzz the parsers (FUZZ_RUNS=1000000 each, FUZZ_SECONDS=60 at most)

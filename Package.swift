@@ -62,6 +62,8 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
     ],
     targets: [
+        // Makes the sources that contain openapi.yaml and the playground's page (decision 96).
+        .plugin(name: "Embed", capability: .buildTool()),
         // The client library's tests belong to its own package in that folder.
         .target(name: "Coatcheck", path: "clients/swift/Sources/Coatcheck"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
@@ -95,9 +97,9 @@ let package = Package(
             dependencies: [
                 hummingbird, hummingbirdTLS, httpTypes, nioCore, nioHTTP1, nioSSL, asyncHTTPClient, jwtKit, crypto,
             ],
-            // The sources of the playground's page, which scripts/embed-page embeds.
+            // The sources of the playground's page, which the plugin embeds.
             exclude: ["Playground/Page"],
-            swiftSettings: strict),
+            swiftSettings: strict, plugins: ["Embed"]),
         .executableTarget(
             name: "coatcheck",
             dependencies: [
@@ -106,7 +108,7 @@ let package = Package(
                 logging,
                 serviceLifecycle, unixSignals,
             ],
-            swiftSettings: product),
+            swiftSettings: product, plugins: ["Embed"]),
         .executableTarget(
             name: "coatcheck-sandbox",
             dependencies: ["Sandbox", argumentParser, logging],

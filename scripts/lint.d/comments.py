@@ -9,7 +9,7 @@ import re
 import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ["Sources", "Tests", "Fuzz", "Benchmarks", "clients/swift"]
+FOLDERS = ["Sources", "Plugins", "Tests", "Fuzz", "Benchmarks", "clients/swift"]
 WORD = "what|how|where|why|who|when|which|whose|whom|whatever|whoever"
 BEGINS = re.compile(rf"///\s+(?:-\s+\w+(?:\s+\w+)?:\s+)?(?:those|(?:(?:about|after|at|before|behind|by|for|from|in|of|on|over|since|to|under|until|with)\s+)?(?:{WORD}))\b", re.I)
 

@@ -11,7 +11,9 @@ import sys
 root = pathlib.Path(__file__).resolve().parents[2]
 text = re.sub(r"(?m)(^|\s)//.*$", "", (root / "Package.swift").read_text())
 # Modules of the toolchain and the system.
-ALWAYS = {"Swift", "Synchronization", "Foundation", "FoundationEssentials", "FoundationNetworking", "Dispatch", "Glibc", "Darwin", "Testing", "XCTest"}
+ALWAYS = {"Swift", "Synchronization", "Foundation", "FoundationEssentials", "FoundationNetworking", "Dispatch", "Glibc", "Darwin", "Testing", "XCTest", "PackagePlugin"}
+# The folder of a target without `path`, for each kind.
+ROOTS = {"testTarget": "Tests", "plugin": "Plugins"}
 IMPORT = re.compile(
     r"^ *(?:(?:@\w+(?:\([^)]*\))?|package|public|internal|private|fileprivate) +)*import +(?:(?:struct|class|enum|protocol|func|typealias|var|let) +)?(\w+)", re.M)
 TARGET = re.compile(r"\.(target|executableTarget|testTarget|plugin|macro|systemLibrary|binaryTarget)\(")
@@ -68,7 +70,7 @@ def faults():
             continue
         targets += 1
         path = re.search(r'\bpath: "([^"]+)"', body)
-        folder = root / (path.group(1) if path else f"{'Tests' if kind == 'testTarget' else 'Sources'}/{name}")
+        folder = root / (path.group(1) if path else f"{ROOTS.get(kind, 'Sources')}/{name}")
         wants, has = declared(body, name), imported(folder)
         for module in sorted(set(has) - wants - ALWAYS - {name}):
             yield f"{has[module]}: imports {module}, which {name} does not declare"

@@ -17,7 +17,7 @@ tracked = [
 # The first line of a page that only links to the new place of its text.
 MOVED = "<!-- moved -->"
 INDEXES = {"docs/providers": "docs/providers/README.md", "docs/decisions": "docs/decisions/README.md"}
-TOP = "Sources|Tests|Benchmarks|Fuzz|scripts|deploy|clients|docs"
+TOP = "Sources|Plugins|Tests|Benchmarks|Fuzz|scripts|deploy|clients|docs"
 NAMED = re.compile(rf"`((?:{TOP})/[\w./+-]+)`")
 
 

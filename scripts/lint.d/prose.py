@@ -16,7 +16,7 @@ import sys
 root = pathlib.Path(__file__).resolve().parents[2]
 RATCHET = pathlib.Path(__file__).with_suffix(".ratchet")
 # Files that scripts write, by name, in any folder.
-GENERATED = {"Contract.swift", "PlaygroundPage.swift", "coatcheck.ts", "Coatcheck.kt", "endpoints.md", "Package.resolved", "prose.py"}
+GENERATED = {"coatcheck.ts", "Coatcheck.kt", "endpoints.md", "Package.resolved", "prose.py"}
 SENTENCE, PARAGRAPH, CELL = 25, 60, 8
 
 NEGATION = re.compile(r"\b(?:no|not|never|none|nothing|nobody|nowhere|nor|neither|without|cannot)\b|n['’]t\b", re.I)

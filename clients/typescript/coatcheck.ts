@@ -11,8 +11,8 @@
 // AbortSignal.
 
 // ==== sources/platform.ts ===============================================================================================
-// The types of the platform that the client uses. If the platform declares them, its own are used. The client compiles with the
-// DOM's library, with React Native's types, and alone.
+// The types of the platform that the client uses. If the platform declares them, its own are used. The client compiles
+// with the DOM's library, with React Native's types, and alone.
 
 type Platform<Name extends string, Otherwise> = typeof globalThis extends { [name in Name]: { prototype: infer Part } } ? Part : Otherwise
 type AbortSignal = Platform<'AbortSignal', {

@@ -170,7 +170,7 @@ struct AcceptanceTests {
         #expect(configuration.backends.first?.settings.tokens.map(\.grant) == [.refresh, .refresh, .exchange])
     }
 
-    @Test("Every key of the decoder → in the reference file")
+    @Test("Every key of the decoder → in the reference file, except a client's keys that belong to the provider alone")
     func referenceIsComplete() throws {
         let context = ConfigContext(sources: ConfigurationFixture.sources)
         let root = try #require(context.compose(try Self.reference))
@@ -191,6 +191,11 @@ struct AcceptanceTests {
         walk(ConfigSection(root, path: "", pattern: "", line: 1, context: context))
         let known = Configuration.knownKeys()
         #expect(known.count > 100)
-        #expect(known.subtracting(found).sorted() == [])
+        let misplaced = Set(ServerKeysTests.known(below: "providers.*.clients.*."))
+        let missing = known.subtracting(found).filter { key in
+            !misplaced.contains { $0 == key || $0.hasPrefix(key + ".") || $0.hasPrefix(key + "[]") }
+        }
+        #expect(missing.sorted() == [])
+        #expect(found.intersection(misplaced).sorted() == [])
     }
 }

@@ -321,7 +321,7 @@ struct ProviderSettingsTests {
         return text
     }
 
-    @Test("Every YAML block of README and of the pages → passes `check`")
+    @Test("Every YAML block of README and of the pages → passes `check`, with each key at its right place")
     func documents() throws {
         let root = #filePath.replacingOccurrence(
             "Tests/coatcheckTests/Configuration/ProviderSettingsTests.swift", "")
@@ -346,7 +346,9 @@ struct ProviderSettingsTests {
                     let block = part.components(separatedBy: "```").first ?? ""
                     blocks += 1
                     do throws(ConfigurationFailure) {
-                        _ = try Configuration.load(text: Self.whole(block), sources: sources)
+                        let loaded = try Configuration.load(text: Self.whole(block), sources: sources)
+                        let misplaced = loaded.warnings.filter { $0.message.contains("belongs to the provider, at") }
+                        #expect(misplaced == [], "\(folder + name)")
                     } catch {
                         Issue.record("\(folder + name): \(error.problems.filter { $0.severity == .error })")
                     }

@@ -165,6 +165,22 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
+    @Test("A client's key that belongs to the provider → one warning at each reload, and the client's value counts")
+    func serverKey() async throws {
+        let wired = try Wired(Self.text)
+        let text = Self.text.replacingFirst("client_id: two-app,", with: "client_id: two-app, scope_separator: \",\",")
+        for result in ["configuration reloaded", "configuration unchanged"] {
+            let log = await wired.reload(text)
+            #expect(log.contains(result), "\(log)")
+            let warnings = log.split(separator: "\n").filter { $0.contains(#""level":"warning""#) }
+            #expect(warnings.count == 1, "\(log)")
+            #expect(warnings.first?.contains("providers.two.clients.ios.scope_separator: belongs to") == true, "\(log)")
+        }
+        let client = wired.running.configuration.providers.last?.clients.first
+        #expect(client?.settings.wire.scopeSeparator == ",")
+        await wired.composition.close()
+    }
+
     @Test("A file that hangs → one line, later reloads go on, and its late content is not used after a newer one")
     func hanging() async throws {
         let gate = DispatchSemaphore(value: 0)

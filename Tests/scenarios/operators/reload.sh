@@ -71,7 +71,12 @@ reload "original file restored → reload succeeds"
 
 step "a second broker names the port in use"
 sed -e "s|listen: 127.0.0.1:$MANAGEMENT_PORT|listen: 127.0.0.1:$CLOSED_PORT|; s|sqlite:.*|sqlite:$work/data/second.db|" "$work/first.yaml" >"$work/second.yaml"
+# A key that belongs to the provider, on a client.
+sed -i 's|client_id: oauth2-app,|client_id: oauth2-app, scope_separator: ",",|' "$work/second.yaml"
+misplaced='line [0-9]+: providers.oauth2.clients.ios.scope_separator: belongs to the provider, at `providers.oauth2.scope_separator`'
 chmod 600 "$work/second.yaml"
+checked=$("$COATCHECK" check --config "$work/second.yaml")
+same "0 1" "$? $(grep -cE "^warning: $misplaced" <<<"$checked")" "a provider's key on a client → check succeeds, with one warning that names both places"
 "$COATCHECK" serve --config "$work/second.yaml" >"$work/second.log" 2>&1 &
 second=$!
 wait_for 20 grep -q "the public listener: 127.0.0.1:$BROKER_PORT is in use by another process" "$work/second.log"
@@ -95,6 +100,7 @@ kill -HUP "$second"
 kill_broker TERM
 wait_for 20 grep -q '"message":"configuration unchanged"' "$work/second.log"
 same 0 $? "HUP during the start → the running broker reads its file again"
+same "$((1 + $(grep -c '"message":"configuration unchanged"' "$work/second.log")))" "$(grep -cE "\"level\":\"warning\".*$misplaced" "$work/second.log")" "a provider's key on a client → one warning at the start and one at each reload"
 kill -TERM "$second"
 wait "$second"
 same 0 $? "TERM after the HUPs → exit status 0"

@@ -35,6 +35,7 @@ struct ClientSection: Sendable {
             settings = ClientSettings(profile: profile, clientID: "")
         } else {
             WireReader.read(section, into: &wire)
+            if let path = shared.section?.path { ServerKeys.warn(client: section, provider: path) }
             profile.revocationReach = wire.revocation.reaches
             profile.signInLeeway = min(wire.idToken.leeway, .seconds(120))
             let whenAbsent = wire.tokenResponse.scopeWhenAbsent
@@ -152,7 +153,7 @@ struct ClientSection: Sendable {
         section.warn(
             "client_secret",
             "has characters that HTTP Basic form-encodes: a server that does not decode them refuses it; then "
-                + "`basic_encoding: raw`")
+                + "the provider needs `basic_encoding: raw`")
     }
 
     private static func hosted(_ section: ConfigSection) -> String? {

@@ -9,6 +9,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -16,9 +17,10 @@ import urllib.request
 
 import yaml
 
-from support.harness import COATCHECK, SANDBOX, call, wait_for
-from support.verdicts import Verdicts
-from support.wire import ROOT
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.harness import COATCHECK, SANDBOX, GaveUp, call, wait_for  # noqa: E402
+from support.verdicts import Verdicts  # noqa: E402
+from support.wire import ROOT  # noqa: E402
 
 EXAMPLE = ROOT / "examples/two-replicas"
 says = Verdicts()
@@ -67,8 +69,12 @@ class Example:
             start_new_session=True, env=os.environ | {"COATCHECK": COATCHECK, "COATCHECK_SANDBOX": SANDBOX})
         self.printed = []
         threading.Thread(target=lambda: self.printed.extend(self.process.stdout), daemon=True).start()
-        wait_for(120, lambda: "Ctrl-C stops everything." in self.text() or self.process.poll() is not None)
+        wait_for(180, lambda: "Ctrl-C stops everything." in self.text() or self.process.poll() is not None)
         found = re.search(r"nginx at (\S+)\. Logs and process ids are in (\S+)\.\n", self.text())
+        if not found:
+            self.process.terminate()
+            self.process.wait(60)
+            raise GaveUp("the example did not start: " + self.text()[-600:])
         self.url, self.folder = found[1], pathlib.Path(found[2])
         self.sandbox = re.search(r"(http://\S+)/playground/", self.text())[1]
 

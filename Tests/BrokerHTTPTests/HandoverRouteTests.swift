@@ -15,6 +15,7 @@ struct HandoverRouteTests {
     private static let secret = Secret(String(repeating: "s", count: 43))
     private static let own = "https://auth.example.com"
     private static let foreign = "https://shop.example.com"
+    private static let billingCredential = "canary-billing-credential"
     private static let sameOrigin = FieldName.named("Sec-Fetch-Site")
     private static let origin = FieldName.named("Origin")
 
@@ -23,14 +24,19 @@ struct HandoverRouteTests {
     ) throws -> HTTPHarness {
         var web = ChildPolicy(
             lifetimes: SessionLifetimes(idle: .seconds(1800), absolute: .seconds(28_800)),
-            backends: [BackendName(unchecked: "orders")])
+            backends: [BackendName(unchecked: "orders"), BackendName(unchecked: "billing")])
         web.origins = [own, foreign]
         policy(&web)
         return try HTTPHarness(children: [.web: web, ChildKind(unchecked: "widget"): ChildPolicy()]) {
             configuration, vault in
             var orders = Backends.orders(vault)
             orders.origins = ProofOrigins([foreign].compactMap { ProofAddress($0) })
-            configuration.backends = [orders]
+            // This backend may ask about the pages, and owns no origin that a page is handed over to.
+            var billing = BackendConfiguration(
+                name: BackendName(unchecked: "billing"), digest: vault.digest(Secret(billingCredential)),
+                may: Set(BackendPermission.allCases))
+            billing.origins = ProofOrigins([ProofAddress("https://billing.example.com")].compactMap { $0 })
+            configuration.backends = [orders, billing]
         }
     }
 
@@ -329,6 +335,8 @@ struct HandoverRouteTests {
         #expect(try await spend(harness, "/handover/\(ticket)").status == 410)
         let ours = try await self.ticket(harness, parent)
         #expect(try await redeem(String(ours.suffix(43)), Self.secret.reveal()).code == "handover_expired")
+        let billing: HTTPFields = [Backends.header: Self.billingCredential]
+        #expect(try await redeem(ticket, Self.secret.reveal(), billing).code == "handover_expired")
         let made = try await redeem(ticket, Self.secret.reveal())
         #expect(made.status == 200 && made.json?["kind"]?.string == "web", "\(made.body)")
         let token = try #require(made.json?["session_token"]?.string)

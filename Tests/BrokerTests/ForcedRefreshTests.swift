@@ -229,6 +229,28 @@ import Testing
         #expect(try await tokens.accessToken(for: try await live(two, session)).token.reveal() == "at-r2")
     }
 
+    @Test(
+        "A call is refused within the pause, and the newer token's user is unchecked → that token is not used (SEC-59)")
+    func uncheckedElsewhere() async throws {
+        let one = try TestBroker()
+        let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
+        let session = try await one.signIn()
+        #expect(try await refusedCall(two, session)?.token.reveal() == "at-r1")
+        let (known, tokens) = (try await live(two, session), two.useCases.refreshTokens)
+        let refused = try await tokens.accessToken(for: known)
+        // Another replica has stored a refresh, and has yet to look at its id_token.
+        let row = try await one.row(of: session)
+        let commit = RefreshCommit(
+            tokenDigest: row.tokenDigest, tokenVersion: row.tokenVersion, tokens: try #require(row.tokens), facts: nil,
+            tokenExpiresAt: row.tokenExpiresAt, refreshable: true, expiresAt: nil, subjectUnchecked: true)
+        #expect(try await one.store.commitRefresh(commit) == .committed)
+        let refusal = await problem { try await tokens.accessToken(for: known, insteadOf: refused, at: "api") }
+        #expect(refusal?.code == .notRefreshable && one.provider.refreshes == 1)
+        try await one.store.markSubjectChecked(tokenDigest: row.tokenDigest, tokenVersion: row.tokenVersion + 1)
+        let newer = try await tokens.accessToken(for: known, insteadOf: refused, at: "api")
+        #expect(newer.version == refused.version + 1)
+    }
+
     @Test("A refresh within the pause → reads the stored tokens, including another replica's step-up")
     func withinThePause() async throws {
         let one = try TestBroker()

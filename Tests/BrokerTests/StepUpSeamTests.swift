@@ -79,6 +79,27 @@ import Testing
         #expect(broker.provider.script.withLock { $0.revoked } == 2)
     }
 
+    // MARK: A lost answer
+
+    @Test("The store's answer to a step-up's write is lost → the retry finds it done, and its tokens stay")
+    func lostAnswer() async throws {
+        let clock = TestClock()
+        let memory = InMemoryStore(monotonic: clock.clock.monotonic)
+        let store = LosesFirstAnswer(memory)
+        let broker = try TestBroker(store: store, clock: clock)
+        let session = try await broker.signIn()
+        let login = try await broker.startStepUp(session)
+        let stepped = try await finish(broker, login, presenting: session.token)
+        #expect(store.answers.withLock { $0 } == [.committed, .takenAway])
+        #expect(stepped.session.signIn.contextClass == "mfa")
+        #expect(try await contextClass(broker, session) == "mfa")
+        // The outbox has the former grant alone.
+        broker.clock.advance(.seconds(1))
+        #expect(try await Revocations(broker.context).work() == 1)
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        #expect(try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() == "at-2")
+    }
+
     // MARK: A refresh
 
     enum Sealing: CaseIterable { case scopeShrank, newKey }
@@ -153,5 +174,29 @@ private final class EndsBeforeCommit: AroundStore {
                 .token(commit.tokenDigest), reason: .loggedOut, now: clock.now, limit: 1)
         }
         return try await base.completeStepUp(commit)
+    }
+}
+
+/// A store whose first answer to the commit of a step-up is lost.
+private final class LosesFirstAnswer: AroundStore {
+    let base: any BrokerStore
+    let answers = Mutex<[StepUpCommitResult]>([])
+
+    init(_ base: any BrokerStore) { self.base = base }
+
+    func around<Value: Sendable>(
+        _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
+    ) async throws(StoreFailure) -> Value {
+        try await work(base)
+    }
+
+    func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
+        let result = try await base.completeStepUp(commit)
+        let isFirst = answers.withLock { answers in
+            answers.append(result)
+            return answers.count == 1
+        }
+        if isFirst { throw .inDoubt("the answer was lost") }
+        return result
     }
 }

@@ -48,23 +48,45 @@ def read(path):
     return mutants
 
 
+def core(find, replacement):
+    """Returns the numbers of characters that a text and its replacement have in common, at the front and at the end."""
+    front = 0
+    while front < min(len(find), len(replacement)) and find[front] == replacement[front]:
+        front += 1
+    end = 0
+    while end < min(len(find), len(replacement)) - front and find[-1 - end] == replacement[-1 - end]:
+        end += 1
+    return front, end
+
+
 def plant(tree, mutants):
     """Writes all faults into a clone, each behind the switch."""
-    texts = {}
+    edits = {}
     wrong = []
     for mutant in mutants:
         for change in mutant["change"]:
             path = tree / change["file"]
-            text = texts.get(path) or path.read_text()
+            text = path.read_text()
             count = text.count(change["find"])
             if count != 1:
                 wrong.append(f"{mutant['name']}: its text is in {change['file']} {count} times")
                 continue
             replacement = change["replace"].replace("MUTANT", f'Mutant.isOn("{mutant["name"]}")')
-            texts[path] = text.replace(change["find"], replacement)
+            # Only the difference is replaced, so that faults near each other stay apart.
+            front, end = core(change["find"], replacement)
+            start = text.index(change["find"]) + front
+            stop = start + len(change["find"]) - front - end
+            edits.setdefault(path, []).append((start, stop, replacement[front:len(replacement) - end], mutant["name"]))
+    texts = {tree / "Sources/Broker/Mutant.swift": SOURCE}
+    for path, list in edits.items():
+        text, last = path.read_text(), None
+        for start, stop, made, name in sorted(list, reverse=True):
+            if last and stop > last[0]:
+                wrong.append(f"{name} and {last[1]} change the same text")
+            text, last = text[:start] + made + text[stop:], (start, name)
+        texts[path] = text
     if wrong:
         sys.exit("\n".join(wrong))
-    texts[tree / "Sources/Broker/Mutant.swift"] = SOURCE
     for path, text in texts.items():
         # Unchanged files keep their time, so that the build skips them.
         if not path.exists() or path.read_text() != text:
@@ -118,14 +140,15 @@ def tests(tree, suites, name=None):
 def simulation(tree, scenario, seeds, name=None):
     """Simulates a scenario; returns the first fault that the judge found."""
     program = ".build/debug/simulate"
-    code, text = run([program, "scenario", scenario, str(seeds)], tree, name)
+    isMixed = scenario == "mixed"
+    code, text = run([program, *([] if isMixed else ["scenario", scenario]), str(seeds)], tree, name)
     if code == 0:
         return []
     found = re.search(r"^seed (\d+):", text, re.M)
     if code is None or not found:
         return ["(hangs)" if code is None else "(crashes)"]
     seed = found.group(1)
-    _, story = run([program, "seed", seed, scenario], tree, name)
+    _, story = run([program, "seed", seed, *([] if isMixed else [scenario])], tree, name)
     fault = re.search(r"FAULT: (.*)", story)
     return [f"seed {seed}: {fault.group(1) if fault else 'its verdict'}"]
 
@@ -137,6 +160,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=60, help="the seeds of each fault's scenario")
     parser.add_argument("--scratch", type=pathlib.Path, help="the clone to plant in; it is kept for the next run")
     parser.add_argument("--tests-only", action="store_true", help="simulate nothing")
+    parser.add_argument("--until-seen", action="store_true", help="simulate only the faults that no test sees")
     parser.add_argument("--planted", type=pathlib.Path, help="a tree that is planted and built already")
     parser.add_argument("--plant", type=pathlib.Path, help="plant in this tree and stop")
     given = parser.parse_args()
@@ -167,7 +191,9 @@ def main():
     for mutant in chosen:
         name = mutant["name"]
         failed = tests(tree, mutant["suites"], name) if "suites" in mutant else []
-        found = simulation(tree, mutant["scenario"], given.seeds, name) if "scenario" in mutant else []
+        found = []
+        if "scenario" in mutant and not (failed and given.until_seen):
+            found = simulation(tree, mutant["scenario"], given.seeds, name)
         seen = "; ".join(failed[:2]) + (f" and {len(failed) - 2} more" if len(failed) > 2 else "")
         if not failed and not found:
             seen = f"**equivalent**: {mutant['equivalent']}" if "equivalent" in mutant else "**nothing**"

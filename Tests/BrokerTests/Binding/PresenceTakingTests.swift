@@ -98,4 +98,21 @@ struct PresenceTakingTests {
         broker.clock.advance(.seconds(60))
         #expect(await take(try candidate("next", at: check), at: check) == nil)
     }
+
+    @Test("Forty good proofs at a slow store at once → thirty are taken, and the others can be used a minute later")
+    func countedAtOnce() async throws {
+        let store = TestSharedStore(clock: broker.clock)
+        let check = replica(store)
+        let proofs = try (0..<40).map { try candidate("p\($0)", at: check) }
+        store.gate.close()
+        let told = try await withThrowingTaskGroup(of: (Int, String?).self) { group in
+            for (number, proof) in proofs.enumerated() { group.addTask { (number, await take(proof, at: check)) } }
+            #expect(try await eventually { store.gate.waiting == 40 })
+            store.gate.open()
+            return try await group.reduce(into: [Int: String]()) { $0[$1.0] = $1.1 }
+        }
+        #expect(told.count == 10 && told.values.allSatisfy { $0 == "rate_limited" }, "\(told)")
+        broker.clock.advance(.seconds(60))
+        for number in told.keys { #expect(await take(proofs[number], at: check) == nil) }
+    }
 }

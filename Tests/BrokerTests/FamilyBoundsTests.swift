@@ -1,0 +1,76 @@
+import BrokerTestSupport
+import BrokerVault
+import Testing
+
+@testable import Broker
+
+/// The limits of child sessions: their ends, and the rights that stay with the app (guarantee 10).
+@Suite("Limits of child sessions", .timeLimit(.minutes(1))) struct FamilyBoundsTests {
+    private static let widget = ChildKind(unchecked: "widget")
+    private static let day = 86_400
+    /// The idle time is longer than the one of the app's session.
+    private static let policy = ChildPolicy(lifetimes: SessionLifetimes(idle: .seconds(60 * day)))
+
+    private let broker: TestBroker
+
+    init() throws {
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), login: .both,
+            redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 }, scope: ["openid", "email"], nonce: true)
+        client.children = [Self.widget: Self.policy, .web: Self.policy]
+        broker = try TestBroker(clients: [client])
+    }
+
+    private func live(_ token: Secret) async throws -> LiveSession {
+        try await broker.useCases.resumeSession.resume(token)
+    }
+
+    private func widget(of parent: SignedIn) async throws -> SignedIn {
+        try await broker.useCases.makeChild.make(
+            ChildOrder(kind: Self.widget, name: "home"), of: try await live(parent.token))
+    }
+
+    private func page(of parent: SignedIn) async throws -> Secret {
+        let token = try broker.vault.randomToken()
+        try await broker.useCases.makeChild.insertWeb(
+            ChildOrder(kind: .web, name: "page"), token: broker.vault.digest(token), of: try await live(parent.token),
+            Self.policy)
+        return token
+    }
+
+    @Test("A web page is used every ten days → the app's session lapses after thirty, and the page ends with it")
+    func pageDoesNotKeepTheAppAlive() async throws {
+        let parent = try await broker.signIn()
+        let page = try await page(of: parent)
+        for _ in 0..<2 {
+            broker.clock.advance(.seconds(10 * Self.day))
+            _ = try await broker.useCases.resumeSession.use(page)
+            await broker.settled()
+        }
+        #expect(try await broker.row(of: parent).lastUsedAt == TestClock.start)
+        let own = try #require(try await broker.store.session(tokenDigest: broker.vault.digest(page)))
+        #expect(own.lastUsedAt == broker.clock.now)
+        broker.clock.advance(.seconds(10 * Self.day))
+        #expect(await problem { try await live(parent.token) }?.reason == .idleExpired)
+        #expect(await problem { try await live(page) }?.reason == .parentEnded)
+    }
+
+    @Test("A child of a session that is a day old → ends with its parent, although its own time would be longer")
+    func absoluteEnd() async throws {
+        let parent = try await broker.signIn()
+        broker.clock.advance(.seconds(Self.day))
+        let child = try await widget(of: parent)
+        #expect(child.session.expiresAt == parent.session.expiresAt)
+        let row = try #require(try await broker.store.session(handle: child.session.handle))
+        #expect(row.expiresAt == (try await broker.row(of: parent)).expiresAt)
+    }
+
+    @Test("A child's call needs its user's presence → refused, and the answer names the parent as the one to call")
+    func presence() async throws {
+        let parent = try await broker.signIn()
+        let child = try await live(try await widget(of: parent).token)
+        let refusal = await problem { try await PresenceCheck(broker.context).judge(.none, of: child) }
+        #expect(refusal?.code == .presenceRequired)
+        #expect(refusal?.presence == PresenceRefusal(.required, isBound: false, isOfParent: true))
+    }
+}

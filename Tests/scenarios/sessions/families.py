@@ -1,6 +1,4 @@
-"""Child sessions of widgets, watches and extensions: their rights, one refresh for the family, and their end with their parent
-(guarantee 10). Refusals before acceptances.
-"""
+"""Child sessions of widgets, watches and extensions: their rights, and their end with their parent."""
 
 import contextlib
 import http.client
@@ -8,47 +6,13 @@ import pathlib
 import re
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.dpop import Phone  # noqa: E402
-from support.harness import ADMIN, BACKEND, Broker, Clock, Database, GaveUp, Sandbox, call, main, wait_for  # noqa: E402
+from support.families import ask, by, child, settings, told  # noqa: E402
+from support.harness import ADMIN, BACKEND, Broker, Sandbox, call, main  # noqa: E402
 
 FORM = "application/x-www-form-urlencoded"
-CHILDREN = {
-    "widget": {"idle": "1d", "absolute": "2d", "upstreams": ["api"], "backends": ["orders"]},
-    "watch": {},
-}
-
-
-def settings(sandbox, children=CHILDREN, **more):
-    return {
-        "providers": {
-            "oidc": {"clients": {name: {"children": children} | more for name in ("ios", "android")}},
-            "oauth2": {"clients": {"ios": {"children": children | {"widget": {"backends": ["orders"]}}}}}},
-        "upstreams": {
-            "api": {"base_url": sandbox.url + "/oidc", "provider": "oidc", "allow": ["GET /**"]},
-            "other": {"base_url": sandbox.url + "/oidc", "provider": "oidc", "allow": ["GET /**"]}}}
-
-
-def told(answer):
-    found = answer.json
-    return " ".join(filter(None, [str(answer.status), found.get("code"), found.get("reason")]))
-
-
-def ask(broker, parent, kind="widget", name="home", **more):
-    return broker.call("POST", "/v1/session/children", parent, {"kind": kind, "name": name} | more)
-
-
-def child(broker, parent, kind="widget", name="home", **more):
-    answer = ask(broker, parent, kind, name, **more)
-    if answer.status != 201:
-        raise GaveUp(f"no child: {told(answer)}")
-    return answer.json["session_token"]
-
-
-def by(broker, token, method="GET", path="/v1/session", **more):
-    return broker.call(method, path, Authorization=f"Bearer {token}", **more)
 
 
 def asking(case):
@@ -236,83 +200,10 @@ def bound(case):
     case.same("401 session_ended parent_ended", told(shown(watch)), "the parent logged out → the child has ended")
 
 
-def processes(case):
-    """An app and its widget at token expiry, as two processes, a thousand times: one refresh each time with strict rotation."""
-    sandbox = Sandbox(case)
-    sandbox.settings("oauth2", refresh_mode="rotate-strict")
-    clock = Clock(case)
-    broker = Broker(case, sandbox, clock=clock, settings=settings(sandbox))
-    families = []
-    for number in range(50):
-        parent = broker.sign_in(user=f"user-{number}", provider="oauth2")
-        families.append((parent, child(broker, parent)))
-    lost, refreshes, differing = [], [], 0
-    for round in range(1, 21):
-        before = sandbox.calls("oauth2/refresh")
-        # Both clocks together: time has passed.
-        clock.set(wall=4000 * round, monotonic=4000 * round)
-        asked = [[case.beside(broker.exchange, token) for token in family] for family in families]
-        for family in asked:
-            answers = [answer.result(60) for answer in family]
-            lost += [told(answer) for answer in answers if answer.status != 200]
-            differing += len({answer.json.get("access_token") for answer in answers}) > 1
-        refreshes.append(sandbox.calls("oauth2/refresh") - before)
-    case.same([50] * 20, refreshes, "fifty families, twenty expiries → one refresh each")
-    case.same([], lost, "a thousand expiries → parent and child are both served")
-    case.same(0, differing, "a thousand expiries → parent and child get the same token")
-    case.same(50, sum(broker.look(parent).status == 200 for parent, _ in families), "a thousand expiries → all parents live")
-    # The widget alone keeps the app signed in.
-    clock.set(wall=4000 * 20 + 86_000, monotonic=4000 * 20 + 86_000)
-    case.same(200, broker.exchange(families[0][1]).status, "a child's exchange a day later → 200")
-    moved = broker.look(families[0][0]).json["last_used_at"], broker.look(families[1][0]).json["last_used_at"]
-    case.verdict(wait_for(5, lambda: broker.look(families[0][0]).json["last_used_at"] > moved[1]), "a child's exchange → its parent's idle time moves", moved)
-
-
-def replicas(case):
-    """Three replicas on one PostgreSQL: a child is good at each, and dead at each within a second of its parent's end."""
-    sandbox = Sandbox(case)
-    with Database() as database:
-        brokers = []
-        for name in ("one", "two", "three"):
-            broker = Broker(
-                case, sandbox, name=name, like=brokers[0] if brokers else None, start=False,
-                settings=settings(sandbox) | {"store": {"url": database.url()}})
-            if brokers:
-                broker.configure(server={"public_url": brokers[0].url})
-            broker.start()
-            brokers.append(broker)
-        first = brokers[0]
-        slow = 0.0
-        for round in range(10):
-            parent = first.sign_in()
-            token = child(brokers[round % 3], parent)
-            for broker in brokers:
-                if by(broker, token).status != 200:
-                    case.verdict(False, f"a child at {broker.name} → 200", told(by(broker, token)))
-            begun = time.monotonic()
-            case.same(204, brokers[(round + 1) % 3].log_out(parent).status, f"round {round}, the parent's log-out → 204")
-            for broker in brokers:
-                dead = wait_for(6, lambda: told(by(broker, token)) == "401 session_ended parent_ended")
-                if not dead:
-                    case.verdict(False, f"the parent ended → the child ended at {broker.name}", told(by(broker, token)))
-            slow = max(slow, time.monotonic() - begun)
-        case.verdict(slow < 1, "ten parents end → their children end at every replica within a second", f"{slow:.3f} s")
-        # Children are made while their parent ends, at three replicas at once: all of them end.
-        left = []
-        for round in range(30):
-            parent = first.sign_in(user=f"racer-{round}")
-            makers = [case.beside(ask, broker, parent, "widget", f"n{n}") for n, broker in enumerate(brokers * 3)]
-            ender = case.beside(brokers[round % 3].log_out, parent)
-            made = [answer.json["session_token"] for answer in (maker.result(30) for maker in makers) if answer.status == 201]
-            ender.result(30)
-            left += [token for token in made if told(by(brokers[(round + 1) % 3], token)) != "401 session_ended parent_ended"]
-        case.same([], left, "children made while their parent ends → all have ended")
-        listed = call(f"{first.management}/admin/v1/sessions?provider=oidc", Authorization=f"Bearer {ADMIN}").json["items"]
-        case.same([], [item["handle"] for item in listed if item["parent"] and item["subject"].startswith("racer")], "children made while their parent ends → no list has them")
-
-
 CASES = {
-    "asking": (asking, 180), "endings": (endings, 240), "bound": (bound, 120), "processes": (processes, 300), "replicas": (replicas, 240),
+    "asking": (asking, 180),
+    "endings": (endings, 240),
+    "bound": (bound, 120),
 }
 
 if __name__ == "__main__":

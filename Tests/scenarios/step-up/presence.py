@@ -1,20 +1,18 @@
 """Presence: a second key, which the phone's system uses only after its user has confirmed. The cases show the worth of a stolen
-token, the silent key or an intercepted proof, and the number of prompts for an honest user. Refusals before acceptances.
+token, the silent key or an intercepted proof. Refusals before acceptances. presence-replicas.py tests several replicas.
 """
 
 import collections
-import itertools
 import pathlib
 import socket
 import sys
 import threading
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.dpop import Phone  # noqa: E402
-from support.harness import BACKEND, Database, Sandbox, call, main, wait_for  # noqa: E402
+from support.harness import BACKEND, Sandbox, call, main  # noqa: E402
 from support.presence import KEY, PAY, Upstream, User, paying  # noqa: E402
-from support.step_up import MFA, told  # noqa: E402
+from support.step_up import told  # noqa: E402
 
 
 def is_presence_wanted(case, answer, code, sentence):
@@ -195,129 +193,11 @@ def gateways(case):
     case.same(200, ask(query="").status, "forward-auth without a demand of presence → 200")
 
 
-class Balanced:
-    """Three replicas, asked in turn."""
-
-    def __init__(self, brokers):
-        self.settings, self.turn = brokers[0].settings, itertools.cycle(brokers)
-
-    def call(self, *arguments, **fields):
-        return next(self.turn).call(*arguments, **fields)
-
-
-def catches_up(case, broker, ask, wanted):
-    """Asks a replica without pause until it gives the wanted answer for a second. Returns the time when the last request with
-    another answer began.
-    """
-
-    def run():
-        last = since = time.monotonic()
-        end = last + 20
-        while (begin := time.monotonic()) < end and begin - since < 1:
-            if ask(broker) != wanted:
-                last = since = begin
-            time.sleep(0.005)
-        return last
-
-    return case.beside(run)
-
-
-def changes(case, user, first, others):
-    """A change at one replica is visible at the others within a second, though they have the session in memory."""
-    held = user.phone.held_pass
-
-    def session(broker):
-        found = broker.call("GET", "/v1/session", user.session, Coatcheck_Pass=held).json
-        return (found["presence"] or {}).get("jkt"), found["acr"]
-
-    def introspected(broker):
-        found = broker.call(
-            "POST", "/v1/introspect", body=f"token={user.session}&pass={held}", Content_Type="application/x-www-form-urlencoded",
-            X_Coatcheck_Backend=BACKEND).json
-        return found.get("acr")
-
-    def stepped_up():
-        begun = user.phone.call("POST", "/v1/logins", user.session, MFA)
-        cookie = (begun.fields["Set-Cookie"] or "").split(";")[0]
-        callback = user.phone.callback(begun)
-        return user.phone.call("POST", "/v1/sessions", user.session, {"callback_url": callback}, Cookie=cookie)
-
-    key = user.face.thumbprint
-    for sentence, change, version, before, wanted in [
-            ("a presence key", lambda: user.register(first), 2, (None, "pwd"), {session: (key, "pwd")}),
-            ("a step-up", stepped_up, 3, (key, "pwd"), {session: (key, "mfa"), introspected: "mfa"})]:
-        case.same([before] * 2, [session(broker) for broker in others], f"before {sentence} → the other replicas have the session in memory")
-        watching = {(broker.name, ask.__name__): catches_up(case, broker, ask, value) for broker in others for ask, value in wanted.items()}
-        answer = change()
-        answered = time.monotonic()
-        case.same((200, version), (answer.status, (answer.json or {}).get("version")), f"{sentence} → the answer has the session's next version")
-        for (name, asked), future in watching.items():
-            took = future.result(60) - answered
-            case.verdict(took < 1, f"{sentence} → replica {name} shows it {max(took, 0):.2f} s later ({asked})", f"{took}")
-
-
-def replicas(case):
-    """Three replicas: a user is prompted once, a proof is accepted once over all, and calls wait for the store."""
-    sandbox, upstream = Sandbox(case), Upstream()
-    with Database() as database:
-        first = paying(case, sandbox, upstream, name="one", start=False)
-        first.configure(store={"url": database.url()})
-        first.start()
-        brokers = [first]
-        for name in ("two", "three"):
-            broker = paying(case, sandbox, upstream, name=name, like=first, start=False)
-            broker.configure(store={"url": database.url()}, server={"public_url": first.url})
-            broker.start()
-            brokers.append(broker)
-        racing = User(first)
-        racing.phone.sign_in()
-        faces = [Phone(first) for _ in range(6)]
-        calls = []
-        for index, face in enumerate(faces):
-            face.nonce = racing.phone.nonce
-            fields = {"DPoP": racing.phone.proof("PUT", KEY, racing.session), "Coatcheck_Presence": face.proof("PUT", KEY, racing.session)}
-            calls.append(case.beside(lambda broker=brokers[index % 3], fields=fields: broker.call("PUT", KEY, racing.session, **fields)))
-        found = collections.Counter(told(answer.result(30)) for answer in calls)
-        case.same({"200": 1, "401 presence_invalid key": 5}, dict(found), "six keys at once at three replicas → one is registered")
-
-        user = User(first)
-        user.phone.sign_in()
-        changing = User(first)
-        changing.phone.sign_in()
-        changes(case, changing, first, brokers[1:])
-        balancer = Balanced(brokers)
-        case.same("200", told(user.register(balancer)), "a registration through a balancer → 200")
-        for method in ("POST", "GET", "PUT", "POST"):
-            asked, before = user.asked, upstream.count
-            case.same(("200", 1, 1), (told(user.pay(balancer, method)), user.asked - asked, upstream.count - before), f"a payment by {method} through a balancer → one prompt, one call")
-        presence = user.presence("GET", PAY)
-        found = [told(user.send("GET", PAY, presence, broker)) for broker in brokers]
-        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, "a presence proof used at one replica → refused at the others, also for GET")
-        before, good = upstream.count, 0
-        for _ in range(5):
-            presence = user.presence("POST", PAY)
-            answers = [case.beside(lambda broker=broker, proof=user.phone.proof("POST", PAY, user.session): broker.call(
-                "POST", PAY, user.session, DPoP=proof, Coatcheck_Presence=presence)) for broker in brokers * 2]
-            good += sum(told(answer.result(30)) == "200" for answer in answers)
-        case.same((5, before + 5), (good, upstream.count), "one presence proof, six calls at three replicas, five rounds → one succeeds each")
-        upstream.go()
-        presence = user.presence("POST", PAY)
-        case.same("502 upstream_error", told(user.send("POST", PAY, presence, brokers[0])), "an upstream that one replica cannot reach → upstream_error")
-        upstream.come()
-        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "the presence proof of an unreached call, at another replica → 200")
-
-        before, presence = upstream.count, user.presence("GET", PAY)
-        fields = {"Coatcheck_Pass": user.phone.held_pass, "Coatcheck_Presence": presence}
-        case.same(200, brokers[2].call("GET", "/v1/session", user.session, Coatcheck_Pass=user.phone.held_pass).status, "a session in a replica's memory → 200")
-        database.do("away")
-        answer = brokers[2].call("GET", PAY, user.session, **fields)
-        case.same(("503 store_unavailable", before), (told(answer), upstream.count), "the store is away → 503, and the upstream receives no call")
-        database.do("back")
-        case.verdict(wait_for(30, lambda: told(user.pay(balancer)) == "200"), "the store is back → the call succeeds")
-
-
 CASES = {
-    "refusals": (refusals, 180), "registration": (registration, 180), "away": (away, 120), "gateways": (gateways, 120), "replicas": (replicas, 240),
+    "refusals": (refusals, 180),
+    "registration": (registration, 180),
+    "away": (away, 120),
+    "gateways": (gateways, 120),
 }
 
 if __name__ == "__main__":

@@ -1,21 +1,14 @@
-"""Step-up: the user signs in again for an existing session. Refusals before acceptances. Calls of the provider are counted, and
-processes die between the provider's answer and the commit.
-"""
+"""Step-up: the user signs in again for an existing session. Refusals before acceptances. Calls of the provider are counted."""
 
 import http.server
 import pathlib
-import re
 import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.dpop import Phone  # noqa: E402
-from support.harness import BACKEND, Broker, Gate, GaveUp, Sandbox, call, main, wait_for  # noqa: E402
-from support.step_up import MFA, WEAK, Login, step_up, told  # noqa: E402
-
-# The calls that revoke a pair: its refresh token and its access token.
-A_PAIR = 2
+from support.harness import BACKEND, Broker, Sandbox, main, wait_for  # noqa: E402
+from support.step_up import A_PAIR, MFA, WEAK, Login, step_up, told  # noqa: E402
 
 
 def refusals(case):
@@ -162,121 +155,6 @@ def acceptances(case):
     case.same(200, broker.call("GET", "/v1/session", Authorization=f"Bearer {bearer}").status, "the bearer's token after the step-up → 200")
 
 
-def crossing(case):
-    """A step-up and a refresh in progress, in both orders; a process that dies between provider and commit."""
-    sandbox = Sandbox(case)
-    gate = Gate(sandbox)
-    broker = Broker(case, sandbox, gate, gated=("refresh",), settings={"providers": {"oidc": {"revocation": {"reaches": "token"}}}})
-    session = broker.sign_in()
-
-    def under_way():
-        release = threading.Event()
-        gate.plan.append(Gate.hold(release))
-        before = len(gate.calls)
-        asked = case.beside(broker.refresh, session)
-        if not wait_for(20, lambda: len(gate.calls) > before):
-            raise GaveUp("no refresh came")
-        return release, asked
-
-    # The refresh comes second.
-    release, asked = under_way()
-    answer = step_up(broker, session, MFA)
-    case.same("200", told(answer), "a step-up during a refresh → 200")
-    stood = broker.row(session, "token_version, grant_version")
-    case.same((2, 2), stood, "a step-up during a refresh → a new grant")
-    release.set()
-    asked.result(30)
-    case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == 2 * A_PAIR), "the refresh ends after the step-up → both earlier token pairs are revoked")
-    case.same(stood, broker.row(session, "token_version, grant_version"), "the refresh ends after the step-up → its tokens are not stored")
-    case.same(200, broker.refresh(session).status, "the next refresh → 200 with the new grant")
-    case.same("mfa", broker.look(session).json["acr"], "the next refresh → the new class stays")
-
-    # The refresh comes second, and is refused.
-    release = threading.Event()
-
-    def refuse(_, forward):
-        release.wait(30)
-        return 400, {"Content-Type": "application/json"}, b'{"error": "invalid_grant"}'
-
-    gate.plan.append(refuse)
-    before = len(gate.calls)
-    asked = case.beside(broker.refresh, session)
-    wait_for(20, lambda: len(gate.calls) > before)
-    case.same("200", told(step_up(broker, session, MFA)), "a step-up during a refresh that will be refused → 200")
-    release.set()
-    asked.result(30)
-    case.same(200, broker.look(session).status, "a refused refresh of the grant before a step-up → the session lives")
-    case.same(200, broker.refresh(session).status, "a refresh after a refusal of the older grant → 200")
-
-    # The process dies during the refresh, then during the step-up.
-    release, _ = under_way()
-    case.same("200", told(step_up(broker, session, MFA)), "a step-up during a refresh → 200 before the kill")
-    broker.restart()
-    release.set()
-    case.same(200, broker.refresh(session).status, "kill -9 during the old refresh → the new grant still refreshes")
-
-
-def dying(case):
-    """kill -9 between the provider's answer and the commit: the session stays unchanged."""
-    sandbox = Sandbox(case)
-    gate = Gate(sandbox)
-    broker = Broker(case, sandbox, gate, gated=("token",))
-    session = broker.sign_in()
-    before = broker.look(session).json
-    login = Login(broker, session, MFA).sign_in()
-    release = threading.Event()
-    arrived = len(gate.calls)
-
-    def lose(_, forward):
-        forward()
-        release.wait(30)
-
-    gate.plan.append(lose)
-    asked = case.beside(login.forward)
-    wait_for(20, lambda: len(gate.calls) > arrived)
-    time.sleep(0.5)
-    broker.restart()
-    release.set()
-    asked.result(30)
-    case.same("503 provider_unavailable", told(login.forward()), "kill -9 after the code was sent → the forward's repeat is 503")
-    case.same("new_login", login.forward().json.get("retry"), "the repeat's answer → it advises a new login")
-    case.same(before["authenticated_at"], broker.look(session).json["authenticated_at"], "a step-up lost by kill -9 → the session is unchanged")
-    case.same(200, broker.refresh(session).status, "a step-up lost by kill -9 → the session's tokens work")
-    case.same("200", told(step_up(broker, session, MFA)), "the next step-up → 200")
-
-
-def bound(case):
-    """Of a session that belongs to a key the step-up does, too."""
-    sandbox = Sandbox(case)
-    broker = Broker(case, sandbox, settings={"providers": {"oidc": {"clients": {"ios": {"binding": {"mode": "enforce"}}}}}})
-    phone, thief = Phone(broker), Phone(broker)
-    case.same(201, phone.sign_in().status, "a phone signs in with a key → a bound session")
-    thief.nonce = phone.nonce
-    session = phone.session
-    count = broker.query("SELECT count(*) FROM logins")[0][0]
-    held = f"coatcheck={session}; coatcheck-pass={phone.held_pass}"
-    case.same("401 proof_required", told(broker.call("POST", "/v1/logins", session, MFA)), "a bound session's step-up without a proof → refused")
-    case.same("401 proof_required", told(broker.call("POST", "/v1/logins", None, MFA, Cookie=held)), "a bound session's step-up with a pass → refused")
-    case.same("401 proof_invalid key", told(thief.call("POST", "/v1/logins", session, MFA)), "a bound session's step-up with another key's proof → refused")
-    case.same(count, broker.query("SELECT count(*) FROM logins")[0][0], "the refused step-ups → no login row")
-
-    def begin():
-        begun = phone.call("POST", "/v1/logins", session, MFA)
-        cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
-        callback = call(f"{begun.json['authorization_url']}&sandbox_user=ana").fields["Location"]
-        return {"callback_url": callback}, cookie
-
-    body, cookie = begin()
-    case.same(
-        "401 proof_required", told(broker.call("POST", "/v1/sessions", None, body, Cookie=f"{cookie}; {held}")), "a bound step-up's forward without a proof → refused")
-    case.same("403 login_not_yours", told(thief.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "a bound step-up's forward by another key → refused")
-    case.same("400 state_mismatch", told(phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "another key's forward → the login is spent")
-    body, cookie = begin()
-    answer = phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)
-    case.same(("200", "mfa", phone.thumbprint), (told(answer), answer.json["acr"], answer.json["binding"]["jkt"]), "the session's own key → the step-up succeeds and the key stays")
-    case.same(200, phone.call("GET", "/v1/session", session).status, "the bound session after its step-up → 200")
-
-
 class Upstream:
     """An API that requires `mfa` below /strict, and reports that itself (RFC 9470)."""
 
@@ -384,7 +262,8 @@ def requirements(case):
 
 CASES = {
     "requirements": (requirements, 120),
-    "refusals": (refusals, 120), "acceptances": (acceptances, 120), "crossing": (crossing, 180), "dying": (dying, 120), "bound": (bound, 120),
+    "refusals": (refusals, 120),
+    "acceptances": (acceptances, 120),
 }
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import urllib.parse
 
 from .harness import GaveUp, call
 
+# The calls that revoke a pair: its refresh token and its access token.
+A_PAIR = 2
 WEAK = {"step_up": {"max_age": 600}}
 MFA = {"step_up": {"acr_values": "mfa"}}
 

@@ -1,0 +1,140 @@
+"""The certificates of mutual TLS over time: renewed while sessions live, half written, and reported; and an upstream's own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.authority import Authority  # noqa: E402
+from support.harness import COATCHECK, Broker, Sandbox, call, free_port, main, wait_for  # noqa: E402
+from support.mutual_tls import hang_up, put, relay, stack  # noqa: E402
+
+
+def readiness(case):
+    """The reports of /readyz, /metrics and `check` about it."""
+    authority, _, broker = stack(case)
+    found = call(broker.management + "/readyz").json
+    case.same(["ios", "web"], sorted(item["client"] for item in found["certificates"]), "readiness → it names each client's certificate")
+    case.verdict(all(item["days_left"] in (29, 30) for item in found["certificates"]), "readiness → it has the days left", found["certificates"])
+    left = broker.metric("coatcheck_client_certificate_expiry_seconds", provider="oidc", client="ios") - time.time()
+    case.verdict(29 * 86400 < left < 31 * 86400, "the metric of expiry → a Unix time", left)
+    case.same(0.0, broker.metric("coatcheck_certificate_reload_failures_total"), "no failed reload → the metric is zero")
+
+    def run(command):
+        done = subprocess.run(
+            [COATCHECK, command, "--config", str(broker.configuration)], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    status, words = run("check")
+    case.verdict(status == 0 and "sender_constrained: mtls" in words, "check → it names the kind of binding", words[-300:])
+    put(case, authority.sign("expired", days=-1))
+    status, words = run("check")
+    case.verdict(status == 1 and "has run out" in words, "check with an expired certificate → fails", words[-300:])
+    put(case, authority.sign("second"), "first")
+    broker.stop()
+    for command in ("check", "serve"):
+        status, words = run(command)
+        case.verdict(
+            status != 0 and "is not the key of the first certificate" in words, f"{command} with a key that does not match the certificate → fails", words[-300:])
+
+
+def renewed(case):
+    """Another certificate while sessions live: one refresh on use, and no log-out."""
+    authority, sandbox, broker = stack(case)
+    sessions = [broker.sign_in() for _ in range(3)]
+    for session in sessions:
+        case.same("200", relay(broker, session).told, "a relayed call before the renewal → 200")
+    put(case, authority.sign("second"))
+    second = authority.thumbprint("second")
+    case.verdict(
+        wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a renewed certificate → reloaded without a signal", broker.log()[-300:])
+    time.sleep(0.5)
+    case.same(0, sandbox.calls("oidc/refresh"), "a renewed certificate alone → no refresh")
+    for session in sessions[:2]:
+        for _ in range(2):
+            case.same("200", relay(broker, session).told, "a relayed call after the renewal → 200")
+    case.same(2, sandbox.calls("oidc/refresh"), "two used sessions after the renewal → one refresh each")
+    case.same({second}, set(sandbox.shown("refresh")), "refreshes after the renewal → they show the new certificate")
+    case.same([second] * 4, sandbox.shown("api", "api")[-4:], "relayed calls after the renewal → new connections with the new certificate")
+    case.same("200", broker.look(sessions[2]).told, "an unused session after the renewal → it lives")
+    put(case, authority.sign("third"))
+    hang_up(broker, "configuration reloaded")
+    case.same("200", relay(broker, sessions[2]).told, "SIGHUP with a third certificate → the relayed call is 200")
+    broker.restart()
+    case.same("200", relay(broker, sessions[0]).told, "kill -9 after the renewal → the relayed call is 200")
+    case.same(4, sandbox.calls("oidc/refresh"), "two more sessions used → one refresh each")
+
+
+def half_written(case):
+    """A pair that does not load leaves the old one."""
+    authority, sandbox, broker = stack(case)
+    session = broker.sign_in()
+    authority.sign("second")
+    put(case, "second", "first")
+    case.verdict(
+        wait_for(20, lambda: broker.metric("coatcheck_certificate_reload_failures_total") >= 1), "a key that does not match → the metric counts a failed reload")
+    case.verdict("client certificate not reloaded" in broker.log(), "a key that does not match → a line in the log", broker.log()[-300:])
+    case.same("200", broker.refresh(session).told, "a failed reload → refreshes go on")
+    case.same({authority.thumbprint("first")}, set(sandbox.shown("refresh")), "a failed reload → the earlier certificate is shown")
+    hang_up(broker, "configuration not reloaded")
+    case.same("200", relay(broker, session).told, "SIGHUP with a wrong key → refused, and calls go on")
+    put(case, "second")
+    case.verdict(wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a whole pair → reloaded")
+    case.same("200", relay(broker, session).told, "a whole pair → the relayed call is 200")
+    os.remove(case.folder / "shown.key")
+    hang_up(broker, "client certificate not reloaded")
+    case.same("200", broker.refresh(session).told, "a deleted key file → refreshes go on")
+
+
+def upstream_of_its_own(case):
+    """An upstream's own certificate, behind nginx, with unbound tokens."""
+    authority = Authority(case)
+    authority.sign("server", "DNS:localhost")
+    put(case, authority.sign("own"), name="own-shown")
+    sandbox = Sandbox(case)
+    port = free_port()
+    (case.folder / "nginx").mkdir()
+    (case.folder / "nginx.conf").write_text(f"""
+pid {case.folder}/nginx/pid; error_log {case.folder}/nginx/error.log; daemon off; worker_processes 1;
+events {{}}
+http {{
+  access_log off; client_body_temp_path {case.folder}/nginx/a; proxy_temp_path {case.folder}/nginx/b;
+  fastcgi_temp_path {case.folder}/nginx/c; uwsgi_temp_path {case.folder}/nginx/d; scgi_temp_path {case.folder}/nginx/e;
+  server {{
+    listen 127.0.0.1:{port} ssl; ssl_certificate {case.folder}/server.pem; ssl_certificate_key {case.folder}/server.key;
+    ssl_client_certificate {case.folder}/root.pem; ssl_verify_client on;
+    location / {{ proxy_pass {sandbox.url}; proxy_set_header X-Shown $ssl_client_s_dn; }}
+  }}
+}}
+""")
+    case.start(["nginx", "-c", str(case.folder / "nginx.conf"), "-p", str(case.folder)], "nginx.log")
+    folder = case.folder
+    broker = Broker(case, sandbox, settings={"upstreams": {
+        "api": {
+            "base_url": f"https://localhost:{port}/api", "provider": "oidc", "allow": ["GET /**"],
+            "tls": {
+                "certificate": str(folder / "own-shown.pem"), "key": str(folder / "own-shown.key"), "ca_file": str(folder / "root.pem")}},
+        "bare": {
+            "base_url": f"https://localhost:{port}/api", "provider": "oidc", "allow": ["GET /**"],
+            "tls": {"ca_file": str(folder / "root.pem")}}}})
+    session = broker.sign_in()
+    answer = wait_for(10, lambda: (found := relay(broker, session)).status == 200 and found) or relay(broker, session)
+    case.same("200", answer.told, "nginx that demands a certificate → the relayed call is 200")
+    case.same("CN=own", dict(answer.json["headers"]).get("X-Shown"), "a relayed call → nginx receives the upstream's certificate")
+    case.same(400, broker.call("GET", "/v1/relay/bare/private/echo", session).status, "an upstream without a certificate → nginx refuses the call")
+    put(case, authority.sign("renewed"), name="own-shown")
+    case.verdict(wait_for(20, lambda: "upstreams.api" in broker.log()), "new files for the upstream → reloaded without a signal", broker.log()[-300:])
+    case.same("CN=renewed", dict(relay(broker, session).json["headers"]).get("X-Shown"), "new files for the upstream → nginx receives the new certificate")
+
+
+CASES = {
+    "readiness": (readiness, 60),
+    "renewed": (renewed, 180),
+    "half_written": (half_written, 180),
+    "upstream_of_its_own": (upstream_of_its_own, 120),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

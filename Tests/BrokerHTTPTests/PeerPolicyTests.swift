@@ -21,7 +21,7 @@ struct PeerPolicyTests {
     }
 
     @Test(
-        "Limits of a /64 → an address's; of its /56 → a few times as much; of its /48 → a quarter of all, seven shares if unproven"
+        "Limits at a listener: a /64 → one address's share; a /56 → several; a /48 → a quarter of all, seven shares if unproven"
     )
     func levels() throws {
         let address = "2001:db8:1:2fe::7"

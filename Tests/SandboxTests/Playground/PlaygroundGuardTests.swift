@@ -52,7 +52,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "Another start's token, or none → refused",
+        "A request with another start's token, or without a token → refused",
         arguments: [nil, "", "this-star", "this-start ", "This-start", "that-start"])
     func wrongToken(token: String?) {
         #expect(refusal(of: Self.good) { $0.token = token } == .wrongToken)

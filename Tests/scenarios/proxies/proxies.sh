@@ -137,7 +137,7 @@ walk_address() {
     soon eval '[ "$(last_client /v1/session)" = 127.0.0.7 ]'
     same 127.0.0.7 "$(last_client /v1/session)" "forged address headers → the broker knows the client's real address"
     request GET /v1/session -H 'Host: evil.example'
-    matches '^(421|200)$' "$STATUS" "another Host → refused by the broker, or empty from the proxy"
+    matches '^(421|200)$' "$STATUS" "a request with another Host → 421 from the broker, or an empty answer from the proxy"
     [ "$STATUS" = 421 ] || same "" "$(body)" "another Host, answered by the proxy → an empty body"
 }
 

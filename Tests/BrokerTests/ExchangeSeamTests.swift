@@ -166,15 +166,41 @@ import Testing
         store.fail(.completeExchange, [])
     }
 
+    @Test("A process was suspended for longer than a claim → a repeated forward waits for the call in progress")
+    func suspended() async throws {
+        let (broker, store) = try broker()
+        let login = try await broker.start()
+        let url = broker.callback(login)
+        store.fail(.renewExchange, Array(repeating: .refused, count: 1_000_000))
+        broker.provider.redeeming.close()
+        async let first = problem { try await broker.forward(url, login.loginToken) }
+        try await eventually("the code is at the provider") { broker.provider.redeeming.waiting == 1 }
+        broker.clock.advance(.seconds(38))
+        let asked = broker.clock.asked.count
+        async let second = problem { try await broker.forward(url, login.loginToken) }
+        try await eventually("the repeated forward waits") { broker.clock.asked.count > asked + 3 }
+        store.fail(.renewExchange, [])
+        broker.provider.redeeming.open()
+        #expect(await first == nil)
+        broker.clock.advance(.seconds(1))
+        #expect(await second == nil)
+        #expect(broker.provider.grants == 1)
+    }
+
     @Test("Claims that existed while the store was away → spared for a minute from its return")
     func spared() {
         let lifetime = Duration.seconds(25)
         let watch = StoreWatch(startedAt: .zero)
+        func answers(_ seconds: ClosedRange<Int>, of watch: StoreWatch) {
+            for second in stride(from: seconds.lowerBound, through: seconds.upperBound, by: 2) {
+                watch.answered(at: .seconds(second))
+            }
+        }
         func spares(_ lapsedFor: Int, at second: Int) -> Bool {
             watch.spared(lifetime, at: .seconds(second)).contains(lapsedFor: .seconds(lapsedFor))
         }
         // A new process has seen neither failures nor answers before its start.
-        for second in stride(from: 0, through: 100, by: 2) { watch.answered(at: .seconds(second)) }
+        answers(0...100, of: watch)
         #expect(!spares(0, at: 100) && !spares(30, at: 100))
         // The store is away from 100 to 140 s.
         for second in stride(from: 104, through: 138, by: 4) { watch.failed(at: .seconds(second)) }
@@ -183,16 +209,23 @@ import Testing
         // A claim that lapsed 41 s ago had lapsed before the store went away.
         #expect(!spares(41, at: 140))
         // A claim of this age was made or renewed after the return.
+        answers(142...170, of: watch)
         #expect(spares(6, at: 170) && !spares(4, at: 170))
+        answers(172...198, of: watch)
         #expect(spares(50, at: 199) && !spares(50, at: 200))
-        // A store that is silent for long also counts as away.
-        watch.answered(at: .seconds(202))
-        #expect(spares(30, at: 202))
+        // A store that is silent for long also counts as away, also before its next answer, because the process may have been
+        // suspended.
+        answers(200...202, of: watch)
+        #expect(!spares(0, at: 212))
+        #expect(spares(0, at: 213) && spares(11, at: 213) && !spares(12, at: 213))
+        watch.answered(at: .seconds(242))
+        #expect(spares(30, at: 242))
         // A process that begins while the store is away cannot know since when.
         let begun = StoreWatch(startedAt: .seconds(300))
         for second in stride(from: 302, through: 310, by: 2) { begun.failed(at: .seconds(second)) }
-        begun.answered(at: .seconds(312))
+        answers(312...312, of: begun)
         #expect(begun.spared(lifetime, at: .seconds(313)).contains(lapsedFor: .seconds(40)))
+        answers(314...372, of: begun)
         #expect(begun.spared(lifetime, at: .seconds(372)) == .none)
         // A store that gets no requests is silent too, and counts as present.
         let unasked = StoreWatch(startedAt: .zero)

@@ -232,8 +232,11 @@ struct ClaimedExchange: ClaimedRow {
     private var store: any BrokerStore { context.store }
 
     /// The lapsed claims that only their owners may continue now.
+    ///
+    /// If this process is the owner, it may have been suspended for longer than the claim.
     var spared: SparedClaims {
-        context.memory.store.spared(context.settings.claimLifetime, at: context.clock.monotonic())
+        guard !context.memory.exchanges.contains(key) else { return .all }
+        return context.memory.store.spared(context.settings.claimLifetime, at: context.clock.monotonic())
     }
 
     static let renewal: StaticString = "renewExchange"

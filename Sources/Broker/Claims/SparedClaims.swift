@@ -10,6 +10,10 @@ package struct SparedClaims: Sendable, Equatable {
     static let period = Duration.seconds(60)
 
     package static let none = SparedClaims(lapsedFor: nil)
+    package static let all = SparedClaims(lapsedFor: .zero...SparedClaims.longest)
+
+    /// A time that no claim exceeds, because exchanges are removed earlier.
+    private static let longest = Duration.seconds(86_400 * 365)
 
     package init(lapsedFor: ClosedRange<Duration>?) { self.lapsedFor = lapsedFor }
 

@@ -20,7 +20,9 @@ struct ExchangeCalls: Sendable {
     ///
     /// Returns the starter's answer. The starter is answered early while the store does not accept the result.
     func call() async -> ExchangeSettlement.Answer {
-        await exchange.claim.whileRenewing {
+        context.memory.exchanges.begin(plan.key)
+        defer { context.memory.exchanges.end(plan.key) }
+        return await exchange.claim.whileRenewing {
             let result = await settled()
             // Answer at once, because a renewal in progress may wait for a connection that is silent.
             settlement.early(result)

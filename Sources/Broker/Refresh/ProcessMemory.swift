@@ -7,6 +7,7 @@ final class ProcessMemory: Sendable {
     let store: StoreWatch
     let answers = TokenAnswers()
     let signIns = SignInsUnderWay()
+    let exchanges = ExchangesUnderWay()
 
     let audiences = AudienceMemory()
     let forced = ForcedRefreshes()
@@ -131,7 +132,15 @@ final class StoreWatch: Sendable {
 
     /// Returns the lapsed claims, of this lifetime, that only their owners may continue at a moment.
     func spared(_ lifetime: Duration, at moment: Duration) -> SparedClaims {
-        guard let absence = state.withLock({ $0.absence }) else { return .none }
+        let last = state.withLock { state in
+            var seen = state
+            // A process that was suspended has yet to ask the store again.
+            if let answeredAt = state.answeredAt, moment - answeredAt > Self.silence {
+                Self.noteAbsence(since: answeredAt, at: moment, in: &seen)
+            }
+            return seen.absence
+        }
+        guard let absence = last else { return .none }
         return SparedClaims(
             lifetime: lifetime, awaySince: moment - absence.begun, backFor: moment - absence.ended)
     }

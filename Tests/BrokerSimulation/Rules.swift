@@ -53,6 +53,8 @@ final class Rules: @unchecked Sendable {
     private static let callBudget = 15_000
     /// The longest wait of a caller for an answer while a pair cannot be written.
     private static let earlyAnswer = 1_500
+    /// The longest time that a caller's own call waits for a store that is away.
+    private static let storePatience = 5_000
 
     init(_ world: Simulation) { self.world = world }
 
@@ -176,7 +178,9 @@ final class Rules: @unchecked Sendable {
         let before = waiting[place, default: []]
         let begun = scheduler.now
         guard !before.isEmpty else { return }
-        scheduler.after(Self.earlyAnswer) { [self] in
+        // A caller may wait for the store itself, which the wait for a pair does not include.
+        let patience = Self.earlyAnswer + (process.storeAwayFor > 0 ? Self.storePatience : 0)
+        scheduler.after(patience) { [self] in
             guard process.isUndisturbed(since: begun), !before.isDisjoint(with: waiting[place, default: []]) else {
                 return
             }

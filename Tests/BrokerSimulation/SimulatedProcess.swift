@@ -38,6 +38,8 @@ final class SimulatedProcess: @unchecked Sendable {
     private(set) var useCases: BrokerUseCases?
     /// The notices for listeners; nil once the process is dead, as the use cases are.
     private(set) var sessionNotices: SessionNotices?
+    /// Returns whether the process believes its clock enough for an act.
+    private var believes: ((TimedAct) -> Bool)?
     /// Called when the process has released its leases; nil until the process is stopped in order.
     private var farewell: (@Sendable () -> Void)?
 
@@ -66,6 +68,7 @@ final class SimulatedProcess: @unchecked Sendable {
             store: store, providers: ProviderDirectory([provider]), cache: SessionCache(),
             notices: SessionNotices(), settings: settings, watch: watch)
         sessionNotices = context.notices
+        believes = { watch.allows($0, context.clock) }
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
         let comparison = isShared ? ClockComparison(context, store) : nil
         if let comparison {
@@ -117,6 +120,9 @@ final class SimulatedProcess: @unchecked Sendable {
             }
         }
     }
+
+    /// Whether the process believes its clock enough to revoke tokens.
+    var mayRevoke: Bool { believes?(.revoke) ?? false }
 
     /// The time until the process has the store again.
     var storeAwayFor: Int { max(0, max(world.awayUntil, searchesUntil, cutOffUntil) - world.scheduler.now) }
@@ -244,6 +250,7 @@ final class SimulatedProcess: @unchecked Sendable {
         for (_, resolve) in all { resolve() }
         useCases = nil
         sessionNotices = nil
+        believes = nil
     }
 
     func pause(_ milliseconds: Int) {

@@ -50,6 +50,18 @@ struct RefreshTimingTests {
     @Test("A token that lives less than ten minutes → due in the last tenth of its life", arguments: [300, 100, 50])
     func short(life: Int64) { #expect(lead(life: life, digestBegin: 255) == life / 10) }
 
+    @Test(
+        "A token's life and its age, in seconds → run out if it had a life and that is over",
+        arguments: [(10, 9, false), (10, 10, true), (10, -60, false), (0, 0, false), (-5, 0, false), (-5, 60, false)])
+    func runOut(life: Int64, age: Int64, expected: Bool) {
+        let access = StoredTokens(
+            provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"),
+            tokens: TokenSet(accessToken: Secret("a"), expiresAt: Self.issued.advanced(by: .seconds(life))),
+            issuedAt: Self.issued
+        ).access(version: 1)
+        #expect(RefreshTiming.hasRunOut(access, at: Self.issued.advanced(by: .seconds(age))) == expected)
+    }
+
     @Test("A token with an unknown end → served until an upstream refuses it")
     func unknownEnd() throws {
         let token = try #require(Digest([UInt8](repeating: 1, count: 32)))
@@ -59,5 +71,6 @@ struct RefreshTimingTests {
         let later = Self.issued.advanced(by: .seconds(90 * 86_400))
         #expect(RefreshTiming.isFresh(stored.access(version: 1), token, margin: .seconds(60), at: later))
         #expect(RefreshTiming.isUsable(stored.access(version: 1), at: later))
+        #expect(!RefreshTiming.hasRunOut(stored.access(version: 1), at: later))
     }
 }

@@ -91,6 +91,35 @@ struct StepUpSettlementTests {
         #expect(try await broker.row(of: session).endedAt == nil)
     }
 
+    // MARK: A store that is away after a step-up
+
+    @Test(
+        "A step-up's tokens wait for their store → issued when they arrived, and a token that has expired is replaced",
+        arguments: [true, false])
+    func issuedAt(hasGrant: Bool) async throws {
+        let store = InMemoryStore()
+        let broker = try TestBroker(store: store, script: .init(tokenLifetime: .seconds(10)))
+        let session = try await broker.signIn()
+        broker.signsIn("mfa")
+        broker.provider.script.withLock { $0.refreshToken = hasGrant }
+        store.fail(.completeStepUp, Array(repeating: .refused, count: 1_000_000))
+        let arrived = broker.clock.now
+        async let answer = problem { try await broker.stepUp(session) }
+        try await eventually("the store refuses the tokens") { store.failures(.completeStepUp) < 1_000_000 }
+        for _ in 0..<3 { broker.clock.advance(.seconds(4)) }
+        _ = await answer
+        store.fail(.completeStepUp, [])
+        try await eventually("the step-up is stored") {
+            try StoredTokens.open(try await broker.row(of: session), broker.context).tokens.accessToken.reveal()
+                == "at-2"
+        }
+        let stored = try StoredTokens.open(try await broker.row(of: session), broker.context)
+        #expect(stored.issuedAt == arrived)
+        broker.provider.script.withLock { $0.refreshToken = true }
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        #expect(try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() == "at-r1")
+    }
+
     // MARK: A sign-in that lends its access token
 
     @Test("A sign-in's lent access token is refreshed away → an upstream's challenge asks for another sign-in")

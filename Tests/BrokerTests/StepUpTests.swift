@@ -102,7 +102,7 @@ struct StepUpTests {
         let stored = StoredTokens(
             provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"), tokens: tokens,
             issuedAt: WallTime(seconds: 1)
-        ).lending(fresh, at: now)
+        ).lending(fresh, issuedAt: now)
         #expect(stored.tokens.accessToken.reveal() == "new" && stored.tokens.certificate == "second")
         #expect(stored.tokens.refreshToken?.reveal() == "r" && stored.issuedAt == now)
     }

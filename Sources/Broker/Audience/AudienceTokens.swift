@@ -112,6 +112,7 @@ package struct AudienceTokens: Sendable {
         let begun = context.clock.monotonic()
         let place = AudienceMemory.Place(
             provider: session.facts.provider, client: session.facts.client, target: audience.target)
+        var hasRepeated = false
         while true {
             let moment = context.clock.monotonic()
             let underWay = flights.underWay(session.tokenDigest)
@@ -154,6 +155,12 @@ package struct AudienceTokens: Sendable {
             guard let access = try outcome.get().access else { throw BrokerProblem(.internalError) }
             // A flight that began for another need may have found the stored token good enough.
             if !isNew, case .forced(let from) = need, access.version <= from { continue }
+            if RefreshTiming.hasRunOut(access, at: context.clock.now()) {
+                // The store was away for long, or the process was suspended. The token of the next flight is fresh.
+                guard !isNew, !hasRepeated else { throw .ranOut }
+                hasRepeated = true
+                continue
+            }
             if !isNew {
                 context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
             }

@@ -7,7 +7,6 @@ extension RefreshFlight {
     func commit(_ work: inout Work) async -> RefreshStateMachine.Input {
         guard let fresh = work.fresh, work.stored != nil, work.row != nil else { return .storeFailed }
         var isKept = false
-        var hasWaited = false
         defer { if isKept { context.memory.store.wrote() } }
         let input: RefreshStateMachine.Input? = await context.clock.insist { () async throws in
             guard let stored = work.stored, let row = work.row else { return .storeFailed }
@@ -17,7 +16,6 @@ extension RefreshFlight {
         } failed: { error in
             // Answer last. A caller may begin another refresh at once, and the kept pair has to hold that refresh up.
             defer { flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))) }
-            hasWaited = true
             guard let failure = error as? StoreFailure else { return }
             // The store works if it reports a row of a newer format, so other refreshes may go on.
             if failure != .newerFormat, !isKept {
@@ -26,7 +24,6 @@ extension RefreshFlight {
             }
             _ = failed("commitRefresh", failure)
         }
-        work.hasWaitedForStore = hasWaited
         if work.isOutgrown {
             // A step-up has stored another refresh token, or the very one in this pair.
             await revoke(
@@ -104,7 +101,8 @@ extension RefreshFlight {
     private func sealed(
         _ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow, _ work: inout Work
     ) throws -> RefreshCommit {
-        let now = context.clock.now()
+        // The store may be away for longer than the access token lives.
+        let arrivedAt = work.arrivedAt ?? context.clock.now()
         let audience = work.call == .audience ? audience : nil
         var facts: SessionFacts?
         do { facts = try SessionFacts.open(row, context.vault) } catch {
@@ -118,7 +116,7 @@ extension RefreshFlight {
         // Facts are sealed with the ring's newest key, as tokens are, so that an old key can be removed.
         let newFacts = scopeShrank || row.facts.keyID != context.vault.currentKeyID ? facts : nil
         var next = StoredTokens(
-            provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now,
+            provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: arrivedAt,
             uncheckedIDToken: fresh.idToken)
         if audience != nil {
             next.issuedAt = stored.issuedAt
@@ -143,7 +141,7 @@ extension RefreshFlight {
             work.isTargetWithheld = !isBound(fresh, asIn: stored)
             commit.formerTokens = work.overwrites ? nil : row.tokens
             if !work.isTargetWithheld, !work.isLent {
-                commit.audience = try sealed(fresh, for: audience, stored, fence: grant.fence, at: now)
+                commit.audience = try sealed(fresh, for: audience, stored, fence: grant.fence, at: arrivedAt)
             }
         }
         return commit

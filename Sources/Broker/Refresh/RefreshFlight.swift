@@ -49,6 +49,8 @@ struct RefreshFlight: Sendable {
         var grant: RefreshGrant?
         var deadline: Duration = .zero
         var fresh: TokenSet?
+        /// The time at which the fresh tokens arrived.
+        var arrivedAt: WallTime?
         var failure: ProviderFailure?
         /// Whether the failure belongs to a call with a target, and therefore does not count against the grant.
         var isFailureOfTarget = false
@@ -72,8 +74,6 @@ struct RefreshFlight: Sendable {
         var heldBackFor: Duration?
         var pause = DoublingPause(from: .milliseconds(50), to: .milliseconds(800))
         var isWritten = false
-        /// Whether the store failed while the new pair was being written.
-        var hasWaitedForStore = false
         /// Whether the new pair belongs to a grant that a step-up has replaced.
         var isOutgrown = false
         /// The token version whose subject was checked.
@@ -299,6 +299,7 @@ struct RefreshFlight: Sendable {
             work.fresh = try await context.memory.places.within(
                 provider, row.subject, by: work.deadline, context.clock
             ) { () async throws(ProviderFailure) in try await provider.refresh(request, by: work.deadline) }
+            work.arrivedAt = context.clock.now()
             // Only the answer to a plain call shows that the endpoint grants refreshes.
             if target == nil { context.memory.answers.granted(stored.provider, stored.client, begun: begun) }
             if work.sending.isBare {
@@ -555,7 +556,6 @@ struct RefreshFlight: Sendable {
                 if work.hasWaited, work.grant == nil, let stored = work.stored {
                     context.events.emit(.refreshShared(provider: stored.provider, client: stored.client))
                 }
-                guard !hasRunOut(row, work) else { return try await finish(.unavailable, work) }
                 guard audience != nil else { return .success(SharedFlight.Flown(row: row)) }
                 // A step-up may have dropped the token since.
                 guard let kept = work.kept else {
@@ -581,16 +581,6 @@ struct RefreshFlight: Sendable {
                     retryAfter: max(.seconds(1), work.heldBackFor ?? backOff(work))))
         case .storeUnavailable: return .failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))
         }
-    }
-
-    /// Returns whether the access token has expired during the flight: the token that the flight read, or a new one that
-    /// waited for its store.
-    ///
-    /// Any other new token is used, however short its life.
-    private func hasRunOut(_ row: SessionRow, _ work: Work) -> Bool {
-        guard !work.isWritten || work.hasWaitedForStore else { return false }
-        let access = audience == nil ? work.stored?.access(version: row.tokenVersion) : work.kept?.access
-        return access?.expiresAt.map { $0 <= context.clock.now() } ?? false
     }
 
     private func ended(_ work: Work) async throws(BrokerProblem) -> SharedFlight.Outcome {

@@ -149,6 +149,7 @@ package struct RefreshTokens: Sendable {
     ) async throws(BrokerProblem) -> AccessToken {
         let flights = context.memory.flights
         let begun = context.clock.monotonic()
+        var hasRepeated = false
         while true {
             if let wait = flights.backOff(session.tokenDigest, at: context.clock.monotonic()) {
                 throw BrokerProblem(
@@ -183,6 +184,12 @@ package struct RefreshTokens: Sendable {
             // A flight that began for another need may have found the stored token good enough. A flight that a step-up
             // overtook still has an older version.
             if !isNew, case .forced(let from) = need, access.version <= from { continue }
+            if RefreshTiming.hasRunOut(access, at: context.clock.now()) {
+                // The store was away for long, or the process was suspended. The token of the next flight is fresh.
+                guard !isNew, !hasRepeated else { throw .ranOut }
+                hasRepeated = true
+                continue
+            }
             if !isNew {
                 context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
             }
@@ -213,6 +220,14 @@ extension BrokerProblem {
     fileprivate static var withoutTokens: BrokerProblem {
         BrokerProblem(
             .notRefreshable, privateDetail: "the session was made from an id_token, so it has no tokens to refresh")
+    }
+
+    /// The problem for a new access token that expired before the caller got it.
+    static var ranOut: BrokerProblem {
+        BrokerProblem(
+            .providerUnavailable,
+            privateDetail: "the access token expired before it was used; check its lifetime and the store",
+            retryAfter: .seconds(1))
     }
 }
 
@@ -292,6 +307,13 @@ enum RefreshTiming {
     /// A store time in the future counts as well, within the tolerance.
     static func isYoung(_ access: AccessToken, at now: WallTime) -> Bool {
         now.since(access.issuedAt) < .seconds(60) && access.issuedAt.since(now) <= tolerance
+    }
+
+    /// Whether a token has expired since it was issued.
+    ///
+    /// A token that the provider issued without any lifetime does not count, because the next token would have none either.
+    static func hasRunOut(_ access: AccessToken, at now: WallTime) -> Bool {
+        access.expiresAt.map { access.issuedAt < $0 && $0 <= now } ?? false
     }
 
     static func isUsable(_ access: AccessToken, at now: WallTime) -> Bool {

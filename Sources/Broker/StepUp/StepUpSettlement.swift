@@ -204,7 +204,9 @@ extension ExchangeSettlement {
         var outbox: [OutboxRow] = []
         var grant = isNewGrant ? nil : before.lastStepUp?.grant
         if isNewGrant {
-            next = StoredTokens(provider: profile.name, client: plan.client.name, tokens: fresh, issuedAt: now)
+            next = StoredTokens(
+                provider: profile.name, client: plan.client.name, tokens: fresh,
+                issuedAt: answeredAt)
             if let old {
                 let former = try former(old, row, now, waiting: question)
                 outbox = [former]
@@ -214,7 +216,7 @@ extension ExchangeSettlement {
                 }
             }
         } else {
-            next = old.map { $0.lending(fresh, at: now) }
+            next = old.map { $0.lending(fresh, issuedAt: answeredAt) }
         }
         facts.identity = identity.claims
         facts.unverified = identity.unverified
@@ -305,13 +307,13 @@ extension StoredTokens {
     /// The values that a refreshed id_token must repeat still belong to the refresh token.
     ///
     /// Tokens that are bound to a key stay as they are, because the new one is bound to another key.
-    func lending(_ fresh: TokenSet, at now: WallTime) -> StoredTokens {
+    func lending(_ fresh: TokenSet, issuedAt: WallTime) -> StoredTokens {
         guard tokens.key == nil, fresh.key == nil, tokens.credential == fresh.credential else { return self }
         var next = self
         next.tokens.accessToken = fresh.accessToken
         next.tokens.certificate = fresh.certificate
         next.tokens.expiresAt = fresh.expiresAt
-        next.issuedAt = now
+        next.issuedAt = issuedAt
         return next
     }
 }

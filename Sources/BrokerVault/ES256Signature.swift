@@ -35,7 +35,7 @@ enum ES256Signature {
         guard let context = EVP_MD_CTX_new() else { return nil }
         defer { EVP_MD_CTX_free(context) }
         guard EVP_DigestSignInit_ex(context, nil, "SHA256", nil, nil, key, nil) == 1 else { return nil }
-        // A sequence of two integers of 33 bytes each at most.
+        // The longest DER form of a signature has 72 bytes (two integers of at most 33 bytes, with heads).
         var length = 80
         var encoded = [UInt8](repeating: 0, count: length)
         guard EVP_DigestSign(context, &encoded, &length, message, message.count) == 1 else { return nil }
@@ -81,7 +81,7 @@ enum ES256Signature {
     /// Returns the DER form that the library reads (RFC 3279 section 2.2.3), a sequence of two positive integers.
     private static func der(_ signature: [UInt8]) -> [UInt8] {
         let body = integer(signature[..<32]) + integer(signature[32...])
-        // At most 33 bytes twice, with their heads, so one byte is enough for the length.
+        // The body has at most 70 bytes (two integers of at most 33 bytes, with heads), so its length fits into one byte.
         return [0x30, UInt8(body.count)] + body
     }
 

@@ -3,7 +3,7 @@ import COpenSSL
 
 /// The reason why an envelope does not open.
 ///
-/// Only tests and counters see it; the vault throws `doesNotOpen` for each.
+/// Only tests and counters use the reason. To other callers, the vault throws `doesNotOpen`.
 package enum EnvelopeFailure: Error, Sendable, Equatable {
     /// The bytes are shorter than any envelope.
     case length
@@ -24,7 +24,7 @@ enum Envelope {
 
     /// Returns the associated data: format, kind, key id and row.
     ///
-    /// The tag covers these too, so that a sealed value cannot be moved to another row (SEC-48).
+    /// The envelope's tag also covers the associated data, so that a sealed value cannot be moved to another row (SEC-48).
     static func associatedData(kind: SealedKind, keyID: String, row: Digest) -> [UInt8] {
         let id = keyID.utf8
         var data: [UInt8] = []
@@ -137,9 +137,9 @@ enum Purpose {
     case index(IndexKind)
     case sessionToken
 
-    /// The HKDF `info`.
+    /// The `info` parameter of HKDF for the purpose.
     ///
-    /// A changed label makes every row under it unreadable.
+    /// If a label changes, all rows under its key become unreadable.
     var label: [UInt8] {
         switch self {
         case .seal(let kind): Array("coatcheck/v1/seal/\(kind.rawValue)".utf8)
@@ -152,7 +152,7 @@ enum Purpose {
 extension SealedKind {
     /// The kind's byte in the associated data.
     ///
-    /// Append only.
+    /// Stored values contain this byte, so it never changes. A new kind gets a new byte.
     var tag: UInt8 {
         switch self {
         case .login: 1

@@ -28,9 +28,9 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
 
     /// The length of a key in bytes: 256 bits (SEC-110).
     static let keyLength = 32
-    /// The most keys in a file.
+    /// The largest number of keys in a file.
     ///
-    /// More are a mistake.
+    /// A file with more keys is refused, because it is probably a mistake.
     static let maximumKeys = 64
 
     let index: SecretBytes
@@ -83,8 +83,9 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
 
     /// Returns a ring with a new first key.
     ///
-    /// The other keys follow and still open their rows (SEC-49). The new key seals from `sealsFrom`, so that every process can
-    /// read it before; with nil it seals at once. Throws if the last new key still waits to seal.
+    /// The other keys follow and still open their rows (SEC-49). The new key seals from the time `sealsFrom`, so that every
+    /// process can read the key first. If `sealsFrom` is nil, the key seals at once. Throws if the last new key still waits to
+    /// seal.
     package func rotated(
         now: WallTime, sealsFrom: WallTime? = nil, random: (Int) throws(VaultFailure) -> [UInt8]
     ) throws(KeyRingFailure) -> KeyRing {
@@ -110,7 +111,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         }
     }
 
-    /// The keys' public parts at a time when all keys have become valid for sealing.
+    /// The keys' public parts, as if the time of every key had come.
     package var list: [Entry] { list(at: WallTime(milliseconds: .max)) }
 
     private static func fresh(_ random: (Int) throws(VaultFailure) -> [UInt8]) throws(KeyRingFailure) -> SecretBytes {
@@ -136,16 +137,16 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// The fault of a refused key file.
+/// The fault of a refused key file or of a refused change of the keys.
 ///
 /// The text contains a place or an id, and omits keys (SEC-110).
 package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Not the expected JSON, with the place of the fault.
+    /// The text is not the expected JSON. `byte` is the place of the fault.
     case notJSON(reason: String, byte: Int)
     case unsupportedVersion
-    /// A member that is missing, unknown or of the wrong type, as a JSON pointer.
+    /// A member is missing, unknown or of the wrong type. The text is its JSON pointer.
     case member(String)
-    /// Not base64url without padding.
+    /// The text at the place is not base64url without padding.
     case notBase64URL(place: String)
     case wrongLength(place: String, bytes: Int)
     /// All bytes of the key are equal.
@@ -250,7 +251,8 @@ extension KeyRing {
         _ object: JSONObject, _ names: [String], optional: [String] = [], at pointer: String
     ) throws(KeyRingFailure) {
         for name in names where object[name] == nil { throw .member("\(pointer)/\(name)") }
-        // An unknown member may be a misspelt one. Its name comes from the file, so only the beginning is repeated.
+        // An unknown member may be a misspelt one. Its name comes from the file, so the message contains only the name's
+        // beginning.
         let known = names + optional
         for name in object.names where !known.contains(name) { throw .member("\(pointer)/\(name.prefix(32))") }
     }
@@ -286,7 +288,8 @@ extension KeyRing {
             let hour = number(11..<13), let minute = number(14..<16), let second = number(17..<19),
             (1...12).contains(month)
         else { return nil }
-        // Days since 1970 in the proleptic Gregorian calendar, the year beginning in March.
+        // Computes the days since 1970 in the proleptic Gregorian calendar. The year begins in March, so that a leap day is its
+        // last day.
         let shiftedYear = month <= 2 ? year - 1 : year
         let era = (shiftedYear >= 0 ? shiftedYear : shiftedYear - 399) / 400
         let yearOfEra = shiftedYear - era * 400
@@ -313,9 +316,9 @@ final class LoadedRing: Sendable {
 
     /// Counts the seals with a key (SEC-110).
     final class SealCounter: Sendable {
-        /// The seals of this process.
+        /// The number of seals by this process.
         let count = Atomic<Int>(0)
-        /// The seals of other processes, and of earlier ones.
+        /// The number of seals by other processes, and by earlier ones.
         let elsewhere = Atomic<Int>(0)
 
         var total: Int { count.load(ordering: .relaxed) &+ elsewhere.load(ordering: .relaxed) }

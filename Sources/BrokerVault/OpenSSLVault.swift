@@ -90,7 +90,7 @@ package final class OpenSSLVault: Vault {
 
     /// Returns the reason why a sealed value does not open; nil if it opens, or if its key is unknown.
     ///
-    /// For tests and diagnosis.
+    /// Only tests and diagnosis use this function.
     package func fault(of sealed: Sealed, as kind: SealedKind, row: Digest) -> EnvelopeFailure? {
         guard let subkey = current.subkeys(sealed.keyID)?.seal[kind] else { return nil }
         do throws(EnvelopeFailure) {
@@ -223,7 +223,7 @@ final class KeyedHash: Sendable {
 
 /// The algorithms, fetched from OpenSSL once.
 ///
-/// Otherwise every call would fetch them, which takes locks.
+/// A fetch takes locks, so all calls share the fetched algorithms.
 struct Algorithms: Sendable {
     /// SHA-256.
     nonisolated(unsafe) let sha256: OpaquePointer

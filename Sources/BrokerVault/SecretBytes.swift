@@ -27,7 +27,7 @@ final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
 
     /// Returns whether both hold the same bytes.
     ///
-    /// The duration is the same for all bytes (SEC-53).
+    /// The comparison takes equally long for all bytes of this length (SEC-53).
     func isEqual(to other: SecretBytes) -> Bool {
         count == other.count && CRYPTO_memcmp(pointer, other.pointer, count) == 0
     }

@@ -1,4 +1,6 @@
-/// Takes a fuzzer's bytes apart. Texts are made the way the broker makes them of a client's bytes.
+/// Takes a fuzzer's bytes apart.
+///
+/// Texts are decoded in the way in which the broker decodes a client's bytes.
 struct Input {
     private var rest: ArraySlice<UInt8>
 
@@ -6,25 +8,25 @@ struct Input {
         rest = Array(UnsafeBufferPointer(start: start, count: count))[...]
     }
 
-    /// Takes one byte; 0 when there is none.
+    /// Takes one byte; returns 0 if no byte is left.
     mutating func byte() -> UInt8 { rest.popFirst() ?? 0 }
 
-    /// Takes everything up to a line feed.
+    /// Takes the bytes up to a line feed.
     mutating func line() -> String {
         let end = rest.firstIndex(of: 0x0A) ?? rest.endIndex
         defer { rest = end == rest.endIndex ? [] : rest[rest.index(after: end)...] }
         return String(decoding: rest[..<end], as: UTF8.self)
     }
 
-    /// Whether nothing is left.
+    /// Whether no byte is left.
     var isEmpty: Bool { rest.isEmpty }
 
-    /// Takes everything.
+    /// Takes all remaining bytes.
     mutating func bytes() -> [UInt8] {
         defer { rest = [] }
         return Array(rest)
     }
 
-    /// Takes everything as text.
+    /// Takes all remaining bytes as text.
     mutating func text() -> String { String(decoding: bytes(), as: UTF8.self) }
 }

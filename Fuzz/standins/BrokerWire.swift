@@ -1,1 +1,1 @@
-// Stands in for BrokerWire where a source imports it: the target itself has those of its sources that are needed.
+// Replaces the module BrokerWire for sources that import it. The fuzz target itself lists the needed sources of BrokerWire.

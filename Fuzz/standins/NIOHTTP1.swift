@@ -1,4 +1,4 @@
-// Stands in for NIOHTTP1 where a parser only needs a list of header fields, so that its target is built without NIO.
+// Replaces NIOHTTP1 for parsers that only need a list of header fields, so that their target is built without NIO.
 
 package struct HTTPVersion: Equatable {
     package var major: Int

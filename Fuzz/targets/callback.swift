@@ -1,13 +1,13 @@
 import Broker
 
-/// Callback URLs, and the redirect URIs in them.
+/// Parses callback URLs, and the redirect URIs in them.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
     let text = input.text()
     if let uri = RedirectURI(registered: text) {
         _ = uri.isLoopback
-        // The compared spelling is one redirect URI with the text, and its own spelling.
+        // The normalized spelling is equal to the text as a redirect URI, and normalizing it again changes nothing.
         guard let again = RedirectURI(registered: uri.normalized) else {
             preconditionFailure("\(uri.normalized) does not parse")
         }

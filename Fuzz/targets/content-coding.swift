@@ -1,7 +1,9 @@
 // uses: BrokerProviders/Transport/ContentCoding.swift
 import Broker
 
-/// Content codings of answers: a line is the field, the rest is the body. Nothing comes out that is over the bound.
+/// Decodes the content coding of answers.
+///
+/// The first line is the field, and the rest is the body. The result never exceeds the limit.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)

@@ -7,9 +7,10 @@ import Broker
 
 private let proxies = ["10.0.0.0/8", "::1", "2001:db8::/32"].compactMap { IPNetwork($0) }
 
-/// The other fields of a request: an `Authorization`, an authority, then `X-Forwarded-For` lines.
+/// Parses other fields of a request: an `Authorization`, an authority, then lines for `X-Forwarded-For`.
 ///
-/// The authority is also tried as a `Content-Type` and as a configured origin, the lines also as `X-Forwarded-Proto`.
+/// The authority is also parsed as a `Content-Type` and as a configured origin. The lines are also parsed as
+/// `X-Forwarded-Proto`.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
@@ -39,7 +40,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     return 0
 }
 
-/// An entry that a client writes in front of a list moves no other entry to the place that counts.
+/// If a client adds an entry at the beginning of a list, the entry that counts stays the same.
 private func schemes(_ fields: [String], behind hops: Int) {
     let schemes = ForwardedSchemes(fields)
     let verdict = schemes.verdict(behind: hops)
@@ -53,7 +54,7 @@ private func schemes(_ fields: [String], behind hops: Int) {
 }
 
 extension String {
-    /// The parts between a separator.
+    /// Returns the parts between separators.
     fileprivate func components(_ separator: String) -> [Substring] {
         split(separator: separator, omittingEmptySubsequences: false)
     }

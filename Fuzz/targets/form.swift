@@ -1,7 +1,7 @@
 // uses: BrokerHTTP/Parsing/RequestForm.swift
 import Broker
 
-/// Forms and queries.
+/// Parses forms and queries.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
@@ -18,9 +18,9 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
 
 private let names = FormNames(exact: ["code", "state", "token"], loose: ["message"])
 
-/// Reads the bytes for some names.
+/// Parses the bytes with the tolerant reader, which keeps only some names, once each.
 ///
-/// Only these names are kept, once each. If a strict reader accepts the form, both read the same.
+/// If the strict reader accepts the form, both readers return the same values.
 private func tolerant(_ bytes: [UInt8]) {
     guard let read = try? FormPairs(reading: names, of: bytes) else {
         if let strict = try? FormPairs(parsing: bytes, skipsEmpty: true) {

@@ -2,7 +2,7 @@
 // uses: BrokerWire/Connection/ConnectionLimits.swift BrokerWire/Connection/ProgressRate.swift
 import NIOHTTP1
 
-/// Request heads as the decoder hands them on: a target, then a field a line.
+/// Checks the framing of request heads in the decoder's form: a target, then one field in each line.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)

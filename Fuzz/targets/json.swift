@@ -1,7 +1,7 @@
 // uses: BrokerHTTP/Parsing/RequestObject.swift BrokerHTTP/Parsing/RequestForm.swift
 import Broker
 
-/// The strict parser, the writer, and the reader of requests over them.
+/// Runs the strict parser, the writer, and the reader of requests.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
@@ -9,7 +9,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     _ = try? read(bytes)
     let mended = try? JSONParser.parse(bytes, maximumBytes: 65_536, mendingTexts: true)
     guard let result = try? JSONParser.parse(bytes, maximumBytes: 65_536) else { return 0 }
-    // What is in order is mended in nothing.
+    // Mending changes nothing in a correct text.
     precondition(mended == result)
     var writer = JSONWriter()
     writer.value(result.value)

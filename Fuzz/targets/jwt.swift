@@ -1,8 +1,10 @@
 // uses: BrokerProviders/JOSE/CompactToken.swift
 import Broker
 
-/// Compact tokens. To reach what lies behind base64url, the first byte says whether header and claims are given as they
-/// are, a line each.
+/// Parses compact tokens.
+///
+/// The first byte chooses the form: a complete token, or header and claims as plain lines, so that the fuzzer also reaches the
+/// code behind base64url.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
@@ -18,7 +20,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard let token = try? CompactToken(text, allowed: [.rs256, .es256], types: ["jwt", "at+jwt"]) else { return 0 }
     precondition(token.algorithm == .rs256 || token.algorithm == .es256)
     precondition(token.header.present("crit") == nil && token.header.present("b64") == nil && !token.signature.isEmpty)
-    // Nothing mended is among the claims that are read.
+    // Mended texts are never read as claims.
     for place in token.claims.halvedTexts.keys { precondition(token.claims.value(at: place)?.isNull ?? true) }
     precondition(text.utf8.starts(with: token.signingInput))
     return 0

@@ -1,7 +1,7 @@
 // uses: BrokerProviders/JOSE/JSONWebKey.swift BrokerProviders/JOSE/CompactToken.swift
 import Broker
 
-/// A provider's public keys: an entry of a key set.
+/// Parses a provider's public key, which is an entry of a key set.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
@@ -20,7 +20,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let fitting = SignatureAlgorithm.allCases.filter(key.fits)
     precondition(fitting.allSatisfy { $0.keyType == key.keyType } && (key.algorithm == nil || fitting.count <= 1))
     precondition(object.present("use").map { $0.string == "sig" || $0.string == "" || $0.array == [] } ?? true)
-    // The numbers without their padding are the same key's.
+    // Numbers without their padding give the same key.
     let members = [("RSA", ["n", "e"]), ("EC", ["x", "y"]), ("OKP", ["x"])].first { $0.0 == key.keyType }?.1 ?? []
     let plain = object.members.map { member in
         guard let index = members.firstIndex(of: member.name) else { return member }
@@ -31,5 +31,5 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     return 0
 }
 
-/// The bytes of a number without the zeros in front of it.
+/// Returns the number of a number's bytes without leading zeros.
 private func trimmed(_ text: String) -> Int { Base64URL.decode(text)?.drop { $0 == 0 }.count ?? 0 }

@@ -1,7 +1,9 @@
 import Broker
 
-/// The `DPoP` field of a request. To reach what lies behind base64url, the first byte says whether header and claims are given
-/// as they are, a line each.
+/// Parses the `DPoP` field of a request.
+///
+/// The first byte chooses the form: a complete proof, or header and claims as plain lines, so that the fuzzer also reaches the
+/// code behind base64url.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
@@ -21,7 +23,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     guard let proof = try? DPoPProof([text]) else { return 0 }
     precondition(text.utf8.count <= DPoPProof.maximumBytes && text.isASCII)
     precondition(proof.key.canonical.hasPrefix(#"{"crv":"P-256","kty":"EC","x":""#))
-    // Two fields are never one proof.
+    // Two `DPoP` fields are always refused.
     precondition((try? DPoPProof([text, text])) == nil)
     return 0
 }

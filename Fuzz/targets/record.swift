@@ -1,6 +1,8 @@
 import Broker
 
-/// Opened records: the first byte says of what. What reads must write and read again to the same.
+/// Parses opened records, whose kind the first byte chooses.
+///
+/// A record that is read, written and read again stays the same.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)

@@ -3,7 +3,7 @@ import Broker
 
 private let entry = try? AllowEntry("GET /v3.0/*/items/**")
 
-/// Targets of the relay: cut, made canonical, matched.
+/// Parses targets of the relay: splits, normalizes and matches them.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
@@ -15,7 +15,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
         precondition(query.text.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: "#") })
     }
     guard let path = try? CanonicalPath(target.path) else { return 0 }
-    // One form: a second pass finds nothing to do, and no segment can mean another place.
+    // Normalizing a second time changes nothing, and no segment can mean another place.
     precondition((try? CanonicalPath(path.text[...])) == path)
     precondition(path.text.hasPrefix("/") && path.text.utf8.allSatisfy { (0x21...0x7E).contains($0) })
     precondition(!path.text.contains("//") && !path.text.contains("/../") && !path.text.hasSuffix("/.."))

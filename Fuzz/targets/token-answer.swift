@@ -21,8 +21,9 @@ private let dialects = [
         expiresUnit: .epochSeconds, defaultLifetime: .seconds(3600)),
 ]
 
-/// Answers of token endpoints: three bytes choose status, media type and dialect, a line is `Retry-After`, the rest is
-/// the body.
+/// Parses answers of token endpoints.
+///
+/// Three bytes choose status, media type and dialect. A line is `Retry-After`, and the rest is the body.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)

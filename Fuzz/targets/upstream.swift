@@ -1,12 +1,14 @@
 // uses: BrokerWire/Upstream/UpstreamConnection.swift
 
-/// The bytes of an upstream and their times, against everything that apps do meanwhile: each byte is an event on one connection.
+/// Sends an upstream's bytes and an app's acts to the state machine of one connection.
+///
+/// Each byte of the input is an event with its time.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
     var connection = UpstreamConnection(idle: 30, silence: 60, linger: 3, now: 0)
     var now: Int64 = 0
-    // What the call under way has come to: whether there is one, whether it has ended, and what of its answer was told.
+    // The state of the present call: whether it exists, whether it has ended, and the parts of its answer that were delivered.
     var isCalled = false, isEnded = false, hasHead = false
     var isWhole = false, isSurplus = false
     while !input.isEmpty {
@@ -20,7 +22,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
         }
         let ends = effects.contains(.finish) || effects.contains(.fail)
         precondition(!(effects.contains(.finish) && effects.contains(.fail)))
-        // A call ends once, and only then its connection serves another one, or is closed.
+        // A call ends once. Only after that, its connection serves another call or closes.
         precondition(!ends || (isCalled && !isEnded))
         isEnded = isEnded || ends
         if effects.contains(.deliver) {
@@ -33,7 +35,7 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
             }
         }
         if event == .end, before.phase == .receiving { isWhole = true }
-        // What is told to be whole is; what came behind it, or between calls, ends the connection.
+        // An answer that is reported as whole is whole. Bytes after it, or between calls, close the connection.
         precondition(!effects.contains(.finish) || isWhole)
         if event == .bytes, before.phase == .idle || before.phase == .draining || before.phase == .ending {
             isSurplus = true

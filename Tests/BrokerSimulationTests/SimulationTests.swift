@@ -1,9 +1,9 @@
 import BrokerSimulation
 import Testing
 
-/// The deterministic simulation: what no seed may bring about (guarantees 1 to 4 and 6).
+/// The deterministic simulation: no seed may break a promise (guarantees 1 to 4 and 6).
 ///
-/// A seed computes without a pause, so others get their turn between two; many seeds are run by `scripts/simulate`.
+/// A seed computes without a pause, so other tests run between two seeds. `scripts/simulate` runs many seeds.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct SimulationTests {
     @Test(
         "A fault that was found once, with events in another order → does not come back",

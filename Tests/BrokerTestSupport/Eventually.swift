@@ -1,12 +1,14 @@
-/// A condition that did not come to hold.
+/// The error of a wait whose condition stayed false.
 package struct NotWithinTime: Error, CustomStringConvertible {
     package let description: String
 }
 
-/// Less than the shortest time limit of a suite, which would end the test without a word.
+/// The longest wait for a condition.
+///
+/// It is shorter than every suite's time limit, because that limit ends a test without a message.
 package let patience = Duration.seconds(45)
 
-/// Waits for a condition, and says what was waited for when it does not come to hold.
+/// Waits until a condition is true; throws an error that names the condition if it stays false.
 package func eventually(
     _ what: String, within time: Duration = patience, file: String = #fileID, line: Int = #line,
     _ isSo: () async throws -> Bool
@@ -16,7 +18,9 @@ package func eventually(
     }
 }
 
-/// Whether a condition comes to hold; the caller says what it means when it does not.
+/// Returns whether a condition becomes true within a time.
+///
+/// The caller reports a failure.
 package func eventually(within time: Duration = patience, _ isSo: () async throws -> Bool) async throws -> Bool {
     let end = ContinuousClock.now + time
     while try await !isSo() {

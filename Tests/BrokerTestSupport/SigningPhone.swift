@@ -1,7 +1,9 @@
 package import Broker
 package import Crypto
 
-/// A phone with a key, whose proofs can be wrong in any one way.
+/// A phone with a key.
+///
+/// A test can make any part of its proofs wrong.
 package struct SigningPhone {
     package let key = P256.Signing.PrivateKey()
 
@@ -14,7 +16,7 @@ package struct SigningPhone {
         return (Base64URL.encode(raw[..<32]), Base64URL.encode(raw[32...]))
     }
 
-    /// The key's thumbprint, by the words of RFC 7638.
+    /// The key's thumbprint (RFC 7638).
     package var thumbprint: String {
         let (x, y) = coordinates
         return Base64URL.encode(SHA256.hash(data: Array(#"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#.utf8)))
@@ -25,7 +27,9 @@ package struct SigningPhone {
         return #"{"kty":"EC","crv":"P-256","x":"\#(x)","y":"\#(y)"\#(more)}"#
     }
 
-    /// A proof; each part can be replaced by what it should not be.
+    /// Makes a proof.
+    ///
+    /// A test can replace each part by a wrong one.
     package func proof(
         header: String? = nil, method: String = "GET", address: String = address, identifier: String = "id-1",
         nonce: String?, token: Secret? = nil, more: String = ""

@@ -1,7 +1,9 @@
 package import Broker
 import Synchronization
 
-/// A calendar that a test moves; waiting yields instead of taking time.
+/// A clock that a test moves.
+///
+/// Its waits return after a millisecond instead of the real time.
 package final class TestClock: Sendable {
     private struct State {
         var now = TestClock.start
@@ -13,10 +15,12 @@ package final class TestClock: Sendable {
 
     private let state = Mutex(State())
 
-    /// The moment at which every one begins, if nothing else is asked for: 2026-11-20T21:20:00Z.
+    /// The default start of a test's clock: 2026-11-20T21:20:00Z.
     package static let start = WallTime(seconds: 1_795_209_600)
 
-    /// Creates one whose wall clock may have been wrong from the beginning.
+    /// Creates a clock.
+    ///
+    /// Its wall clock is wrong by `ahead` from the beginning.
     package init(_ start: WallTime = TestClock.start, ahead: Duration = .zero) {
         state.withLock { $0.now = start.advanced(by: ahead) }
     }
@@ -31,13 +35,13 @@ package final class TestClock: Sendable {
         }
     }
 
-    /// Moves the wall clock alone, as somebody does who sets it.
+    /// Moves only the wall clock, as an operator does who sets the time.
     package func jump(_ duration: Duration) { state.withLock { $0.now = $0.now.advanced(by: duration) } }
 
-    /// Moves the monotonic clock alone: the machine has run for longer than its time says.
+    /// Moves only the monotonic clock, as if the machine had run for longer than its wall clock shows.
     package func advanceMonotonic(_ duration: Duration) { state.withLock { $0.monotonic += duration } }
 
-    /// The longest time that somebody wanted to wait since this was asked last.
+    /// Returns the longest wait since the last call of this function.
     package func takeLongestWait() -> Duration {
         state.withLock { state in
             defer { state.longestWait = .zero }
@@ -45,10 +49,12 @@ package final class TestClock: Sendable {
         }
     }
 
-    /// The times for which somebody asked to sleep, in order.
+    /// The lengths of all waits, in order.
     package var asked: [Duration] { state.withLock { $0.asked } }
 
-    /// Makes waits of a length last until they are cancelled: who is waited for is there, however busy the machine is.
+    /// Makes waits of this length last until they are cancelled.
+    ///
+    /// So on a busy machine, the awaited event always wins against the wait.
     package func hold(_ length: Duration) { state.withLock { $0.held = length } }
 
     package var clock: BrokerClock {
@@ -61,7 +67,8 @@ package final class TestClock: Sendable {
                     return state.held == duration
                 }
                 try Task.checkCancellation()
-                // A millisecond of real time lets the others run: a race with what takes longer needs `hold`.
+                // A millisecond of real time lets other tasks run. If the other side of a race takes longer, the test has to
+                // use `hold`.
                 try await Task.sleep(for: isHeld ? .seconds(3600) : .milliseconds(1))
             })
     }

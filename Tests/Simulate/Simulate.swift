@@ -7,7 +7,7 @@ import Glibc
 @main
 enum Simulate {
     static func main() {
-        // The order of dictionaries is part of what a seed decides.
+        // The order of dictionaries depends on this variable, and has to be the same for each run of a seed.
         if getenv("SWIFT_DETERMINISTIC_HASHING") == nil {
             setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
             let arguments = CommandLine.unsafeArgv

@@ -2,45 +2,45 @@ package import Broker
 import BrokerStore
 import Synchronization
 
-/// The store of tests: nothing outlives the process.
+/// The store of tests, whose content ends with the process.
 ///
-/// The same conformance suite judges it.
+/// The conformance suite of the engines tests this store, too.
 package final class InMemoryStore: BrokerStore {
-    /// Guards everything.
+    /// Guards the store's whole content.
     private let state = Mutex(MemoryState())
-    /// The count of transactions that go through before one is refused; nil refuses none.
+    /// The number of transactions that succeed before one is refused; nil if none is refused.
     private let refusing = Mutex<Int?>(nil)
-    /// Whether the answer of the next completed exchange is lost.
+    /// Whether the answer to the next completed exchange is lost.
     private let losing = Mutex(false)
-    /// Whether the answer of the next ending is lost.
+    /// Whether the answer to the next ending is lost.
     private let losingEnding = Mutex(false)
-    /// The work that is done between the next logout token's work and its answer.
+    /// Work that runs after the next logout token is stored, and before its answer.
     private let meanwhile = Mutex<(@Sendable () async -> Void)?>(nil)
 
-    /// The faults of the next calls of some operations.
+    /// The faults of the next calls, by operation.
     private let faults = Mutex<[FaultyOperation: [OperationFault]]>([:])
 
-    /// The store's own clock, by which claims are timed.
+    /// The store's own clock, which times the claims.
     let monotonic: @Sendable () -> Duration
 
     /// Creates an empty store.
     package init(monotonic: @escaping @Sendable () -> Duration = MonotonicTime.now) { self.monotonic = monotonic }
 
-    /// Makes the store refuse one transaction, the one after `count` others; for tests.
+    /// Makes the store refuse one transaction, after `count` others have succeeded.
     package func refuse(after count: Int?) { refusing.withLock { $0 = count } }
 
-    /// Makes the store carry out the next `completeExchange` and lose its answer; for tests.
+    /// Makes the store carry out the next `completeExchange` and lose its answer.
     package func loseNextCompletion() { losing.withLock { $0 = true } }
 
-    /// Makes the store carry out the next `endSessions` or `consumeLogoutToken` and lose its answer; for tests.
+    /// Makes the store carry out the next `endSessions` or `consumeLogoutToken` and lose its answer.
     package func loseNextEnding() { losingEnding.withLock { $0 = true } }
 
-    /// Has something happen between the next `consumeLogoutToken` and its answer; for tests.
+    /// Runs work between the next `consumeLogoutToken` and its answer.
     package func beforeNextLogoutAnswer(_ happens: @escaping @Sendable () async -> Void) {
         meanwhile.withLock { $0 = happens }
     }
 
-    /// Returns what an ending came to, unless its answer is to be lost.
+    /// Returns an ending's result, or throws if its answer has to be lost.
     private func unlessLost<Value>(_ value: Value) throws(StoreFailure) -> Value {
         let isLost = losingEnding.withLock { losing in
             defer { losing = false }
@@ -50,12 +50,12 @@ package final class InMemoryStore: BrokerStore {
         return value
     }
 
-    /// Makes the next calls of an operation fail, each in its way; for tests.
+    /// Makes the next calls of an operation fail, each with the given fault.
     package func fail(_ operation: FaultyOperation, _ next: [OperationFault]) {
         faults.withLock { $0[operation] = next }
     }
 
-    /// The count of calls of an operation that are still to fail.
+    /// The number of an operation's faults that are still to come.
     package func failures(_ operation: FaultyOperation) -> Int { faults.withLock { $0[operation, default: []].count } }
 
     private func unlessFaulty<Value>(
@@ -85,7 +85,7 @@ package final class InMemoryStore: BrokerStore {
         if refuses { throw .unavailable("refused") }
         return try state.withLock { state throws(StoreFailure) in
             guard !state.closed else { throw .unavailable("closed") }
-            // The state's operations throw before they change anything, so nothing needs rolling back.
+            // The operations of the state throw before they change anything, so the store needs no rollback.
             return try body(&state)
         }
     }
@@ -269,7 +269,7 @@ package final class InMemoryStore: BrokerStore {
         try transaction { $0.useAudience(key, at: now) }
     }
 
-    /// The sessions' tokens for other APIs, for tests.
+    /// The rows with sessions' tokens for other APIs.
     package var audienceRows: [AudienceRow] { state.withLock { Array($0.audiences.values) } }
 
     package func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {
@@ -365,9 +365,9 @@ package final class InMemoryStore: BrokerStore {
 
     package func close() async { state.withLock { $0.closed = true } }
 
-    /// The count of revocations that wait, for tests.
+    /// The number of waiting revocations.
     package var outboxRows: Int { state.withLock { $0.outbox.count } }
 
-    /// The audit records, oldest first, for tests.
+    /// The audit records, oldest first.
     package var auditRecords: [AuditRow] { state.withLock { $0.audit } }
 }

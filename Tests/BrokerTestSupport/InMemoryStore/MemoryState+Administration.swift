@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 
 extension MemoryState {
-    /// Returns every row of a kind with the key that it is ordered by.
+    /// Returns every row of a kind, with the key that orders the rows.
     func stored(_ kind: StoredKind, at moment: Duration) -> [(key: [UInt8], row: StoredRow)] {
         switch kind {
         case .logins: logins.map { ($0.key.bytes, .login($0.value)) }
@@ -48,7 +48,7 @@ extension MemoryState {
         }
     }
 
-    /// Returns the sealed values of a place.
+    /// Returns the sealed values in one column of all rows.
     func sealed(_ place: SealedPlace) -> [SealedRow] {
         func row(_ key: Digest, _ boundTo: Digest, _ sealed: Sealed) -> SealedRow {
             SealedRow(place: place, key: key, boundTo: boundTo, sealed: sealed)
@@ -69,7 +69,7 @@ extension MemoryState {
         }
     }
 
-    /// Replaces one envelope where the old one stands.
+    /// Replaces an envelope, if the row still has the old one.
     mutating func reseal(_ row: ResealedRow) -> Bool {
         guard sealed(row.old.place).contains(row.old) else { return false }
         let (key, new) = (row.old.key, row.new)

@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 
 extension MemoryState {
-    /// Orders as the listings do: live ones by their creation, ended ones by their end.
+    /// Orders sessions as the lists do: live ones by their creation, ended ones by their end.
     static func newestFirst(_ left: SessionRow, _ right: SessionRow) -> Bool {
         isBefore(SessionCursor(after: right), SessionCursor(after: left))
     }
@@ -26,7 +26,7 @@ extension MemoryState {
     mutating func endSessions(
         _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, limit: Int
     ) -> EndedBatch {
-        // Of many only parents are named; these take their children along.
+        // An ending of many sessions selects only parents, and their children end with them.
         let tokens = sessions.values
             .filter { $0.endedAt == nil && selector.matches($0) && (selector.namesOne || $0.lineage == nil) }
             .prefix(limit).map(\.tokenDigest)
@@ -34,7 +34,9 @@ extension MemoryState {
         return EndedBatch(ended: tokens, more: tokens.count == limit)
     }
 
-    /// Ends one session; false when it is not there or has ended, and then keeps its reason.
+    /// Ends one session; returns false if the session is absent or has already ended.
+    ///
+    /// An ended session keeps its reason.
     @discardableResult
     mutating func end(_ tokenDigest: Digest, _ reason: EndReason, _ now: WallTime) -> Bool {
         guard let row = sessions[tokenDigest], row.endedAt == nil else { return false }
@@ -194,7 +196,7 @@ extension MemoryState {
 }
 
 extension SessionSelector {
-    /// Returns whether the selector names the row, whether it lives or not.
+    /// Returns whether the selector selects the row, alive or ended.
     func matches(_ row: SessionRow) -> Bool {
         switch self {
         case .token(let tokenDigest): row.tokenDigest == tokenDigest
@@ -217,7 +219,9 @@ extension SessionSelector {
 }
 
 extension SessionRow {
-    /// The revocation work that ending the session leaves; its id is the session's own digest, which ends once.
+    /// Returns the revocation work after the session's end.
+    ///
+    /// Its id is the session's digest, because a session ends only once.
     func revocation(at now: WallTime) -> OutboxRow? {
         tokens.map { OutboxRow(id: tokenDigest, boundTo: tokenDigest, tokens: $0, createdAt: now, nextAttemptAt: now) }
     }

@@ -1,7 +1,9 @@
 import Broker
 import BrokerStore
 
-/// The in-memory store's whole content: a value, changed under one lock, so that each operation is a transaction.
+/// The whole content of the in-memory store.
+///
+/// It is changed under one lock, so each operation is a transaction.
 struct MemoryState {
     struct Lease {
         var owner: String
@@ -14,18 +16,18 @@ struct MemoryState {
     /// The times until which exchanges are claimed, by the store's clock.
     var exchangeClaims: [Digest: Duration] = [:]
     var sessions: [Digest: SessionRow] = [:]
-    /// The rows' memory of their refreshes.
+    /// The marks of refreshes, by session.
     var marks: [Digest: RefreshMarks] = [:]
-    /// The token versions that sessions' present grants began with.
+    /// The token version with which the session's present grant began, by session.
     var grantVersions: [Digest: Int64] = [:]
     var handles: [SessionHandle: Digest] = [:]
     var registrations: [Digest: RegistrationRow] = [:]
-    /// By login.
+    /// The handoffs, by login.
     var handoffs: [Digest: HandoffRow] = [:]
     var outbox: [Digest: OutboxRow] = [:]
-    /// Sessions' tokens for other APIs.
+    /// The tokens for other APIs.
     var audiences: [Digest: AudienceRow] = [:]
-    /// The count of seals by each key.
+    /// The number of seals by each key.
     var seals: [String: Int] = [:]
     var logoutTokens: [Digest: WallTime] = [:]
     var leases: [String: Lease] = [:]
@@ -75,7 +77,7 @@ extension MemoryState {
 // MARK: - Exchanges
 
 extension MemoryState {
-    /// Returns an exchange with what is left of its claim.
+    /// Returns an exchange, with the remaining time of its claim.
     func exchange(_ key: Digest, at moment: Duration) -> ExchangeRow? {
         guard var row = exchanges[key] else { return nil }
         row.claimFor = (exchangeClaims[key] ?? moment) - moment

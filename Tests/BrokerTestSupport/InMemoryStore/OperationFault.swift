@@ -1,7 +1,7 @@
 /// A failure of an operation of the in-memory store.
 package enum OperationFault: Sendable {
-    /// Nothing was done.
+    /// The store did nothing and reports a failure.
     case refused
-    /// It was done, and nobody hears of it.
+    /// The store did the work, and its answer is lost.
     case lost
 }

@@ -74,7 +74,7 @@ def main():
 
 
 def alone(directory, write):
-    """Counts instructions: what else runs does not matter to them, and the other parts are no good beside valgrind."""
+    """Counts instructions. Other programs do not change this count, but valgrind would disturb the other parts."""
     try:
         instructions.measure(directory, write)
     finally:
@@ -88,7 +88,7 @@ class Bench:
         self.stack = os.path.join(directory, "stack")
 
     def start(self):
-        """Starts the upstream, then sandbox and broker, by scripts/stack."""
+        """Starts the upstream, then uses scripts/stack to start sandbox and broker."""
         os.makedirs(os.path.join(self.directory, "static"))
         with open(os.path.join(self.directory, "static", "small.json"), "w") as file:
             file.write(processes.SMALL)
@@ -118,7 +118,7 @@ class Bench:
         subprocess.run([f"{ROOT}/scripts/stack", "stop", self.stack], check=False)
 
     def cookie(self):
-        """Signs somebody in."""
+        """Signs a user in."""
         return load.sign_in(self.env["BROKER"], self.env["SANDBOX"])
 
     # -- speed
@@ -158,7 +158,7 @@ class Bench:
         for target in order:
             target.run(1, keep=False)
         for number in range(rounds):
-            # Another one first each time, so that no one always follows the same one.
+            # Each round begins with another program, so that the order of the programs changes.
             for target in order[number % len(order):] + order[: number % len(order)]:
                 print(f"bench: round {number + 1} of {rounds}, {target.title}", file=sys.stderr)
                 target.run(seconds)
@@ -231,10 +231,10 @@ class Bench:
         each = calls / (count // 2)
         self.report.bound("fdatasync per 201", f"{each:.3f}", each <= 0.2, "≤ 0.2")
 
-    # -- memory by what is held
+    # -- memory for each kind of object
 
     def memory(self, sessions=10_000, listeners=2_000):
-        """Measures what a cached session and an event listener cost."""
+        """Measures the memory of a cached session and of an event listener."""
         urls = self.env["BROKER"], self.env["SANDBOX"]
         cookies = self.sessions(sessions)
         self.restart()
@@ -243,7 +243,7 @@ class Bench:
         before, _ = processes.memory(self.broker.pid)
         load.touch(cookies, self.env["BROKER"], self.env["BACKEND_TOKEN"])
         cached, _ = processes.memory(self.broker.pid)
-        # Until they have died: what is left is SQLite's page caches, which the first reading filled.
+        # After this pause the cached sessions have expired. Only SQLite's page caches remain, which the first reads filled.
         time.sleep(15)
         left, _ = processes.memory(self.broker.pid)
         load.touch(cookies, self.env["BROKER"], self.env["BACKEND_TOKEN"])
@@ -279,7 +279,7 @@ class Bench:
     # -- idle
 
     def idle(self):
-        """Starts the broker a few times over its own store, and looks at it at rest."""
+        """Starts the broker several times on its own store, and measures it at rest."""
         times = []
         for _ in range(5):
             times.append(self.first_answer())

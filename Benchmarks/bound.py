@@ -1,6 +1,7 @@
-"""Measures what a session that belongs to a key costs: the broker's CPU for a session check without evidence, with a pass and
-with a proof, in rounds that alternate; the same check in the release before, where OLD_COATCHECK names it; and what strangers'
-evidence costs beside wrong cookies.
+"""Measures the broker's CPU for bound sessions.
+
+In alternating rounds, session checks go without evidence, with a pass and with a proof. If OLD_COATCHECK names a former
+release, its session check is measured, too. Other rounds compare a stranger's wrong evidence with wrong cookies.
 """
 
 import asyncio
@@ -17,13 +18,13 @@ from support import harness  # noqa: E402
 from support.dpop import Phone  # noqa: E402
 
 ROUNDS, REQUESTS, PLACES = 9, 4000, 16
-# Below what is kept of one key's proofs.
+# The broker keeps more proofs of one key than this.
 OF_ONE_PHONE = 2000
 CHECK = "/v1/forward-auth"
 
 
 class Kind:
-    """A sort of request: its fields, one after the other, and the CPU microseconds of one in each round."""
+    """One kind of request: the fields of its requests, in order, and the CPU microseconds of a request in each round."""
 
     def __init__(self, title, broker, status, prepare, path=CHECK):
         self.title, self.broker, self.status, self.prepare, self.path = title, broker, status, prepare, path
@@ -45,13 +46,13 @@ class Kind:
             self.costs.append(used / REQUESTS / 1000)
 
     def beside(self, other):
-        """The rounds' differences and ratios to another one."""
+        """Returns each round's difference and ratio to another kind of request."""
         pairs = list(zip(self.costs, other.costs))
         return [a - b for a, b in pairs], [a / b for a, b in pairs]
 
 
 def cpu_nanoseconds(pid):
-    """What the scheduler has given to the threads of a process: ticks are too coarse for rounds this short."""
+    """Returns the CPU time of a process's threads from the scheduler, because ticks are too coarse for such short rounds."""
     return sum(int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
 
 
@@ -111,7 +112,7 @@ def run(case, report):
 
 
 def alternate(kinds, report):
-    """Runs them in rounds, another one first each time, and reports the median of each."""
+    """Runs the kinds of requests in rounds, each round in another order, and reports each kind's median."""
     for kind in kinds:
         kind.run(keep=False)
     for number in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""Measures large bodies both ways, and small calls beside them, through the relay and through nginx."""
+"""Measures large bodies both ways, and simultaneous small calls, through the relay and through nginx."""
 
 import os
 import socket
@@ -10,12 +10,12 @@ import urllib.parse
 import processes
 
 SIZE = 100 << 20
-# An answer that takes this long beside a download is counted as it is; the number decides how fine the tail is.
+# The number of small calls. More calls give a more exact 99th percentile.
 CALLS = 2000
 
 
 def measure(bench, rounds):
-    """Reports the CPU of 100 MiB each way beside nginx's, and the tail of small calls beside a download."""
+    """Reports the CPU for 100 MiB each way, compared with nginx, and the slowest small calls during a download."""
     directory = bench.directory
     files = os.path.join(directory, "bulk")
     os.makedirs(files)

@@ -1,4 +1,4 @@
-"""Runs a program under callgrind, and reads what it counts between two moments."""
+"""Runs a program under callgrind, and reads its counts between two moments."""
 
 import os
 import re
@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Window:
-    """The instructions executed between two moments, as a file of callgrind's, and the seconds between them."""
+    """The window between two moments: callgrind's file of executed instructions, and the length in seconds."""
 
     def __init__(self, path, seconds):
         self.path, self.seconds = path, seconds
@@ -25,12 +25,12 @@ class Window:
         raise SystemExit(f"callgrind: {self.path} has no summary")
 
     def costs(self):
-        """Yields object, function, address (where it is written) and instructions of all that cost something itself."""
+        """Yields object, function, address (if known) and instructions of each function with instructions of its own."""
         names, binary, function, called = {}, "", "", False
         with open(self.path) as file:
             for line in file:
                 if line[0] in "0123456789":
-                    # The line after `calls=` is what the called function cost.
+                    # The line after `calls=` has the instructions of the called function.
                     if not called:
                         fields = line.split()
                         yield binary, function, int(fields[0], 0), int(fields[-1])
@@ -67,7 +67,7 @@ class Program(processes.Server):
         self.begin, self.dumps = time.monotonic(), 0
 
     def window(self):
-        """Ends a window and begins the next; returns the one that ended."""
+        """Ends a window, begins the next one, and returns the window that ended."""
         seconds = time.monotonic() - self.begin
         subprocess.run(["vgdb", f"--pid={self.pid}", "dump"], check=True, capture_output=True, timeout=120)
         self.begin, self.dumps = time.monotonic(), self.dumps + 1
@@ -77,14 +77,14 @@ class Program(processes.Server):
         return Window(path, seconds)
 
     def idle(self, seconds):
-        """Returns a window in which nobody asks for anything."""
+        """Returns a window without requests."""
         self.window()
         time.sleep(seconds)
         return self.window()
 
 
 def without_debug_information(binary, directory):
-    """Copies a program with its symbols only: Debian's valgrind does not read the compiler's DWARF 5."""
+    """Copies a program with its symbols only, because Debian's valgrind cannot read the compiler's DWARF 5."""
     copy = os.path.join(directory, os.path.basename(binary))
     if not os.path.exists(copy):
         subprocess.run(["objcopy", "--strip-debug", binary, copy], check=True)
@@ -92,7 +92,7 @@ def without_debug_information(binary, directory):
 
 
 def sigsuspend(directory):
-    """Compiles the library that every program here is started with; sigsuspend.c says why."""
+    """Compiles the library that every program here needs at its start; sigsuspend.c explains the reason."""
     library = os.path.join(directory, "sigsuspend.so")
     if not os.path.exists(library):
         subprocess.run(["clang", "-shared", "-fPIC", "-O1", "-o", library, f"{ROOT}/Benchmarks/sigsuspend.c"], check=True)

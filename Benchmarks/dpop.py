@@ -1,5 +1,7 @@
-"""Measures what a proof costs on the way to an API (RFC 9449): the broker's CPU for a relayed GET whose token goes out as Bearer,
-and for one whose token is bound to a key, in rounds that alternate. The API is an nginx that looks at neither.
+"""Measures the broker's CPU for a proof to an API (RFC 9449).
+
+In alternating rounds, a relayed GET has a Bearer token, and a token that is bound to a key. The API is an nginx that checks
+neither.
 """
 
 import os
@@ -24,7 +26,7 @@ def measure(directory, report):
 
 
 def run(case, folder, servers, report):
-    # Two of them: the second gives a nonce with every answer.
+    # There are two APIs. The second one returns a nonce with every answer.
     for name, nonce in (("plain", ""), ("nonces", 'add_header DPoP-Nonce "n-$request_id" always;')):
         port = processes.free_port()
         servers.append(processes.nginx(f"dpop-{name}", folder, port, f"""
@@ -38,7 +40,7 @@ def run(case, folder, servers, report):
         "upstreams": {name: {"base_url": url, "provider": "oidc", "allow": ["GET /**"]} for name, url in names.items()}})
 
     def kind(title, client, upstream):
-        # One session each, whose tokens are what its client's setting makes of them.
+        # Each client gets one session. The client's setting decides whether its tokens are bound.
         cookie = {"Cookie": f"coatcheck={broker.sign_in(client=client)}"}
         return Kind(title, broker, 200, lambda: [cookie], f"/v1/relay/{upstream}/small")
 

@@ -1,4 +1,4 @@
-"""Makes the soak's load: guests with a session each, who do now this and now that, and strangers who come and go."""
+"""Makes the soak's load. Guests have a session each and do random acts. Strangers sign in, make a call and log out."""
 
 import asyncio
 import collections
@@ -14,7 +14,7 @@ KIB, MIB = 1024, 1024 * 1024
 
 
 class Tally:
-    """Counts what was done, and every answer that was not the expected one."""
+    """Counts the acts, and every unexpected answer."""
 
     def __init__(self):
         self.done = collections.Counter()
@@ -33,7 +33,7 @@ class Tally:
 
 
 class Guest:
-    """Is one session on one kept connection."""
+    """A guest: one session on one kept connection."""
 
     def __init__(self, env, tally, dice, name):
         self.broker, self.sandbox = env["BROKER"], env["SANDBOX"]
@@ -49,7 +49,7 @@ class Guest:
         sandbox.close()
 
     async def visit(self, until):
-        """Does one thing after the other until the time is up."""
+        """Does one act after the other until the time is over."""
         kinds = {
             self.read: 40, self.ask: 10, self.look: 6, self.empty: 6, self.upload: 10, self.upload_in_chunks: 4,
             self.download: 10, self.download_in_chunks: 4, self.hang_up_waiting: 3, self.hang_up_reading: 3,
@@ -71,7 +71,7 @@ class Guest:
         self.tally.done[name] += 1
 
     async def request(self, kind, method, target, expected=200, headers=None, body=None, source=None):
-        """Sends one request, says whether its answer is the expected one, and returns the answer's body."""
+        """Sends one request, counts an unexpected answer, and returns the answer's body."""
         fields = {"Cookie": self.cookie, **(headers or {})}
         status, answer, data = await self.connection.request(method, target, fields, body)
         holds = status == expected and (source is None or dict(answer).get("coatcheck-source") == source)
@@ -109,7 +109,7 @@ class Guest:
         self.compare(kind, data, body)
 
     def compare(self, kind, data, body):
-        """Says whether the upstream, whose echo `data` is, received this body."""
+        """Returns whether the upstream received this body, according to its echo `data`."""
         if data:
             echo = json.loads(data)
             self.tally.expect(echo["body_sha256"] == hashlib.sha256(body).hexdigest(), kind, "another body", data)
@@ -124,7 +124,7 @@ class Guest:
         self.tally.expect(len(data) in (0, 20000), kind, "another length")
 
     async def refused(self, kind):
-        """The upstream's 401 stays one after the refresh that it causes."""
+        """Calls an upstream that still answers 401 after the refresh that it caused."""
         await self.relay(kind, "GET", "/401-always", 401)
 
     async def refresh(self, kind):
@@ -159,7 +159,7 @@ class Guest:
         return writer
 
     def leave(self, writer):
-        """Closes in order or breaks the connection off."""
+        """Closes the connection with or without a reset."""
         writer.close() if self.dice.random() < 0.5 else writer.transport.abort()
 
     # -- listening
@@ -184,7 +184,7 @@ class Guest:
 
 
 async def strangers(env, tally, dice, until):
-    """Sign in, call an API that refuses their first token, and log out, one after the other."""
+    """A stranger signs in, calls an API that refuses the first token, and logs out. Then the next stranger begins."""
     loop = asyncio.get_running_loop()
     number = 0
     while loop.time() < until:

@@ -1,11 +1,11 @@
 """Counts the instructions that a request takes in user space, under callgrind.
 
     scripts/bench --only instructions [--write]   every row; --write puts them into docs/internals/performance.md and instructions.json
-    Benchmarks/instructions.py                    the rows of instructions.json, beside its numbers: a step of `make test`
+    Benchmarks/instructions.py                    the rows of instructions.json, with its numbers: a step of `make test`
 
-A count is the slope between few requests and many, less what the idle program executes meanwhile. Sandbox, upstream,
-PostgreSQL and load are other processes and not counted, and neither is the kernel. COATCHECK_UNSTRIPPED names the broker, as
-it was linked.
+A count is the slope between few requests and many. The instructions of the idle program in the same time are subtracted. The
+sandbox, the upstream, PostgreSQL and the load are other processes and are not counted, and neither is the kernel.
+COATCHECK_UNSTRIPPED names the linked broker with its symbols.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ IN_FLIGHT = 32
 EXACT = ["session check", "session read", "relayed GET", "introspection"]
 MANY, FEWER = (500, 2500), (100, 500)
 IDLE_WINDOWS = 5
-# Of requests that take twenty times as many instructions as a check.
+# The numbers of requests that take twenty times as many instructions as a check.
 LONG = 50, 250
 PEERS = [("session check", "bare Hummingbird, hello"), ("session read", "bare Hummingbird, hello"),
          ("relayed GET", "bare relay")]
@@ -40,7 +40,7 @@ MODULES = ["ours", "Swift", "NIO", "other packages", "libc", "BoringSSL", "libcr
 
 
 class Count:
-    """The instructions of one request, in all and by module."""
+    """The instructions of one request, in total and by module."""
 
     def __init__(self, few, many, idle, requests):
         self.windows, self.requests = (few, many, idle), requests
@@ -56,15 +56,15 @@ class Count:
 
 
 class Meter:
-    """A meter of the requests to one program."""
+    """Counts the instructions of requests to one program."""
 
     def __init__(self, program, idle_seconds):
         self.program, self.idle_seconds, self.idle = program, idle_seconds, None
 
     def count(self, work, places, few, many):
-        """Counts a request with so many in flight. `work` prepares a number of them, and returns the function that sends them."""
-        # Between the first use and the first window, so that what the program does only once is in none. The least of some:
-        # now and then a ticker's burst falls into one, and would be taken off every request.
+        """Counts a request, with `places` requests in flight. `work` prepares requests and returns a function that sends them."""
+        # The idle windows come after the first use, so that the program's one-time work is in none. The smallest window counts,
+        # because a ticker may run in some of them, and its instructions would be subtracted from every request.
         self.idle = self.idle or min((self.program.idle(self.idle_seconds) for _ in range(IDLE_WINDOWS)),
                                      key=lambda window: window.instructions / window.seconds)
         windows = []
@@ -77,7 +77,7 @@ class Meter:
 
 
 class Broker:
-    """A broker under callgrind on one store, its cache on."""
+    """A broker under callgrind on one store, with its cache on."""
 
     def __init__(self, directory, name, store, upstream, by_address=False):
         self.binary = os.environ["COATCHECK_UNSTRIPPED"]
@@ -94,7 +94,7 @@ class Broker:
         self.outside.stop()
 
     def reads(self):
-        """Returns the works that are answered from the cache."""
+        """Returns the kinds of requests that are answered from the cache."""
         cookie = load.sign_in(*self.urls)
         backend = {"X-Coatcheck-Backend": self.outside.env["BACKEND_TOKEN"]}
         token = cookie.partition("=")[2]
@@ -117,7 +117,7 @@ class Broker:
         return send
 
     def refresh(self, count):
-        """Prepares the refresh of as many sessions, each of which was not refreshed before."""
+        """Prepares refreshes of this many sessions. No session is refreshed twice."""
         if len(self.cookies) < count:
             self.forward(count - len(self.cookies))(1)
         cookies, self.cookies = self.cookies[:count], self.cookies[count:]
@@ -129,7 +129,7 @@ class Broker:
 
 
 def requests(base, method, path, headers=None, body=None, expected=200):
-    """Returns the work of sending one and the same request."""
+    """Returns work that sends the same request each time."""
 
     async def work(_, server, __):
         await expect(expected, server, method, path, headers, body)
@@ -195,13 +195,13 @@ def count_peer(found, title, path, arguments, directory):
 
 
 def count_row(found, name, meter, work, few, many):
-    """Counts a row one at a time and with many in flight."""
+    """Counts a row with one request at a time, and with many in flight."""
     work(few)(1)
     found[name] = [meter.count(work, 1, few, many)]
     try:
         found[name].append(meter.count(work, IN_FLIGHT, few, many))
     except SystemExit as refusal:
-        # A provider has fifteen seconds to answer, and a busy machine needs them.
+        # On a busy machine a provider's answer may take longer than its fifteen seconds. The row is then left out.
         print(f"instructions: {name}, {IN_FLIGHT} in flight, is not counted: {refusal}", file=sys.stderr)
     print(f"instructions: {name}: {' and '.join(f'{count.total:,.0f}' for count in found[name])}", file=sys.stderr, flush=True)
 
@@ -221,16 +221,16 @@ def tables(found):
 
 
 def cells(texts):
-    """Returns two cells, of which one that was not counted is a dash."""
+    """Returns two cells. A cell without a count is a dash."""
     return [*texts, "–"][:2]
 
 
-# -- the rows that are held to their numbers
+# -- the rows that have to keep their numbers
 
 
 def judged(measure, wanted):
-    """The median of three counts, since a ticker's burst falls into the one window or the other; where it is beyond the
-    tolerance, of seven."""
+    """Returns the median of three counts, because a ticker may run in some windows. If this median is beyond the tolerance,
+    the result is the median of seven counts."""
     counts = [measure() for _ in range(3)]
     if abs(statistics.median(counts) / wanted - 1) > TOLERANCE:
         counts += [measure() for _ in range(4)]
@@ -238,7 +238,7 @@ def judged(measure, wanted):
 
 
 def check(directory):
-    """Counts the exact rows; says `ok` or `not ok` of each, where the numbers are of this toolchain."""
+    """Counts the exact rows. If the numbers belong to this toolchain, it prints `ok` or `not ok` for each row."""
     with open(EXPECTED) as file:
         expected = json.load(file)
     same = expected["toolchain"] == toolchain()
@@ -270,7 +270,7 @@ def check(directory):
 
 
 def toolchain():
-    """Names all that a count depends on besides our sources and the pinned packages."""
+    """Returns the versions that a count depends on, apart from our sources and the pinned packages."""
     swift = re.search(r"Swift version \S+", said_by("swift", "--version"))[0]
     openssl = re.match(r"OpenSSL \d+\.\d+", said_by("openssl", "version"))[0]
     valgrind = said_by("valgrind", "--version")
@@ -296,7 +296,7 @@ def by_module(window):
 
 
 def module(binary, function):
-    """Returns the module that a function is of. One that the compiler has inlined is its caller's."""
+    """Returns a function's module. An inlined function belongs to its caller's module."""
     for beginning, name in LIBRARIES:
         if binary.startswith(beginning):
             return name

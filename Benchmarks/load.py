@@ -12,7 +12,7 @@ import urllib.parse
 
 
 class Target:
-    """Is one URL to be measured, and the server whose work it is."""
+    """One URL to measure, and the server that answers it."""
 
     def __init__(self, name, title, server, path, headers=(), script=None, connections=32):
         self.connections = connections
@@ -45,7 +45,7 @@ class Target:
         return statistics.median(run[column] for run in self.runs)
 
     def ratio(self, peer):
-        """Returns the median of the rounds' ratios: what both had in one round is the fairest to compare."""
+        """Returns the median of the rounds' ratios, because two results of the same round are the most comparable ones."""
         return statistics.median(mine[0] / theirs[0] for mine, theirs in zip(self.runs, peer.runs))
 
 
@@ -55,7 +55,7 @@ def milliseconds(text):
 
 
 class Connection:
-    """Is a kept HTTP/1.1 connection, with just enough of the protocol."""
+    """A kept HTTP/1.1 connection with the necessary parts of the protocol."""
 
     def __init__(self, base):
         self.host = urllib.parse.urlsplit(base)
@@ -95,7 +95,9 @@ class Connection:
 
 
 def framed(body):
-    """Returns a body's fields and its bytes on the wire: a list of parts in chunks, bytes and forms as they are, else JSON."""
+    """Returns a body's header fields and its bytes on the wire.
+
+    A list is sent as chunks. Bytes and forms are sent unchanged. Any other value is sent as JSON."""
     if body is None:
         return [], b""
     if isinstance(body, list):
@@ -117,7 +119,7 @@ def cookies(fields):
 
 
 async def start_login(broker, sandbox, user):
-    """Starts a login and signs `user` in at the sandbox; returns what the app has to post, and its cookie."""
+    """Starts a login and signs `user` in at the sandbox; returns the body of the app's forward, and the app's cookie."""
     status, fields, data = await broker.request("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"})
     if status != 201:
         raise SystemExit(f"bench: a login could not be started: {status} {data!r}")
@@ -138,7 +140,7 @@ async def forward(broker, callback, cookie):
 
 
 async def in_flight(count, places, broker_url, sandbox_url, work):
-    """Does `work(index, broker, sandbox)` for 0..<count, with `places` under way at once; returns the results."""
+    """Does `work(index, broker, sandbox)` for 0..<count, at most `places` at a time; returns the results."""
     results, indices = [None] * count, iter(range(count))
 
     async def worker():
@@ -163,7 +165,7 @@ def sign_in(broker_url, sandbox_url, user="ana"):
 
 
 class Forwards:
-    """Is a batch of codes that wait to be forwarded."""
+    """A batch of codes that wait to be forwarded."""
 
     def __init__(self, count, broker_url, sandbox_url, prefix):
         self.urls = broker_url, sandbox_url
@@ -183,7 +185,7 @@ class Forwards:
 
 
 def session_cookie(cookie):
-    """Leaves the login's cookie out."""
+    """Returns the cookies without the login's cookie."""
     return "; ".join(part for part in cookie.split("; ") if "login" not in part)
 
 
@@ -200,7 +202,7 @@ def touch(cookies_of_sessions, broker_url, backend):
 
 
 class Listeners:
-    """Is a number of open event streams, each past its first event."""
+    """Some open event streams, each after its first event."""
 
     def __init__(self, cookies_of_sessions, broker_url):
         self.cookies, self.base, self.sockets = cookies_of_sessions, urllib.parse.urlsplit(broker_url), []

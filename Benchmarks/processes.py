@@ -1,4 +1,4 @@
-"""Starts, observes and ends the processes that are measured. Each is ended by its own process id."""
+"""Starts, observes and ends the measured processes. It ends each by its own process id."""
 
 import os
 import re
@@ -32,7 +32,7 @@ def wait_for_port(port, process=None, seconds=15):
 
 
 class Server:
-    """Is one server program, with whatever children it has."""
+    """One server program with its child processes."""
 
     def __init__(self, name, arguments, port, directory, env=None, seconds=15):
         self.name, self.port = name, port
@@ -62,7 +62,7 @@ class Server:
 
 
 class Foreign:
-    """Is a server that something else starts and stops; known by its process id."""
+    """A server that other code starts and stops. Only its process id is known."""
 
     def __init__(self, name, pid, port):
         self.name, self.pid, self.port = name, pid, port
@@ -87,7 +87,7 @@ def family(pid):
 
 
 def cpu_seconds(pid):
-    """Returns user and system time of a process, its ended children left out."""
+    """Returns user and system time of a process, without its ended children."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             fields = stat.read().rsplit(")", 1)[1].split()
@@ -97,7 +97,7 @@ def cpu_seconds(pid):
 
 
 def is_alive(pid):
-    """Says whether a process still runs; one that only waits to be looked at does not."""
+    """Returns whether a process still runs. A zombie does not count as running."""
     try:
         with open(f"/proc/{pid}/stat") as stat:
             return stat.read().rsplit(")", 1)[1].split()[0] != "Z"

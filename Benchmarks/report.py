@@ -1,4 +1,4 @@
-"""Collects what was measured, and writes it as tables."""
+"""Collects the measured values, and writes them as tables."""
 
 import os
 import platform
@@ -62,7 +62,7 @@ class Report:
 
     @staticmethod
     def put(path, name, tables):
-        """Puts tables between the marks of that name."""
+        """Puts tables between the marks with this name."""
         with open(path) as file:
             text = file.read()
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"

@@ -1,4 +1,4 @@
-"""Measures what grows: PostgreSQL beside pgbench, replicas on it, and a million sessions stored, on either engine."""
+"""Measures scale: PostgreSQL compared with pgbench, replicas on PostgreSQL, and a million stored sessions on both engines."""
 
 import glob
 import json
@@ -20,7 +20,7 @@ CONNECTIONS = 8
 
 
 class PostgreSQL:
-    """Is a PostgreSQL of this run's own, which flushes its commits."""
+    """A PostgreSQL of this run, which flushes its commits."""
 
     def __init__(self, *settings):
         self.process = subprocess.Popen(
@@ -44,7 +44,7 @@ class PostgreSQL:
         return self.program("psql", "-d", database, "-v", "ON_ERROR_STOP=1", "-Atqc", text).strip()
 
     def pgbench(self, seconds):
-        """Returns point reads a second: a million rows, prepared statements."""
+        """Returns the reads by primary key in a second, over a million rows with prepared statements."""
         output = self.program("pgbench", "-n", "-S", "-M", "prepared", "-c", str(CONNECTIONS), "-j", "1",
                               "-T", str(seconds), "pgbench")
         for line in output.splitlines():
@@ -61,7 +61,7 @@ class PostgreSQL:
 
 
 class LockSamples:
-    """Counts how many of the working connections wait for one another, twenty times a second."""
+    """Counts the working connections that wait for each other, twenty times a second."""
 
     def __init__(self, postgresql):
         self.working = self.waiting = 0
@@ -97,7 +97,7 @@ class LockSamples:
 
 
 class Brokers:
-    """Is a sandbox with a broker, and further brokers with the same keys on the same or other stores."""
+    """A sandbox with a broker, and further brokers with the same keys on the same or other stores."""
 
     def __init__(self, directory, name, store, upstream="http://127.0.0.1:9", more="session: {cache: off}\n"):
         self.directory, self.stack = os.path.join(directory, name), os.path.join(directory, name, "stack")
@@ -136,12 +136,12 @@ class Brokers:
         return load.Forwards(count, self.env["BROKER"], self.env["SANDBOX"], f"s{time.monotonic_ns()}-").run_for_cookies()
 
     def check(self, name, title, server, cookies, connections=32):
-        """Returns session checks of all these sessions, one after the other."""
+        """Returns work that checks all these sessions, one after the other."""
         script = os.path.join(self.directory, "cookies.lua")
         with open(script, "w") as file:
             file.write("local cookies = {" + ",".join(f"'{cookie}'" for cookie in cookies) + "}\n")
             file.write(
-                # Written once: the load takes of the same cores.
+                # The requests are written once, because the load uses the same cores as the broker.
                 "local n, requests = 0, {}\ninit = function()\n for place, cookie in ipairs(cookies) do\n"
                 "  requests[place] = wrk.format('GET', '/v1/forward-auth', {['Cookie'] = cookie, "
                 f"['X-Coatcheck-Backend'] = '{self.env['BACKEND_TOKEN']}'}})\n end\nend\n"
@@ -177,7 +177,7 @@ def through_port(what, url, seconds, at_once=64, sessions=1000):
 
 
 def in_rounds(rounds, works):
-    """Runs named works `rounds` times, another one first in each; returns their results by name."""
+    """Runs each work `rounds` times, each round in another order; returns the results by name."""
     results = {name: [] for name, _ in works}
     for number in range(rounds):
         first = number % len(works)
@@ -196,7 +196,7 @@ def spread(values):
 
 
 def of_target(target, seconds):
-    """Returns a work that runs a target and gives its rate."""
+    """Returns work that runs a target and returns its rate."""
 
     def work():
         target.run(seconds)
@@ -206,7 +206,7 @@ def of_target(target, seconds):
 
 
 def postgresql(directory, report, rounds, seconds, count, hello, live=1000):
-    """The port beside pgbench, the broker beside bare Hummingbird, few stored beside many, one replica beside two."""
+    """Compares the store's port with pgbench, the broker with bare Hummingbird, few sessions with many, one replica with two."""
     server = PostgreSQL()
     brokers = None
     try:
@@ -264,7 +264,7 @@ def compare(report, what, found, reach, rates):
 
 
 def replicas(report, server, rounds, seconds, one, other):
-    """One replica beside two: throughput, CPU of each check, and who waits for whom."""
+    """Compares one replica with two: rate, CPU of a check, and connections that wait for a lock."""
     found, costs, waits = [], {1: [], 2: []}, {1: [], 2: []}
     for _ in range(rounds):
         rates = {}
@@ -283,7 +283,7 @@ def replicas(report, server, rounds, seconds, one, other):
             waits[number].append(samples.stop())
         found.append(rates[2] / rates[1])
     cores = os.cpu_count()
-    # Load, brokers and PostgreSQL share the cores: with fewer than six, one replica and its load fill them.
+    # Load, brokers and PostgreSQL share the cores. With fewer than six cores, one replica and its load fill them.
     reach, holds = ("≥ 1.8 ×", statistics.median(found) >= 1.8) if cores >= 6 else (f"{cores} cores: full with one", True)
     report.bound("two replicas on one PostgreSQL : one", spread(found), holds, reach)
     cost = [statistics.median(costs[number]) for number in (1, 2)]
@@ -295,7 +295,7 @@ def replicas(report, server, rounds, seconds, one, other):
 
 
 def forwards_on(brokers, report, engine, count=2000):
-    """Code forwards, 64 in flight: the broker's CPU for each."""
+    """Measures the broker's CPU for a code forward, with 64 in flight."""
     urls = brokers.env["BROKER"], brokers.env["SANDBOX"]
     load.Forwards(300, *urls, "warm").run()
     batch = load.Forwards(count, *urls, "cpu")
@@ -307,11 +307,11 @@ def forwards_on(brokers, report, engine, count=2000):
 
 
 def sqlite(directory, report, rounds, seconds, count, live=1000):
-    """Few sessions stored beside many, on SQLite, in rounds."""
+    """Compares few stored sessions with many, on SQLite, in rounds."""
     brokers = Brokers(directory, "sqlite", "sqlite:@DIR@/coatcheck.db")
     try:
         cookies = brokers.sessions(live)
-        # A clean stop merges the log: the one file is the database.
+        # A clean stop merges the log, so that the database is a single file.
         brokers.stop_first()
         folder = os.path.join(directory, "sqlite", "many")
         os.makedirs(folder, 0o700)
@@ -337,7 +337,7 @@ def sqlite(directory, report, rounds, seconds, count, live=1000):
 
 
 def writes(directory, report, seconds, count):
-    """What each kind of write costs the disk, for docs/operate/scale.md: bytes of the write-ahead log."""
+    """Measures the write-ahead log's bytes for each kind of write, for docs/operate/scale.md."""
     server = PostgreSQL("full_page_writes=on")
     keys = os.path.join(directory, "writes-keys.json")
     try:
@@ -349,7 +349,7 @@ def writes(directory, report, seconds, count):
             server.sql("CHECKPOINT")
             before = server.sql("SELECT pg_current_wal_lsn()")
             done = through_port(what, url, seconds, sessions=20_000)
-            # Half a second more of work is done before it is counted.
+            # The log is read half a second after the measured time, so this share of the bytes belongs to the measured time.
             share = seconds / (seconds + 0.5)
             size = int(server.sql(f"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '{before}')::bigint"))
             report.value(f"PostgreSQL: {what}", f"{done['rate']:,}/s, {size * share / done['operations']:,.0f} bytes of log each, "

@@ -1,13 +1,15 @@
-"""Counts what two event loops share in a session check: the cache lines that both touch and at least one of them writes.
+"""Counts the cache lines that two event loops share in session checks: both loops touch them, and at least one writes.
 
     Benchmarks/shared_lines.py [--checks N] [--places]
 
-The broker runs with two event loops. A connection is found on each, and checks are sent over them by turns while the loop's
-thread is executed one instruction at a time (ptrace); every memory operand is noted, atomic or not, inlined or not. Left out
-are stacks and the memory that a check allocates itself. A line counts as shared when both loops touch it in at least half of
-their checks and it is written in at least half of those of one; a visit is a touch that comes more than 100 instructions after
-the line's last. What other threads write is not seen. Checks come so slowly that each is the first of its second, and makes
-the texts of the time anew.
+The broker runs with two event loops. The script finds a connection on each loop, and sends checks over the two in turn.
+Meanwhile it executes the loop's thread one instruction at a time (ptrace), and notes every memory operand. Stacks are left out, and so is
+the memory that a check allocates itself.
+
+A line counts as shared if both loops touch it in at least half of their checks, and one loop writes it in at least half of its
+checks. A visit is a touch more than 100 instructions after the last touch of the line. The script does not see the writes of
+other threads. Checks are so slow that each is the first one of its second, and makes the texts of the time again.
+
 Linux on x86-64. COATCHECK_UNSTRIPPED and COATCHECK_SANDBOX name the programs; needs capstone (`pip install capstone`) and nm,
 and with --places, which names the places in the sources, llvm-symbolizer.
 """
@@ -38,7 +40,7 @@ LINE = 64
 ALL = 0x40000000
 VISIT = 100
 CONT, SINGLESTEP, GETREGS, DETACH, SEIZE, INTERRUPT = 7, 9, 12, 17, 0x4206, 0x4207
-# In the order of user_regs_struct.
+# The registers are in the order of user_regs_struct.
 REGISTERS = ("r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss fs_base gs_base ds es "
              "fs gs").split()
 PLACE = {name: place for place, name in enumerate(REGISTERS)}
@@ -59,7 +61,7 @@ def ptrace(request, thread, data=None):
 
 
 class Instruction:
-    """The memory operands of one instruction, and what it does to the stack of calls."""
+    """The memory operands of one instruction, and its effect on the call stack."""
 
     __slots__ = ("operands", "kind")
 
@@ -108,7 +110,7 @@ class Program:
                     base = bases.setdefault(fields[5], begin)
                     self.files.append((begin, end, fields[5], base))
         self.tables = {path: symbols(path) for path in bases}
-        # The bytes that each is asked for.
+        # The number of requested bytes, by function.
         sizes = {"malloc": lambda r: r[RDI], "calloc": lambda r: r[RDI] * r[RSI], "realloc": lambda r: r[RSI],
                  "aligned_alloc": lambda r: r[RSI]}
         self.allocators = {}
@@ -136,7 +138,7 @@ class Program:
         return next(((path, base) for begin, end, path, base in self.files if begin <= address < end), (None, 0))
 
     def symbol(self, address):
-        """Names the function or datum that an address is in."""
+        """Returns the name of the function or datum at an address."""
         if address not in self.names:
             self.names[address] = None
             path, base = self.file(address)
@@ -148,20 +150,20 @@ class Program:
         return self.names[address]
 
     def type_of(self, thing):
-        """Names the type of a Swift object."""
+        """Returns the type's name of a Swift object."""
         words = self.read(thing, 8)
         if len(words) < 8:
             return None
         metadata, = struct.unpack("<Q", words)
         if self.file(metadata)[0]:
             return self.symbol(metadata)
-        # Made at run time: a class's description is its sixth word.
+        # A class that is made at run time has its description in the sixth word.
         words = self.read(metadata, 48)
         return self.symbol(struct.unpack("<Q", words[40:])[0]) if len(words) == 48 else None
 
 
 def symbols(path):
-    """Returns a file's addresses and names, in order."""
+    """Returns the addresses and names in a file, sorted by address."""
     found = []
     for more in ([], ["-D"]):
         text = subprocess.run(["nm", "--defined-only", *more, path], capture_output=True, text=True).stdout
@@ -171,16 +173,16 @@ def symbols(path):
 
 
 class Check:
-    """What one check executed."""
+    """The record of one check's execution."""
 
     def __init__(self):
         self.steps, self.lines = 0, collections.defaultdict(Touches)
         self.totals, self.types = collections.Counter(), {}
-        # By line: (kind, address of code, those that called).
+        # For each cache line: kind of access, address of the code, and its callers.
         self.places = collections.defaultdict(collections.Counter)
 
     def take(self, events, fresh):
-        """Counts what was touched, but for the memory that this check has allocated itself."""
+        """Counts a touched address, unless this check has allocated the memory itself."""
         for step, kind, address, size, place in events:
             if address // 8 in fresh:
                 continue
@@ -198,7 +200,7 @@ class Check:
 
 
 class Touches:
-    """What one check did to one line."""
+    """One check's accesses to one cache line."""
 
     def __init__(self):
         self.read = self.write = self.atomic = self.visits = 0
@@ -212,7 +214,7 @@ class Loop:
     def __init__(self, program, thread, connection, request):
         self.program, self.thread, self.connection, self.request = program, thread, connection, request
         self.registers = (ctypes.c_uint64 * 27)()
-        # Where the tracer runs: the two take turns, and a wake-up on another core costs more than the step.
+        # The thread runs on the tracer's core. The two take turns, and a wake-up on another core takes longer than a step.
         os.sched_setaffinity(thread, os.sched_getaffinity(0))
         ptrace(SEIZE, thread)
         self.stop()
@@ -226,7 +228,7 @@ class Loop:
         os.waitpid(self.thread, ALL)
 
     def prepare(self):
-        """Has the session read before the next check, as checks one after the other would."""
+        """Makes the broker read the session before the next check, so that the session is in the cache as under load."""
         ptrace(CONT, self.thread)
         plain(self.connection, self.request, 2)
         self.stop()
@@ -250,7 +252,7 @@ class Loop:
             while calls and calls[-1][0] < rsp:
                 calls.pop()
             while allocating and allocating[-1][0] < rsp:
-                # With the size that stands before it.
+                # The allocated memory, with the size that was noted at the call.
                 thing, size = registers[RAX], allocating.pop()[1]
                 fresh.update(range(thing // 8 - 1, (thing + size + 7) // 8))
             if rip in allocators:
@@ -340,9 +342,9 @@ class Row:
             [set().union(*(getattr(one, name) for one in loop)) for loop in touched] for name in ("words", "written"))
         self.is_shared = all(2 * len(loop) >= len(run) for loop, run in zip(touched, runs)) and any(
             2 * sum(bool(one.written) for one in loop) >= len(run) for loop, run in zip(touched, runs))
-        # Else two things lie on one line by chance.
+        # Otherwise two different values are on one line by chance.
         self.is_one_thing = bool(words[0] & written[1] or words[1] & written[0])
-        # A line changes hands twice at most for each visit of the loop that visits it less: once a check of either.
+        # For each visit of the loop with fewer visits, the line changes hands at most twice: once in a check of each loop.
         self.exchanges = min(self.visits)
 
     @property
@@ -353,7 +355,7 @@ class Row:
 
 
 def shared(runs):
-    """Returns the lines that both loops touch in half of their checks, and that one writes in half of its."""
+    """Returns the lines that both loops touch in half of their checks, and that one loop writes in half of its checks."""
     lines = set().union(*(check.lines for check in runs[0])) & set().union(*(check.lines for check in runs[1]))
     rows = [row for row in (Row(line, runs) for line in lines) if row.is_shared]
     return sorted(rows, key=lambda row: (row.exchanges, sum(row.visits), row.line), reverse=True)
@@ -450,7 +452,7 @@ def main():
                     loop.prepare()
                     check = loop.check()
                     least = min(least, check.steps)
-                    # One in a few finds that the cache's five seconds are over, and reads the store.
+                    # In some checks the cache's five seconds are over, so the check reads the store. Such a check is left out.
                     run[:] = [each for each in [*run, check] if each.steps < 1.15 * least]
             report(title, program, runs, options.places)
             for loop in loops:
@@ -462,6 +464,6 @@ def main():
 
 if __name__ == "__main__":
     signal.alarm(900)
-    # On one core with what it traces.
+    # The tracer and the traced threads run on one core.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     main()

@@ -1,4 +1,4 @@
-"""Keeps the broker under load for half an hour, and says whether it grew. scripts/soak runs it."""
+"""Keeps the broker under load for half an hour, and reports whether it grew. scripts/soak runs it."""
 
 import argparse
 import asyncio
@@ -50,7 +50,7 @@ def main():
 
 
 class Sample:
-    """Is what the process holds at one moment; memory in MiB."""
+    """A sample of the process at one moment: memory in MiB, descriptors and threads."""
 
     def __init__(self, pid, seconds, requests):
         self.seconds, self.requests = seconds, requests
@@ -61,7 +61,7 @@ class Sample:
 
 
 def is_of_store(descriptor):
-    """Says whether it is the database's: a further reader opens when so many reads come at once, and stays."""
+    """Returns whether a descriptor belongs to the database. Many simultaneous reads open a further reader, which stays open."""
     try:
         return "/coatcheck.db" in os.readlink(descriptor)
     except OSError:
@@ -83,8 +83,8 @@ class Soak:
             self.env = dict(line.strip().split("=", 1) for line in file)
         with open(os.path.join(self.stack, "broker.pid")) as file:
             self.pid = int(file.read())
-        # The tokens are said to live for five seconds and live for an hour: a call that takes longer than its token is
-        # said to live is then no 401 at the upstream, and every 401 that is seen is one that was asked for.
+        # The provider reports a life of five seconds, but the tokens live for an hour. So a long call never gets a 401 for its
+        # token's age, and every 401 in this run was requested.
         self.control("PUT", "settings/oidc", {"token_answer": {"expires_in": TOKEN_LIFETIME}})
 
     def stop(self):
@@ -106,7 +106,7 @@ class Soak:
 
     async def run(self):
         loop = asyncio.get_running_loop()
-        # One of everything first: what opens at first use (discovery, keys) is no leak.
+        # First, every act is done once, because descriptors that open at the first use (discovery, keys) are no leak.
         first = self.guest("first")
         await first.sign_in()
         await first.visit(loop.time() + 2)
@@ -123,7 +123,7 @@ class Soak:
         await asyncio.gather(*work)
         self.took = loop.time() - begin
         self.refreshes = self.control("GET", "counts").get("oidc/refresh", 0) - self.refreshes
-        # Every session is still there, under the cookie it got.
+        # Every session still lives, with its first cookie.
         for guest in everyone:
             await guest.attempt(guest.look)
             guest.connection.close()
@@ -133,7 +133,7 @@ class Soak:
         return guests.Guest(self.env, self.tally, random.Random(self.dice.random()), name)
 
     async def watch(self, begin, until):
-        """Takes a sample every few seconds, and a line to the terminal now and then."""
+        """Takes a sample every few seconds, and sometimes prints a line."""
         loop = asyncio.get_running_loop()
         pause = max(1.0, self.seconds / 300)
         log = os.path.join(self.stack, "broker.log")
@@ -146,12 +146,12 @@ class Soak:
                     f"soak: {sample.seconds:5.0f} s, {sample.requests:8,} calls, {sample.anonymous:6.1f} MiB anonymous, "
                     f"{sample.resident:6.1f} MiB resident, {sample.descriptors} descriptors, {sample.threads} threads, "
                     f"{sum(self.tally.wrong.values())} unexpected", file=sys.stderr)
-            # The broker appends to its log; what has been written is not needed.
+            # The broker appends to its log. The written lines are not needed any more.
             if os.path.getsize(log) > 64 * MIB:
                 os.truncate(log, 0)
 
     async def settled(self, seconds, enough=None):
-        """Waits for so long, or until there are no more than `enough` descriptors: pooled connections close after a minute."""
+        """Waits this long, or until at most `enough` descriptors are open. Pooled connections close after a minute."""
         end = time.monotonic() + seconds
         while True:
             sample = Sample(self.pid, 0, 0)
@@ -159,14 +159,14 @@ class Soak:
                 return sample
             await asyncio.sleep(1)
 
-    # -- what is said about it
+    # -- the verdict
 
     def say(self, holds, sentence):
         self.failed += not holds
         self.verdicts.append(("" if holds else "not ") + f"ok - {sentence}")
 
     def report(self):
-        # The first quarter, five minutes at most, is warm-up: caches, pools and the allocator's arenas fill.
+        # During the first quarter (at most five minutes), caches, pools and the allocator's arenas fill, so it is left out.
         warm = [sample for sample in self.samples if sample.seconds > min(300, self.seconds / 4)]
         third = max(1, len(warm) // 3)
         first, last = warm[:third], warm[-third:]
@@ -203,7 +203,7 @@ class Soak:
             f"{self.tally.total / self.took:.0f} calls/s, broker, sandbox and load on the same machine."
 
     def table(self, warm):
-        """Ten moments of the run, and the rest before and after it."""
+        """Returns ten moments of the run, and the moments at rest before and after it."""
         row = lambda name, at, calls: (
             name, calls, f"{at.anonymous:.1f}", f"{at.resident:.1f}", str(at.descriptors), str(at.threads), f"{at.cpu:.0f}")
         rows = [row("at rest, before", self.idle, "")]

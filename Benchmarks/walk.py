@@ -1,7 +1,7 @@
 """Counts the files of ours that one request enters. scripts/walk runs it.
 
-A walk is every file under Sources/ of which a line was executed by the request, under callgrind on the debug build, and not in
-an idle minute as well; three runs, their union. The sandbox and generated files are left out.
+A walk is the set of files under Sources/ with a line that the request executes, and that an idle minute does not execute.
+It runs under callgrind on the debug build, and is the union of three runs. The sandbox and generated files are left out.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from report import table
 
 ROOT = callgrind.ROOT
 RUNS, ATTEMPTS = 3, 20
-# Seconds: `session.cache` is five.
+# Seconds in which a session is surely still cached (`session.cache` is five).
 CACHED = 4
 
 
@@ -48,7 +48,7 @@ def main():
     print(table(("walk", "files"), [[name, str(len(files))] for name, files in walks.items()]))
 
 
-# Each prepares its request, on the very connection that it then goes out on, and returns what sends it.
+# Each function prepares its request on the connection that later sends it, and returns the function that sends it.
 
 
 async def forward(broker, sandbox):
@@ -57,7 +57,7 @@ async def forward(broker, sandbox):
 
 
 def again(method, path):
-    """Returns a preparation that sends the request once before, which leaves the session in the cache."""
+    """Returns a preparation that sends the request once, so that the session is in the cache."""
 
     async def prepare(broker, sandbox):
         cookie = load.session_cookie(await (await forward(broker, sandbox))())
@@ -84,7 +84,7 @@ def walks_on(store, directory, upstream, preparations):
 
 
 async def windows(broker, prepare):
-    """Returns one window for each run, with one request in it. Another one before has met everything for the first time."""
+    """Returns one window for each run, with one request in it. An earlier request has loaded discovery, keys and plans."""
     found = []
     for _ in range(ATTEMPTS):
         connections = [load.Connection(url) for url in broker.urls]

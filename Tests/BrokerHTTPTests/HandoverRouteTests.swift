@@ -31,7 +31,7 @@ struct HandoverRouteTests {
             configuration, vault in
             var orders = Backends.orders(vault)
             orders.origins = ProofOrigins([foreign].compactMap { ProofAddress($0) })
-            // This backend may ask about the pages, and owns no origin that a page is handed over to.
+            // This backend may ask about the pages. It has no origin for which it could redeem tickets.
             var billing = BackendConfiguration(
                 name: BackendName(unchecked: "billing"), digest: vault.digest(Secret(billingCredential)),
                 may: Set(BackendPermission.allCases))

@@ -386,7 +386,7 @@ struct ManagementTests {
                 #expect(answer.lowercased().contains("\r\nconnection: close\r\n"))
                 #expect(harness.records.all.map(\.route) == [path])
             }
-            // They are not there on the other listeners, and a Host is demanded before that shows.
+            // The other listeners lack these paths, and they require a Host before they answer 404.
             let request = "GET \(path) HTTP/1.0\r\n\r\n"
             let answer = try await harness().live { try await RawClient(port: $0).exchange(request) }
             let backends = try await harness().liveForBackends { try await RawClient(port: $0).exchange(request) }

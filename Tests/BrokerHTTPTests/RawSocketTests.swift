@@ -9,9 +9,9 @@ import Testing
 
 @Suite("Raw sockets", .timeLimit(.minutes(2)))
 struct RawSocketTests {
-    /// The request that is smuggled behind each ambiguous one.
+    /// The request that is smuggled behind each ambiguous request.
     ///
-    /// If the broker handled it, the answer would be 404, and the log would have a second record.
+    /// If the broker handled the smuggled request, the answer would be 404, and the log would have a second record.
     private static let smuggled = "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     private static let head = "GET /v1/providers HTTP/1.1\r\n"
@@ -44,7 +44,7 @@ struct RawSocketTests {
         post + "Transfer-Encoding: chunked\r\n\r\n0x2\r\n{}\r\n0\r\n\r\n",
         post + "Transfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n",
         post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n{}\r\n0\r\n\r\n",
-        // Lines whose end another reader would see in another place.
+        // Lines that another reader would end at another byte.
         head + "Host: localhost\r\nX-A: 1\r\n folded\r\n\r\n", head + "Host: localhost\r\n\tX-A: 1\r\n\r\n",
         head + "Host : localhost\r\n\r\n", head + "Host: localhost\r\nX-A: 1\nX-B: 2\r\n\r\n",
         head + "Host: localhost\r\nX-A: 1\rX-B: 2\r\n\r\n", head + "Host: localhost\r\nX-A: a\u{0}b\r\n\r\n",
@@ -265,7 +265,7 @@ struct RawSocketTests {
 
     @Test("A head that never ends → cut, while others are served (SEC-105)")
     func slowHead() async throws {
-        // The limit is generous, because a client that gets no processor time would be cut as well.
+        // The limit is generous. A client on a busy machine might otherwise be disconnected, too.
         let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.idle = .seconds(8) }
         try await harness.live { port in
             async let slow = RawClient(port: port).exchange("GET / HTTP/1.1\r\nHost: local")
@@ -360,7 +360,7 @@ struct RawSocketTests {
         let request =
             "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
             + String(repeating: "x", count: 300_000)
-        // A client that gets no processor time might need more than the usual two seconds.
+        // On a busy machine, a client might need more than the usual two seconds.
         let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.linger = .seconds(20) }
         let answer = try await harness.live { try await RawClient(port: $0).exchange(request) }
         #expect(answer.hasPrefix("HTTP/1.1 404 "), "\(answer.prefix(100))")

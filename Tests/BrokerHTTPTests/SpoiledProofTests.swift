@@ -166,7 +166,7 @@ struct SpoiledProofTests {
         func newLedger() -> ChargeLedger {
             ChargeLedger(ChargeLimits(wrongTokensPerMinute: Self.limit), monotonic: harness.clock.monotonic)
         }
-        /// Returns the number of invalid proofs, of fifteen, that were verified.
+        /// Sends fifteen invalid proofs, and returns the number of those whose signature the broker checked.
         func looked(_ show: (PresentedEvidence) async throws(BrokerProblem) -> Void) async throws -> Int {
             let ledger = newLedger()
             var looked = 0

@@ -68,7 +68,8 @@ struct RelayUploadTests {
                 let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 100_000)
                 async let text = fixture.call(.post, "/x", body: body).body.text()
                 #expect(try await eventually { upstream.closed == 1 })
-                // This is long enough to notice a connection's end; if it was not noticed, the test still holds.
+                // This is long enough for the broker to notice a closed connection. The test also holds if the broker does not
+                // notice.
                 try await Task.sleep(for: .milliseconds(50))
                 source.end.finish()
                 #expect(try await text == (answer.hasPrefix("200") ? "ok" : ""))

@@ -267,7 +267,9 @@ struct UpstreamPoolTests {
 
     // MARK: Dead connections
 
-    /// Answers the first request of the first connection, and closes at its second one after `bytes`; other connections answer.
+    /// Answers the first request of the first connection.
+    ///
+    /// At the second request, it writes `bytes` and closes the connection. Other connections answer.
     private static func dying(_ bytes: String = "") -> @Sendable (ScriptedConnection) async throws -> Void {
         let state = Counters()
         return { connection in
@@ -367,7 +369,7 @@ struct UpstreamPoolTests {
                     }
                 }
             }
-            // Most of the cheating is noticed between two calls, and harms no call.
+            // The relay notices most of the unrequested bytes between two calls, so only a few calls fail.
             #expect(failed.count < count / 4)
             await client.shutDown()
         }

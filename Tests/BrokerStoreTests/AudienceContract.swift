@@ -74,7 +74,7 @@ struct AudienceContract {
             let standing = try #require(found.tokens)
             #expect(try await commit(over: standing, nil) == .committed)
             #expect(try await store.session(tokenDigest: session.tokenDigest)?.tokens == Rows.sealed("rotated"))
-            // If another pair is stored, or the session has ended, the result reports this first.
+            // If another pair is stored, or if the session has ended, the result reports this instead.
             #expect(try await commit(over: standing, row) == .superseded)
             _ = try await store.endSessions(.token(session.tokenDigest), reason: .loggedOut, now: Rows.now)
             #expect(try await commit(over: standing, row) == .ended)

@@ -149,7 +149,7 @@ struct FamilyContract {
                     let row = try #require(try await store.session(tokenDigest: child.tokenDigest))
                     #expect(row.endedAt == time, "\(ending)")
                     #expect(row.lineage == child.lineage)
-                    // A selector that names both may have ended the child first. A lapsed child has ended without it.
+                    // A selector that selects both may have ended the child first. A lapsed child has ended on its own.
                     let isNamed = [.subject, .logoutToken, .lapsed].contains(ending)
                     #expect(isNamed || row.endReason == .parentEnded, "\(ending): \(String(describing: row.endReason))")
                     #expect(try await store.refreshState(child.tokenDigest)?.isEnded == true)

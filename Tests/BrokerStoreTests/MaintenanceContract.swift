@@ -205,7 +205,7 @@ struct MaintenanceContract {
                 ("a", 0, "sweeper", true), ("b", 29, "sweeper", false), ("b", 29, "outbox", true),
                 ("a", 20, "sweeper", true), ("b", 49, "sweeper", false), ("b", 50, "sweeper", true),
                 ("a", 51, "sweeper", false),
-                // A lease that was taken by a clock far ahead does not last as long.
+                // A lease that was taken with a clock far ahead ends earlier than its stored end.
                 ("a", 5000, "ahead", true), ("b", 51, "ahead", true),
             ]
             for step in steps {

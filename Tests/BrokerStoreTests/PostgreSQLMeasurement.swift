@@ -12,7 +12,7 @@ import Testing
 struct PostgreSQLMeasurement {
     private static let isAsked = ProcessInfo.processInfo.environment["COATCHECK_MEASURE"] != nil
 
-    /// A count of something that was done.
+    /// A counter that several tasks increase.
     private final class Tally: Sendable {
         private let count = Atomic<Int>(0)
 

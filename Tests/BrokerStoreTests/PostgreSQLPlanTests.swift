@@ -255,7 +255,9 @@ struct PostgreSQLPlanTests {
         let type: String
         let table: String?
         let rows: Double
-        /// The relationship to the node above; `InitPlan` and `SubPlan` are separate plans.
+        /// The node's relationship to its parent.
+        ///
+        /// `InitPlan` and `SubPlan` are separate plans.
         let relationship: String?
         /// The condition of the index look-up; `filter` is the condition on the rows that it found.
         let condition: String?

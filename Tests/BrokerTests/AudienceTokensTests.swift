@@ -339,7 +339,7 @@ import Testing
         #expect(try await row(broker, session).tokenVersion == 3)
         let newer = try await ask(broker, session, Self.target("a"), insteadOf: first)
         #expect(newer.token.reveal() == "a-3" && newer.version > first.version)
-        // A second caller whose same token was refused gets the token that is stored by now.
+        // The upstream of a second caller refused the same token. This caller gets the newer token that is stored by now.
         #expect(try await ask(broker, session, Self.target("a"), insteadOf: first).token.reveal() == "a-3")
         #expect(try await ask(broker, session, Self.target("b")).token.reveal() == other.token.reveal())
         let forced = try await broker.useCases.refreshTokens.accessToken(

@@ -71,7 +71,7 @@ import Testing
             #expect(context.clock.now() == right.clock.now)
             #expect(!context.watch.isOff(context.clock))
         }
-        // Steps of less than a minute are ordinary, and the time is the store's all the same.
+        // A step of less than a minute raises no doubt, and the time still comes from the store.
         wrong.clock.jump(.seconds(45))
         try await comparison.look()
         #expect(context.watch.ahead == .seconds(45) && !context.watch.isOff(context.clock))

@@ -175,7 +175,7 @@ import Testing
         #expect(broker.context.watch.allows(.begin, broker.clock.clock))
         #expect(!broker.context.watch.allows(.concludeLapse, broker.clock.clock))
         _ = try await broker.signIn(code: "anew")
-        // At any other time it is in doubt for ten minutes.
+        // A clock that shows any other time stays in doubt for ten minutes.
         broker.clock.jump(.seconds(-120))
         #expect(!broker.context.watch.allows(.begin, broker.clock.clock))
         broker.clock.advance(.seconds(599))

@@ -79,7 +79,7 @@ import Testing
         settings.sessionsPerSubjectAndClient = 1000
         let broker = try TestBroker(store: store, settings: settings)
         let name = ProviderName(unchecked: "as")
-        // One session more than one step ends.
+        // There is one session more than one step of endings contains.
         var last: SignedIn?
         for number in 0...EndSession.batch { last = try await broker.signIn(code: "c\(number)") }
         store.beforeNextLogoutAnswer {

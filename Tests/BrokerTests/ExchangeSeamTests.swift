@@ -106,7 +106,7 @@ import Testing
 
     // MARK: A store that is away for longer than a claim
 
-    /// A forward whose owner has the provider's answer in hand, and whose claim has lapsed while the store was away.
+    /// A forward with a lapsed claim: its owner has the provider's answer, and the store was away.
     ///
     /// `isSeen` decides whether the other replica has noticed that the store was away.
     private func inHand(isSeen: Bool) async throws -> (
@@ -213,14 +213,14 @@ import Testing
         #expect(spares(6, at: 170) && !spares(4, at: 170))
         answers(172...198, of: watch)
         #expect(spares(50, at: 199) && !spares(50, at: 200))
-        // A store that is silent for long also counts as away, also before its next answer, because the process may have been
+        // A store that is silent for a long time counts as away, even before its next answer, because the process may have been
         // suspended.
         answers(200...202, of: watch)
         #expect(!spares(0, at: 212))
         #expect(spares(0, at: 213) && spares(11, at: 213) && !spares(12, at: 213))
         watch.answered(at: .seconds(242))
         #expect(spares(30, at: 242))
-        // A process that begins while the store is away cannot know since when.
+        // A process that begins while the store is away cannot know how long the store has been away.
         let begun = StoreWatch(startedAt: .seconds(300))
         for second in stride(from: 302, through: 310, by: 2) { begun.failed(at: .seconds(second)) }
         answers(312...312, of: begun)

@@ -8,7 +8,7 @@ import Testing
 @Suite("Limits of child sessions", .timeLimit(.minutes(1))) struct FamilyBoundsTests {
     private static let widget = ChildKind(unchecked: "widget")
     private static let day = 86_400
-    /// The idle time is longer than the one of the app's session.
+    /// The kind's idle time is longer than the idle time of the app's session.
     private static let policy = ChildPolicy(lifetimes: SessionLifetimes(idle: .seconds(60 * day)))
 
     private let broker: TestBroker

@@ -113,7 +113,7 @@ import Testing
         }
         #expect(tokens.count == 1)
         #expect(broker.provider.refreshes == 1)
-        // A forced refresh also serves all callers whose same token was refused.
+        // A forced refresh also serves all callers whose upstream refused the same token.
         let live = try await broker.useCases.resumeSession.resume(children[0].token)
         let refused = try await broker.useCases.refreshTokens.accessToken(for: live)
         broker.clock.advance(.seconds(60))
@@ -141,7 +141,7 @@ import Testing
         broker.clock.advance(.seconds(10))
         let second = try await tokens.accessToken(for: live, insteadOf: first)
         #expect(second.version != first.version && broker.provider.refreshes == 1)
-        // A caller with the older token gets the stored one; a third one is not fetched.
+        // A caller with the older token gets the stored token. The broker does not fetch a third one.
         #expect(try await tokens.accessToken(for: live, insteadOf: first).version == second.version)
         let refused = await problem { try await tokens.accessToken(for: live, insteadOf: second) }
         #expect(refused?.code == .notRefreshable && broker.provider.refreshes == 1)

@@ -24,7 +24,7 @@ import Testing
         Secret(try #require(try await comeBack(broker, login)["handoff"]))
     }
 
-    /// Plays the provider's return, and gives the parameters of the app's link.
+    /// Sends the provider's callback, and returns the parameters of the link to the app.
     private func comeBack(
         _ broker: TestBroker, _ login: StartedLogin, code: String = "code-1", more: String = "",
         charge: Charge = .nobody

@@ -5,9 +5,9 @@ import Testing
 
 @testable import Broker
 
-/// Hand-overs into a browser that already holds a session.
+/// Hand-overs to a browser that already has a session.
 ///
-/// The held session's user decides, even if its client has left the file.
+/// The user of that session decides, even if the session's client is no longer configured.
 @Suite("Sessions that a web view holds", .timeLimit(.minutes(1)))
 struct HeldSessionTests {
     private static let own = "https://auth.example.com"

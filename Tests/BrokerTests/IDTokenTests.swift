@@ -115,7 +115,7 @@ import Testing
         #expect(await forward("new-key.a.b") == .rateLimited)
         #expect(broker.provider.script.withLock { $0.keyFetches } == 1)
         #expect(await forward("same.a.b") == .codeRejected)
-        // The third of three charges; repeats are free.
+        // This is the third of three charges. Repeats cost nothing.
         #expect(await forward("same.a.b") == .rateLimited)
         #expect(handed(broker) == 3)
         #expect(ledger.count(.exchange, of: IPAddress(high: 0, low: 0xFFFF_0A00_0001)) == 0)
@@ -130,7 +130,8 @@ import Testing
         #expect(try await broker.forward(input()).token.reveal() == first.token.reveal())
         for other in [
             input { $0.loginToken = Secret(String(repeating: "m", count: 43)) }, input { $0.loginToken = nil },
-            // Another signature over the same signed part. From one ECDSA signature, anyone can compute a second one.
+            // The token has another signature over the same signed part. From one ECDSA signature, anyone can compute a second
+            // one.
             input("head.claims.other") { $0.loginToken = nil },
         ] {
             #expect(await problem { try await broker.forward(other) }?.code == .codeAlreadyUsed)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Mistakes that a refresh avoids, such as a call to a provider that wants to be left alone, or an early condemnation.
+/// Mistakes that a refresh avoids, such as a call during the provider's pause, or an early condemnation.
 @Suite(.timeLimit(.minutes(2))) struct RefreshWaitTests {
     private func expired(
         _ script: ScriptedProvider.Script

@@ -51,7 +51,7 @@ import Testing
         #expect(try await look(1) == 0)
         #expect(try await look(2) == 1)
         #expect(try await look(2) == 1)
-        // A late answer, or a standby's.
+        // A late answer, or the answer of a standby, has an older version.
         #expect(try await look(1) == 1)
         #expect(try await look(5) == 2)
         _ = try await broker.useCases.refreshTokens.refreshNow(live)

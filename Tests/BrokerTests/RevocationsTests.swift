@@ -120,7 +120,7 @@ import Testing
         broker.provider.hanging.open()
         let two = try await signingIn.value
         #expect(!broker.context.memory.signIns.isRevoking(origin))
-        // The other order: here the sign-in was first.
+        // In the second half of the test, the sign-in comes first.
         let signIns = broker.context.memory.signIns
         signIns.enter(broker.vault.digest(Secret("exchange")), origin)
         try await broker.useCases.endSession.logOut(two.token)
@@ -236,7 +236,7 @@ import Testing
             steps += 1
         }
         #expect(told(broker) == [60, 60])
-        // Before, two every two seconds took a minute.
+        // Before, a rate of two calls in two seconds needed a minute for these rows.
         #expect(broker.clock.monotonic - TestClock().monotonic < .seconds(4))
     }
 

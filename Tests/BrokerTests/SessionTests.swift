@@ -246,7 +246,7 @@ import Testing
         broker.provider.gate.close()
         async let refused = problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
         try await eventually("a call waits at the provider") { broker.provider.gate.waiting > 0 }
-        // The second call has only the time that the first one left.
+        // The second call has only the rest of the first call's time.
         broker.clock.advance(.seconds(5))
         broker.provider.gate.open()
         #expect(await refused?.reason == .refreshLost)

@@ -19,7 +19,9 @@ struct StepUpOrderTests {
 
     // MARK: The order of two answers
 
-    /// Two replicas; the first has a step-up's answer in hand while its store is away.
+    /// Makes two replicas.
+    ///
+    /// The first has received the answer to a step-up, and its store is away.
     private func kept(
         _ contextClass: String, _ demand: StepUpDemand = .mfa
     ) async throws -> (

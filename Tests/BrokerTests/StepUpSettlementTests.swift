@@ -171,7 +171,9 @@ struct StepUpSettlementTests {
 
     // MARK: Keys that this process lacks
 
-    /// Two replicas; the second has a newer key.
+    /// Makes two replicas.
+    ///
+    /// The second has a newer key.
     private func unequalRings() throws -> (older: TestBroker, newer: TestBroker, ring: KeyRing) {
         let ring = try KeyRing.generate(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
         let later = try ring.rotated(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)

@@ -28,7 +28,7 @@ import Testing
         let first: TestBroker
         var truth = 0
         var offset = 0
-        /// The second since when sign-ins were refused in spite of evidence.
+        /// The second at which the broker began to refuse sign-ins although it had evidence; nil while it accepts them.
         var refusedSince: Int?
         var longestRefusal = 0
         /// Each session's handle and its true end.
@@ -134,7 +134,7 @@ import Testing
         for day in 0..<21 {
             switch day {
             case 3:
-                // The machine sleeps at noon; the boot clock goes on.
+                // The machine sleeps at noon, and its boot clock goes on.
                 try await machine.run(hours: 5)
                 machine.off(hours: 3)
                 try await machine.run(hours: 5, boots: false)
@@ -166,7 +166,7 @@ import Testing
         #expect(machine.buriedEarly == 0)
         if help != .nothing { #expect(machine.longestRefusal <= 60) }
         #expect(machine.offset == 0)
-        // Sign-ins have stopped. Lapsed sessions are buried within some days of ten hours.
+        // Sign-ins have stopped. After some days with ten hours each, all lapsed sessions are buried.
         machine.signsIn = false
         for _ in 0..<8 {
             try await machine.run(hours: 10)

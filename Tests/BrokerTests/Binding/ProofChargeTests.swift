@@ -100,7 +100,7 @@ struct ProofChargeTests {
             return await group.reduce(into: []) { $0.append($1) }
         }
         #expect(outcomes.count == 500 && outcomes.allSatisfy { $0 })
-        // Each check in progress might find a fault, so the limit bounds the checks at the same time.
+        // Each check in progress may find a wrong signature, so the limit also holds for the number of simultaneous checks.
         #expect(underWay.most <= Self.limit)
         #expect(ledger.signatureFaults.count == 0)
     }
@@ -112,7 +112,7 @@ struct ProofChargeTests {
         #expect(await check(from(address), victim, isRight: true) == .refused)
         #expect(await check(from(address), other, isRight: true) == .right)
         #expect(await check(from(IPAddress(v4: 0x0A00_0002)), victim, isRight: true) == .right)
-        // Six seconds bring a tenth of the checks of a minute.
+        // In six seconds the bucket regains a tenth of a minute's checks.
         clock.advance(.seconds(6))
         #expect(await check(from(address), victim, isRight: true) == .right)
         #expect(await check(from(address), victim, isRight: false) == .wrong)

@@ -117,7 +117,8 @@ import Testing
             input.evidence = try fixture.evidence(phone, "/v1/sessions", "id-\(number)")
             codes.append(await problem { try await fixture.broker.forward(input) }?.code)
         }
-        // Four further signatures: three starts remain, and the session released one. The fifth is the login's own.
+        // The address pays for four further signatures: with its three remaining starts, and with the one that the session
+        // released. The login pays for one more.
         #expect(fixture.accepted <= ChargeLedger.paidSignatures + 4 + 1)
         #expect(codes.first == .some(nil) && codes.last == .rateLimited)
         fixture.broker.clock.advance(.seconds(60))

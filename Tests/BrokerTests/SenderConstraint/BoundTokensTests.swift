@@ -136,7 +136,7 @@ struct BoundTokensTests {
         #expect(record.first == 1)
         #expect(try StoredTokens(record: record).tokens.refreshToken?.reveal() == "rt-1")
         #expect(try StoredTokens(record: record).tokens.key == nil)
-        // Both this release and that one revoke them without a proof.
+        // Both this release and the former one revoke them without a proof.
         try await broker.store.postponeOutbox(row.id, until: broker.clock.now, counting: false)
         #expect(try await Revocations(broker.context).work() == 1)
         #expect(broker.provider.script.withLock { $0.revoked } == 1)
@@ -236,7 +236,7 @@ struct BoundTokensTests {
         #expect(kept.refreshToken?.reveal() == "rt-r1" && kept.accessToken.isEmpty && kept.isWithheld)
         #expect(kept.key != nil)
         #expect(broker.events.all.contains { if case .tokenNotBound = $0 { true } else { false } })
-        // The token is withheld, and other processes leave the provider alone too.
+        // The token is withheld, and other processes make no call to the provider, either.
         broker.provider.script.withLock { $0.binds = true }
         let replica = try self.broker(after: broker)
         broker.clock.advance(.seconds(29))

@@ -18,7 +18,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var exchanges: [TargetExchange] = []
         /// Whether exchanged tokens that were requested with a proof are bound to its key.
         var exchangeBinds = true
-        /// Does the same to the flight's memory as a refresh call does.
+        /// Changes the flight's memory in the same way as a refresh call.
         var meetsSending: @Sendable (RefreshSending) -> Void = { _ in }
         var revoke: [ProviderFailure] = []
         var endSession: [ProviderFailure] = []
@@ -82,7 +82,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     let gate = Gate()
     /// The gate for a code's call alone.
     let redeeming = Gate()
-    /// The gate for a look at a refreshed subject.
+    /// The gate for the check of a refreshed subject.
     let looking = Gate()
     /// The gate of the revocations of tokens in `hangs`.
     let hanging = Gate()

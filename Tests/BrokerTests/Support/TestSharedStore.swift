@@ -5,10 +5,10 @@ import Synchronization
 /// A shared store with a scripted time, scripted notices of other replicas, and scripted versions.
 final class TestSharedStore: SharedStore {
     private let clock: TestClock
-    /// The difference between its time and the test's.
+    /// The store's time minus the test's time.
     private let ahead: Duration
     let isAway = Mutex(false)
-    /// Whether the server is another machine.
+    /// Whether the database's server runs on another machine.
     let isOther = Mutex(false)
     private let handler = Mutex<(@Sendable (EndingNotice) -> Void)?>(nil)
     let known = Mutex<[Digest: Int64]>([:])

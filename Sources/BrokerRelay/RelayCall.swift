@@ -69,7 +69,7 @@ struct RelayCall {
         }
     }
 
-    /// The most bytes that are read of the body of a 401, so that its connection can be kept.
+    /// The largest number of bytes that are read of the body of a 401, so that its connection can be kept.
     private static let challengeBody = 4096
 
     /// The problem for an upstream that requests another nonce, which the next call will have.

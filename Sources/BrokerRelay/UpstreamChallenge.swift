@@ -8,7 +8,7 @@ import NIOHTTP1
 enum UpstreamChallenge {
     static let error = "insufficient_user_authentication"
     private static let longest = 4096
-    /// The most challenges of a field and the most parameters of a challenge.
+    /// The largest number of challenges of a field, and of parameters of a challenge.
     ///
     /// The numbers are limited because each name is compared with all earlier ones.
     private static let most = 16

@@ -76,11 +76,11 @@ package struct UpstreamShares: Sendable {
         case allAreTaken
     }
 
-    /// The most calls in progress to the upstream.
+    /// The largest number of calls in progress to the upstream.
     package let limit: Int
-    /// The most calls in progress of one subject.
+    /// The largest number of calls in progress of one subject.
     package let limitPerSubject: Int
-    /// The most calls in progress of one session.
+    /// The largest number of calls in progress of one session.
     package let limitPerSession: Int
 
     /// The number of calls in progress.

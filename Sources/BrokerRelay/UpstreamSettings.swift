@@ -21,7 +21,7 @@ package struct UpstreamSettings: Sendable {
     package let timeout: Duration
     /// Whether the upstream may have a private address.
     package let isInternal: Bool
-    /// The most calls in progress at a time.
+    /// The largest number of calls in progress at a time.
     package let maximumConcurrent: Int
     /// Whether calls about employees are refused even if `allow` names them (Clover, unless `employees: true`).
     package var hidesEmployees = false

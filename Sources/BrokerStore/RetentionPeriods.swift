@@ -14,9 +14,9 @@ package enum RetentionPeriods {
     ///
     /// The broker never postpones work for as long as this.
     package static let longestPostponement = Duration.seconds(7200)
-    /// The most lapsed sessions that one sweep announces.
+    /// The largest number of lapsed sessions that one sweep announces.
     package static let announcedLapses = 10_000
-    /// The most pending logins that are returned for one login token.
+    /// The largest number of pending logins that are returned for one login token.
     package static let pendingLogins = 32
 }
 

@@ -2,7 +2,7 @@
 ///
 /// The row is deleted together with the session, or with the token's grant.
 package struct AudienceRow: Sendable, Equatable {
-    /// The most rows that a session may have.
+    /// The largest number of rows that a session may have.
     ///
     /// If one more is stored, the row unused for longest is deleted.
     package static let perSession = 8

@@ -7,9 +7,9 @@ import Synchronization
 /// A proof is remembered for as long as its nonce is accepted. If a key has too many proofs, its next one is refused with
 /// `limited`. If the table is full, nonces from before the present minute are refused, so that their proofs can be forgotten.
 package final class TakenProofs: Sendable {
-    /// The most proofs that are remembered for one key.
+    /// The largest number of proofs that are remembered for one key.
     package static let maximumOfKey = 4096
-    /// The most proofs that are remembered in total, in 24 MiB if each is of another key.
+    /// The largest number of proofs that are remembered in total, in 24 MiB if each is of another key.
     ///
     /// The hash tables have up to 8/3 as many slots as entries. A slot takes 16 bytes for a proof and 18 for a key.
     package static let maximum = 262_144

@@ -126,9 +126,10 @@ package enum ChargedItem: Sendable, CaseIterable {
 
 /// The limits of one address, and of all addresses together.
 package struct ChargeLimits: Sendable {
-    /// The most started logins and exchanges of an address in a minute, and the most hosted callbacks.
+    /// The largest number of started logins and exchanges of an address in a minute, and the largest number of hosted
+    /// callbacks.
     package var loginsPerMinute: Int
-    /// The most unknown secrets of an address in a minute.
+    /// The largest number of unknown secrets of an address in a minute.
     package var wrongTokensPerMinute: Int
     /// The cap on pending logins, and the same cap on registrations and on handoffs.
     package var pending: Int

@@ -6,7 +6,7 @@ import Synchronization
 package final class ChargeLedger: Sendable {
     private struct State {
         var books: [ChargedItem: ChargeBook] = [:]
-        /// The most items of each kind that may be charged at a time.
+        /// The largest number of items of each kind that may be charged at a time.
         var capacity = 1
         /// The number of provider calls for a login or registration, by its key.
         var calls = PaidCounts(lifetime: .seconds(1800))
@@ -16,7 +16,7 @@ package final class ChargeLedger: Sendable {
 
     /// The number of provider calls that the charge of a login or registration pays for, even if they fail.
     static let paidCalls = 3
-    /// The most signature checks that the charge of a login, exchange or registration pays for.
+    /// The largest number of signature checks that the charge of a login, exchange or registration pays for.
     ///
     /// An app that repeats requests after lost answers needs several. The sign-in's own signature is no longer counted once the
     /// session is made.

@@ -101,7 +101,7 @@ struct ClockState: Sendable {
 
     // MARK: The time
 
-    /// The time at a moment, from the database's clock if there is one, else from the machine's.
+    /// The time at a moment, from the database's clock if there is one, otherwise from the machine's.
     func time(at moment: Duration) -> WallTime {
         store?.time(at: moment) ?? seen?.time(at: moment) ?? WallTime(milliseconds: 0)
     }

@@ -18,7 +18,7 @@ final class KeptUses: Sendable {
         var writtenAt: Duration?
     }
 
-    /// The most uses that are kept, one for each session that the cache may hold.
+    /// The largest number of uses that are kept, one for each session that the cache may hold.
     static let maximum = 100_000
     /// The time that a written use is kept, which is longer than a read takes.
     private static let afterglow = Duration.seconds(30)

@@ -37,7 +37,7 @@ package struct ExchangeRow: Sendable, Equatable {
 
     /// The index digest of provider and code; the row's key.
     package var key: Digest
-    /// The SHA-256 of the starter's proof (the login token, else the verifier); nil if the forward had neither.
+    /// The SHA-256 of the starter's proof (the login token, or else the verifier); nil if the forward had neither.
     package var proof: Digest?
     /// The random salt for deriving the session token, 32 bytes.
     package var salt: [UInt8]

@@ -6,7 +6,7 @@
 struct ExchangeRunner: Sendable {
     let context: BrokerContext
 
-    /// The most provider calls of an exchange: the first and two more after a 429 or 5xx (the failure table,
+    /// The largest number of provider calls of an exchange: the first and two more after a 429 or 5xx (the failure table,
     /// docs/guarantees.md).
     static let maximumAttempts = 3
 

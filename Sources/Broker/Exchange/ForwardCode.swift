@@ -152,7 +152,7 @@ package struct ForwardCodeInput: Sendable {
     package var nonce: Secret?
     /// The scope of the app's own authorization request (flow B).
     package var scope: [String]?
-    /// The login token from the body, else from the login cookie.
+    /// The login token from the body, or from the login cookie if the body has none.
     package var loginToken: Secret?
     /// The user's name for this device, at most 64 characters.
     package var device: String?

@@ -2,7 +2,8 @@
 struct ImportForward: Sendable {
     let context: BrokerContext
 
-    /// Returns the exchange, keyed by the refresh token, else by the access token, so that either token is imported once.
+    /// Returns the exchange, keyed by the refresh token, or by the access token if there is no refresh token, so that either
+    /// token is imported once.
     func plan(_ tokens: ImportedTokens, _ input: ForwardCodeInput) throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])

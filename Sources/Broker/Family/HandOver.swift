@@ -35,7 +35,7 @@ package enum SameSitePolicy: String, Sendable, CaseIterable { case strict, lax, 
 /// followed by a scanner or sent to another person is therefore harmless. An attacker's own ticket cannot sign a victim in,
 /// either.
 package struct HandOver: Sendable {
-    /// The most tickets that a session may request in a minute.
+    /// The largest number of tickets that a session may request in a minute.
     package static let tickets = 8
 
     private let context: BrokerContext

@@ -21,7 +21,7 @@ package struct ChildOrder: Sendable {
 ///
 /// A child uses its parent's tokens from the provider, so one refresh serves the family.
 package struct MakeChild: Sendable {
-    /// The most children that apps may have in one family.
+    /// The largest number of children that apps may have in one family.
     package static let places = 16
 
     private let context: BrokerContext

@@ -11,7 +11,7 @@ final class FinishedWork: Sendable {
         var isRemoving = false
     }
 
-    /// The most rows that one transaction removes.
+    /// The largest number of rows that one transaction removes.
     private static let most = 256
 
     /// Guards the waiting rows and the removal in progress.

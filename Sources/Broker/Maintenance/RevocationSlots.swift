@@ -57,9 +57,9 @@ final class RevocationSlots: Sendable {
         var lanes: [ProviderName: Lane] = [:]
     }
 
-    /// The most calls in progress in total, and the most rows that are taken at once.
+    /// The largest number of calls in progress in total, and the largest number of rows that are taken at once.
     static let total = 128
-    /// The most calls in progress at one provider.
+    /// The largest number of calls in progress at one provider.
     static let most = 24
     /// The number of calls at a time for a new provider, and for a provider that is slow or fails.
     private static let (first, few) = (2, 2)

@@ -17,7 +17,7 @@ package struct Revocations: Sendable {
     /// All calls for the row end within it.
     private static let claim = Duration.seconds(120)
 
-    /// The most rows that are taken at once.
+    /// The largest number of rows that are taken at once.
     package static let batch = RevocationSlots.total
 
     package init(_ context: BrokerContext) { self.context = context }

@@ -15,17 +15,17 @@ package struct JSONParser {
         var halvedTexts: [String: String] = [:]
     }
 
-    /// The most texts with half a surrogate pair that are kept in one parse.
+    /// The largest number of texts with half a surrogate pair that are kept in one parse.
     private static let maximumHalvedTexts = 64
 
-    /// The most duplicates that are reported, because members are cheap to repeat.
+    /// The largest number of duplicates that are reported, because members are cheap to repeat.
     package static let maximumDuplicates = 32
-    /// The most members of one object, because they are searched one by one.
+    /// The largest number of members of one object, because they are searched one by one.
     ///
     /// No provider's answer has so many.
     package static let maximumMembers = 1024
 
-    /// The most values of a text, because even a small value costs an allocation or two.
+    /// The largest number of values of a text, because even a small value costs an allocation or two.
     package static let maximumValues = 65_536
 
     /// A step on the path to a value; its text is made only if a pointer is reported.

@@ -170,9 +170,9 @@ extension ProofCheck {
 /// Each replica has numbers of its own. The limit bounds the rows that one session may make, and a user cannot have intended
 /// more calls.
 final class PresenceUses: Sendable {
-    /// The most proofs that a session may use in a minute.
+    /// The largest number of proofs that a session may use in a minute.
     static let perMinute = 30
-    /// The most sessions that are remembered, in at most 18 MiB.
+    /// The largest number of sessions that are remembered, in at most 18 MiB.
     static let maximum = 16_384
     private static let window = Duration.seconds(60)
 

@@ -31,7 +31,7 @@ struct RefreshFlight: Sendable {
     ///
     /// The claim lasts longer.
     static let callBudget = Duration.seconds(15)
-    /// The least time that must be left for a confirming call.
+    /// The shortest time that must be left for a confirming call.
     private static let confirmingBudget = Duration.seconds(2)
     /// The time after a take-over in which the former owner of the claim may still store its pair.
     static let takeOverGrace = Duration.seconds(60)

@@ -36,7 +36,7 @@ package final class ProofNonces: Sendable {
         var arrivals: UInt64 = 0
     }
 
-    /// The most nonces that are kept.
+    /// The largest number of nonces that are kept.
     package static let maximum = 4096
 
     /// Guards the table.

@@ -6,7 +6,7 @@ import Synchronization
 /// commit. Each of these tokens belongs to the session's grant. Revoking one, or storing it over a newer one, would end the
 /// session.
 final class SeenRefreshTokens: Sendable {
-    /// The most tokens that are kept.
+    /// The largest number of tokens that are kept.
     ///
     /// A settlement that waits for its store reads the session repeatedly. The first token and the newest ones are kept.
     private static let capacity = 8

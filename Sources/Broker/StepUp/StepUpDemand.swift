@@ -9,7 +9,7 @@ package struct StepUpDemand: Sendable, Equatable {
     /// Whether any sign-in can meet the demand; false if two joined demands have no class in common.
     package private(set) var isPossible = true
 
-    /// The most classes that a demand may name, and the most characters of one class.
+    /// The largest number of classes that a demand may name, and the largest number of characters of one class.
     package static let mostClasses = 8
     package static let longestClass = 200
     /// The longest age that a demand may name, in seconds.

@@ -56,19 +56,19 @@ package struct HTTPConfiguration: Sendable {
 package struct HTTPLimits: Sendable {
     /// The limits on logins and wrong secrets of an address in a minute, and the caps on pending rows.
     package var charges = ChargeLimits()
-    /// The most bytes of a JSON or form body.
+    /// The largest number of bytes of a JSON or form body.
     package var body = 64 * 1024
-    /// The most bytes of a request body that lists every setting of a configuration.
+    /// The largest number of bytes of a request body that lists every setting of a configuration.
     static let largeBody = 1 << 20
-    /// The most bytes of a relayed request body.
+    /// The largest number of bytes of a relayed request body.
     package var relayBody = 1024 * 1024 * 1024
-    /// The most open connections of one address.
+    /// The largest number of open connections of one address.
     package var connectionsPerAddress = 512
-    /// The most open connections of one address before one of them has carried a live session.
+    /// The largest number of open connections of one address before one of them has carried a live session.
     package var anonymousConnectionsPerAddress = 128
-    /// The most bytes that one address has sent and the broker has yet to answer, except those of live sessions.
+    /// The largest number of bytes that one address has sent and the broker has yet to answer, except those of live sessions.
     package var heldBytesPerAddress = 8 * 1024 * 1024
-    /// The most such bytes that a trusted proxy may have sent, instead of `heldBytesPerAddress`.
+    /// The largest number of such bytes that a trusted proxy may have sent, instead of `heldBytesPerAddress`.
     package var heldBytesOfProxy = 64 * 1024 * 1024
     /// The longest total time for a JSON or form body.
     package var bodyDeadline: Duration = .seconds(30)

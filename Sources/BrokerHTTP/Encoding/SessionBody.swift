@@ -120,7 +120,7 @@ enum AdminSessionListBody {
 ///
 /// All fields are always present, so that the proxy overwrites copies from the client. An unknown value is empty.
 enum IdentityFields {
-    /// The most bytes of a field's value.
+    /// The largest number of bytes of a field's value.
     static let maximumBytes = 256
 
     /// Appends the `X-Auth-*` fields.

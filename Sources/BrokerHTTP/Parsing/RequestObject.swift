@@ -11,9 +11,9 @@ struct RequestObject {
     private var faults: [FieldFault]
     private var read: [String] = []
 
-    /// The most faults that one answer names.
+    /// The largest number of faults that one answer names.
     private static let maximumFaults = 32
-    /// The most members of each object in a body.
+    /// The largest number of members of each object in a body.
     private static let maximumMembers = 256
     /// The number of bytes in a body for each value that it may contain, in objects and lists at any depth.
     ///

@@ -3,7 +3,7 @@ import BrokerWire
 import HTTPTypes
 
 extension ManagementAPI {
-    /// The most settings in one comparison of configurations.
+    /// The largest number of settings in one comparison of configurations.
     private static let maximumItems = 10_000
 
     /// `POST /admin/v1/config/diff`: compares the settings of a configuration with the running one.

@@ -15,7 +15,7 @@ final class KeySet: Sendable {
     /// The number of usable keys.
     var count: Int { keys.count }
 
-    /// The most keys with the same name that are tried for a token.
+    /// The largest number of keys with the same name that are tried for a token.
     static let maximumTries = 4
 
     /// Reads a JWKS key by key and skips unusable ones; nil if it is malformed or has too many keys.

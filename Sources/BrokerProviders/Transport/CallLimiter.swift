@@ -13,7 +13,7 @@ package final class CallLimiter: Sendable {
     }
 
     private let state: Mutex<State>
-    /// The most calls to the provider that may be in progress.
+    /// The largest number of calls to the provider that may be in progress.
     let places: Int
     private let clock: BrokerClock
     /// Called when the breaker opens or closes.

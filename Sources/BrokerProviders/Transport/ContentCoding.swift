@@ -9,7 +9,7 @@ enum ContentCoding {
         case tooLarge, undecodable
     }
 
-    /// The most gzip members of one answer (RFC 1952 section 2.2).
+    /// The largest number of gzip members of one answer (RFC 1952 section 2.2).
     static let maximumMembers = 16
 
     /// Returns the decoded body; an empty body remains empty with any fields.

@@ -167,7 +167,7 @@ package struct TransportSettings: Sendable {
     }
 }
 
-/// The most bytes of a provider's answer before its body; a larger head makes the call fail.
+/// The largest number of bytes of a provider's answer before its body; a larger head makes the call fail.
 ///
 /// The library's own limits are fixed at 2 MiB for a header and 80 KiB for a field, for each concurrent call.
 enum AnswerLimits {

@@ -3,7 +3,7 @@ import NIOHTTP1
 
 /// A provider's whole answer, with any status.
 struct ProviderAnswer: Sendable {
-    /// The most bytes that are read of a body, after decompression.
+    /// The largest number of bytes that are read of a body, after decompression.
     static let maximumBytes = 1 << 20
 
     let status: Int

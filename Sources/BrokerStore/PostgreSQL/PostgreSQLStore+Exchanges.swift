@@ -30,7 +30,7 @@ extension PostgreSQLStore {
         throw .unavailable("an exchange changed")
     }
 
-    /// The most attempts of a claim while other transactions keep changing its rows.
+    /// The largest number of attempts of a claim while other transactions keep changing its rows.
     private static let looks = 4
 
     private func claim(

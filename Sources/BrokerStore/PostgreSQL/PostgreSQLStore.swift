@@ -119,7 +119,7 @@ package final class PostgreSQLStore: BrokerStore {
         }
     }
 
-    /// The most attempts of a statement that conflicts with other transactions.
+    /// The largest number of attempts of a statement that conflicts with other transactions.
     private static let attempts = 12
 }
 

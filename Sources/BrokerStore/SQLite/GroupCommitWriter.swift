@@ -58,9 +58,9 @@ final class GroupCommitWriter: Sendable {
         var statistics = Statistics()
     }
 
-    /// The most writes in one transaction, so that its first write is not delayed for long.
+    /// The largest number of writes in one transaction, so that its first write is not delayed for long.
     private static let maximumMembers = 512
-    /// The most writes that may wait.
+    /// The largest number of writes that may wait.
     ///
     /// Twice as many endings may wait.
     static let maximumWaiting = 8192

@@ -1,10 +1,10 @@
 /// The limits of one connection (SEC-102, SEC-105).
 package struct ConnectionLimits: Sendable {
-    /// The most bytes of one header field, or of the request target.
+    /// The largest number of bytes of one header field, or of the request target.
     package var headerField = 8 * 1024
-    /// The most bytes of the request target and all header fields together.
+    /// The largest number of bytes of the request target and all header fields together.
     package var headers = 16 * 1024
-    /// The most header fields of a request.
+    /// The largest number of header fields of a request.
     package var headerFields = 64
     /// The longest time that a connection may be idle between two requests.
     ///
@@ -22,13 +22,13 @@ package struct ConnectionLimits: Sendable {
     package var linger: Duration = .seconds(2)
     /// The longest time that the broker reads a body which it discards.
     package var lingerOfDroppedBody: Duration = .seconds(1)
-    /// The most bytes of a discarded body that the broker reads.
+    /// The largest number of bytes of a discarded body that the broker reads.
     package var droppedBody = 64 * 1024
     /// The longest time for a safe request whose client has closed its side, if no byte of the answer was written.
     ///
     /// A proxy that aborted the request looks like such a client.
     package var halfClosed: Duration = .seconds(10)
-    /// The fewest bytes per second that a client has to read while it is sent data.
+    /// The smallest number of bytes per second that a client has to read while it is sent data.
     package var minimumRate = 1024
     /// The interval over which the client's reading speed is averaged.
     package var rateWindow: Duration = .seconds(30)

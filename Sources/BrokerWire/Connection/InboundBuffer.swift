@@ -19,7 +19,7 @@ final class InboundBuffer: ChannelDuplexHandler {
         case chunked
     }
 
-    /// The most bytes of heads that the decoder receives in one call.
+    /// The largest number of bytes of heads that the decoder receives in one call.
     private static let slice = 1024
 
     /// The last chunk of a body, which ends the body for the decoder.

@@ -57,7 +57,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var bodyLeft: Int?
     /// The number of bytes of a discarded body that the broker still reads; nil for other bodies.
     private var droppedLeft: Int?
-    /// The most bytes of a discarded body that the broker reads.
+    /// The largest number of bytes of a discarded body that the broker reads.
     private let droppedBody: Int
     private var hasInputEnded = false
     private var isAdvancing = false

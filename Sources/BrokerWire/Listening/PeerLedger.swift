@@ -188,7 +188,7 @@ package struct PeerPolicy: Sendable, Equatable {
     package var connections: Int?
     /// The highest number of open connections until one of them has carried a live session; nil for no limit.
     package var anonymousConnections: Int?
-    /// The most bytes that are received and not yet answered; nil for no limit.
+    /// The largest number of bytes that are received and not yet answered; nil for no limit.
     ///
     /// Undecoded bytes, heads, and the bodies of requests without a live session count towards this limit.
     package var heldBytes: Int?

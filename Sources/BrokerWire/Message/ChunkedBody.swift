@@ -27,7 +27,7 @@ struct ChunkedBody {
     private static let long = 1024
     /// The longest chunk-size line, in bytes, without its end.
     private static let longestLine = 1024
-    /// The most digits of a chunk's size.
+    /// The largest number of digits of a chunk's size.
     private static let longestSize = 16
 
     private var place = Place.size

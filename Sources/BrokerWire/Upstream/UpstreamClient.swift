@@ -98,8 +98,8 @@ package struct UpstreamLimits: Sendable {
     /// If the upstream breaks off within this time, the app receives a complete error from the broker instead of half an
     /// answer.
     package var hold: TimeAmount = .seconds(1)
-    /// The time that the upstream has to close a connection after its last answer, and the most such connections for each event
-    /// loop.
+    /// The time that the upstream has to close a connection after its last answer, and the largest number of such connections
+    /// for each event loop.
     package var linger: TimeAmount = .milliseconds(500)
     package var lingering = 64
     /// The longest time to connect, including the TLS handshake.

@@ -133,7 +133,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case abandoned
     }
 
-    /// The most interim answers (1xx) before the final answer.
+    /// The largest number of interim answers (1xx) before the final answer.
     package static let interimLimit = 64
 
     /// The status codes that a server may send without reading the request's body.

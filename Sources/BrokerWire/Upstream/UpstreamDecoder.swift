@@ -122,7 +122,7 @@ struct UpstreamDecoder: ByteToMessageDecoder {
 ///
 /// NIO's own limits are 2 MiB for a head and 80 KiB for a field, for each call in progress.
 enum AnswerLimits {
-    /// The most bytes of all header fields' names and values, including trailers.
+    /// The largest number of bytes of all header fields' names and values, including trailers.
     static let head = 64 * 1024
 
     /// The limits for NIO's decoder.

@@ -15,7 +15,7 @@ final class UpstreamExchange {
         let isRepeated: Bool
     }
 
-    /// The most bytes of the answer's body that may wait to be read.
+    /// The largest number of bytes of the answer's body that may wait to be read.
     private static let ahead = 65_536
     /// The largest piece, in bytes, that is made by merging small pieces.
     private static let merged = 8192

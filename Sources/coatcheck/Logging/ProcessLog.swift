@@ -94,7 +94,7 @@ final class LogSink: Sendable {
         var isClosed = false
     }
 
-    /// The most waiting bytes.
+    /// The largest number of waiting bytes.
     static let capacity = 1 << 20
     /// The time in seconds that the first waiting line waits for further lines, which are then written together.
     private static let gathering = 0.005
@@ -174,7 +174,7 @@ final class LogSink: Sendable {
 
 /// Writes texts into a JSON log line so that they cannot imitate other parts of it (SEC-115).
 enum LogText {
-    /// The most characters of one text.
+    /// The largest number of characters of one text.
     static let limit = 1024
 
     /// Appends a JSON string.

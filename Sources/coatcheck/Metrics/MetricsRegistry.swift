@@ -7,7 +7,7 @@ import Synchronization
 /// A counter exists for the life of the process, because its disappearance would look like a restart. Labels come from fixed
 /// sets. As a precaution, a family stops growing at `seriesLimit`, and the series left out are counted (SEC-118).
 final class MetricsRegistry: Sendable {
-    /// The most label combinations of one metric.
+    /// The largest number of label combinations of one metric.
     static let seriesLimit = 512
 
     enum Series {

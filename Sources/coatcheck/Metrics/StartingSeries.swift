@@ -7,7 +7,7 @@ import BrokerRelay
 /// Otherwise an alert on an increase would miss the first event, which creates the counter. Further calls add new counters and
 /// change no others.
 enum StartingSeries {
-    /// The most series of one metric that are created beforehand.
+    /// The largest number of series of one metric that are created beforehand.
     ///
     /// The others are created by their first event.
     static let limit = MetricsRegistry.seriesLimit / 2

@@ -64,7 +64,7 @@ extension RelayCertificate {
 /// present while the previous one is.
 final class CertificateWatch: Sendable {
     static let interval = Duration.seconds(10)
-    /// The most bytes of a file.
+    /// The largest number of bytes of a file.
     private static let limit = 1 << 20
 
     /// The texts of each pair of files, as they were read.

@@ -85,7 +85,7 @@ struct FreedMemoryRule: Sendable {
     /// The longest time between two attempts while much memory is unused.
     static let patience = Duration.seconds(60)
 
-    /// The fewest unused bytes so far.
+    /// The smallest number of unused bytes so far.
     ///
     /// The count begins at the start, because the first check may happen under load.
     private(set) var fewest: Int?

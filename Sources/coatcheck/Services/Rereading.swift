@@ -14,7 +14,7 @@ final class Rereading<Value: Sendable>: Sendable {
         var isStopped = false
     }
 
-    /// The most readings that may hang at a time.
+    /// The largest number of readings that may hang at a time.
     ///
     /// Each hanging reading keeps a thread.
     static var maximum: Int { 4 }

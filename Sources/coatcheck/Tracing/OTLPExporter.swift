@@ -15,7 +15,7 @@ final class OTLPExporter: Service {
         var isRefused = false
     }
 
-    /// The most waiting spans.
+    /// The largest number of waiting spans.
     static let capacity = 8192
     /// The number of spans in one call.
     private static let batch = 512

@@ -7,7 +7,7 @@ import Synchronization
 /// trip. A lane with `gathering` leaves jobs to the connections that are awake. It wakes another connection when many jobs
 /// wait, or when one has waited long.
 final class PipelineLane: Sendable {
-    /// The most jobs that may wait.
+    /// The largest number of jobs that may wait.
     ///
     /// The lane refuses further jobs.
     static let maximumWaiting = 10_000

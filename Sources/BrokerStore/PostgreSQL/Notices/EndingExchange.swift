@@ -11,7 +11,7 @@ final class EndingExchange: Sendable {
     static let channel = "coatcheck_endings"
     static let tell = Statement(
         "tell_endings", "T", "SELECT pg_notify('\(channel)', payload) FROM unnest($1) AS payload")
-    /// The most notices that wait to be sent.
+    /// The largest number of notices that wait to be sent.
     ///
     /// Further notices are dropped, because the other replicas' cached rows expire anyway.
     private static let maximumWaiting = 100_000

@@ -33,7 +33,8 @@ enum PostgreSQLSessionSQL {
         "lock_parent", "b", "SELECT token FROM session_states WHERE token = $1 FOR UPDATE")
     /// Inserts a child of a live parent, after `lockParent` in the same transaction.
     ///
-    /// Values: the columns of `insert` and `insertState`, then the parent, the child's place, and the most other places.
+    /// Values: the columns of `insert` and `insertState`, then the parent, the child's place, and the largest number of other
+    /// places.
     static let insertChild = Statement(
         "insert_child", "btbbbbbiittbtb" + "iiiioiioo" + "bbi",
         """

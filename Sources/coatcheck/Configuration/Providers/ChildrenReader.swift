@@ -5,7 +5,7 @@ import BrokerRelay
 
 /// Reads `clients.NAME.children`, the kinds of child sessions that a client's sessions may have.
 enum ChildrenReader {
-    /// The most kinds of child sessions for one client.
+    /// The largest number of kinds of child sessions for one client.
     private static let maximum = 16
 
     static func read(_ section: ConfigSection, defaults: SessionLifetimes) -> [ChildKind: ChildPolicy] {

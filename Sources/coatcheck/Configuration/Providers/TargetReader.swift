@@ -6,7 +6,7 @@ import BrokerRelay
 /// Reads the further APIs for which access tokens are requested: `upstreams.NAME.token` and the entries of
 /// `backends.NAME.tokens`.
 enum TargetReader {
-    /// The most resources of one target.
+    /// The largest number of resources of one target.
     private static let mostResources = 8
     private static let longestResource = 2048
     private static let longestAudience = 512
@@ -126,7 +126,7 @@ extension ProviderKind {
 
 /// Checks targets against the providers that would have to issue the tokens.
 enum TargetRules {
-    /// The most targets of one session whose tokens are stored.
+    /// The largest number of targets of one session whose tokens are stored.
     private static let mostKept = 8
 
     static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {

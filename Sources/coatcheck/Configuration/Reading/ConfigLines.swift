@@ -2,7 +2,7 @@ import Yams
 
 /// The lines of a file's keys and list entries, by path.
 struct ConfigLines: Sendable {
-    /// The most paths that are collected.
+    /// The largest number of paths that are collected.
     ///
     /// Only artificial files exceed this, for example through repeated aliases.
     private static let maximum = 100_000

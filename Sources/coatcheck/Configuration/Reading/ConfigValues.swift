@@ -22,7 +22,7 @@ struct ConfigValues: Sendable {
         var bytes: [UInt8] { form == .plain ? text.bytes() : [0xFF, form.rawValue] + text.bytes() }
     }
 
-    /// The most values that are collected.
+    /// The largest number of values that are collected.
     ///
     /// Only artificial files exceed this.
     private static let maximum = 100_000

@@ -11,7 +11,7 @@ struct ExpandedNodes {
         let message: String
     }
 
-    /// The most values in a file after the expansion.
+    /// The largest number of values in a file after the expansion.
     ///
     /// Each use of an alias counts with all its values.
     static let maximum = 10_000

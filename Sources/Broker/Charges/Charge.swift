@@ -147,7 +147,7 @@ package struct ChargeLimits: Sendable {
     /// The numbers of pending items that an address, a customer's line and a network may have at a time.
     package var shares: LimitShares { LimitShares(address: share, of: pending) }
 
-    /// The same limits for exchanges in progress.
+    /// The limits for exchanges in progress.
     ///
     /// Exchanges do not wait for a user, so an address may have as many as it may start in a minute.
     var exchangeShares: LimitShares {

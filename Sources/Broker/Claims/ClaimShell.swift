@@ -1,9 +1,9 @@
 import Synchronization
 
-/// Claims rows, which works the same way for every kind of row.
+/// Claims rows of every kind.
 ///
-/// It claims a row, retries under the same name, and renews the claim while its owner works. It also waits for the claims of
-/// other owners, and releases claims that are not used.
+/// The shell claims a row, retries under the same name, and renews the claim while its owner works. It also waits for the
+/// claims of other owners, and releases claims that are not used.
 struct ClaimShell<Row: ClaimedRow>: Sendable {
     let context: BrokerContext
     let row: Row

@@ -3,7 +3,7 @@
 /// As this process saw it, the store was away during such a claim. The owner may have the provider's answer in hand, and could
 /// not renew its claim (decision 44). Any other lapsed claim belongs to a dead owner.
 package struct SparedClaims: Sendable, Equatable {
-    /// The range of times since the lapse of a spared claim; nil if all claims may be taken.
+    /// The claims that are spared, by the time since their lapse; nil if all claims may be taken.
     package let lapsedFor: ClosedRange<Duration>?
 
     /// The time after the store's return during which claims are spared.

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A provider that can report the time, from the `Date` of an answer to a request made only for this.
+/// A provider that can report the time, by the `Date` of its answer to a request for this purpose.
 package protocol TimeTelling: ProviderClient {
     /// The provider's host; nil if its answer could never be evidence, for example because the host is this machine.
     var timeHost: String? { get }

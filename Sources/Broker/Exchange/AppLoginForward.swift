@@ -154,7 +154,8 @@ struct AppLoginForward: Sendable {
 
     /// Checks the scopes that the app reports from its own request.
     ///
-    /// Reported scopes count if the provider's answer omits the scope. Each one must be in the client's configured scope.
+    /// The scopes from the app count if the provider's answer omits the scope. Each of them has to be in the client's
+    /// configured scope.
     private static func checkScope(_ scope: [String]?, _ client: ClientProfile) throws(BrokerProblem) {
         guard scope?.allSatisfy(client.scope.contains) ?? true else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/scope", .notAllowed)])

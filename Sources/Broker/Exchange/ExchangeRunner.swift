@@ -173,7 +173,8 @@ struct ExchangeRunner: Sendable {
                 case .calling where row.isOwned(ClaimedExchange(context: context, key: holder).spared):
                     return BrokerProblem(
                         .providerUnavailable, privateDetail: "the registration is in progress", retryAfter: .seconds(2))
-                // Its owner died, so the outcome at the provider is unknown, even if other attributes come now.
+                // The exchange's owner died, so the outcome at the provider is unknown, even if the app now sends other
+                // attributes.
                 case .calling, .spent(.unknown): return try await ExchangeReplay(context: context).loginRequired(plan)
                 default: return BrokerProblem(.stateKeyExpired)
                 }

@@ -15,7 +15,7 @@ package struct JSONParser {
         var halvedTexts: [String: String] = [:]
     }
 
-    /// The largest number of texts with half a surrogate pair that are kept in one parse.
+    /// The largest number of halved texts (with half a surrogate pair) that one parse keeps.
     private static let maximumHalvedTexts = 64
 
     /// The largest number of duplicates that are reported, because members are cheap to repeat.

@@ -205,7 +205,7 @@ package struct ProviderDirectory: Sendable {
     }
 }
 
-/// The other sessions that end at a provider when a token is revoked there.
+/// The tokens and sessions that a provider ends along with a revoked token.
 package enum RevocationReach: String, Sendable, CaseIterable {
     /// Only the token's own grant.
     case token

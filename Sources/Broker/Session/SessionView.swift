@@ -90,7 +90,8 @@ package struct SignedIn: Sendable {
 
     /// Creates the result of a new child.
     ///
-    /// Its token is a bearer token, even if its client's transport is a cookie. It gets a pass once it has proved its key.
+    /// The child's token is a bearer token, even if its client's transport is a cookie. The child gets a pass once it has
+    /// proved its key.
     init(child: LiveSession, token: Secret) {
         pass = nil
         session = child.view

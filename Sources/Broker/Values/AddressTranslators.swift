@@ -5,7 +5,7 @@
 package struct AddressTranslators: Sendable {
     private let prefixes: [IPNetwork]
 
-    /// Creates the translators with the well-known prefix (`64:ff9b::/96`) and further ones.
+    /// Creates the translators with the well-known prefix (`64:ff9b::/96`) and further prefixes.
     package init(_ further: [IPNetwork] = []) {
         prefixes = [SpecialPurposeAddresses.translated] + further.filter(\.isTranslators)
     }

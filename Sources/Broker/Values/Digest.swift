@@ -1,7 +1,7 @@
 /// A 32-byte SHA-256 or HMAC-SHA-256 value, used as the key of a row.
 ///
-/// A digest is safe to store, because it is useless as a credential. It consists of four words in place, because a cached
-/// session holds seven digests.
+/// A digest is safe to store, because it is useless as a credential. The four words are stored inline, because a cached session
+/// holds seven digests.
 package struct Digest: Sendable, Hashable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 

@@ -52,8 +52,8 @@ extension PeerPolicy {
             heldBytes = LimitShares(address: bytes, customer: Self.times(2, bytes), network: Self.times(4, bytes))
         }
 
-        /// Returns the limits for an address, for a customer's line (`line` times as much), and for a network, where `network`
-        /// is the most.
+        /// Returns the limits for an address, for a customer's line (`line` times as much), and for a network (at most
+        /// `network`).
         private static func shares(_ address: Int, line: Int, _ network: Int) -> LimitShares {
             LimitShares(address: min(address, network), customer: min(times(line, address), network), network: network)
         }

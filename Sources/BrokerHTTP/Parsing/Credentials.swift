@@ -109,7 +109,7 @@ enum Authorization: Sendable {
     private static func basic(_ credential: Substring) -> Authorization? {
         guard credential.utf8.count <= 1024, let bytes = base64(credential),
             let text = String(validating: bytes, as: UTF8.self), let colon = text.firstIndex(of: ":"),
-            // Both are form-encoded before they are joined (RFC 6749 section 2.3.1).
+            // Client id and secret are form-encoded before they are joined (RFC 6749 section 2.3.1).
             let name = FormPairs.decode(text[..<colon].utf8),
             let secret = FormPairs.decode(text[text.index(after: colon)...].utf8)
         else { return nil }

@@ -16,7 +16,7 @@ extension BrokerAPI {
         var session = try await useCases.resumeSession.use(
             token.secret, { () throws(BrokerProblem) in try forwardedEvidence(call, backend.configuration) }
         ) { session throws(BrokerProblem) in
-            // The backend may have got a token of its own by redeeming a ticket, so no cookie rule applies to it.
+            // The backend may have got the token by redeeming a ticket, so no cookie rule applies to the token.
             if token.isFromApp { try token.token.checkCarries(session) }
             try backend.configuration.admits(session)
         }

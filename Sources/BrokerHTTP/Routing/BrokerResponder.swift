@@ -153,7 +153,7 @@ package final class BrokerResponder: WireService {
         circumstances.isPage =
             route.traits.contains(.page)
             && call.request.headerFields[.accept]?.contains("application/problem+json") != true
-        // The next process, or another one, is ready in a moment.
+        // The next process, or another replica, is ready in a moment.
         if isRefusing { throw BrokerProblem(.shuttingDown, retryAfter: .zero) }
         try rules.checkOrigin(call, route)
         let call = call.with(parameters: found.parameters)

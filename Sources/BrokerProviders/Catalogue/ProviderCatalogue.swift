@@ -22,7 +22,7 @@ package enum ProviderCatalogue {
 
     /// Makes the client for an entry's kind; this is the only switch over all kinds.
     ///
-    /// A new kind needs a case here and a folder next to the others.
+    /// A new kind needs a case here, and a folder next to the folders of the present kinds.
     private static func make(
         _ settings: ProviderSettings, _ environment: ProviderEnvironment
     ) throws -> any ProviderClient {

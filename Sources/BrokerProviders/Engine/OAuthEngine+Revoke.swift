@@ -17,7 +17,7 @@ extension OAuthEngine {
         switch style {
         case .none: return
         case .rfc7009:
-            // A refusal of one token leaves the other one undecided.
+            // If the provider refuses one token, the other token still has to be revoked.
             var first: ProviderFailure?
             let all = [("refresh_token", tokens.refreshToken), ("access_token", tokens.accessToken)]
             for case (let hint, let token?) in all where !token.reveal().isEmpty {

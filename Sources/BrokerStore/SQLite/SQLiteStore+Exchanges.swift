@@ -269,7 +269,7 @@ extension ExchangeRow {
             // A claim from before claims had names lacks a current owner.
             let name = try columns.optionalBytes().flatMap { ClaimID($0) } ?? ClaimID(random: [])
             let until = try columns.duration()
-            // The claim of an ended process lapsed with the process. Treat it as long ago.
+            // The claim of an ended process lapsed when the process ended. Treat the claim as lapsed long ago.
             return (name, columns.optionalInteger() == clock.epoch ? until - clock.moment : .seconds(-86_400))
         }
     }

@@ -112,7 +112,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Merges the old database's log into it.
+    /// Merges the old database's log into the database.
     ///
     /// If the database is damaged, its log stays next to it.
     private static func mergeLog(of path: String) {

@@ -228,7 +228,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
                 perform(state.handle(.head(summary), at: Self.now))
             }
         case .request(.body(let chunk)):
-            // The decoder must not find chunks. It saw another end of the head than the buffer did.
+            // The decoder found another end of the head than the buffer did, so the decoder must not read chunks.
             guard let left = bodyLeft else { return process(.refused(.malformed, fault: .malformed)) }
             bodyLeft = left - chunk.readableBytes
             deliver(chunk)

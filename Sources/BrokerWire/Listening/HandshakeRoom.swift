@@ -24,9 +24,9 @@ package final class HandshakeRoom: Sendable {
     /// The number of handshakes in progress.
     package var count: Int { state.withLock { $0.leaving.count } }
 
-    /// `leave` ends the handshake if a newer one exceeds the limit.
+    /// Counts a handshake that begins, and returns its place.
     ///
-    /// `leave` ends it if another one needs its place.
+    /// If a newer handshake exceeds the limit, `leave` is called, and ends this handshake.
     func enter(_ leave: @escaping @Sendable () -> Void) -> Int {
         let (place, evicted) = state.withLock { state -> (Int, (@Sendable () -> Void)?) in
             var evicted: (@Sendable () -> Void)?

@@ -78,7 +78,7 @@ struct FreedMemoryRule: Sendable {
     static let rows = 4096
     /// The number of unused bytes that justifies an attempt, beyond the lowest number so far.
     static let bytes = 8 << 20
-    /// The number of bytes that must be freed after an attempt to justify another one while as much is unused.
+    /// After an attempt, the process has to free this many bytes before the next attempt, if its unused memory does not grow.
     static let freed = 1 << 20
     /// The shortest time between two attempts, because they delay all allocations.
     static let pause = Duration.seconds(10)
@@ -107,7 +107,7 @@ struct FreedMemoryRule: Sendable {
     func isWorthIt(_ figures: Figures, at moment: Duration) -> Bool {
         guard let last else { return figures.released >= Self.rows || figures.unused >= Self.bytes }
         if figures.released - last.figures.released >= Self.rows { return true }
-        // A load has ended. The fewest bytes may belong to the load, if the process began under it.
+        // A load has ended. If the process began under this load, the lowest number of unused bytes may be too high.
         if last.figures.used - figures.used >= Self.bytes { return figures.unused >= Self.bytes }
         guard figures.unused - (fewest ?? 0) >= Self.bytes else { return false }
         return figures.unused - last.figures.unused >= Self.bytes

@@ -28,7 +28,7 @@ final class StoreGauges: Sendable {
 
     /// Samples the values once.
     ///
-    /// A value that cannot be read now keeps the last one.
+    /// If a value cannot be read, its gauge keeps the last value.
     func sample() async {
         if let live = try? await store.liveSessions(now: now()) {
             metrics.gauge("coatcheck_sessions_live").set(Int64(live))

@@ -82,7 +82,7 @@ struct ConnectionMetrics: Sendable {
 
 /// Remembers for which addresses a line was logged in the current interval, so that each gets one line.
 ///
-/// The number of addresses is limited. All further ones share one line.
+/// The number of addresses is limited. All further addresses share one line.
 final class AddressLines: Sendable {
     /// The line to write for an address, if any.
     enum Line: Equatable { case none, one, manyMore }

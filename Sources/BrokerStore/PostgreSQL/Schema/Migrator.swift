@@ -12,7 +12,7 @@ struct Migrator {
     private static let lockTimeout = 800
     /// The first pause between two attempts.
     ///
-    /// Each pause is twice the last one, up to the longest.
+    /// Each pause is twice the pause before, up to the longest pause.
     private static let pause = Duration.seconds(1)
     private static let longestPause = Duration.seconds(8)
     /// The SQLSTATE codes of a lock timeout and a deadlock, after which the migration is tried again.

@@ -267,7 +267,7 @@ enum EndingsStep: Sendable, Equatable, CaseIterable {
     case written
     /// The lines are on disk, but the callers that wait for them have not been answered.
     case synced
-    /// A shorter file is complete, next to the old one.
+    /// A shorter file is complete, and is stored next to the old file.
     case rewritten
     /// The shorter file has replaced the old file.
     case renamed

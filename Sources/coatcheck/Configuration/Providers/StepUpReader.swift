@@ -126,7 +126,7 @@ enum StepUpRules {
         _ upstream: UpstreamSettings, _ clients: [ClientProfile], _ backends: [BackendSection], _ path: String,
         _ line: Int?, _ context: ConfigContext
     ) {
-        // A bound token is useless to them.
+        // A bound token is useless to such upstreams and backends.
         let clients = clients.filter { $0.senderConstraint == .off }
         func warn(_ who: String) {
             context.report(

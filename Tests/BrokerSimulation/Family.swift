@@ -27,7 +27,7 @@ final class Family {
     var mishaps: [Mishap] = []
     /// Whether a mishap hit a call with a target.
     ///
-    /// The provider replays the answer to such a call only under that target's own key.
+    /// Each target has an idempotency key of its own. The provider replays such an answer only if the repeat has the same key.
     var hasLostTarget = false
     /// Whether an abandoned call arrived after two more refreshes.
     ///

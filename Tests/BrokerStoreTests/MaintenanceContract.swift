@@ -261,7 +261,7 @@ struct MaintenanceContract {
             #expect(try await store.exchange(exchange.key) == nil)
             #expect(try await sweep(day + 99).touched == 0)
             #expect(try await store.outboxCount() == 0)
-            // While the clock is in doubt, sessions are left alone, however late it shows.
+            // While the clock is in doubt, the sweep changes no sessions, at any time that the clock shows.
             let doubted = try await store.sweep(now: Rows.seconds(day + 599), limit: 100, lapsedSince: nil)
             #expect(doubted == SweepResult())
             #expect(try await sweep(day + 599).touched == 2)

@@ -34,7 +34,7 @@ package struct BindingPolicy: Sendable, Equatable {
     package enum Evidence: String, Sendable, CaseIterable {
         /// A proof, or a pass that a proof was exchanged for.
         case pass
-        /// A proof with each request.
+        /// Each request needs a proof.
         case proof
     }
 

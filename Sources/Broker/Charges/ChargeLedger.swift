@@ -144,7 +144,7 @@ package final class ChargeLedger: Sendable {
     /// Returns nil on success, and otherwise how long the address has to wait.
     func takeCall(from address: IPAddress) -> Duration? { logins.take(address) }
 
-    /// Counts a provider call of a login or registration that is about to be made.
+    /// Counts a provider call, which is about to be made for a login or registration.
     func countCall(of key: Digest) {
         let now = monotonic()
         // If the table is full, the call is not counted. Its charge was taken when its row was made.

@@ -62,7 +62,7 @@ package protocol SessionStore: Sendable {
     /// pair that is stored for a version wins (guarantee 2).
     ///
     /// The row's refresh marks are cleared, except for one fact: that the refresh token of the version before may have been
-    /// sent twice. That happens by a take-over of a claim, or by an unanswered call, which may arrive late.
+    /// sent twice. A take-over of a claim can cause this, and so can an unanswered call, which may arrive late.
     ///
     /// A token pair of a version before the present grant is `outgrown`, and changes nothing. An access token for another API
     /// is stored in the same transaction. If the session then has more than `AudienceRow.perSession` of these, the longest

@@ -1,7 +1,7 @@
 import Broker
 
-/// Presets that follow the vendors' documents, and were tested only against the sandbox; the documentation page of each says
-/// so.
+/// Presets that follow the vendors' documents, and were tested only against the sandbox. The documentation page of each states
+/// this.
 extension Presets {
     // Access tokens contain a `!`, and answers omit their end. The email address comes only from userinfo. Revoking a
     // refresh token also ends its access tokens (help.salesforce.com, "Revoke OAuth Tokens").

@@ -11,7 +11,9 @@ package struct OAuthEngine: Sendable {
     ///
     /// The page has a breaker of its own, so that logins continue while it is unreachable.
     let logOutCaller: ProviderCaller
-    /// The source of the provider's `Date`. It is the token endpoint, because no cache answers for a token endpoint.
+    /// The source of the provider's `Date`.
+    ///
+    /// The source is the token endpoint, because no cache answers for a token endpoint.
     let time: ProviderTime
     let clock: BrokerClock
     let keys: TokenKeys

@@ -16,7 +16,7 @@ struct CompactToken: Sendable {
 
     /// The claims that the broker's checks read.
     ///
-    /// Half a surrogate pair in one of them makes the token invalid.
+    /// Half a surrogate pair in one of these claims makes the token invalid.
     private static let ofProtocol: Set<String> = [
         "iss", "sub", "aud", "exp", "iat", "nbf", "jti", "nonce", "azp", "at_hash", "c_hash", "s_hash", "acr", "amr",
         "auth_time", "sid", "events", "tid", "cnf",

@@ -28,7 +28,9 @@ package struct ProviderSettings: Sendable {
     package var limits: CallLimits
     /// `session: {own}`; nil is `device` for Clover, whose subject is a shop, and `subject` for others.
     package var own: ProviderProfile.Ownership?
-    /// `step_up`; nil is everything for `oidc`, unless a preset limits it, and `nothing` for other kinds.
+    /// `step_up`: the provider's abilities.
+    ///
+    /// For the kind `oidc`, nil means all abilities, unless a preset limits them. For other kinds, nil means none.
     package var stepUp: StepUpCapability?
     /// `clients`, in the file's order; at least one.
     package var clients: [ClientSettings]

@@ -49,7 +49,7 @@ final class ConfigSection {
     /// The line of a key, or else of the section.
     func line(of key: String) -> Int? { entries[key]?.line ?? line }
 
-    /// Returns the path of a key, or of a key below it, if the file has it.
+    /// Returns the path of a key that the file has: this key, or the first key below it.
     ///
     /// This does not count as reading the key.
     func place(of key: String, _ below: String? = nil) -> (path: String, line: Int?)? {

@@ -185,7 +185,8 @@ package struct RefreshTokens: Sendable {
             // overtook still has an older version.
             if !isNew, case .forced(let from) = need, access.version <= from { continue }
             if RefreshTiming.hasRunOut(access, at: context.clock.now()) {
-                // The store was away for long, or the process was suspended. The token of the next flight is fresh.
+                // A token can run out here if the store was away for long, or if the process was suspended. The next
+                // flight brings a fresh token.
                 guard !isNew, !hasRepeated else { throw .ranOut }
                 hasRepeated = true
                 continue

@@ -42,7 +42,7 @@ final class BrokerAPI: Sendable {
 
     /// Returns the party that pays for the request's costs (SEC-119, SEC-121).
     ///
-    /// The routes pass this charge to the use cases, which take the costs.
+    /// The routes pass this charge to the use cases, which book each cost on it.
     func charge(_ call: Call) -> Charge {
         // A Unix socket or a test has no address, so all its callers look the same.
         guard let peer = call.connection?.address, !(name.isLoopback && peer.isLoopback) else {

@@ -3,8 +3,8 @@ import Hummingbird
 
 /// `/facebook`: the Graph API's own errors, ids as text, and email addresses that may be missing.
 ///
-/// A refusal comes back in two dialects. Refresh tokens and revocation are missing. There are keys for Limited Login's
-/// id_tokens.
+/// A refusal by the user has the parameters of OAuth and also Facebook's own. Facebook has neither refresh tokens nor
+/// revocation. It has keys for the id_tokens of Limited Login.
 struct FacebookProvider: AuthorizationServer {
     let name = "facebook"
     let isOpenID = false

@@ -66,7 +66,9 @@ final class FreedMemory: Sendable {
 struct FreedMemoryRule: Sendable {
     /// The process's memory at a moment, in bytes.
     struct Figures: Sendable, Equatable {
-        /// The resident bytes beyond the heap's used ones and files, which are approximately free.
+        /// The resident bytes that belong neither to used parts of the heap nor to files.
+        ///
+        /// They are approximately the memory that the heap keeps although it is free.
         var unused: Int
         /// The bytes in use on the heap.
         var used: Int

@@ -98,7 +98,7 @@ final class KeyWatch: Sendable {
         }
     }
 
-    /// The file's ring, if it is not used because its index key differs from the current ring's.
+    /// The file's ring, if the process does not use it because its index key differs from the current ring's.
     var refused: KeyRing? { state.withLock { $0.refused } }
 
     /// Uses a refused ring, including its index key, instead of a ring that opens no stored value.

@@ -215,8 +215,8 @@ enum TargetRules {
 
     /// Warns of two problems with exchanges.
     ///
-    /// Many servers refuse exchanges for clients without authentication. A server that repeats an answer sends it to the lost
-    /// call's key, and the session's next call may use another key.
+    /// Many servers refuse exchanges for clients without authentication. A server that repeats lost answers finds an answer
+    /// by the idempotency key of the lost call, and the session's next call may have another idempotency key.
     private static func warn(
         of client: ClientSettings, _ target: TokenTarget, _ path: String, _ line: Int?, _ context: ConfigContext
     ) {

@@ -53,6 +53,8 @@ async function repeat(work) {
   open = false
   await Promise.all(work)
   await coatcheck.signOut()
+  // The stream may be between two connections.
+  for (let turn = 0; turn < 300 && counts.ended === 0; turn++) await new Promise(next => setTimeout(next, 50))
   abort.abort()
   await events
   console.log(JSON.stringify({ ...counts, standing: await coatcheck.standing() }))

@@ -91,24 +91,23 @@ struct StepUpSettlementTests {
         #expect(try await broker.row(of: session).endedAt == nil)
     }
 
-    // MARK: A store that is away after a step-up
+    // MARK: Tokens that arrive long before they are stored
 
     @Test(
-        "A step-up's tokens wait for their store → issued when they arrived, and a token that has expired is replaced",
+        "A step-up's tokens arrive long before they are stored → issued when they arrived, and an expired token is replaced",
         arguments: [true, false])
     func issuedAt(hasGrant: Bool) async throws {
-        let store = InMemoryStore()
-        let broker = try TestBroker(store: store, script: .init(tokenLifetime: .seconds(10)))
+        let broker = try TestBroker(script: .init(tokenLifetime: .seconds(10)))
         let session = try await broker.signIn()
         broker.signsIn("mfa")
         broker.provider.script.withLock { $0.refreshToken = hasGrant }
-        store.fail(.completeStepUp, Array(repeating: .refused, count: 1_000_000))
+        broker.provider.identifying.close()
         let arrived = broker.clock.now
         async let answer = problem { try await broker.stepUp(session) }
-        try await eventually("the store refuses the tokens") { store.failures(.completeStepUp) < 1_000_000 }
+        try await eventually("the tokens have arrived") { broker.provider.identifying.waiting == 1 }
         for _ in 0..<3 { broker.clock.advance(.seconds(4)) }
+        broker.provider.identifying.open()
         _ = await answer
-        store.fail(.completeStepUp, [])
         try await eventually("the step-up is stored") {
             try StoredTokens.open(try await broker.row(of: session), broker.context).tokens.accessToken.reveal()
                 == "at-2"

@@ -96,8 +96,6 @@ final class StoreWatch: Sendable {
     /// No exchange is older.
     private static let unknownAbsence = Duration.seconds(86_400)
     /// The number of unwritten results at which new work is refused.
-    ///
-    /// With so many, new work is refused.
     static let capacity = 1_000
 
     /// The interval of trial claims while token pairs are unwritten.

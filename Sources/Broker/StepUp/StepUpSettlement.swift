@@ -205,8 +205,7 @@ extension ExchangeSettlement {
         var grant = isNewGrant ? nil : before.lastStepUp?.grant
         if isNewGrant {
             next = StoredTokens(
-                provider: profile.name, client: plan.client.name, tokens: fresh,
-                issuedAt: answeredAt)
+                provider: profile.name, client: plan.client.name, tokens: fresh, issuedAt: answeredAt)
             if let old {
                 let former = try former(old, row, now, waiting: question)
                 outbox = [former]

@@ -82,6 +82,8 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     let gate = Gate()
     /// The gate for a code's call alone.
     let redeeming = Gate()
+    /// The gate of the calls that ask who the user of new tokens is.
+    let identifying = Gate()
     /// The gate for the check of a refreshed subject.
     let looking = Gate()
     /// The gate of the revocations of tokens in `hangs`.
@@ -152,6 +154,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
             script.deadlines.append(deadline)
             return (script.identify.isEmpty ? nil : script.identify.removeFirst(), script)
         }
+        await identifying.pass()
         if let failure { throw failure }
         var identity = ProviderIdentity(
             subject: script.subject, claims: [("name", .string("Ana"))], sid: script.sid)

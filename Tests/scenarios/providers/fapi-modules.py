@@ -8,17 +8,14 @@ import hashlib
 import json
 import pathlib
 import re
-import subprocess
 import sys
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import COATCHECK, Broker, GaveUp, Sandbox, call, main, wait_for  # noqa: E402
+from support.fapi import PREFIX, Server, broker, fields  # noqa: E402
+from support.harness import GaveUp, call, main, wait_for  # noqa: E402
 
-PREFIX = "fapi2-security-profile-final-client-"
-REDIRECT = "https://app.example.org/bank"
 UPSTREAM = "/v1/relay/api/private/echo"
-
 # testName without the prefix → the broker's answer: to the login's start if it ends there, else to the forwarded callback.
 REFUSED_TOKEN = "502 identity_rejected"
 ANSWERS = {
@@ -64,89 +61,8 @@ def jwt(text):
     return decoded(header), decoded(claims)
 
 
-class Server(Sandbox):
-    """A FAPI 2 server with one client; with certificates also a listener that asks for them."""
-
-    def __init__(self, case, authentication, binding):
-        self.folder = case.folder
-        self.certificates = "mtls" in (authentication, binding)
-        self.more = []
-        if self.certificates:
-            self.issue()
-            self.more = [
-                "--mtls-port", "0", "--mtls-certificate", self.folder / "server.pem", "--mtls-key", self.folder / "server.key",
-                "--mtls-client-roots", self.folder / "ca.pem"]
-        start = case.start
-        case.start = lambda command, log, environment=None: start([*command, *self.more], log, environment)
-        try:
-            super().__init__(case)
-        finally:
-            case.start = start
-        registered = {
-            "auth": "private_key_jwt" if authentication == "private_key_jwt" else "tls_client_auth", "redirect_uris": [REDIRECT],
-            "jwks": {"keys": [self.control("GET", "/client-key.json").json]}, "require_pkce": True}
-        if self.certificates:
-            registered |= {"tls_client_auth_san_dns": "client.example.org", "tls_client_certificate_bound_access_tokens": binding == "mtls"}
-        if self.control("PUT", "/clients/oidc/bank-client", registered).status != 204:
-            raise GaveUp("the client is not registered")
-        key = self.control("GET", "/client-key.pem")
-        (self.folder / "client-key.pem").write_bytes(key.body)
-        (self.folder / "client-key.pem").chmod(0o600)
-        self.key_id = key.fields["X-Key-Id"]
-
-    def issue(self):
-        """A new authority, with the server's certificate and the client's."""
-
-        def openssl(*words):
-            subprocess.run(["openssl", *words], cwd=self.folder, check=True, capture_output=True)
-
-        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-        openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=authority")
-        for name, host in (("server", "localhost"), ("client", "client.example.org")):
-            (self.folder / f"{name}.ext").write_text(f"subjectAltName=DNS:{host}\n")
-            openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-            openssl(
-                "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
-                "-extfile", f"{name}.ext", "-out", f"{name}.pem")
-            (self.folder / f"{name}.key").chmod(0o600)
-
-    def play(self, name, binding):
-        answer = self.control("PUT", "/modules/oidc", {"module": PREFIX + name, "sender_constrain": binding})
-        self.control("DELETE", "/requests")
-        return answer.json.get("applies")
-
-    def requests(self, endpoint, provider="oidc"):
-        return self.control("GET", f"/requests?provider={provider}&endpoint={endpoint}").json["items"]
-
-
-def fields(request, name):
-    return [value for key, value in request["headers"] if key.lower() == name.lower()]
-
-
 def form(request):
     return dict(urllib.parse.parse_qsl(request["body"], keep_blank_values=True))
-
-
-def broker(case, server, authentication, binding, name, start=True):
-    """A broker with `profile: fapi2` and the client's settings; all else comes from the profile."""
-    client = {"client_id": "bank-client", "redirect_uris": [REDIRECT], "scope": "openid email offline_access", "auth": None, "login": None}
-    if authentication == "private_key_jwt":
-        client["private_key"] = {"file": str(server.folder / "client-key.pem"), "key_id": server.key_id, "algorithm": "ES256"}
-        if binding == "mtls":
-            client["sender_constrained"] = "mtls"
-    elif binding == "dpop":
-        client["sender_constrained"] = "dpop"
-    provider = {"profile": "fapi2", "clients": {"ios": None, "android": None, "web": client}}
-    base = server.url
-    upstream = {"base_url": f"{base}/api", "provider": "oidc", "allow": ["ANY /**"]}
-    if server.certificates:
-        provider["tls"] = {
-            "certificate": str(server.folder / "client.pem"), "key": str(server.folder / "client.key"), "ca_file": str(server.folder / "ca.pem")}
-    if binding == "mtls":
-        document = call(f"{base}/oidc/.well-known/openid-configuration").json
-        secure = document["mtls_endpoint_aliases"]["token_endpoint"].removesuffix("/oidc/token")
-        upstream |= {"base_url": f"{secure}/api", "tls": {"ca_file": str(server.folder / "ca.pem")}}
-    return Broker(case, server, name=name, settings={"providers": {"oauth2": None, "oidc": provider}, "upstreams": {"api": upstream}}, start=start)
 
 
 def begin(made):
@@ -309,95 +225,7 @@ def errors_need_iss(case):
     case.same(0, server.calls("oidc/token"), "a server whose PAR fails → no code is sent")
 
 
-def cloudentity(case):
-    """A FAPI 2 workspace of Cloudentity: the preset with the one line."""
-    server = Server(case, "private_key_jwt", "dpop")
-    registered = {"auth": "private_key_jwt", "redirect_uris": [REDIRECT]}
-    server.control("PUT", "/clients/cloudentity/bank-client", registered)
-    server.control("PUT", "/modules/cloudentity", {"module": PREFIX + "test-happy-path", "sender_constrain": "dpop"})
-    client = {
-        "client_id": "bank-client", "redirect_uris": [REDIRECT], "scope": "openid email offline_access",
-        "private_key": {"file": str(server.folder / "client-key.pem"), "key_id": server.key_id, "algorithm": "ES256"}}
-    workspace = {
-        "preset": "cloudentity", "issuer": f"{server.url}/cloudentity/example/demo", "profile": "fapi2", "clients": {"web": client}}
-    made = Broker(case, server, settings={"providers": {"oauth2": None, "oidc": None, "cloudentity": workspace}})
-    session = made.sign_in(provider="cloudentity", client="web")
-    for _ in range(3):
-        case.same("200", made.refresh(session).told, "a refresh at Cloudentity → 200")
-    sent = [fields(r, "X-Idempotency-Key")[0] for e in ("token", "refresh") for r in server.requests(e, "cloudentity")]
-    case.same(len(sent), len(set(sent)), f"{len(sent)} token calls at Cloudentity → each has its own idempotency key")
-    challenged = [r for r in server.requests("token", "cloudentity") if r["status"] == 400]
-    server.fault("cloudentity", endpoint="refresh", fault="forgets-nonces", times=1)
-    case.same("200", made.refresh(session).told, "a refresh after Cloudentity forgot its nonce → 200")
-    again = server.requests("refresh", "cloudentity")[-2:]
-    case.same([400, 200], [r["status"] for r in again], "a refresh after Cloudentity forgot its nonce → refused once, then repeated with success")
-    keys = [fields(r, "X-Idempotency-Key")[0] for r in again]
-    case.verdict(keys[0] != keys[1], "a repeated refresh at Cloudentity → has a new idempotency key, because the old key repeats the refusal", keys)
-    case.same([], challenged, "a code's token call at Cloudentity → has the nonce from the pushed request")
-    names = [sorted(dict(urllib.parse.parse_qsl(r["query"]))) for r in server.requests("authorize", "cloudentity")]
-    case.same([["client_id", "request_uri", "sandbox_user"]], names, "Cloudentity's authorization URL → has client_id and request_uri alone")
-
-
-MEMBERS = [
-    "pushed_authorization_request_endpoint", "dpop_signing_alg_values_supported", "token_endpoint_auth_methods_supported",
-    "token_endpoint_auth_signing_alg_values_supported", "authorization_response_iss_parameter_supported",
-    "code_challenge_methods_supported", "id_token_signing_alg_values_supported"]
-
-
-def check_online(case):
-    """`check --online` names each member that the metadata lacks, and pushes one request that is never opened."""
-    server = Server(case, "private_key_jwt", "dpop")
-    server.play("test-happy-path", "dpop")
-    made = broker(case, server, "private_key_jwt", "dpop", "checked", start=False)
-
-    def check():
-        found = subprocess.run([COATCHECK, "check", "--online", "--config", made.configuration], capture_output=True, text=True)
-        return found.returncode, found.stdout + found.stderr
-
-    status, text = check()
-    case.same(0, status, "complete metadata and a known client → `check --online` succeeds")
-    case.verdict("profile: fapi2: par required, pkce required, auth private_key_jwt, sender_constrained dpop" in text, "`check --online` with `profile: fapi2` → prints the settings that follow from the profile", text)
-    case.verdict("ok     providers.oidc par: client `web`: a request that nobody opens was taken" in text, "`check --online` with `profile: fapi2` → reports that the server took a pushed request", text)
-    case.verdict("the server gives nonces" in text, "`check --online` at a server with DPoP nonces → reports the nonces", text)
-    opened = [request for request in server.requests("authorize") if "request_uri" in request["query"]]
-    case.same(([], 0), (opened, server.calls("oidc/token")), "the request that `check --online` pushed → is never opened, and no code is sent")
-    pushed = server.requests("par")
-    case.same([400, 201], [request["status"] for request in pushed], "`check --online` at a server with DPoP nonces → pushes once, and once more with the nonce")
-    for member in MEMBERS:
-        server.settings("oidc", discovery={member: None})
-        status, text = check()
-        faults = [line for line in text.splitlines() if line.startswith("FAULT") and " fapi2: " in line]
-        case.same((1, 1), (status, len(faults)), f"metadata without {member} → `check --online` prints one fault")
-        case.verdict(faults and member in faults[0], f"metadata without {member} → the fault names the member", text)
-    server.settings("oidc", discovery={"id_token_signing_alg_values_supported": ["RS256"], "dpop_signing_alg_values_supported": ["RS256"]})
-    status, text = check()
-    case.same((1, 2), (status, text.count("FAULT  providers.oidc fapi2: ")), "metadata whose lists lack the profile's algorithms → `check --online` prints two faults")
-    server.settings("oidc", discovery={})
-    server.control("PUT", "/clients/oidc/bank-client", {"auth": "private_key_jwt", "jwks": {"keys": []}, "redirect_uris": ["https://else.example/cb"]})
-    server.settings("oidc", assertion_typ="other")
-    status, text = check()
-    case.verdict(status == 1 and "its pushed request is refused: " in text and "invalid_client" in text, "a client that the server does not know → `check --online` prints the refused pushed request", text)
-    server.settings("oidc", assertion_typ=None)
-
-    # Outside the profile these members are no faults.
-    plain = {"profile": None, "par": "optional", "sender_constrained": "dpop", "clients": {"web": {"auth": "private_key_jwt"}}}
-    made.configure(providers={"oidc": plain})
-    server.settings("oidc", discovery={"id_token_signing_alg_values_supported": None})
-    status, text = check()
-    case.verdict("warn   providers.oidc metadata: id_token_signing_alg_values_supported" in text, "metadata without id_token algorithms, no `profile: fapi2` → `check --online` prints a warning", text)
-    case.same(0, status, "metadata without id_token algorithms, no `profile: fapi2` → `check --online` succeeds")
-
-    # `serve` refuses as `check` does.
-    made.configure(providers={"oidc": {"profile": "fapi2", "par": "off"}})
-    words = "providers.oidc.par: contradicts profile fapi2: "
-    for command in (["check"], ["serve"]):
-        found = subprocess.run([COATCHECK, *command, "--config", made.configuration], capture_output=True, text=True, timeout=60)
-        case.verdict(found.returncode != 0 and words in found.stdout + found.stderr, f"`{command[0]}` with `profile: fapi2` and `par: off` → refused as a contradiction", found.stderr)
-
-
 CASES = {
-    "check-online": (check_online, 120),
-    "cloudentity": (cloudentity, 90),
     "private_key_jwt-dpop": (variant("private_key_jwt", "dpop"), 240),
     "private_key_jwt-mtls": (variant("private_key_jwt", "mtls"), 240),
     "mtls-dpop": (variant("mtls", "dpop"), 240),

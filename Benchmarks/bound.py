@@ -14,8 +14,10 @@ import load
 import processes
 
 sys.path.insert(0, str(pathlib.Path(processes.__file__).resolve().parents[1] / "Tests" / "scenarios"))
-from support import harness  # noqa: E402
+from support.broker import BACKEND, Broker  # noqa: E402
+from support.cases import Processes  # noqa: E402
 from support.dpop import Phone  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 
 ROUNDS, REQUESTS, PLACES = 9, 4000, 16
 # The broker keeps more proofs of one key than this.
@@ -32,7 +34,7 @@ class Kind:
 
     def run(self, keep=True):
         fields = self.prepare()
-        backend = {"X-Coatcheck-Backend": harness.BACKEND} if self.path == CHECK else {}
+        backend = {"X-Coatcheck-Backend": BACKEND} if self.path == CHECK else {}
 
         async def work(index, connection, _):
             status, _, data = await connection.request("GET", self.path, fields[index % len(fields)] | backend)
@@ -59,7 +61,7 @@ def cpu_nanoseconds(pid):
 def measure(directory, report):
     folder = os.path.join(directory, "bound")
     os.mkdir(folder, 0o700)
-    case = harness.Processes(folder)
+    case = Processes(folder)
     try:
         run(case, report)
     finally:
@@ -67,9 +69,9 @@ def measure(directory, report):
 
 
 def run(case, report):
-    sandbox = harness.Sandbox(case, record=False)
+    sandbox = Sandbox(case, record=False)
     enforce = {"binding": {"mode": "enforce", "evidence": "pass", "pass": "15m"}}
-    broker = harness.Broker(case, sandbox, settings={
+    broker = Broker(case, sandbox, settings={
         "providers": {"oidc": {"clients": {"web": enforce}}}, "backends": {"orders": {"original_request": True}}})
     session = broker.sign_in()
     phone = signed_in(broker)
@@ -97,7 +99,7 @@ def run(case, report):
     foreign = Kind("a proof by another key", broker, 401, lambda: proofs(Phone(broker, "web")))
     kinds = [unbound, by_pass, by_proof, wrong, malformed, foreign]
     if program := os.environ.get("OLD_COATCHECK"):
-        old = harness.Broker(case, sandbox, name="before", start=False)
+        old = Broker(case, sandbox, name="before", start=False)
         old.program = program
         old.start()
         before = old.sign_in()

@@ -8,7 +8,12 @@ import os
 
 import bound
 import processes
-from bound import Kind, harness
+from bound import Kind
+# bound puts the folder of support into the path.
+from support.broker import ADMIN, Broker
+from support.calls import call
+from support.cases import Processes
+from support.sandbox import Sandbox
 
 LIMIT = 60
 
@@ -16,7 +21,7 @@ LIMIT = 60
 def measure(directory, report):
     folder = os.path.join(directory, "dpop")
     os.mkdir(folder, 0o755)
-    case, servers = harness.Processes(folder), []
+    case, servers = Processes(folder), []
     try:
         run(case, folder, servers, report)
     finally:
@@ -32,10 +37,10 @@ def run(case, folder, servers, report):
         servers.append(processes.nginx(f"dpop-{name}", folder, port, f"""
   server {{ listen 127.0.0.1:{port}; location / {{ default_type application/json; {nonce} return 200 '{processes.SMALL}'; }} }}"""))
     plain, nonces = (server.url for server in servers)
-    sandbox = harness.Sandbox(case, record=False)
+    sandbox = Sandbox(case, record=False)
     sandbox.settings("oidc", dpop="accept")
     names = {"plain": plain, "nonces": nonces}
-    broker = harness.Broker(case, sandbox, settings={
+    broker = Broker(case, sandbox, settings={
         "providers": {"oidc": {"clients": {"web": {"sender_constrained": "dpop"}}}},
         "upstreams": {name: {"base_url": url, "provider": "oidc", "allow": ["GET /**"]} for name, url in names.items()}})
 
@@ -47,7 +52,7 @@ def run(case, folder, servers, report):
     bearer = kind("relayed GET, Bearer", "ios", "plain")
     proven = kind("relayed GET, DPoP", "web", "plain")
     changing = kind("relayed GET, DPoP with a nonce from each answer", "web", "nonces")
-    listed = harness.call(broker.management + "/admin/v1/sessions", Authorization=f"Bearer {harness.ADMIN}").json["items"]
+    listed = call(broker.management + "/admin/v1/sessions", Authorization=f"Bearer {ADMIN}").json["items"]
     if [item["sender_constrained"] for item in listed] != ["dpop", "dpop", None]:
         raise SystemExit(f"bench: the tokens are not bound as they should be: {listed}")
     bound.alternate([bearer, proven, changing], report)

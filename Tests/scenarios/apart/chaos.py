@@ -40,10 +40,15 @@ import time
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support import harness  # noqa: E402
+from support.broker import BACKEND, Broker, sha256  # noqa: E402
+from support.calls import Answer as PlainAnswer  # noqa: E402
+from support.cases import Processes  # noqa: E402
+from support.clock import Clock  # noqa: E402
+from support.database import Database as PostgreSQL  # noqa: E402
 from support.dpop import Phone as Device  # noqa: E402
-from support.harness import BACKEND, free_port  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 from support.verdicts import Verdicts  # noqa: E402
+from support.wire import free_port  # noqa: E402
 
 TOKEN_LIFETIME = 5
 FAULTS = ("none", "reuse", "ended", "bare", "unsynchronous")
@@ -66,7 +71,7 @@ EVIDENCE_CODES = ("proof_required", "use_dpop_nonce", "proof_invalid")
 # ---- HTTP ------------------------------------------------------------------------------------------------------------
 
 
-class Answer(harness.Answer):
+class Answer(PlainAnswer):
     """An answer; its fields are a dictionary with lower-case names."""
 
     def cookie(self, name):
@@ -331,7 +336,7 @@ class Gate:
 # ---- the cluster -----------------------------------------------------------------------------------------------------
 
 
-class Replica(harness.Broker):
+class Replica(Broker):
     def __init__(self, chaos, number):
         # How often it was started, and when each of its processes was killed.
         self.number, self.life, self.deaths = number, 0, {}
@@ -341,7 +346,7 @@ class Replica(harness.Broker):
         first = chaos.replicas[0] if chaos.replicas else None
         through_gate = f"{chaos.gate.url}/{number}/oidc/token"
         super().__init__(
-            chaos, chaos.sandbox, clock=harness.Clock(chaos, f"clock-{number}"), like=first, name=f"replica-{number}", start=False,
+            chaos, chaos.sandbox, clock=Clock(chaos, f"clock-{number}"), like=first, name=f"replica-{number}", start=False,
             settings={
                 "server": {"drain_delay": "0s"} | ({"public_url": first.url} if first else {}),
                 "store": {"url": chaos.database.both()},
@@ -377,14 +382,14 @@ class Replica(harness.Broker):
         return self.wrong_until < since
 
 
-class Database(harness.Database):
+class Database(PostgreSQL):
     """PostgreSQL and its standby, and when they were away."""
 
     def __init__(self, fault):
         # The database's servers run as another user. That user has to read the clock.
         self.folder = tempfile.TemporaryDirectory(prefix="coatcheck-chaos-clock.")
         pathlib.Path(self.folder.name).chmod(0o755)
-        self.clock = harness.Clock(None, folder=self.folder.name)
+        self.clock = Clock(None, folder=self.folder.name)
         # Until when its clock was wrong; infinite while it is.
         self.wrong_until = float("-inf")
         self.clock_is = 0
@@ -432,7 +437,7 @@ class Session:
         self.idle, self.life = IDLE.get(phone.client), LIFE.get(phone.client)
 
     def has_lapsed(self, moment):
-        """Whether the session has reached its idle time or its whole life, by the harness's clock."""
+        """Whether the session has reached its idle time or its whole life, by the clock of this program."""
         return bool(self.idle) and (moment - self.used_until > self.idle or bool(self.life) and moment - self.began_at > self.life)
 
     def was_used(self, sent):
@@ -726,7 +731,7 @@ class BoundPhone(Phone):
 # ---- what happens meanwhile ------------------------------------------------------------------------------------------
 
 
-class Chaos(harness.Processes):
+class Chaos(Processes):
     # The events that every run has.
     WANTED = (
         "kills", "provider outages", "clock steps", "database clock steps", "failovers", "PostgreSQL restarts", "thefts", "use_dpop_nonce")
@@ -890,7 +895,7 @@ class Chaos(harness.Processes):
         live = [s for s in self.sessions if s.ended_at is None]
         if live:
             victim = self.gate.by_subject and self.random.choice(live)
-            digest = harness.sha256(victim.token)
+            digest = sha256(victim.token)
             binaries = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1]
             process = await asyncio.create_subprocess_exec(
                 binaries / "psql", "-X", "-q", "-h", "127.0.0.1", "-p", str(self.database.port), "-U", "coatcheck", "-d", "postgres",
@@ -901,7 +906,7 @@ class Chaos(harness.Processes):
     # -- the run
 
     async def run(self):
-        self.sandbox = harness.Sandbox(self, record=False)
+        self.sandbox = Sandbox(self, record=False)
         self.database = await asyncio.to_thread(self.make_database)
         await self.gate.start()
         # A refresh token's life is shorter than some clocks are stepped.

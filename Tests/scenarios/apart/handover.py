@@ -15,9 +15,12 @@ import threading
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import BACKEND, Broker  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.chromium import Chromium  # noqa: E402
+from support.clock import Clock  # noqa: E402
 from support.dpop import encoded  # noqa: E402
-from support.harness import BACKEND, Broker, Clock, Sandbox, main  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 
 SECRET_COOKIE = "coatcheck-handover"
 

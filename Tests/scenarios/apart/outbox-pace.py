@@ -13,8 +13,14 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import COATCHECK, Broker, Database, Sandbox, main, quantile, wait_for  # noqa: E402
+from support.broker import Broker  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.database import Database  # noqa: E402
+from support.measures import quantile  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
 from support.replicas import psql  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 ROWS = int(os.environ.get("ROWS", "10000"))
 # 100,000 in ten minutes; a debug build is far slower.

@@ -25,8 +25,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from apart import chaos  # noqa: E402
-from support import harness  # noqa: E402
-from support.harness import free_port  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
+from support.wire import free_port  # noqa: E402
 
 NEEDED = {"patroni": "patroni", "etcd": "etcd-server"}
 BINARIES = os.environ.get("POSTGRESQL_BINARIES") or str(sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1])
@@ -121,8 +122,8 @@ class Cluster:
         self.nodes = [Node(self, number, is_synchronous) for number in range(1, 4)]
         for node in self.nodes:
             node.start()
-        if not harness.wait_for(300, self.leader_in_step, 0.5):
-            raise harness.GaveUp("the cluster did not start: " + self.logs())
+        if not wait_for(300, self.leader_in_step, 0.5):
+            raise GaveUp("the cluster did not start: " + self.logs())
 
     def start(self, command, log):
         """Starts a process as the user of PostgreSQL; the inner setpriv comes last, because a change of the user ends its promise."""
@@ -139,7 +140,7 @@ class Cluster:
     def members(self):
         """Returns role and state of each node, from the first Patroni that answers."""
         for node in self.nodes:
-            answer = harness.call(f"http://127.0.0.1:{node.rest}/cluster", seconds=3)
+            answer = call(f"http://127.0.0.1:{node.rest}/cluster", seconds=3)
             if answer.status == 200:
                 return {member["name"]: (member["role"], member.get("state")) for member in answer.json["members"]}
         return {}
@@ -156,9 +157,9 @@ class Cluster:
 
     def lose_leader(self, is_whole, pause):
         """Kills the leader; returns the seconds until another node leads. Then waits until all three nodes are in step again."""
-        old = harness.wait_for(240, self.leader_in_step, 0.5)
+        old = wait_for(240, self.leader_in_step, 0.5)
         if not old:
-            raise harness.GaveUp(f"the cluster is not in step: {self.members()} {self.logs()}")
+            raise GaveUp(f"the cluster is not in step: {self.members()} {self.logs()}")
         self.away.append([time.monotonic(), float("inf")])
         # On one machine a standby is microseconds behind. So the standbys stop receiving for a while, and lose the data
         # in their sockets.
@@ -168,15 +169,15 @@ class Cluster:
         began = time.monotonic()
         old.kill() if is_whole else old.kill_server()
         send(signal.SIGKILL, *receivers)
-        new = harness.wait_for(120, lambda: (found := self.leader()) not in (None, old) and found, 0.2)
+        new = wait_for(120, lambda: (found := self.leader()) not in (None, old) and found, 0.2)
         if not new:
-            raise harness.GaveUp(f"no other node leads: {self.members()} {self.logs()}")
+            raise GaveUp(f"no other node leads: {self.members()} {self.logs()}")
         took = time.monotonic() - began
         time.sleep(pause)
         if is_whole:
             old.start()
-        if not harness.wait_for(240, self.leader_in_step, 0.5):
-            raise harness.GaveUp(f"the old leader does not follow: {self.members()} {self.logs()}")
+        if not wait_for(240, self.leader_in_step, 0.5):
+            raise GaveUp(f"the old leader does not follow: {self.members()} {self.logs()}")
         # Connections come back within two seconds.
         self.away[-1][1] = time.monotonic() + 3
         return old.name, new.name, took

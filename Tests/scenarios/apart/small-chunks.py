@@ -30,8 +30,12 @@ import threading  # noqa: E402
 import time  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support import harness  # noqa: E402
-from support.harness import COATCHECK, MIB, Sandbox, main, quantile  # noqa: E402
+from support.broker import Broker as PlainBroker  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.measures import MIB, quantile  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 NAME = "auth.example.test"
 LEFT = 16 * MIB
@@ -55,7 +59,7 @@ def addresses(network, each):
     return [str(part[1]) for _, part in zip(range(64 if found.prefixlen >= 56 else 2048), subnets) for _ in range(each)]
 
 
-class Broker(harness.Broker):
+class Broker(PlainBroker):
     """A broker, with measurements of its anonymous memory."""
 
     def __init__(self, case, is_secure=False):
@@ -203,7 +207,7 @@ def held(name, sources, allowed, is_secure=False):
         case.say(f"{name}: {broker.rest / MIB:.1f} → {peak / MIB:.1f} MiB")
         case.verdict(
             peak - broker.rest <= allowed, f"{name}, memory at the peak → at most {allowed // MIB} MiB more", f"{(peak - broker.rest) / MIB:.1f} MiB more")
-        left = harness.wait_for(15, lambda: broker.anonymous() - broker.rest <= LEFT, 0.5)
+        left = wait_for(15, lambda: broker.anonymous() - broker.rest <= LEFT, 0.5)
         case.say(f"{name}: {broker.anonymous() / MIB:.1f} MiB afterwards")
         case.verdict(left, f"{name}, memory 15 s later → at most 16 MiB more", f"{(broker.anonymous() - broker.rest) / MIB:.1f} MiB")
         broker.watching = False

@@ -18,8 +18,13 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import ADMIN, Broker, sha256  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.database import Database  # noqa: E402
 from support.dpop import Phone  # noqa: E402
-from support.harness import ADMIN, COATCHECK, Broker, Database, Sandbox, call, main, sha256  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 
 OLD = os.environ.get("OLD_COATCHECK", "")
 # An older release refuses settings that it does not know.

@@ -24,8 +24,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import Broker, sha256  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.dpop import Phone, encoded  # noqa: E402
-from support.harness import COATCHECK, Broker, Sandbox, call, main, sha256  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 from support.wire import ROOT, answers, free_port, read_all  # noqa: E402
 
 FORM = "application/x-www-form-urlencoded"

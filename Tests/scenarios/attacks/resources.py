@@ -18,8 +18,11 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support import harness  # noqa: E402
-from support.harness import MIB, Sandbox, main  # noqa: E402
+from support.broker import Broker as PlainBroker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.measures import MIB  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 from support.wire import answers, read_all  # noqa: E402
 
 NAME = "auth.example.test"
@@ -114,7 +117,7 @@ class Upstream(http.server.ThreadingHTTPServer):
 # ---- a broker --------------------------------------------------------------------------------------------------------
 
 
-class Broker(harness.Broker):
+class Broker(PlainBroker):
     """A broker in front of its own upstream, with measurements of its memory."""
 
     def __init__(self, case, title, trusted=(), cache="5s", places=1024, descriptors=None):
@@ -753,7 +756,7 @@ def descriptors(case):
             before = broker.processor_time()
             time.sleep(3)
             spent = broker.processor_time() - before
-            ready = harness.call(broker.management + "/readyz", seconds=3).status == 200
+            ready = call(broker.management + "/readyz", seconds=3).status == 200
             case.say(f"{name}: {len(ends)} idle connections opened, {spent:.2f} s of processor time in 3 s")
             case.verdict(spent < 0.15, f"{name}, all descriptors in use → almost no processor time", f"{spent:.2f} s of processor time in 3 s")
             case.verdict(ready, f"{name}, all descriptors in use → /readyz is 200")

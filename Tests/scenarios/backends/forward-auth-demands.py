@@ -12,9 +12,12 @@ import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support import recipes  # noqa: E402
+from support.broker import BACKEND, Broker  # noqa: E402
+from support.calls import Answer  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.dpop import Phone  # noqa: E402
-from support.harness import BACKEND, Answer, Broker, Sandbox, main  # noqa: E402
 from support.protected import Service, Yes  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 from support.step_up import Login, told  # noqa: E402
 from support.verdicts import Verdicts  # noqa: E402
 from support.wire import ROOT, free_port  # noqa: E402

@@ -18,9 +18,13 @@ import urllib.request
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support import balancers  # noqa: E402
 from support.authority import Authority  # noqa: E402
-from support.harness import BACKEND, Broker, GaveUp, Sandbox, call, main, wait_for  # noqa: E402
+from support.broker import BACKEND, Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.jars import KINDS, life  # noqa: E402
 from support.recipes import MODULES  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 from support.wire import ROOT, free_port  # noqa: E402
 
 # The authentication methods for a client of introspection.

@@ -16,7 +16,13 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import COATCHECK, MIB, Broker, GaveUp, Sandbox, call, main, wait_for  # noqa: E402
+from support.broker import Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.measures import MIB  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 
 ROUNDS = int(os.environ.get("ROUNDS", "50"))
 

@@ -10,8 +10,13 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import ADMIN, Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.database import Database  # noqa: E402
 from support.dpop import encoded  # noqa: E402
-from support.harness import ADMIN, Broker, Database, Sandbox, call, main, wait_for  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 FORM = "application/x-www-form-urlencoded"
 # Of the sessions that lapse, in seconds.

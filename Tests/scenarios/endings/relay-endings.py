@@ -13,8 +13,14 @@ import time
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import ADMIN, Broker, Database, Gate, Sandbox, call, main, sha256, wait_for  # noqa: E402
+from support.broker import ADMIN, Broker, sha256  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.database import Database  # noqa: E402
+from support.gate import Gate  # noqa: E402
 from support.replicas import psql  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 # The guarantee's second, and a margin for this machine.
 AT_ONCE = 1.5

@@ -11,10 +11,16 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import ADMIN, COATCHECK, Database, Sandbox, call, main, sha256, wait_for  # noqa: E402
+from support.broker import ADMIN, sha256  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.database import Database  # noqa: E402
 from support.presence import Upstream, User, paying  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
 from support.replicas import psql  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 from support.step_up import told  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 APIS = ("orders", "ledger")
 

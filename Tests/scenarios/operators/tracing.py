@@ -17,7 +17,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import BACKEND, Broker, GaveUp, Sandbox, call, free_port, main, wait_for  # noqa: E402
+from support.broker import BACKEND, Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
+from support.wire import free_port  # noqa: E402
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"

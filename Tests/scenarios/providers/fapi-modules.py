@@ -12,8 +12,10 @@ import sys
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.fapi import PREFIX, Server, broker, fields  # noqa: E402
-from support.harness import GaveUp, call, main, wait_for  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 
 UPSTREAM = "/v1/relay/api/private/echo"
 # testName without the prefix → the broker's answer: to the login's start if it ends there, else to the forwarded callback.

@@ -6,8 +6,10 @@ import sys
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import Broker  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.fapi import PREFIX, REDIRECT, Server, broker, fields  # noqa: E402
-from support.harness import COATCHECK, Broker, main  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
 
 
 def cloudentity(case):

@@ -5,8 +5,11 @@ plays each by its name. Refusals come first.
 import pathlib
 import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import BACKEND, Broker  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.front import Front, of_type, with_members  # noqa: E402
-from support.harness import BACKEND, Broker, Sandbox, call, main, wait_for  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 # Quirks of documents that the broker caches: each needs its own broker.
 OF_DOCUMENTS = ("jwks-nulls", "jwks-padded", "jwks-twice", "jwks-strangers", "discovery-unusable", "discovery-empty")

@@ -11,7 +11,13 @@ import sys
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import BACKEND, HERE, Broker, Clock, Sandbox, call, main, wait_for  # noqa: E402
+from support.broker import BACKEND, Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.clock import Clock  # noqa: E402
+from support.programs import HERE  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 FORM = "application/x-www-form-urlencoded"
 TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"

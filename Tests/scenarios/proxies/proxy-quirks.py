@@ -11,7 +11,11 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import BACKEND, COATCHECK, Broker, Sandbox, call, main, wait_for  # noqa: E402
+from support.broker import BACKEND, Broker  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 from support.wire import answers, read_all  # noqa: E402
 
 # Chains of one, two and three hops.

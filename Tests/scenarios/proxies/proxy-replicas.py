@@ -14,8 +14,12 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support import recipes  # noqa: E402
-from support.harness import Broker, GaveUp, Sandbox, call, main, wait_for  # noqa: E402
+from support.broker import Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 from support.verdicts import Verdicts  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 from support.wire import free_port  # noqa: E402
 
 # The commented lines for several replicas, without their comment signs, and with a shorter interval.

@@ -18,8 +18,10 @@ import urllib.request
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import COATCHECK, SANDBOX, GaveUp, call, wait_for  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.programs import COATCHECK, SANDBOX  # noqa: E402
 from support.verdicts import Verdicts  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 from support.wire import ROOT  # noqa: E402
 
 EXAMPLE = ROOT / "examples/two-replicas"

@@ -11,8 +11,13 @@ import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.bound_broker import bound, is_evidence_wanted, told  # noqa: E402
+from support.broker import BACKEND  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.clock import Clock  # noqa: E402
+from support.database import Database  # noqa: E402
 from support.dpop import Phone  # noqa: E402
-from support.harness import BACKEND, Clock, Database, Sandbox, main, wait_for  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 FORM = "application/x-www-form-urlencoded"
 

@@ -8,8 +8,12 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.bound_broker import ENFORCE, bound, is_evidence_wanted, told  # noqa: E402
+from support.broker import ADMIN  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.clock import Clock  # noqa: E402
 from support.dpop import Phone, encoded  # noqa: E402
-from support.harness import ADMIN, Clock, Sandbox, call, main  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 
 
 def sign_ins(case):

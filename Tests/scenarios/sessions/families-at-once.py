@@ -5,8 +5,14 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import ADMIN, Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.clock import Clock  # noqa: E402
+from support.database import Database  # noqa: E402
 from support.families import ask, by, child, settings, told  # noqa: E402
-from support.harness import ADMIN, Broker, Clock, Database, Sandbox, call, main, wait_for  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 
 def processes(case):

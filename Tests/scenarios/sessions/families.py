@@ -8,9 +8,12 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import ADMIN, BACKEND, Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.dpop import Phone  # noqa: E402
 from support.families import ask, by, child, settings, told  # noqa: E402
-from support.harness import ADMIN, BACKEND, Broker, Sandbox, call, main  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 
 FORM = "application/x-www-form-urlencoded"
 

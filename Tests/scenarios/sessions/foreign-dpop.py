@@ -10,7 +10,11 @@ import requests
 from requests_oauth2client import DPoPKey, DPoPToken
 from requests_oauth2client.dpop import RepeatedDPoPNonce
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import Broker, Clock, Sandbox, call, main  # noqa: E402
+from support.broker import Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.clock import Clock  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 
 ENFORCE = {"mode": "enforce"}
 

@@ -11,8 +11,13 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import sha256  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.dpop import Phone  # noqa: E402
-from support.harness import COATCHECK, SANDBOX, GaveUp, call, free_port, main, sha256, wait_for  # noqa: E402
+from support.programs import COATCHECK, SANDBOX  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
+from support.wire import free_port  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 IN = "they are still signed in."

@@ -9,10 +9,14 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import BACKEND  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.database import Database  # noqa: E402
 from support.dpop import Phone  # noqa: E402
-from support.harness import BACKEND, Database, Sandbox, main, wait_for  # noqa: E402
 from support.presence import KEY, PAY, Upstream, User, paying  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 from support.step_up import MFA, told  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 
 class Balanced:

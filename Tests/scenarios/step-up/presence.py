@@ -9,9 +9,12 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import BACKEND  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.dpop import Phone  # noqa: E402
-from support.harness import BACKEND, Sandbox, call, main  # noqa: E402
 from support.presence import KEY, PAY, Upstream, User, paying  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 from support.step_up import told  # noqa: E402
 
 

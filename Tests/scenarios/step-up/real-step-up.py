@@ -9,10 +9,13 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support import glewlwyd, lemonldap  # noqa: E402
+from support.broker import Broker  # noqa: E402
 from support.canaille_provider import Canaille  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.glewlwyd import Glewlwyd  # noqa: E402
-from support.harness import Broker, GaveUp, Sandbox, main, wait_for  # noqa: E402
 from support.lemonldap import OTHER, PASSWORD, STRONG, Lemonldap  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 
 APP = "com.example.real:/cb"
 # The difference between clocks in seconds, so that a sign-in of a few seconds ago counts as old.

@@ -7,9 +7,14 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.dpop import Phone  # noqa: E402
-from support.harness import Broker, Gate, GaveUp, Sandbox, call, main, wait_for  # noqa: E402
+from support.gate import Gate  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 from support.step_up import A_PAIR, MFA, Login, step_up, told  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 
 
 def crossing(case):

@@ -11,9 +11,12 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import Database, GaveUp, main, sha256, wait_for  # noqa: E402
+from support.broker import sha256  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.database import Database  # noqa: E402
 from support.replicas import TAKE_OVER, Lock, Replicas  # noqa: E402
 from support.step_up import MFA, Login, told  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 
 LAPSE = 25 + 15
 

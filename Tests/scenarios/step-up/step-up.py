@@ -7,8 +7,11 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import BACKEND, Broker, Sandbox, main, wait_for  # noqa: E402
+from support.broker import BACKEND, Broker  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 from support.step_up import A_PAIR, MFA, WEAK, Login, step_up, told  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 
 def refusals(case):

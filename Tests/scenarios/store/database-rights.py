@@ -8,7 +8,13 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import COATCHECK, Broker, Database, Sandbox, call, main, wait_for  # noqa: E402
+from support.broker import Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.database import Database  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 TABLES = "audience_tokens"
 

@@ -14,7 +14,13 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import Broker, Database, Gate, GaveUp, Sandbox, call, main, wait_for  # noqa: E402
+from support.broker import Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.database import Database  # noqa: E402
+from support.gate import Gate  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 
 PHONES = 10
 

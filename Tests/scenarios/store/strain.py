@@ -18,7 +18,12 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import ADMIN, BACKEND, COATCHECK, MIB, Broker, Sandbox, call, main, quantile  # noqa: E402
+from support.broker import ADMIN, BACKEND, Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.measures import MIB, quantile  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "Benchmarks"))
 import load  # noqa: E402

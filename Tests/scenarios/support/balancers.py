@@ -4,7 +4,9 @@ import http.client
 import os
 import shutil
 
-from .harness import BACKEND, GaveUp, call, wait_for
+from .broker import BACKEND
+from .calls import call
+from .waiting import GaveUp, wait_for
 from .wire import free_port
 
 # `option httpchk` sends HTTP/1.0 without a Host.

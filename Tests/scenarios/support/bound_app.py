@@ -14,8 +14,8 @@ import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
+from support.calls import Answer, call  # noqa: E402
 from support.dpop import Phone  # noqa: E402
-from support.harness import Answer, call  # noqa: E402
 from support.verdicts import Verdicts  # noqa: E402
 
 COOKIE, BEARER = "strict", "silent"  # clients with `binding: {mode: enforce}`

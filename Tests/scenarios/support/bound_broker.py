@@ -2,7 +2,7 @@
 
 import re
 
-from .harness import Broker
+from .broker import Broker
 
 ENFORCE = {"mode": "enforce"}
 

@@ -8,7 +8,8 @@ import re
 import sys
 import urllib.parse
 
-from .harness import GaveUp, call, wait_for
+from .calls import call
+from .waiting import GaveUp, wait_for
 
 HERE = pathlib.Path(__file__).resolve().parent
 USER, PASSWORD = "ana", "correct horse battery staple"

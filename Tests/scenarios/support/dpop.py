@@ -14,7 +14,7 @@ import urllib.parse
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 
-from .harness import call
+from .calls import call
 
 
 def encoded(data):

@@ -1,6 +1,6 @@
 """The shared parts of the scenarios about child sessions."""
 
-from .harness import GaveUp
+from .waiting import GaveUp
 
 CHILDREN = {
     "widget": {"idle": "1d", "absolute": "2d", "upstreams": ["api"], "backends": ["orders"]},

@@ -2,7 +2,10 @@
 
 import subprocess
 
-from .harness import Broker, GaveUp, Sandbox, call
+from .broker import Broker
+from .calls import call
+from .sandbox import Sandbox
+from .waiting import GaveUp
 
 PREFIX = "fapi2-security-profile-final-client-"
 REDIRECT = "https://app.example.org/bank"

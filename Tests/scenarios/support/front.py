@@ -5,7 +5,8 @@ import http.server
 import json
 import threading
 
-from .harness import QuietHandler, Sandbox
+from .gate import QuietHandler
+from .sandbox import Sandbox
 
 
 class Front:

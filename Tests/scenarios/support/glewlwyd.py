@@ -13,8 +13,9 @@ import urllib.parse
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from .calls import call
 from .dpop import encoded
-from .harness import GaveUp, call, wait_for
+from .waiting import GaveUp, wait_for
 from .wire import free_port
 
 PROGRAM = pathlib.Path("/usr/bin/glewlwyd")

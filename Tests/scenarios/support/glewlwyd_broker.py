@@ -3,10 +3,13 @@
 import hashlib
 import urllib.parse
 
+from .broker import BACKEND, Broker
+from .calls import call
 from .dpop import Phone, encoded
 from .glewlwyd import Browser, Glewlwyd
-from .harness import BACKEND, Broker, GaveUp, Sandbox, call
 from .mod_oauth2 import Apache
+from .sandbox import Sandbox
+from .waiting import GaveUp
 
 NONCES = {"oauth-dpop-nonce-mandatory": True, "oauth-dpop-nonce-counter": 3, "oauth-par-allowed": True}
 APP = "com.example.real:/cb"

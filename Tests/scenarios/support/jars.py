@@ -10,7 +10,8 @@ import subprocess
 import urllib.error
 import urllib.request
 
-from .harness import GaveUp, call
+from .calls import call
+from .waiting import GaveUp
 
 TYPE = {"Content-Type": "application/json"}
 

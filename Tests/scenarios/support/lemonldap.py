@@ -14,7 +14,8 @@ import urllib.parse
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from .harness import GaveUp, call, wait_for
+from .calls import call
+from .waiting import GaveUp, wait_for
 from .wire import free_port
 
 PORTAL = pathlib.Path("/usr/share/lemonldap-ng/portal")

@@ -12,7 +12,8 @@ import threading
 import urllib.parse
 
 from .authority import Authority
-from .harness import GaveUp, call, wait_for
+from .calls import call
+from .waiting import GaveUp, wait_for
 from .wire import free_port
 
 PROGRAM = pathlib.Path("/usr/sbin/apache2")

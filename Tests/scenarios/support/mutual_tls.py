@@ -5,7 +5,12 @@ import shutil
 import signal
 
 from .authority import Authority
-from .harness import SANDBOX, Broker, GaveUp, Sandbox, call, free_port, wait_for
+from .broker import Broker
+from .calls import call
+from .programs import SANDBOX
+from .sandbox import Sandbox
+from .waiting import GaveUp, wait_for
+from .wire import free_port
 
 MTLS = {"auth": "tls_client_auth", "sender_constrained": "mtls"}
 REGISTERED = {

@@ -9,8 +9,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
+from support.calls import call  # noqa: E402
 from support.dpop import Phone  # noqa: E402
-from support.harness import call  # noqa: E402
 
 sandbox, token = sys.argv[1:]
 phone = Phone(None)

@@ -4,9 +4,10 @@ import collections
 import http.server
 import threading
 
+from .broker import Broker
 from .dpop import Phone
-from .harness import Broker, free_port
 from .step_up import told
+from .wire import free_port
 
 KEY = "/v1/session/presence-key"
 PAY = "/v1/relay/pay/payments"

@@ -10,7 +10,8 @@ import re
 import shutil
 import subprocess
 
-from .harness import GaveUp, call, wait_for
+from .calls import call
+from .waiting import GaveUp, wait_for
 from .wire import ROOT, free_port
 
 os.environ["PATH"] += ":/usr/sbin:/sbin"

@@ -8,7 +8,10 @@ import signal
 import subprocess
 import threading
 
-from .harness import Broker, Gate, GaveUp, Sandbox, sha256, wait_for
+from .broker import Broker
+from .gate import Gate
+from .sandbox import Sandbox
+from .waiting import GaveUp, wait_for
 
 PSQL = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/psql"))
 # A dead process's claim lapses in 25 s, and is taken over a minute later. The remaining time is for the next caller.

@@ -4,7 +4,8 @@
 import re
 import urllib.parse
 
-from .harness import GaveUp, call
+from .calls import call
+from .waiting import GaveUp
 
 # The calls that revoke a pair: its refresh token and its access token.
 A_PAIR = 2

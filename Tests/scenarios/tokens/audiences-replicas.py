@@ -15,9 +15,13 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import Database, Gate, main, sha256, wait_for  # noqa: E402
+from support.broker import sha256  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.database import Database  # noqa: E402
+from support.gate import Gate  # noqa: E402
 from support.replicas import TAKE_OVER, Replicas  # noqa: E402
 from support.step_up import MFA, Login, told  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 NAMES = [f"api{n}" for n in range(8)]
 WIDE = {"logins_per_minute": 100000, "pending_logins": 100000, "sessions_per_subject_and_client": 5000}

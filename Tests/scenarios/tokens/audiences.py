@@ -14,7 +14,14 @@ import time
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import ADMIN, BACKEND, COATCHECK, Broker, Clock, Gate, GaveUp, Sandbox, call, main, sha256, wait_for  # noqa: E402
+from support.broker import ADMIN, BACKEND, Broker, sha256  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.clock import Clock  # noqa: E402
+from support.gate import Gate  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 ORDERS, BILLS = "https://api.example.org/orders", "https://api.example.org/bills"
 EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"

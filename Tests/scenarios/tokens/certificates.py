@@ -8,8 +8,14 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.authority import Authority  # noqa: E402
-from support.harness import COATCHECK, Broker, Sandbox, call, free_port, main, wait_for  # noqa: E402
+from support.broker import Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.mutual_tls import hang_up, put, relay, stack  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
+from support.wire import free_port  # noqa: E402
 
 
 def readiness(case):

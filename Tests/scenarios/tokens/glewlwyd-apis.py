@@ -5,10 +5,13 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.authority import Authority  # noqa: E402
+from support.broker import ADMIN  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.glewlwyd import Glewlwyd  # noqa: E402
 from support.glewlwyd_broker import APP, apache, begin, broker_of, relayed, sign_in  # noqa: E402
-from support.harness import ADMIN, call, main, wait_for  # noqa: E402
 from support.mod_oauth2 import Apache  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 
 def certificates(case):

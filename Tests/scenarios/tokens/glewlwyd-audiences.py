@@ -11,8 +11,11 @@ import threading
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import Broker  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.glewlwyd import Browser, Glewlwyd  # noqa: E402
-from support.harness import Broker, GaveUp, Sandbox, main, wait_for  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 
 ORDERS, LEDGER, OTHERS = (f"https://{name}.example.org/" for name in ("orders", "ledger", "others"))
 APP = "com.example.real:/cb"

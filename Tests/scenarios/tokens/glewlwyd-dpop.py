@@ -9,10 +9,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import ADMIN  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.glewlwyd import Browser, Glewlwyd, public_jwk  # noqa: E402
 from support.glewlwyd_broker import APP, NONCES, begin, broker_of, forward, relayed, sign_in, upstreams  # noqa: E402
-from support.harness import ADMIN, GaveUp, call, main, wait_for  # noqa: E402
 from support.mod_oauth2 import Apache  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 
 PUSHED = {"oauth-par-allowed": True, "oauth-par-required": True}
 

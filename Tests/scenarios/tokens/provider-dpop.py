@@ -10,7 +10,11 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import BACKEND, Broker, GaveUp, Sandbox, call, main, wait_for  # noqa: E402
+from support.broker import BACKEND, Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 
 DPOP = {"sender_constrained": "dpop", "par": "required"}
 

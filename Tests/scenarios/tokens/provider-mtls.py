@@ -8,8 +8,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.authority import Authority  # noqa: E402
-from support.harness import call, main, wait_for  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
 from support.mutual_tls import REGISTERED, hang_up, put, relay, stack  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 
 def whole(case):

@@ -9,7 +9,12 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.harness import Broker, Clock, Gate, GaveUp, Sandbox, main, wait_for  # noqa: E402
+from support.broker import Broker  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.clock import Clock  # noqa: E402
+from support.gate import Gate  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
 
 
 def stack(case, gated=("refresh",), **more):

@@ -1,8 +1,9 @@
 # syntax=docker/dockerfile:1
-# Two stages: the toolchain builds with scripts/build-release, and a bare Debian gets the stripped binaries.
+# There are two stages: the toolchain builds with scripts/build-release, and a bare Debian gets the stripped binaries.
 
 FROM swift:6.3.1-bookworm AS build
-# The libraries come from the distribution, which patches them; pinning their versions would keep the patches out.
+# The libraries come from the distribution, which updates them with security patches. Fixed versions would prevent these
+# updates.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends libssl-dev zlib1g-dev libsqlite3-dev libpq-dev pkg-config binutils \

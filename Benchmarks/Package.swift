@@ -1,8 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// What the broker is measured against: programs of the bare libraries, without any work of ours in them. A package of
-// its own, so that the broker's does not carry it.
+// The programs that the broker is compared with. They use the same libraries, but have none of the broker's work. They are a
+// separate package, so that the broker's package does not contain them.
 let package = Package(
     name: "benchmarks",
     dependencies: [

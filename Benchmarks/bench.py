@@ -74,7 +74,7 @@ def main():
 
 
 def alone(directory, write):
-    """Counts instructions. Other programs do not change this count, but valgrind would disturb the other parts."""
+    """Counts instructions. Other programs do not change this count, but valgrind would slow down the other measurements."""
     try:
         instructions.measure(directory, write)
     finally:
@@ -243,7 +243,8 @@ class Bench:
         before, _ = processes.memory(self.broker.pid)
         load.touch(cookies, self.env["BROKER"], self.env["BACKEND_TOKEN"])
         cached, _ = processes.memory(self.broker.pid)
-        # After this pause the cached sessions have expired. Only SQLite's page caches remain, which the first reads filled.
+        # After this pause the cached sessions have expired. Only SQLite's page caches remain, which the first reads have
+        # filled.
         time.sleep(15)
         left, _ = processes.memory(self.broker.pid)
         load.touch(cookies, self.env["BROKER"], self.env["BACKEND_TOKEN"])
@@ -293,7 +294,7 @@ class Bench:
         self.report.bound("memory idle, resident", f"{resident:.1f} MiB", resident <= 56, "≤ 56 MiB")
 
     def first_answer(self):
-        """Starts a broker of its own on a copy of the configuration; returns the seconds to its first 200."""
+        """Starts a separate broker on a copy of the configuration. Returns the seconds to its first 200."""
         folder = tempfile.mkdtemp(dir=self.directory)
         os.chmod(folder, 0o700)
         port, management = processes.free_port(), processes.free_port()

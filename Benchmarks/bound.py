@@ -1,7 +1,7 @@
 """Measures the broker's CPU for bound sessions.
 
-In alternating rounds, session checks go without evidence, with a pass and with a proof. If OLD_COATCHECK names a former
-release, its session check is measured, too. Other rounds compare a stranger's wrong evidence with wrong cookies.
+In alternating rounds, session checks have no evidence, a pass, or a proof. If OLD_COATCHECK names an earlier release, its
+session check is measured, too. Other rounds compare a stranger's wrong evidence with wrong cookies.
 """
 
 import asyncio
@@ -20,13 +20,14 @@ from support.dpop import Phone  # noqa: E402
 from support.sandbox import Sandbox  # noqa: E402
 
 ROUNDS, REQUESTS, PLACES = 9, 4000, 16
-# The broker keeps more proofs of one key than this.
+# The broker keeps more proofs of one key than this number.
 OF_ONE_PHONE = 2000
 CHECK = "/v1/forward-auth"
 
 
 class Kind:
-    """One kind of request: the fields of its requests, in order, and the CPU microseconds of a request in each round."""
+    """One kind of request: the fields of its requests, in order, and the CPU time of a request in each round, in
+    microseconds."""
 
     def __init__(self, title, broker, status, prepare, path=CHECK):
         self.title, self.broker, self.status, self.prepare, self.path = title, broker, status, prepare, path
@@ -114,7 +115,7 @@ def run(case, report):
 
 
 def alternate(kinds, report):
-    """Runs the kinds of requests in rounds, each round in another order, and reports each kind's median."""
+    """Runs the kinds of requests in rounds, in another order each time, and reports the median of each kind."""
     for kind in kinds:
         kind.run(keep=False)
     for number in range(ROUNDS):

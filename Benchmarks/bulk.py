@@ -1,4 +1,4 @@
-"""Measures large bodies both ways, and simultaneous small calls, through the relay and through nginx."""
+"""Measures large bodies in both directions, and simultaneous small calls, through the relay and through nginx."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ CALLS = 2000
 
 
 def measure(bench, rounds):
-    """Reports the CPU for 100 MiB each way, compared with nginx, and the slowest small calls during a download."""
+    """Reports the CPU for 100 MiB in each direction, compared with nginx, and the slowest small calls during a download."""
     directory = bench.directory
     files = os.path.join(directory, "bulk")
     os.makedirs(files)
@@ -85,7 +85,7 @@ def curl(arguments):
 
 
 def tail(target, head):
-    """Returns the 99th percentile of calls one after the other, in milliseconds."""
+    """Makes the calls one after the other, and returns the 99th percentile of their times, in milliseconds."""
     times = []
     with socket.create_connection((target.hostname, target.port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -25,7 +25,8 @@ class Window:
         raise SystemExit(f"callgrind: {self.path} has no summary")
 
     def costs(self):
-        """Yields object, function, address (if known) and instructions of each function with instructions of its own."""
+        """Yields the object, the name, the address (if known) and the instructions of each function that executed any
+        itself."""
         names, binary, function, called = {}, "", "", False
         with open(self.path) as file:
             for line in file:
@@ -84,7 +85,8 @@ class Program(processes.Server):
 
 
 def without_debug_information(binary, directory):
-    """Copies a program with its symbols only, because Debian's valgrind cannot read the compiler's DWARF 5."""
+    """Copies a program with its symbols but without its DWARF 5 data, because Debian's valgrind cannot read the compiler's
+    DWARF 5."""
     copy = os.path.join(directory, os.path.basename(binary))
     if not os.path.exists(copy):
         subprocess.run(["objcopy", "--strip-debug", binary, copy], check=True)

@@ -1,7 +1,7 @@
 """Measures the broker's CPU for a proof to an API (RFC 9449).
 
-In alternating rounds, a relayed GET has a Bearer token, and a token that is bound to a key. The API is an nginx that checks
-neither.
+The rounds alternate between two kinds of relayed GET: with a Bearer token, and with a token that is bound to a key. The API is
+an nginx that checks neither token.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Makes the soak's load. Guests have a session each and do random acts. Strangers sign in, make a call and log out."""
+"""Makes the soak's load. Each guest has a session and does random acts. Each stranger signs in, makes a call and logs out."""
 
 import asyncio
 import collections
@@ -71,7 +71,7 @@ class Guest:
         self.tally.done[name] += 1
 
     async def request(self, kind, method, target, expected=200, headers=None, body=None, source=None):
-        """Sends one request, counts an unexpected answer, and returns the answer's body."""
+        """Sends one request, and returns the answer's body. Counts the answer if it is unexpected."""
         fields = {"Cookie": self.cookie, **(headers or {})}
         status, answer, data = await self.connection.request(method, target, fields, body)
         holds = status == expected and (source is None or dict(answer).get("coatcheck-source") == source)
@@ -124,7 +124,7 @@ class Guest:
         self.tally.expect(len(data) in (0, 20000), kind, "another length")
 
     async def refused(self, kind):
-        """Calls an upstream that still answers 401 after the refresh that it caused."""
+        """Calls an upstream that answers 401 even after the refresh that this 401 caused."""
         await self.relay(kind, "GET", "/401-always", 401)
 
     async def refresh(self, kind):

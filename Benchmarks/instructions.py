@@ -3,9 +3,9 @@
     scripts/bench --only instructions [--write]   every row; --write puts them into docs/internals/performance.md and instructions.json
     Benchmarks/instructions.py                    the rows of instructions.json, with its numbers: a step of `make test`
 
-A count is the slope between few requests and many. The instructions of the idle program in the same time are subtracted. The
-sandbox, the upstream, PostgreSQL and the load are other processes and are not counted, and neither is the kernel.
-COATCHECK_UNSTRIPPED names the linked broker with its symbols.
+A count is the slope between few requests and many, minus the instructions of the idle program in the same time. The sandbox,
+the upstream, PostgreSQL, the load and the kernel are not counted. COATCHECK_UNSTRIPPED names the linked broker with its
+symbols.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ IN_FLIGHT = 32
 EXACT = ["session check", "session read", "relayed GET", "introspection"]
 MANY, FEWER = (500, 2500), (100, 500)
 IDLE_WINDOWS = 5
-# The numbers of requests that take twenty times as many instructions as a check.
+# The numbers of requests for work that takes twenty times as many instructions as a check.
 LONG = 50, 250
 PEERS = [("session check", "bare Hummingbird, hello"), ("session read", "bare Hummingbird, hello"),
          ("relayed GET", "bare relay")]
@@ -63,8 +63,8 @@ class Meter:
 
     def count(self, work, places, few, many):
         """Counts a request, with `places` requests in flight. `work` prepares requests and returns a function that sends them."""
-        # The idle windows come after the first use, so that the program's one-time work is in none. The smallest window counts,
-        # because a ticker may run in some of them, and its instructions would be subtracted from every request.
+        # The idle windows come after the first use, because one-time work must not count. The smallest of them is used, because
+        # a ticker may run in the others, and its instructions would be subtracted from every request.
         self.idle = self.idle or min((self.program.idle(self.idle_seconds) for _ in range(IDLE_WINDOWS)),
                                      key=lambda window: window.instructions / window.seconds)
         windows = []
@@ -117,7 +117,7 @@ class Broker:
         return send
 
     def refresh(self, count):
-        """Prepares refreshes of this many sessions. No session is refreshed twice."""
+        """Prepares a refresh for each of this many sessions. Each session is refreshed once."""
         if len(self.cookies) < count:
             self.forward(count - len(self.cookies))(1)
         cookies, self.cookies = self.cookies[:count], self.cookies[count:]
@@ -229,8 +229,8 @@ def cells(texts):
 
 
 def judged(measure, wanted):
-    """Returns the median of three counts, because a ticker may run in some windows. If this median is beyond the tolerance,
-    the result is the median of seven counts."""
+    """Returns the median of three counts, because a ticker may run in some windows. If this median is outside the tolerance,
+    returns the median of seven counts."""
     counts = [measure() for _ in range(3)]
     if abs(statistics.median(counts) / wanted - 1) > TOLERANCE:
         counts += [measure() for _ in range(4)]
@@ -238,7 +238,7 @@ def judged(measure, wanted):
 
 
 def check(directory):
-    """Counts the exact rows. If the numbers belong to this toolchain, it prints `ok` or `not ok` for each row."""
+    """Counts the exact rows. If the expected numbers are for this toolchain, it prints `ok` or `not ok` for each row."""
     with open(EXPECTED) as file:
         expected = json.load(file)
     same = expected["toolchain"] == toolchain()
@@ -270,7 +270,7 @@ def check(directory):
 
 
 def toolchain():
-    """Returns the versions that a count depends on, apart from our sources and the pinned packages."""
+    """Returns the versions that a count depends on, in addition to the project's sources and the pinned packages."""
     swift = re.search(r"Swift version \S+", said_by("swift", "--version"))[0]
     openssl = re.match(r"OpenSSL \d+\.\d+", said_by("openssl", "version"))[0]
     valgrind = said_by("valgrind", "--version")

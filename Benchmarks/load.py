@@ -45,7 +45,7 @@ class Target:
         return statistics.median(run[column] for run in self.runs)
 
     def ratio(self, peer):
-        """Returns the median of the rounds' ratios, because two results of the same round are the most comparable ones."""
+        """Returns the median of the rounds' ratios. Results of the same round can be compared best."""
         return statistics.median(mine[0] / theirs[0] for mine, theirs in zip(self.runs, peer.runs))
 
 
@@ -55,7 +55,7 @@ def milliseconds(text):
 
 
 class Connection:
-    """A kept HTTP/1.1 connection with the necessary parts of the protocol."""
+    """A persistent HTTP/1.1 connection that implements only the necessary parts of the protocol."""
 
     def __init__(self, base):
         self.host = urllib.parse.urlsplit(base)
@@ -140,7 +140,7 @@ async def forward(broker, callback, cookie):
 
 
 async def in_flight(count, places, broker_url, sandbox_url, work):
-    """Does `work(index, broker, sandbox)` for 0..<count, at most `places` at a time; returns the results."""
+    """Runs `work(index, broker, sandbox)` for 0..<count, at most `places` at a time. Returns the results."""
     results, indices = [None] * count, iter(range(count))
 
     async def worker():
@@ -173,13 +173,13 @@ class Forwards:
             in_flight(count, 32, *self.urls, lambda index, b, s: start_login(b, s, f"{prefix}{index}")))
 
     def run(self, places=64):
-        """Forwards them all; returns the seconds it took."""
+        """Forwards all codes. Returns the time in seconds."""
         begin = time.monotonic()
         self.run_for_cookies(places)
         return time.monotonic() - begin
 
     def run_for_cookies(self, places=64):
-        """Forwards them all; returns the sessions' cookies."""
+        """Forwards all codes. Returns the sessions' cookies."""
         return [session_cookie(cookie) for cookie in asyncio.run(
             in_flight(len(self.pending), places, *self.urls, lambda index, b, s: forward(b, *self.pending[index])))]
 
@@ -190,7 +190,7 @@ def session_cookie(cookie):
 
 
 def touch(cookies_of_sessions, broker_url, backend):
-    """Asks about every session once, 32 at a time."""
+    """Requests every session once, 32 at a time."""
 
     async def work(index, broker, _):
         headers = {"Cookie": cookies_of_sessions[index], "X-Coatcheck-Backend": backend}
@@ -202,7 +202,7 @@ def touch(cookies_of_sessions, broker_url, backend):
 
 
 class Listeners:
-    """Some open event streams, each after its first event."""
+    """Some open event streams. Each has already received its first event."""
 
     def __init__(self, cookies_of_sessions, broker_url):
         self.cookies, self.base, self.sockets = cookies_of_sessions, urllib.parse.urlsplit(broker_url), []

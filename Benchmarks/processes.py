@@ -1,4 +1,4 @@
-"""Starts, observes and ends the measured processes. It ends each by its own process id."""
+"""Starts, observes and ends the measured processes. Each is ended by its process id."""
 
 import os
 import re
@@ -142,7 +142,7 @@ def upstream(directory):
 
 
 def apache(directory, port, upstream, sandbox, secret):
-    """Starts an Apache with mod_auth_openidc before a static file and before a reverse proxy."""
+    """Starts an Apache with mod_auth_openidc in front of a static file and of a reverse proxy."""
     path = os.path.join(directory, "apache.conf")
     modules = "/usr/lib/apache2/modules"
     names = ["mpm_event", "authn_core", "authz_core", "authz_user", "dir", "mime", "proxy", "proxy_http", "auth_openidc"]

@@ -44,7 +44,7 @@ class PostgreSQL:
         return self.program("psql", "-d", database, "-v", "ON_ERROR_STOP=1", "-Atqc", text).strip()
 
     def pgbench(self, seconds):
-        """Returns the reads by primary key in a second, over a million rows with prepared statements."""
+        """Returns the number of reads by primary key in a second, over a million rows with prepared statements."""
         output = self.program("pgbench", "-n", "-S", "-M", "prepared", "-c", str(CONNECTIONS), "-j", "1",
                               "-T", str(seconds), "pgbench")
         for line in output.splitlines():
@@ -61,7 +61,7 @@ class PostgreSQL:
 
 
 class LockSamples:
-    """Counts the working connections that wait for each other, twenty times a second."""
+    """Counts, twenty times a second, the working connections that wait for each other."""
 
     def __init__(self, postgresql):
         self.working = self.waiting = 0
@@ -97,7 +97,7 @@ class LockSamples:
 
 
 class Brokers:
-    """A sandbox with a broker, and further brokers with the same keys on the same or other stores."""
+    """A sandbox with a broker. Further brokers have the same keys, on the same store or on another one."""
 
     def __init__(self, directory, name, store, upstream="http://127.0.0.1:9", more="session: {cache: off}\n"):
         self.directory, self.stack = os.path.join(directory, name), os.path.join(directory, name, "stack")
@@ -119,7 +119,7 @@ class Brokers:
             return processes.Foreign("coatcheck", int(file.read()), urllib.parse.urlsplit(self.env["BROKER"]).port)
 
     def another(self, name, store):
-        """Starts a broker on another store, or another one on the same."""
+        """Starts a broker on another store, or another broker on the same store."""
         port, management = processes.free_port(), processes.free_port()
         with open(os.path.join(self.stack, "coatcheck.yaml")) as file:
             text = file.read().replace(f'"{self.store.replace("@DIR@", self.stack)}"', f'"{store}"')
@@ -283,7 +283,8 @@ def replicas(report, server, rounds, seconds, one, other):
             waits[number].append(samples.stop())
         found.append(rates[2] / rates[1])
     cores = os.cpu_count()
-    # Load, brokers and PostgreSQL share the cores. With fewer than six cores, one replica and its load fill them.
+    # Load, brokers and PostgreSQL share the cores. If there are fewer than six cores, one replica and its load already use all
+    # of them.
     reach, holds = ("≥ 1.8 ×", statistics.median(found) >= 1.8) if cores >= 6 else (f"{cores} cores: full with one", True)
     report.bound("two replicas on one PostgreSQL : one", spread(found), holds, reach)
     cost = [statistics.median(costs[number]) for number in (1, 2)]
@@ -295,7 +296,7 @@ def replicas(report, server, rounds, seconds, one, other):
 
 
 def forwards_on(brokers, report, engine, count=2000):
-    """Measures the broker's CPU for a code forward, with 64 in flight."""
+    """Measures the broker's CPU for a forwarded code, with 64 forwards in flight."""
     urls = brokers.env["BROKER"], brokers.env["SANDBOX"]
     load.Forwards(300, *urls, "warm").run()
     batch = load.Forwards(count, *urls, "cpu")
@@ -337,7 +338,7 @@ def sqlite(directory, report, rounds, seconds, count, live=1000):
 
 
 def writes(directory, report, seconds, count):
-    """Measures the write-ahead log's bytes for each kind of write, for docs/operate/scale.md."""
+    """Measures the bytes in the write-ahead log for each kind of write, for docs/operate/scale.md."""
     server = PostgreSQL("full_page_writes=on")
     keys = os.path.join(directory, "writes-keys.json")
     try:
@@ -349,7 +350,8 @@ def writes(directory, report, seconds, count):
             server.sql("CHECKPOINT")
             before = server.sql("SELECT pg_current_wal_lsn()")
             done = through_port(what, url, seconds, sessions=20_000)
-            # The log is read half a second after the measured time, so this share of the bytes belongs to the measured time.
+            # The log is read half a second after the measured time has ended, so only this share of its bytes belongs to the
+            # measured time.
             share = seconds / (seconds + 0.5)
             size = int(server.sql(f"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '{before}')::bigint"))
             report.value(f"PostgreSQL: {what}", f"{done['rate']:,}/s, {size * share / done['operations']:,.0f} bytes of log each, "

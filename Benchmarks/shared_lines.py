@@ -1,17 +1,19 @@
-"""Counts the cache lines that two event loops share in session checks: both loops touch them, and at least one writes.
+"""Counts the cache lines that two event loops share in session checks. Both loops touch such a line, and at least one of them
+writes it.
 
     Benchmarks/shared_lines.py [--checks N] [--places]
 
-The broker runs with two event loops. The script finds a connection on each loop, and sends checks over the two in turn.
-Meanwhile it executes the loop's thread one instruction at a time (ptrace), and notes every memory operand. Stacks are left out, and so is
-the memory that a check allocates itself.
+The broker runs with two event loops. The script finds a connection on each loop, and sends checks over the two connections in
+turn. Meanwhile it executes the loop's thread one instruction at a time (ptrace), and records every memory operand. It leaves
+out stacks, and memory that the check itself allocates.
 
 A line counts as shared if both loops touch it in at least half of their checks, and one loop writes it in at least half of its
-checks. A visit is a touch more than 100 instructions after the last touch of the line. The script does not see the writes of
-other threads. Checks are so slow that each is the first one of its second, and makes the texts of the time again.
+checks. A visit begins with a touch that is more than 100 instructions after the last touch of the line. The script does not see
+the writes of other threads. The checks are so slow that each is the first of its second, so each one formats the time texts
+again.
 
-Linux on x86-64. COATCHECK_UNSTRIPPED and COATCHECK_SANDBOX name the programs; needs capstone (`pip install capstone`) and nm,
-and with --places, which names the places in the sources, llvm-symbolizer.
+Needs Linux on x86-64, capstone (`pip install capstone`) and nm. With --places, which prints the places in the sources, it also
+needs llvm-symbolizer. COATCHECK_UNSTRIPPED and COATCHECK_SANDBOX name the programs.
 """
 
 import argparse
@@ -157,7 +159,7 @@ class Program:
         metadata, = struct.unpack("<Q", words)
         if self.file(metadata)[0]:
             return self.symbol(metadata)
-        # A class that is made at run time has its description in the sixth word.
+        # A class that is created at run time has its description in the sixth word.
         words = self.read(metadata, 48)
         return self.symbol(struct.unpack("<Q", words[40:])[0]) if len(words) == 48 else None
 
@@ -214,7 +216,8 @@ class Loop:
     def __init__(self, program, thread, connection, request):
         self.program, self.thread, self.connection, self.request = program, thread, connection, request
         self.registers = (ctypes.c_uint64 * 27)()
-        # The thread runs on the tracer's core. The two take turns, and a wake-up on another core takes longer than a step.
+        # The thread runs on the tracer's core. The two threads take turns, and waking a thread on another core would take
+        # longer than a step.
         os.sched_setaffinity(thread, os.sched_getaffinity(0))
         ptrace(SEIZE, thread)
         self.stop()
@@ -228,7 +231,7 @@ class Loop:
         os.waitpid(self.thread, ALL)
 
     def prepare(self):
-        """Makes the broker read the session before the next check, so that the session is in the cache as under load."""
+        """Makes the broker read the session before the next check. Then the session is in the cache, as it is under load."""
         ptrace(CONT, self.thread)
         plain(self.connection, self.request, 2)
         self.stop()
@@ -268,7 +271,7 @@ class Loop:
                     if low <= address < high:
                         continue
                     events.append((steps, kind, address, size, (rip, tuple(call[1] for call in calls[-1:-7:-1]))))
-                    # An atomic's word may be the count of a Swift object.
+                    # The word of an atomic access may be the reference count of a Swift object.
                     if kind == "atomic" and address % 8 == 0 and address - 8 not in check.types:
                         check.types[address - 8] = program.type_of(address - 8)
                 if instruction.kind == "call":
@@ -331,7 +334,7 @@ def connections(pid, url, request):
 
 
 class Row:
-    """One shared line: what the checks of each loop do to it."""
+    """One shared line, with each loop's average number of accesses in a check."""
 
     def __init__(self, line, runs):
         self.line = line
@@ -342,9 +345,11 @@ class Row:
             [set().union(*(getattr(one, name) for one in loop)) for loop in touched] for name in ("words", "written"))
         self.is_shared = all(2 * len(loop) >= len(run) for loop, run in zip(touched, runs)) and any(
             2 * sum(bool(one.written) for one in loop) >= len(run) for loop, run in zip(touched, runs))
-        # Otherwise two different values are on one line by chance.
+        # If this is false, the line holds two different values by chance.
         self.is_one_thing = bool(words[0] & written[1] or words[1] & written[0])
-        # For each visit of the loop with fewer visits, the line changes hands at most twice: once in a check of each loop.
+        # The greatest number of times in a check that the line can move between the loops' cores, if both loops check at the
+        # same time. Each visit of the loop with fewer visits moves the line to that loop's core, and the other loop's next visit
+        # moves it back. Two checks, one on each loop, share these two moves.
         self.exchanges = min(self.visits)
 
     @property
@@ -452,7 +457,8 @@ def main():
                     loop.prepare()
                     check = loop.check()
                     least = min(least, check.steps)
-                    # In some checks the cache's five seconds are over, so the check reads the store. Such a check is left out.
+                    # In some checks the five seconds of the cache are over, so the check reads the store. The script leaves out
+                    # such a check.
                     run[:] = [each for each in [*run, check] if each.steps < 1.15 * least]
             report(title, program, runs, options.places)
             for loop in loops:

@@ -1,5 +1,5 @@
-// libdispatch waits in sigsuspend with a mask that cannot be written to; Debian's valgrind (3.19) writes to it and ends. This
-// hands it a copy.
+// libdispatch calls sigsuspend with a mask in read-only memory. Debian's valgrind (3.19) writes to the mask and crashes. This
+// function passes a copy of the mask.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <string.h>

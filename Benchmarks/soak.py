@@ -1,4 +1,4 @@
-"""Keeps the broker under load for half an hour, and reports whether it grew. scripts/soak runs it."""
+"""Keeps the broker under load for half an hour, and reports whether its use of resources grew. scripts/soak runs it."""
 
 import argparse
 import asyncio
@@ -61,7 +61,8 @@ class Sample:
 
 
 def is_of_store(descriptor):
-    """Returns whether a descriptor belongs to the database. Many simultaneous reads open a further reader, which stays open."""
+    """Returns whether a descriptor belongs to the database. If there are many simultaneous reads, the broker opens another
+    reader, which stays open."""
     try:
         return "/coatcheck.db" in os.readlink(descriptor)
     except OSError:
@@ -83,8 +84,8 @@ class Soak:
             self.env = dict(line.strip().split("=", 1) for line in file)
         with open(os.path.join(self.stack, "broker.pid")) as file:
             self.pid = int(file.read())
-        # The provider reports a life of five seconds, but the tokens live for an hour. So a long call never gets a 401 for its
-        # token's age, and every 401 in this run was requested.
+        # The provider reports a life of five seconds, but the tokens live for an hour. So the age of a token causes no 401 in a
+        # long call, and every 401 in this run was requested.
         self.control("PUT", "settings/oidc", {"token_answer": {"expires_in": TOKEN_LIFETIME}})
 
     def stop(self):
@@ -106,7 +107,7 @@ class Soak:
 
     async def run(self):
         loop = asyncio.get_running_loop()
-        # First, every act is done once, because descriptors that open at the first use (discovery, keys) are no leak.
+        # First, each act runs once. Some descriptors open at their first use (discovery, keys), and they are no leak.
         first = self.guest("first")
         await first.sign_in()
         await first.visit(loop.time() + 2)
@@ -146,7 +147,7 @@ class Soak:
                     f"soak: {sample.seconds:5.0f} s, {sample.requests:8,} calls, {sample.anonymous:6.1f} MiB anonymous, "
                     f"{sample.resident:6.1f} MiB resident, {sample.descriptors} descriptors, {sample.threads} threads, "
                     f"{sum(self.tally.wrong.values())} unexpected", file=sys.stderr)
-            # The broker appends to its log. The written lines are not needed any more.
+            # The broker appends to its log, so the lines before can be removed.
             if os.path.getsize(log) > 64 * MIB:
                 os.truncate(log, 0)
 

@@ -1,7 +1,8 @@
-"""Counts the files of ours that one request enters. scripts/walk runs it.
+"""Counts this project's source files that one request enters. scripts/walk runs it.
 
-A walk is the set of files under Sources/ with a line that the request executes, and that an idle minute does not execute.
-It runs under callgrind on the debug build, and is the union of three runs. The sandbox and generated files are left out.
+A walk is a set of files under Sources/. A file belongs to it if the request executes one of its lines, and an idle minute does
+not execute this line. The broker runs under callgrind, as a debug build, and the walk is the union of three runs. The sandbox
+and generated files are left out.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from report import table
 
 ROOT = callgrind.ROOT
 RUNS, ATTEMPTS = 3, 20
-# Seconds in which a session is surely still cached (`session.cache` is five).
+# The time in seconds in which a session is certainly still cached (`session.cache` is five).
 CACHED = 4
 
 
@@ -72,7 +73,7 @@ relay, read, refresh = again("GET", "/v1/relay/bench/small"), again("GET", "/v1/
 
 
 def walks_on(store, directory, upstream, preparations):
-    """Walks the requests on one store."""
+    """Counts the walks of the requests on one store."""
     broker = instructions.Broker(directory, store.partition(":")[0], store, upstream, by_address=True)
     try:
         requests = {name: asyncio.run(windows(broker, prepare)) for name, prepare in preparations.items()}
@@ -106,7 +107,7 @@ async def windows(broker, prepare):
 
 
 def lines(broker, window):
-    """Returns the lines of ours that were executed in a window, as `file:line`."""
+    """Returns the lines of this project that were executed in a window, as `file:line`."""
     binary = os.path.basename(broker.program.binary)
     addresses = {address for name, _, address, _ in window.costs() if os.path.basename(name) == binary}
     text = subprocess.run(["addr2line", "-e", broker.binary], input="\n".join(map(hex, addresses)), capture_output=True,

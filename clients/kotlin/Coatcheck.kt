@@ -44,7 +44,7 @@ import org.json.JSONObject
 // ==== sources/Values.kt =================================================================================================
 // The values that an app gives and receives: sessions, outcomes, demands, errors, and listeners.
 
-/** The session of the signed-in user, as the broker reports it. Tokens are never part of it. [json] has every member. */
+/** The session of the signed-in user, as the broker reports it, without tokens. [json] has every member. */
 class Session(val json: JSONObject) {
     val handle: String = json.getString("handle")
     /**
@@ -60,7 +60,7 @@ class Session(val json: JSONObject) {
     /** The session's key, or null for an unbound session. */
     val binding: Binding? = json.optJSONObject("binding")?.let { Binding(it.getString("jkt"), it.getString("evidence")) }
 
-    /** The class, the methods and the time of the last sign-in at the provider, as far as the provider sent them. */
+    /** The class, the methods and the time of the last sign-in at the provider, if the provider sent them. */
     val acr: String? = json.text("acr")
     val amr: List<String> = json.optJSONArray("amr")?.let { all -> (0 until all.length()).map { all.getString(it) } } ?: emptyList()
     val authenticatedAt: String? = json.text("authenticated_at")
@@ -101,7 +101,7 @@ class Registration(json: JSONObject) {
 sealed class SignIn {
     class SignedIn(val session: Session) : SignIn()
     class Register(val registration: Registration) : SignIn()
-    /** The user came from the provider's portal. Open this page like the first one; it returns at once. */
+    /** The user came from the provider's portal. Open this page like the first one. The browser returns at once. */
     class OpenOnceMore(val page: HttpUrl) : SignIn()
 }
 
@@ -109,8 +109,8 @@ sealed class SignIn {
 sealed class Standing {
     class SignedIn(val session: Session) : Standing()
     /**
-     * The user is signed out. [reason] is that of a session that ended just now, for example `key_lost` if the device lost
-     * the session's key.
+     * The user is signed out. If a session has just ended, [reason] is the reason of its end, for example `key_lost` if the
+     * device lost the session's key.
      */
     class SignedOut(val reason: String?) : Standing()
     /** The broker is unreachable at the moment, and the user stays signed in. Show the last user. */
@@ -214,7 +214,7 @@ class Listening {
     internal fun pause(millis: Long) { end.await(millis, TimeUnit.MILLISECONDS) }
 }
 
-/** A refusal by the broker (RFC 9457). Decide on [code], and put [requestId] into bug reports. */
+/** A refusal by the broker (RFC 9457). To react, use [code]. Put [requestId] into bug reports. */
 open class Problem(val json: JSONObject) : Exception("${json.optString("code")}: ${json.optString("detail")}") {
     val status: Int = json.getInt("status")
     val code: String = json.getString("code")
@@ -229,7 +229,7 @@ open class Problem(val json: JSONObject) : Exception("${json.optString("code")}:
     val got: JSONObject? = json.optJSONObject("got")
     /**
      * Whether a child session needs its parent. For `step_up_required`, the parent steps up and makes a new child. For
-     * `presence_required`, it makes the call itself.
+     * `presence_required`, the parent makes the call itself.
      */
     val parent: Boolean = json.optBoolean("parent")
     /** Whether the session has ended. */
@@ -239,8 +239,8 @@ open class Problem(val json: JSONObject) : Exception("${json.optString("code")}:
 }
 
 /**
- * A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened for it. See
- * [Coatcheck.stepUp]. The session is unchanged.
+ * A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened. See [Coatcheck.stepUp]. The
+ * session is unchanged.
  */
 class StepUpRequired(json: JSONObject) : Problem(json) {
     /** The demand, which a step-up has to meet. */
@@ -277,7 +277,10 @@ private fun JSONArray.objects(): List<JSONObject> = (0 until length()).map { get
  * in seconds.
  */
 class Pass(val value: String, val received: Long, val lifetime: Double) {
-    /** Whether it needs a renewal: in the last minute or quarter of its lifetime, and after the clock was set back. */
+    /**
+     * Whether it needs a renewal: in the last minute of its lifetime (or the last quarter, if that is shorter), and after the
+     * clock was set back.
+     */
     internal fun isDue(now: Long): Boolean {
         val age = (now - received) / 1000.0
         return age < 0 || age > lifetime - minOf(60.0, lifetime / 4)
@@ -291,7 +294,7 @@ class Ending(val session: String, val bearer: Boolean)
 class Credentials(
     val session: String? = null, val login: String? = null, val loginId: String? = null, val bearer: Boolean = false,
     val lastSession: JSONObject? = null,
-    /** The sessions that the broker still has to end, the newest eight. */
+    /** The sessions that the broker still has to end, at most the newest eight. */
     val endings: List<Ending> = emptyList(),
     /** A bound session's pass. */
     val pass: Pass? = null
@@ -305,9 +308,9 @@ class Credentials(
 
     internal fun with(lastSession: JSONObject?) = Credentials(session, login, loginId, bearer, lastSession?.let { newest(it) }, endings, pass)
     /**
-     * Returns the newer of the stored state and another state of a session. A replica may answer with data that is some
-     * seconds old, so a lower version never replaces a higher one. An equal version replaces the stored state. The response
-     * of an older broker, which has no version, does so as well.
+     * Returns the newer of the stored state and another state of a session. A replica may answer with data that is some seconds
+     * old, so a lower version never replaces a higher one. An equal version replaces the stored state, and so does the response
+     * of an older broker, which has no version.
      */
     internal fun newest(answer: JSONObject): JSONObject {
         val isOlder = lastSession != null && lastSession.optString("handle") == answer.optString("handle") &&
@@ -316,7 +319,7 @@ class Credentials(
     }
     internal fun with(endings: List<Ending>) = Credentials(session, login, loginId, bearer, lastSession, endings, pass)
     internal fun with(pass: Pass?) = Credentials(session, login, loginId, bearer, lastSession, endings, pass)
-    /** The session's key. It is unknown if the details of the session are unknown. */
+    /** The session's key, or null if the details of the session are unknown. */
     internal val binding: Session.Binding? get() = lastSession?.let { Session(it).binding }
     internal fun signedOut() = Credentials(
         bearer = bearer, endings = (if (session == null) endings else endings + Ending(session, bearer)).takeLast(8))
@@ -339,8 +342,7 @@ class Credentials(
  */
 interface CredentialStorage {
     /**
-     * Returns the stored credentials, or null after a deletion. Throws if they are temporarily unreadable, which differs
-     * from a sign-out.
+     * Returns the stored credentials, or null after a deletion. Throws if they exist but are temporarily unreadable.
      */
     fun read(): Credentials?
     fun write(credentials: Credentials?)
@@ -353,9 +355,9 @@ class MemoryStorage : CredentialStorage {
     @Synchronized override fun write(credentials: Credentials?) { kept = credentials }
 }
 
-/** The stored credentials. All changes go through this class. */
+/** The stored credentials. All changes of the credentials go through this class. */
 private class Keeping(private val storage: CredentialStorage) {
-    /** The shared request for the stored session. Each session has its own. */
+    /** The shared request for the stored session. Another session gets another one. */
     @Volatile var asking = SharedAnswer<Session>()
 
     fun kept(): Credentials = storage.read() ?: Credentials()
@@ -365,16 +367,16 @@ private class Keeping(private val storage: CredentialStorage) {
         val before = kept()
         val after = work(before)
         if (after !== before) storage.write(if (after.isEmpty) null else after)
-        // From now on, calls share requests for the new session only.
+        // From now on, calls share requests only for the new session.
         if (after.session != before.session) asking = SharedAnswer()
         after
     }
 
-    /** Keeps a state of the session that made the request. Returns the newest known state of it. */
+    /** Stores a received state of the session, if the same session made the request. Returns the newest known state. */
     fun remember(json: JSONObject, sent: String?): Session =
         Session(change { if (sent != null && it.session == sent) it.with(lastSession = json) else it }.newest(json))
 
-    /** Forgets the session if its secret is the meant one. */
+    /** Forgets the session if [isMeant] accepts its secret. */
     fun forget(isMeant: (String) -> Boolean) {
         change {
             if (it.session == null || !isMeant(it.session)) it
@@ -393,8 +395,7 @@ private class Keeping(private val storage: CredentialStorage) {
  */
 interface ProofKey {
     /**
-     * Returns the public key, or null if it is missing. Throws if the key is temporarily unavailable, which differs from a
-     * lost key.
+     * Returns the public key, or null if it is lost. Throws if the key exists but is temporarily unavailable.
      */
     fun publicKey(): ProofPublicKey?
     /** Makes a key, which replaces a lost one. Only sign-ins and [Coatcheck.registerPresenceKey] call it. */
@@ -429,7 +430,7 @@ abstract class PlatformProofKey : ProofKey {
         return raw(allowed(signature).apply { update(bytes) }.sign())
     }
 
-    /** Asks the user to allow the use of the key if the key demands it. Returns the signature object that may sign now. */
+    /** Asks the user to allow the use of the key, if the key requires that. Returns the signature object that may sign now. */
     protected open fun allowed(signature: Signature): Signature = signature
 
     /** Converts the two numbers of a signature from DER into 32 bytes each. */
@@ -448,9 +449,9 @@ private fun sha256(text: String): ByteArray = MessageDigest.getInstance("SHA-256
 private fun BigInteger.word(): ByteArray = toByteArray().let { ByteArray(maxOf(0, 32 - it.size)) + it.takeLast(32).toByteArray() }
 
 // ==== sources/Waiting.kt ================================================================================================
-// Work that threads wait for: shared, or one after the other.
+// Work that threads wait for: together, or one after the other.
 
-/** One response for all callers that wait for it at the same time. */
+/** One response for all callers that wait at the same time. */
 private class SharedAnswer<Value : Any> {
     @Volatile private var answers = 0
     private var last: Value? = null
@@ -480,7 +481,7 @@ private class SharedCall<Value>(private val calls: Calls, work: () -> Value) {
     /** Whether another caller may still join. */
     val isOpen: Boolean get() = synchronized(this) { !abandoned && end.count > 0 }
 
-    /** Joins the work, before [value]. Returns false if the work is over. */
+    /** Joins the work. Call [value] afterwards. Returns false if the work is over. */
     fun join(): Boolean = synchronized(this) { isOpen.also { if (it) waiting += 1 } }
 
     fun value(): Value {
@@ -514,7 +515,7 @@ private class Turn {
             try {
                 pausing { one.over.await() }
             } catch (cancelled: InterruptedIOException) {
-                // The caller may have received its turn meanwhile.
+                // The caller may have received its turn in the meantime.
                 if (!synchronized(this) { waiting.remove(one) } && one.no == null) pass()
                 throw cancelled
             }
@@ -534,7 +535,7 @@ private class Turn {
     }
 }
 
-/** Waits. An interrupted thread stops waiting with the same exception as for a call. */
+/** Waits. If the thread is interrupted, throws the same exception as an interrupted call. */
 private fun <Value> pausing(work: () -> Value): Value = try {
     work()
 } catch (cancelled: InterruptedException) {
@@ -543,17 +544,20 @@ private fun <Value> pausing(work: () -> Value): Value = try {
 }
 
 // ==== sources/Evidence.kt ===============================================================================================
-// The evidence of a bound session: which kind a call needs, proofs and passes, and the repair of refused evidence.
+// The evidence of a bound session: the kind that a call needs, proofs and passes, and new evidence after a refusal.
 
 /**
  * The evidence of a bound session's key that a call sends.
  * - `SIGN_IN`: a proof, which makes the key the owner of the new session.
- * - `SESSION`: a pass. If the client's sessions need a proof with each request, a proof.
+ * - `SESSION`: a pass, or a proof if the client's sessions need a proof with each request.
  * - `PROOF`: a proof, because the result of the call outlives a pass.
  */
 private enum class Evidence { NONE, SIGN_IN, SESSION, PROOF }
 
-/** The evidence that a call lacks, added after the broker's refusal. Each kind is added once, which prevents loops. */
+/**
+ * The evidence that a call lacks, added after the broker's refusal. Each kind is added at most once, so that a call cannot
+ * loop.
+ */
 private class Mending(val asksForNonce: Boolean = false, val registers: Boolean = false) {
     /** Whether the broker reported that this session is bound, regardless of the stored data. */
     var bound = false
@@ -568,8 +572,8 @@ private class Mending(val asksForNonce: Boolean = false, val registers: Boolean 
 
     /** Decides whether the user is asked for a call, for the first time or once more. */
     fun asks(problem: Problem, repeatable: Boolean): Boolean {
-        // For a child session, the parent makes the call itself. If the network sent a request twice, the other copy may
-        // have been successful.
+        // For a child session, the parent makes the call itself. If the broker refused a proof as `replayed`, the network may
+        // have sent the request twice, and the other copy may have been successful.
         val asks = if (presence == null) problem.code == "presence_required" && !problem.parent && prompts == 0
         else problem.code == "presence_invalid" && (problem.reason == "nonce" || (problem.reason == "replayed" && repeatable)) && prompts <= 1
         if (asks) prompts += if (presence == null) 1 else 2
@@ -582,7 +586,7 @@ private class Mending(val asksForNonce: Boolean = false, val registers: Boolean 
             refused == "use_dpop_nonce" -> !nonce.also { nonce = true }
             evidence == Evidence.SIGN_IN -> false
             refused == "proof_required" || refused == "pass" -> !bound.also { bound = true }
-            // The network sent the request twice. The other copy may have been successful.
+            // The network may have sent the request twice. The other copy may have been successful.
             refused == "replayed" && repeatable -> !fresh.also { fresh = true }
             else -> false
         }
@@ -592,7 +596,7 @@ private class Mending(val asksForNonce: Boolean = false, val registers: Boolean 
 /** The evidence of a request: a pass or a proof, and a proof of the user's presence. */
 private class Shown(val pass: String? = null, val proof: String? = null, val presence: String? = null)
 
-/** The evidence that the session's key gives for requests: proofs, and passes instead of them. */
+/** The evidence that the session's key gives for requests: proofs, and passes, which replace proofs. */
 private class Proofs(private val calls: Calls, private val keeping: Keeping, private val key: ProofKey?) {
     /** The time of the device's clock, which may be wrong. */
     var now: () -> Long = { System.currentTimeMillis() }
@@ -643,8 +647,8 @@ private class Proofs(private val calls: Calls, private val keeping: Keeping, pri
     }
 
     /**
-     * Runs work, and forgets the session if its key is lost. The broker is not informed. The session may continue on the
-     * device that still has the key, such as a phone whose backup was restored here.
+     * Runs work, and forgets the session if its key is lost. The broker is not informed, because another device may still have
+     * the key and use the session. An example is a phone whose backup was restored here.
      */
     private fun <Value> unlessLost(session: String, work: () -> Value): Value = try {
         work()
@@ -654,8 +658,8 @@ private class Proofs(private val calls: Calls, private val keeping: Keeping, pri
     }
 
     /**
-     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session's key
-     * differs from this device's key.
+     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session belongs
+     * to another key than this device's.
      */
     fun mends(
         problem: Problem, evidence: Evidence, repeatable: Boolean, mending: Mending, request: Request, session: String?
@@ -673,7 +677,7 @@ private class Proofs(private val calls: Calls, private val keeping: Keeping, pri
         return true
     }
 
-    /** Signs a request that makes a login or a session. Makes a key if necessary. */
+    /** Signs a request that starts a login or makes a session. Makes a key if necessary. */
     private fun signInProof(key: ProofKey, method: String, address: String): String {
         val known = key.publicKey() ?: made(key, null)
         return try {
@@ -691,8 +695,8 @@ private class Proofs(private val calls: Calls, private val keeping: Keeping, pri
     }
 
     /**
-     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the nonce decides its
-     * age.
+     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the broker judges its age
+     * by the nonce.
      */
     fun proof(key: ProofKey, known: ProofPublicKey, nonce: String?, method: String, address: String, session: String? = null): String {
         val unlikeOthers = ByteArray(16).also { SecureRandom().nextBytes(it) }
@@ -703,7 +707,7 @@ private class Proofs(private val calls: Calls, private val keeping: Keeping, pri
         return text + "." + base64Url(key.sign(text.toByteArray()))
     }
 
-    /** Makes one key for all waiting sign-ins, unless another key has already replaced the lost one. */
+    /** Makes one key for all waiting sign-ins, unless another sign-in has already replaced the lost key. */
     private fun made(key: ProofKey, lost: ProofPublicKey?): ProofPublicKey = synchronized(making) {
         val known = key.publicKey()
         if (known != null && known.thumbprint != lost?.thumbprint) known else key.make()
@@ -737,7 +741,7 @@ private class Proofs(private val calls: Calls, private val keeping: Keeping, pri
         try {
             val shared = renewal
             if (renewals != before && shared != null && shared.first == sent.session) return shared.second()
-            // Another call may have renewed the pass just before.
+            // Another call may have just renewed the pass.
             passOf(sent)?.let { if (!it.isDue(now())) return it.value }
             var result: () -> String? = { null }
             try {
@@ -748,7 +752,7 @@ private class Proofs(private val calls: Calls, private val keeping: Keeping, pri
                 result = { throw failed }
                 throw failed
             } finally {
-                // A cancelled caller leaves the renewal to the next one.
+                // If the caller is cancelled, the next caller renews the pass.
                 if (!Thread.currentThread().isInterrupted) {
                     renewal = Pair(sent.session, result)
                     renewals += 1
@@ -798,10 +802,10 @@ private interface User {
     fun asksUser(problem: Problem, method: String, path: String, repeatable: Boolean, sent: Credentials, mending: Mending, stepUps: Int): Boolean
 }
 
-/** The requests to the broker, repeated and corrected while that can help. */
+/** The requests to the broker. A request is repeated and corrected as long as that can help. */
 private class Calls(private val broker: HttpUrl, val deadlineMillis: Long, transport: OkHttpClient, val keeping: Keeping, key: ProofKey?) {
-    // There is no cookie jar, because the one cookie is stored with the credentials. Redirects are off, because the app
-    // itself judges an upstream's redirect.
+    // There is no cookie jar, because the only cookie is stored with the credentials. Redirects are off, because the app itself
+    // decides about an upstream's redirect.
     val http: OkHttpClient = transport.newBuilder().followRedirects(false).followSslRedirects(false)
         .retryOnConnectionFailure(false).readTimeout(40, TimeUnit.SECONDS).build()
     val proofs = Proofs(this, keeping, key)
@@ -815,7 +819,7 @@ private class Calls(private val broker: HttpUrl, val deadlineMillis: Long, trans
 
     fun request(method: String, path: String, body: RequestBody?, kept: Credentials, shown: Shown): Request {
         val url = url(path)
-        // OkHttp removes dot segments from a path. The sent path has to equal the requested one.
+        // OkHttp removes dot segments from a path. Throw if the sent path would differ from the requested path.
         val sent = "/" + url.toString().substringAfter("://").substringAfter('/')
         require(sent.substringBefore('?') == path.substringBefore('?')) { "a path that could be read in more than one way" }
         val builder = Request.Builder().url(url)
@@ -849,7 +853,7 @@ private class Calls(private val broker: HttpUrl, val deadlineMillis: Long, trans
     }
 
     /**
-     * Sends a request, and repeats it while that can help and the deadline allows it. docs/apps/native-apps.md has the
+     * Sends a request, and repeats it as long as that can help and the deadline allows it. docs/apps/native-apps.md has the
      * table.
      */
     fun repeat(
@@ -861,8 +865,8 @@ private class Calls(private val broker: HttpUrl, val deadlineMillis: Long, trans
         while (true) {
             var failure: Exception
             var pause = (200L shl minOf(tries, 6)) + random.nextInt(200)
-            // The first attempt gets at least one second, even with a very short deadline. A relayed body may be long, so
-            // only silence ends its attempt.
+            // The first attempt gets at least one second, even with a very short deadline. A relayed body may be long, so only
+            // silence ends the attempt of a relayed call.
             val first = if (tries == 0) 1_000L else 1L
             val limit = maxOf(first, deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin))
             val caller = if (path.startsWith("/v1/relay/")) http else http.newBuilder().callTimeout(limit, TimeUnit.MILLISECONDS).build()
@@ -880,11 +884,11 @@ private class Calls(private val broker: HttpUrl, val deadlineMillis: Long, trans
                 isSent = true
                 val answer = send(caller, request)
                 if (good(answer)) return answer
-                // After a proxy's page, the state of the session is as unknown as after a missing response.
+                // If a proxy's page answers, the state of the session is as unknown as after a missing response.
                 val problem = answer.problem() ?: throw Unreachable("status ${answer.status}, not the broker's")
                 learn(problem, answer, request)
                 if (proofs.mends(problem, evidence, idempotent, mending, request, sent.session)) continue
-                // After a 408, the upstream may have received part of the request. After a 503 or 429 of the broker, it
+                // After a 408, the upstream may have received part of the request. After the broker's 503 or 429, it has
                 // received nothing.
                 if (!problem.passes || (!idempotent && problem.code == "request_timeout")) refusal = problem
                 failure = problem
@@ -895,7 +899,7 @@ private class Calls(private val broker: HttpUrl, val deadlineMillis: Long, trans
             }
             if (refusal != null) {
                 if (!user.asksUser(refusal, method, path, idempotent, sent, mending, stepUps)) throw refusal
-                // The deadline excludes the time that the user needs for the prompt.
+                // The time that the user needs for the prompt does not count for the deadline.
                 begin = System.nanoTime()
                 tries = 0
                 continue
@@ -936,7 +940,7 @@ private class Calls(private val broker: HttpUrl, val deadlineMillis: Long, trans
         calls[thread]?.cancel()
     }
 
-    /** Draws the consequences of a refusal: an ended session is forgotten, and a login that it contains is kept. */
+    /** Applies a refusal: forgets an ended session, and keeps a login that the refusal contains. */
     fun learn(problem: Problem, answer: Answer, request: Request) {
         if (problem.endsSession) forget(request)
         problem.json.optJSONObject("login")?.let { keep(it, answer) }
@@ -973,7 +977,7 @@ private class Calls(private val broker: HttpUrl, val deadlineMillis: Long, trans
      * sign-out, it also requests the provider's logout page.
      */
     fun end(ending: Ending, before: Credentials? = null): Answer {
-        // An ending works without evidence. With evidence, the broker also returns the logout page.
+        // The broker ends a session without evidence, but returns the logout page only with evidence.
         val answer = repeat(
             "/v1/session" + (if (before == null) "" else "?logout_url=true"), "DELETE", null,
             Credentials(ending.session, bearer = ending.bearer, lastSession = before?.lastSession, pass = before?.pass), true, deadlineMillis,
@@ -983,7 +987,7 @@ private class Calls(private val broker: HttpUrl, val deadlineMillis: Long, trans
         return answer
     }
 
-    /** Ends, on its own thread, the sessions that were signed out while the broker was unreachable. */
+    /** Ends the sessions that were signed out while the broker was unreachable. Uses a thread of its own. */
     fun endSessions() {
         val endings = synchronized(keeping) {
             val endings = try { keeping.kept().endings } catch (locked: Exception) { emptyList<Ending>() }
@@ -1037,7 +1041,7 @@ private class Answer(response: Response) {
 }
 
 // ==== sources/Asking.kt =================================================================================================
-// The two questions to the user behind a refused call: a step-up in the browser, and a prompt of the presence key.
+// The two ways to ask the user after a refused call: a step-up in the browser, and a prompt of the presence key.
 
 /** The step-ups and the presence proofs. Calls wait while the user answers. */
 private class Asking(
@@ -1049,17 +1053,17 @@ private class Asking(
     private val prompts = Turn()
     private val pages = Turn()
     private val steppingUp = ArrayList<SteppingUp>()
-    // The number of step-ups so far, and the demand that the last one met.
+    // The number of step-ups so far, with the demand that the last step-up met.
     @Volatile private var met: Pair<Int, StepUp>? = null
     override val stepUps: Int get() = met?.first ?: 0
-    /** The time for combining the demands of refused calls into one step-up. */
+    /** How long a step-up waits for further refused calls, to combine their demands. */
     var gatheringMillis = 100L
 
     // ---- Step-ups ---------------------------------------------------------------------------------------------------
 
     /**
-     * A step-up, and the demands that it has to meet. [wanted] tells whether the app itself requested it. Its call returns
-     * null if the app declined.
+     * A step-up, and the demands that it has to meet. [wanted] is true if the app itself requested the step-up. Its call
+     * returns null if the app declined.
      */
     private class SteppingUp(var demand: StepUp, var wanted: Boolean) {
         /** Whether further demands can still be added. */
@@ -1070,7 +1074,8 @@ private class Asking(
     /** Asks the user to sign in again for the app itself. */
     fun stepUp(demand: StepUp): Session {
         while (true) {
-            // If calls started the step-up and the app then declined it, this does not answer the app's own request.
+            // Null means that the app declined a step-up for refused calls. The app's own request is still open, so it tries
+            // again.
             joinStepUp(demand, true)?.let { return it }
         }
     }
@@ -1101,7 +1106,7 @@ private class Asking(
     }
 
     private fun stepUp(one: SteppingUp): Session? {
-        // Simultaneous calls receive their refusals one after the other.
+        // Wait, because simultaneous calls receive their refusals one after the other.
         pausing { Thread.sleep(gatheringMillis) }
         val (demand, wanted) = synchronized(steppingUp) { one.gathering = false; Pair(one.demand, one.wanted) }
         if (!wanted && onStepUp?.invoke(demand) != true) return null
@@ -1115,7 +1120,7 @@ private class Asking(
     private fun stepUpFor(refused: StepUpRequired, mending: Mending, sentAfter: Int) {
         if (mending.steppedUp || refused.parent || onStepUp == null) throw refused
         mending.steppedUp = true
-        // Another call's step-up ended before the refusal of this call arrived.
+        // If another call's step-up ended before the refusal of this call arrived, this call needs none.
         met?.let { if (sentAfter < it.first && it.second.covers(refused.stepUp)) return }
         joinStepUp(refused.stepUp, false) ?: throw refused
     }
@@ -1129,7 +1134,7 @@ private class Asking(
         val registered = keeping.kept().lastSession?.let { Session(it).presence }
         if (registered != null && registered != known?.thumbprint) throw PresenceKeyLost()
         if (known == null) key.make()
-        // The first attempt runs without a prompt. The broker refuses a sign-in that is too old before the user is asked.
+        // The first attempt runs without a prompt. If the sign-in is too old, the broker refuses before the user is asked.
         return calls.remembered("PUT", "/v1/session/presence-key", evidence = Evidence.PROOF, mending = Mending(registers = true))
     }
 
@@ -1144,8 +1149,8 @@ private class Asking(
     }
 
     /**
-     * Asks the user for the missing step of a refused call, and returns whether the call is sent again. Throws if the user
-     * or the app refuses.
+     * Asks the user for the step that the refused call lacks, and returns whether the call is sent again. Throws if the user or
+     * the app refuses.
      */
     override fun asksUser(
         problem: Problem, method: String, path: String, repeatable: Boolean, sent: Credentials, mending: Mending, stepUps: Int
@@ -1164,7 +1169,7 @@ private class Asking(
     fun presence(method: String, path: String, sent: Credentials, registers: Boolean): String = prompts.taken {
         val key = askingKey()
         if (calls.proofs.youngNonce() == null) {
-            // Without this request, the nonce could expire while the user answers the prompt.
+            // Fetch a fresh nonce. Otherwise the nonce could expire while the user answers the prompt.
             calls.repeat("/v1/session", "GET", null, null, true, calls.deadlineMillis, Evidence.PROOF, Mending(asksForNonce = true)) { it.status == 200 }
         }
         val nonce = calls.proofs.youngNonce() ?: throw Unreachable("no nonce came")
@@ -1175,7 +1180,7 @@ private class Asking(
         try {
             calls.proofs.proof(key, known, nonce, method, address, sent.session)
         } catch (gone: KeyLost) {
-            // A key of an earlier session no longer signs. In that case a registration makes a new key.
+            // The key is from an earlier session and can no longer sign. Only a registration replaces it by a new key.
             if (registers) calls.proofs.proof(key, key.make(), nonce, method, address, sent.session) else throw PresenceKeyLost()
         } catch (no: Cancelled) {
             // A refusal by the user applies to all waiting calls.
@@ -1186,7 +1191,7 @@ private class Asking(
 }
 
 // ==== sources/Relay.kt ==================================================================================================
-// The two answers that the client passes on as they come: an upstream's response, and the events of a session.
+// The two answers that the client passes on unchanged: an upstream's response, and the events of a session.
 
 /** Calls an upstream, and returns its response. */
 private fun Calls.relayed(
@@ -1204,9 +1209,9 @@ private fun Calls.relayed(
     return RelayAnswer(answer.status, answer.contentType, answer.body)
 }
 
-/** Notifies the listener of the session's events until the session ends, and reconnects meanwhile. */
+/** Passes the session's events to the listener until the session ends. Reconnects if the stream breaks. */
 private fun Calls.listened(listener: SessionListener, listening: Listening) {
-    // The broker sends something at least every 25 seconds.
+    // The broker sends something at least every 25 seconds, so 60 seconds of silence mean that the connection is dead.
     val patient = http.newBuilder().readTimeout(60, TimeUnit.SECONDS).build()
     var tries = 0
     var mending = Mending()
@@ -1215,7 +1220,7 @@ private fun Calls.listened(listener: SessionListener, listening: Listening) {
         try {
             val credentials = keeping.kept()
             val sent = credentials.session
-            // The stream is opened by a proof. With a pass, it would end when the pass expires.
+            // A proof opens the stream, because a stream that a pass has opened ends with the pass.
             val shown = proofs.shown(Evidence.PROOF, "GET", "/v1/session/events", credentials, mending, deadlineMillis)
             val request = request("GET", "/v1/session/events", null, credentials, shown)
             var mended = false
@@ -1277,8 +1282,8 @@ private fun Calls.events(response: Response, listener: SessionListener, request:
 // ==== sources/Coatcheck.kt ==============================================================================================
 
 /**
- * The broker, from the view of one app on one device. Make one and share it. For two accounts on one device, create two
- * with different storages. [transport] is for a proxy or pinned certificates.
+ * The broker for one app on one device. Make one and share it. For two accounts on one device, create two with different
+ * storages. [transport] is for a proxy or pinned certificates.
  *
  * With a [key], sessions belong to the key if the broker binds this client's sessions. A [presenceKey] asks for the user
  * each time ([registerPresenceKey]). [onStepUp] decides whether a call that needs a stronger or more recent sign-in may
@@ -1295,7 +1300,7 @@ class Coatcheck(
 
     init { calls.user = user }
 
-    // Tests set these two.
+    // Only tests set these two.
     internal var now: () -> Long
         get() = calls.proofs.now
         set(value) { calls.proofs.now = value }
@@ -1322,7 +1327,7 @@ class Coatcheck(
     private fun finish(callback: String, device: String?, evidence: Evidence): SignIn {
         val kept = keeping.kept()
         var body = JSONObject().put("callback_url", callback).put("device", device)
-        // A hosted callback contains our login's ID. A provider's callback does not.
+        // Only a hosted callback contains the ID of the login.
         if (kept.loginId != null && value(callback, "login_id") == kept.loginId) {
             value(callback, "error")?.let { throw LoginFailed(it) }
             value(callback, "handoff")?.let { body = JSONObject().put("handoff", it).put("device", device) }
@@ -1352,9 +1357,9 @@ class Coatcheck(
                 .put("scope", login.scope))
 
     /**
-     * Forwards a code without its callback. Libraries that check the callback themselves, such as AppAuth, give such a
-     * code; it needs the login's verifier. A provider's native SDK also gives one (clients with `native_code`), without a
-     * verifier.
+     * Forwards a code without its callback. Some libraries check the callback themselves and give the app only the code, for
+     * example AppAuth; such a code needs the login's verifier. A provider's native SDK also gives a code (clients with
+     * `native_code`), without a verifier.
      */
     fun forwardCode(code: String, login: AppLogin, device: String? = null): SignIn =
         forwarded(
@@ -1412,7 +1417,7 @@ class Coatcheck(
     }
 
     private fun value(url: String, name: String): String? =
-        // The scheme is the app's own, so only the query is parsed.
+        // The scheme is the app's own, so only the query is parsed, as part of the broker's address.
         broker.resolve("/?" + url.substringBefore('#').substringAfter('?', ""))?.queryParameter(name)
 
     // ---- The session ------------------------------------------------------------------------------------------------
@@ -1453,7 +1458,7 @@ class Coatcheck(
     fun refresh(): Session = calls.remembered("POST", "/v1/session/refresh")
 
     /**
-     * Signs out on this device, with or without a network. Afterwards, all that is left of the session is unusable. If the
+     * Signs out on this device, with or without a network. Afterwards, the session's data on the device is useless. If the
      * broker is unreachable, a later call ends the session there, even after a restart of the app.
      *
      * With [atProvider], the result is the provider's logout page to open. The result is null if this page is missing or
@@ -1467,7 +1472,7 @@ class Coatcheck(
         } catch (problem: Problem) {
             if (problem.passes) return null else throw problem
         } catch (gone: KeyLost) {
-            // An ending works without a key, but the broker returns the logout page only with evidence.
+            // The broker ends a session without evidence, but returns the logout page only with evidence.
             calls.endSessions()
             return null
         } catch (nobody: IOException) {
@@ -1492,9 +1497,9 @@ class Coatcheck(
     }
 
     /**
-     * Hands the session over to a page in the app's own web view, and returns the address to load. [put] sets the cookie in
-     * the web view's store and returns after it is stored. The address is useless without the cookie. If the page shows
-     * `verifier_mismatch`, it was loaded too early: load the address once more.
+     * Hands the session over to a page in the app's own web view, and returns the address to load. [put] sets the cookie in the
+     * web view's store and returns after it is stored. The address is useless without the cookie. If the page shows
+     * `verifier_mismatch`, the web view loaded it before it had the cookie: load the address once more.
      */
     fun handOver(origin: String, path: String = "/", put: (HandOverCookie) -> Unit): String {
         val secret = base64Url(ByteArray(32).also { SecureRandom().nextBytes(it) })
@@ -1525,9 +1530,9 @@ class Coatcheck(
     // ---- The user, the relay and the events -------------------------------------------------------------------------
 
     /**
-     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of
-     * these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. A caller that
-     * needs more than the current one gets the next.
+     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of these
+     * classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. If a request needs more
+     * than the running step-up, it gets the next one.
      *
      * Throws a [Cancelled] if the user closes the page. Throws a [Problem] with `step_up_failed` (`required` and `got`) if
      * the sign-in is insufficient, or with `subject_mismatch` if another user signed in. After these errors, the session is
@@ -1555,8 +1560,8 @@ class Coatcheck(
      * Calls an upstream API with the session's access token, which the app never sees. A call that may have reached the
      * upstream is repeated only if its method is idempotent.
      *
-     * If the broker demands the user's presence (`presence_required`), the presence key asks for it, one call after
-     * another. With [presence], it asks before the first request, which saves a request. Use it if the demand is certain.
+     * If the broker demands the user's presence (`presence_required`), the presence key asks the user, for one call after
+     * another. With [presence], it asks before the first request. Use it if the demand is certain, because it saves a request.
      */
     fun relay(upstream: String, path: String, method: String = "GET", body: RequestBody? = null, presence: Boolean = false): RelayAnswer =
         calls.relayed(user, upstream, path, method, body, presence)

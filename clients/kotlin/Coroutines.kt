@@ -1,5 +1,5 @@
-// For apps with coroutines: runs a blocking call of Coatcheck as a suspending one, which is cancelled with its caller. It
-// needs only kotlinx-coroutines-core.
+// For apps with coroutines. It turns a blocking call of Coatcheck into a suspending call, which is cancelled with its caller.
+// It needs only kotlinx-coroutines-core.
 //
 //     val session = coatcheck.suspending { session() }
 package coatcheck
@@ -26,8 +26,8 @@ suspend fun <Value> Coatcheck.suspending(work: Coatcheck.() -> Value): Value = s
         } catch (failed: Throwable) {
             answer = { continuation.resumeWithException(failed) }
         }
-        // Afterwards, the thread can no longer be interrupted, because it goes on with other work. A cancelled caller needs
-        // no result.
+        // From here on, the thread must not be interrupted, because it goes on with other work. If the caller was cancelled, it
+        // needs no result.
         val wanted = synchronized(lock) {
             Thread.interrupted()
             !over.also { over = true }

@@ -1,4 +1,4 @@
-// Only for OkHttp 3. Later versions have these members themselves.
+// Only for OkHttp 3. Later versions of OkHttp already have these members.
 package coatcheck
 
 import okhttp3.HttpUrl

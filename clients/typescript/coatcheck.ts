@@ -11,8 +11,8 @@
 // AbortSignal.
 
 // ==== sources/platform.ts ===============================================================================================
-// The types of the platform that the client uses. If the platform declares them, its own are used. The client compiles
-// with the DOM's library, with React Native's types, and alone.
+// The types of the platform that the client uses. If the platform declares them, the platform's own types are used. The client
+// compiles with the DOM's library, with React Native's types, and without both.
 
 type Platform<Name extends string, Otherwise> = typeof globalThis extends { [name in Name]: { prototype: infer Part } } ? Part : Otherwise
 type AbortSignal = Platform<'AbortSignal', {
@@ -64,7 +64,7 @@ declare function clearTimeout(timer: unknown): void
 // ==== sources/values.ts =================================================================================================
 // The values that an app gives and receives: sessions, outcomes, demands, and errors.
 
-/** The session of the signed-in user, as the broker reports it. Tokens are never part of it. Later brokers may add members. */
+/** The session of the signed-in user, as the broker reports it, without tokens. Later brokers may add members. */
 export interface Session {
     handle: string
     /**
@@ -86,7 +86,7 @@ export interface Session {
     tokens: { expires_at: string | null; refreshable: boolean }
     /** The key of a bound session, as its thumbprint (RFC 7638). `evidence` is `pass` or `proof`. */
     binding?: { jkt: string; evidence: string } | null
-    /** The class, the methods and the time of the last sign-in at the provider, as far as the provider sent them. */
+    /** The class, the methods and the time of the last sign-in at the provider, if the provider sent them. */
     acr?: string | null
     amr?: string[]
     authenticated_at?: string | null
@@ -95,7 +95,7 @@ export interface Session {
     /** The kind of a child session, and the handle of its parent. */
     kind?: string | null
     parent?: string | null
-    /** Whether it is this device's own session, in a list of sessions. */
+    /** Whether this is the device's own session. Only lists of sessions have it. */
     current?: boolean
     device?: string | null
 }
@@ -122,8 +122,8 @@ export interface StepUp { acrValues?: string[]; maxAge?: number }
 export type SignIn = { kind: 'signedIn'; session: Session } | { kind: 'registration'; registration: Registration }
 
 /**
- * The state of the sign-in at the start of an app. `unknown` means that the broker is unreachable and the user stays signed
- * in. Show the last user.
+ * The state of the sign-in at the start of an app. `unknown` means that the broker is unreachable and the user stays signed in.
+ * In this case show the last user.
  */
 export type Standing =
     | { kind: 'signedIn'; session: Session }
@@ -134,8 +134,8 @@ export type Standing =
 export type SessionEvent = { kind: 'session'; session: Session } | { kind: 'tokensRefreshed' } | { kind: 'ended'; reason: string | null }
 
 /**
- * A browser that opens a sign-in page and returns the whole URL of the callback. It closes the page when the signal is
- * aborted, and throws a `Cancelled` if the user closes it.
+ * A browser that opens a sign-in page and returns the whole URL of the callback. It closes the page if the signal is aborted.
+ * It throws a `Cancelled` if the user closes the page.
  */
 export interface SignInBrowser {
     open(page: string, signal?: AbortSignal): Promise<string>
@@ -182,7 +182,7 @@ export interface Options {
     deadline?: number
 }
 
-/** A refusal by the broker (RFC 9457). Decide on `code`, and put `requestId` into bug reports. */
+/** A refusal by the broker (RFC 9457). To react, use `code`. Put `requestId` into bug reports. */
 export class Problem extends Error {
     readonly status: number
     readonly code: string
@@ -191,12 +191,12 @@ export class Problem extends Error {
     readonly reason: string | null
     /** The provider's error code, if a standard defines it. */
     readonly providerError: string | null
-    /** The demand and the result of the sign-in, for `step_up_failed`, as far as they are known. */
+    /** The demand and the result of the sign-in, for `step_up_failed`, if they are known. */
     readonly required: StepUp | null
     readonly got: { acr: string | null; authenticated_at: string | null } | null
     /**
      * Whether a child session needs its parent. For `step_up_required`, the parent steps up and makes a new child. For
-     * `presence_required`, it makes the call itself.
+     * `presence_required`, the parent makes the call itself.
      */
     readonly parent: boolean
     /** The whole JSON body. */
@@ -224,8 +224,8 @@ export class Problem extends Error {
 }
 
 /**
- * A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened for it. See `stepUp`. The
- * session is unchanged.
+ * A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened. See `stepUp`. The session is
+ * unchanged.
  */
 export class StepUpRequired extends Problem {
     /** The demand, which a step-up has to meet. */
@@ -280,8 +280,8 @@ export class KeyLost extends Error {
 
 /**
  * Returns the newer of two states of a session. A replica may answer with data that is some seconds old, so a lower version
- * never replaces a higher one. An equal version replaces the known state. The response of an older broker, which has no
- * version, does so as well.
+ * never replaces a higher one. An equal version replaces the known state, and so does the response of an older broker, which
+ * has no version.
  */
 function newest(known: Session | undefined, answer: Session): Session {
     return known && known.handle === answer.handle && (known.version ?? 0) > (answer.version ?? Infinity) ? known : answer
@@ -315,7 +315,7 @@ function joined(one: StepUp, other: StepUp): StepUp | null {
 // ==== sources/storage.ts ================================================================================================
 // The data that a device keeps, and the order of its changes.
 
-/** The data that a device keeps. The cookies of a cookie client are kept by the browser. */
+/** The data that a device keeps. For a cookie client, the browser keeps the cookies. */
 export interface Credentials {
     /** The session token of a bearer client. */
     session?: string
@@ -328,7 +328,7 @@ export interface Credentials {
      * `lifetime` in seconds.
      */
     pass?: { value: string; received: number; lifetime: number }
-    /** The sessions that the broker still has to end, the newest eight. Null means the session in the cookie. */
+    /** The sessions that the broker still has to end, at most the newest eight. Null means the session in the cookie. */
     endings?: (string | null)[]
 }
 
@@ -348,7 +348,9 @@ export class MemoryStorage implements CredentialStorage {
 /** The stored credentials. All changes go through this class, one after the other. */
 class Keeping {
     private turn: Promise<unknown> = Promise.resolve()
-    /** The number of sessions that were stored so far, because a page cannot compare session cookies. */
+    /**
+     * The number of sessions that were stored so far. It identifies a session, because a page cannot compare session cookies.
+     */
     sessions = 0
 
     constructor(private readonly storage: CredentialStorage) {}
@@ -377,7 +379,7 @@ class Keeping {
         })
     }
 
-    /** Keeps a state of the session that made the request. Returns the newest known state of it. */
+    /** Stores a received state of the session, if the same session made the request. Returns the newest known state. */
     async remember(session: Session, sent: string | undefined, sessions: number): Promise<Session> {
         const kept = await this.change(kept =>
             kept.session === sent && this.sessions === sessions && !kept.endings?.includes(null) ? { ...kept, lastSession: newest(kept.lastSession, session) } : kept)
@@ -410,8 +412,7 @@ export interface ProofPublicKey { x: string; y: string }
  */
 export interface ProofKey {
     /**
-     * Returns the public key, or null if it is missing. Throws if the key is temporarily unavailable, which differs from a
-     * lost key.
+     * Returns the public key, or null if it is lost. Throws if the key exists but is temporarily unavailable.
      */
     publicKey(): Promise<ProofPublicKey | null>
     /** Makes a key, which replaces a lost one. Only sign-ins and `registerPresenceKey` call it. */
@@ -423,7 +424,7 @@ export interface ProofKey {
     sign(bytes: Uint8Array): Promise<Uint8Array>
 }
 
-/** A storage for a pair of keys, which can be used but cannot be read. */
+/** A storage for a pair of keys. Scripts can use the keys but cannot read them. */
 export interface KeyPairStorage {
     read(): Promise<CryptoKeyPair | null>
     write(pair: CryptoKeyPair): Promise<void>
@@ -480,7 +481,9 @@ export function indexedKeys(name: string): KeyPairStorage {
     }
 }
 
-/** An error of a key that is temporarily unavailable. It is thrown as it is, and is not repeated like a lost response. */
+/**
+ * An error of a key that is temporarily unavailable. It is thrown unchanged. Unlike a lost response, it causes no repetition.
+ */
 class KeyFailure extends Error {
     constructor(readonly thrown: unknown) { super(String(thrown)) }
 }
@@ -496,7 +499,7 @@ function jwk(key: ProofPublicKey): string { return `{"crv":"P-256","kty":"EC","x
 
 function thumbprint(key: ProofPublicKey): string { return base64url(sha256(bytes(jwk(key)))) }
 
-/** Returns a word that this key used only once. It is signed, and may be public. */
+/** Returns a text that is different each time, for the ID of a proof. It is part of the signed text, and may be public. */
 function unlikeOthers(): string { return [1, 2, 3].map(() => Math.random().toString(36).slice(2)).join('') + Date.now().toString(36) }
 
 /** Returns the SHA-256 of a nonce in hexadecimal digits, as the SDKs of Apple and Google expect it. */
@@ -550,7 +553,7 @@ function sha256(message: Uint8Array): Uint8Array {
 }
 
 // ==== sources/waiting.ts ================================================================================================
-// Work that callers wait for: shared, one after the other, with a limit, and with a pause.
+// Work that callers wait for: together, one after the other, with a limit, and with a pause.
 
 /** A call that several callers wait for. It is aborted if all of them stop waiting. */
 class SharedCall<Value> {
@@ -561,7 +564,7 @@ class SharedCall<Value> {
 
     constructor(work: (signal: AbortSignal) => Promise<Value>) {
         this.work = work(this.abort.signal).finally(() => { this.over = true })
-        // Each waiting caller receives the error itself. This handler covers the case without waiting callers.
+        // Each waiting caller receives the error itself. This handler is for an error that no caller waits for.
         this.work.catch(() => undefined)
     }
 
@@ -591,7 +594,7 @@ class Turn {
     private isTaken = false
     private waiting: { begin: () => void; fail: (error: unknown) => void }[] = []
 
-    /** Does the work when its turn comes. A caller that is aborted earlier stops waiting at once. */
+    /** Does the work when its turn comes. If the caller is aborted before, it stops waiting at once. */
     async taken<Value>(work: () => Promise<Value>, signal?: AbortSignal): Promise<Value> {
         if (signal?.aborted) throw reasonOf(signal)
         if (this.isTaken) await this.wait(signal)
@@ -668,17 +671,20 @@ function aborted(signal: AbortSignal): Promise<never> {
 }
 
 // ==== sources/evidence.ts ===============================================================================================
-// The evidence of a bound session: which kind a call needs, proofs and passes, and the repair of refused evidence.
+// The evidence of a bound session: the kind that a call needs, proofs and passes, and new evidence after a refusal.
 
 /**
  * The evidence of a bound session's key that a call sends.
  * - `signIn`: a proof, which makes the key the owner of the new session.
- * - `session`: a pass. If the client's sessions need a proof with each request, a proof.
+ * - `session`: a pass, or a proof if the client's sessions need a proof with each request.
  * - `proof`: a proof, because the result of the call outlives a pass.
  */
 type Evidence = 'none' | 'signIn' | 'session' | 'proof'
 
-/** The evidence that a call lacks, added after the broker's refusal. Each kind is added once, which prevents loops. */
+/**
+ * The evidence that a call lacks, added after the broker's refusal. Each kind is added at most once, so that a call cannot
+ * loop.
+ */
 class Mending {
     /** Whether the broker reported that this session is bound, regardless of the stored data. */
     bound = false
@@ -702,7 +708,7 @@ class Mending {
             this.bound = true
             return !before.bound
         }
-        // The network sent the request twice. The other copy may have been successful.
+        // The network may have sent the request twice. The other copy may have been successful.
         if (problem.code !== 'proof_invalid' || problem.reason !== 'replayed' || !repeatable) return false
         this.fresh = true
         return !before.fresh
@@ -710,8 +716,8 @@ class Mending {
 
     /** Decides whether the user is asked for a call, for the first time or once more. */
     asks(problem: Problem, repeatable: boolean): boolean {
-        // For a child session, the parent makes the call itself. If the network sent a request twice, the other copy may
-        // have been successful.
+        // For a child session, the parent makes the call itself. If the broker refused a proof as `replayed`, the network may
+        // have sent the request twice, and the other copy may have been successful.
         const asks = this.presence === null
             ? problem.code === 'presence_required' && !problem.parent && this.prompts === 0
             : problem.code === 'presence_invalid' && (problem.reason === 'nonce' || (problem.reason === 'replayed' && repeatable)) && this.prompts <= 1
@@ -720,7 +726,7 @@ class Mending {
     }
 }
 
-/** The evidence that the session's key gives for requests: proofs, and passes instead of them. */
+/** The evidence that the session's key gives for requests: proofs, and passes, which replace proofs. */
 class Proofs {
     /** The broker's newest nonce, and the time of its arrival. */
     nonce: string | null = null
@@ -782,8 +788,8 @@ class Proofs {
     }
 
     /**
-     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session's key
-     * differs from this device's key.
+     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session belongs
+     * to another key than this device's.
      */
     async mends(
         problem: Problem, evidence: Evidence, repeatable: boolean, mending: Mending, sent: Fields, session: string | null | undefined
@@ -799,7 +805,7 @@ class Proofs {
         return true
     }
 
-    /** Signs a request that makes a login or a session. Makes a key if necessary. */
+    /** Signs a request that starts a login or makes a session. Makes a key if necessary. */
     private async signInProof(key: ProofKey, method: string, url: string): Promise<string> {
         const known = (await key.publicKey()) ?? (await this.makeKey(key))
         try {
@@ -817,8 +823,8 @@ class Proofs {
     }
 
     /**
-     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the nonce decides its
-     * age.
+     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the broker judges its age
+     * by the nonce.
      */
     async proof(
         key: ProofKey, known: ProofPublicKey, nonce: string | null, method: string, url: string, session?: string
@@ -832,7 +838,7 @@ class Proofs {
         return `${text}.${base64url(await key.sign(bytes(text)))}`
     }
 
-    /** Makes one key for all waiting sign-ins, unless another key has already replaced the lost one. */
+    /** Makes one key for all waiting sign-ins, unless another sign-in has already replaced the lost key. */
     private makeKey(key: ProofKey, lost?: ProofPublicKey): Promise<ProofPublicKey> {
         const make = async () => {
             const now = await key.publicKey()
@@ -886,7 +892,10 @@ function passOf(body: { pass?: string; expires_in: number } | undefined): Creden
     return body?.pass ? { value: body.pass, received: Date.now(), lifetime: body.expires_in } : undefined
 }
 
-/** Whether a pass needs a renewal: in the last minute or quarter of its lifetime, and after the clock was set back. */
+/**
+ * Whether a pass needs a renewal: in the last minute of its lifetime (or the last quarter, if that is shorter), and after the
+ * clock was set back.
+ */
 function isDue(pass: { received: number; lifetime: number }): boolean {
     const age = (Date.now() - pass.received) / 1000
     return age < 0 || age > pass.lifetime - Math.min(60, pass.lifetime / 4)
@@ -905,15 +914,15 @@ interface Call {
     evidence?: Evidence
     /** The stored credentials from before the sign-out. */
     before?: Credentials
-    /** Whether the call requests a nonce, by a proof without one. */
+    /** Whether the call asks for a nonce, by sending a proof without one. */
     asksForNonce?: boolean
-    /** Whether it registers the presence key. */
+    /** Whether the call registers the presence key. */
     registers?: boolean
     deadline?: number
     signal?: AbortSignal
 }
 
-/** The result of an attempt, or the reason for another one. `atOnce` is set after the user did the missing step. */
+/** The result of an attempt, or the reason for another attempt. `atOnce` is set after the user did the missing step. */
 type Attempt<Value> = { value: Value } | { failure: Error; retryAfter?: number | null; atOnce?: true }
 
 /** Header fields. */
@@ -932,7 +941,7 @@ interface User {
     asksUser(problem: Problem, sent: Sent, mending: Mending, signal?: AbortSignal): Promise<boolean>
 }
 
-/** The requests to the broker, repeated and corrected while that can help. */
+/** The requests to the broker. A request is repeated and corrected as long as that can help. */
 class Calls {
     readonly broker: string
     readonly deadline: number
@@ -960,13 +969,13 @@ class Calls {
 
     credentials(): 'include' | 'omit' { return this.options.transport === 'cookie' ? 'include' : 'omit' }
 
-    /** Calls the broker, and repeats the call while that can help. Every call of the API may be repeated. */
+    /** Calls the broker, and repeats the call as long as that can help. Every call of the API may be repeated. */
     async call(method: string, path: string, call: Call, ending = false): Promise<Answer> {
         const mending = new Mending()
         return await this.repeated<Answer>(call.deadline ?? this.deadline, call.signal, limit => this.attempt(method, path, call, mending, limit, ending))
     }
 
-    /** Calls the broker once. If it refuses evidence that can be corrected, calls it once more. */
+    /** Calls the broker once. If the broker refuses evidence that can be corrected, calls it once more. */
     async attempt(method: string, path: string, call: Call, mending: Mending, limit: number, ending = false): Promise<Attempt<Answer>> {
         const begin = Date.now()
         const stepUps = this.user.stepUps
@@ -995,7 +1004,7 @@ class Calls {
             if (!ending) this.endSessions()
             return { value: { status: answer.status, headers: answer.headers, json } }
         }
-        // After a proxy's page, the state of the session is as unknown as after a missing response.
+        // If a proxy's page answers, the state of the session is as unknown as after a missing response.
         if (!isProblem(answer, json)) return { failure: new Unreachable(`status ${answer.status}, not the broker's`) }
         const problem = problemOf(json)
         await this.learn(problem, session ?? undefined)
@@ -1010,8 +1019,8 @@ class Calls {
 
     /** Decides about a request without a response: returns a temporary failure, or throws. */
     async unsent(lost: unknown, session: string | null | undefined, signal?: AbortSignal): Promise<{ failure: Error }> {
-        // The broker is not informed of a lost key. The session may continue on the device that still has it, such as a
-        // phone whose backup was restored here.
+        // The broker is not informed of a lost key, because another device may still have the key and use the session. An
+        // example is a phone whose backup was restored here.
         if (lost instanceof KeyLost) await this.keeping.forget(session ?? undefined)
         if (signal?.aborted || lost instanceof KeyLost || lost instanceof KeyFailure || (lost instanceof Problem && !lost.passes)) throw lost
         return { failure: lost instanceof Problem ? lost : new Unreachable(String(lost)) }
@@ -1029,7 +1038,7 @@ class Calls {
             const result = await attempt(Math.max(deadline - (Date.now() - begin), number === 0 ? 1_000 : 1)).catch(thrownByKey)
             if ('value' in result) return result.value
             if (result.atOnce) {
-                // The deadline excludes the time that the user needs for the prompt.
+                // The time that the user needs for the prompt does not count for the deadline.
                 [begin, number] = [Date.now(), -1]
                 continue
             }
@@ -1063,7 +1072,7 @@ class Calls {
      * also requests the provider's logout page.
      */
     async end(ending: string | null, before?: Credentials, signal?: AbortSignal): Promise<Answer> {
-        // An ending works without evidence. With evidence, the broker also returns the logout page.
+        // The broker ends a session without evidence, but returns the logout page only with evidence.
         const more: Partial<Call> = before ? { query: 'logout_url=true', evidence: 'session', before } : { evidence: 'none' }
         const answer = await this.call('DELETE', '/v1/session', { ...more, as: ending ?? undefined, signal }, true)
         await this.keeping.change(kept => ({ ...kept, endings: kept.endings?.filter(one => one !== ending) }))
@@ -1109,14 +1118,14 @@ function retryAfter(headers: Headers): number | null {
 }
 
 // ==== sources/asking.ts =================================================================================================
-// The two questions to the user behind a refused call: a step-up in the browser, and a prompt of the presence key.
+// The two ways to ask the user after a refused call: a step-up in the browser, and a prompt of the presence key.
 
 /** A step-up, and the demands that it has to meet. Its call returns null if the app declined to open a browser for calls. */
 class SteppingUp {
     /** Whether further demands can still be added. */
     gathering = true
     call!: SharedCall<Session | null>
-    /** Creates a step-up. `wanted` tells whether the app itself requested it. */
+    /** Creates a step-up. `wanted` is true if the app itself requested it. */
     constructor(public demand: StepUp, public wanted: boolean) {}
 }
 
@@ -1128,7 +1137,7 @@ class Asking implements User {
     stepUps = 0
     /** The demand that the last step-up met. */
     private met: StepUp | null = null
-    /** The time for combining the demands of refused calls into one step-up, in milliseconds. */
+    /** How long a step-up waits for further refused calls, to combine their demands, in milliseconds. */
     private gathering = 100
 
     /** `signInAgain` opens a step-up's page, and returns the session after the user signed in. */
@@ -1142,7 +1151,8 @@ class Asking implements User {
     /** Asks the user to sign in again for the app itself. */
     async stepUp(demand: StepUp, signal?: AbortSignal): Promise<Session> {
         for (;;) {
-            // If calls started the step-up and the app then declined it, this does not answer the app's own request.
+            // Null means that the app declined a step-up for refused calls. The app's own request is still open, so it tries
+            // again.
             const session = await this.joinStepUp(demand, true, signal)
             if (session) return session
         }
@@ -1172,7 +1182,7 @@ class Asking implements User {
     }
 
     private async run(one: SteppingUp, signal: AbortSignal): Promise<Session | null> {
-        // Simultaneous calls receive their refusals one after the other.
+        // Wait, because simultaneous calls receive their refusals one after the other.
         await sleep(this.gathering, signal)
         one.gathering = false
         if (!one.wanted && !(await this.options.onStepUp?.(one.demand))) return null
@@ -1188,7 +1198,7 @@ class Asking implements User {
     private async stepUpFor(refused: StepUpRequired, mending: Mending, sentAfter: number, signal?: AbortSignal): Promise<void> {
         if (mending.steppedUp || refused.parent || !this.options.onStepUp) throw refused
         mending.steppedUp = true
-        // Another call's step-up ended before the refusal of this call arrived.
+        // If another call's step-up ended before the refusal of this call arrived, this call needs none.
         if (sentAfter < this.stepUps && this.met && covers(this.met, refused.stepUp)) return
         if (!(await this.joinStepUp(refused.stepUp, false, signal))) throw refused
     }
@@ -1202,7 +1212,7 @@ class Asking implements User {
         const registered = (await this.keeping.kept()).lastSession?.presence
         if (registered && (!known || thumbprint(known) !== registered.jkt)) throw new PresenceKeyLost()
         if (!known) await key.make()
-        // The first attempt runs without a prompt. The broker refuses a sign-in that is too old before the user is asked.
+        // The first attempt runs without a prompt. If the sign-in is too old, the broker refuses before the user is asked.
         return await this.calls.remembered('PUT', '/v1/session/presence-key', { evidence: 'proof', registers: true, signal })
     }
 
@@ -1220,8 +1230,8 @@ class Asking implements User {
     }
 
     /**
-     * Asks the user for the missing step of a refused call, and returns whether the call is sent again. Throws if the user
-     * or the app refuses.
+     * Asks the user for the step that the refused call lacks, and returns whether the call is sent again. Throws if the user or
+     * the app refuses.
      */
     async asksUser(
         problem: Problem, sent: Sent, mending: Mending, signal?: AbortSignal
@@ -1241,7 +1251,7 @@ class Asking implements User {
         const key = this.presenceKey()
         return await this.prompts.taken(async () => {
             if (!this.calls.proofs.hasYoungNonce()) {
-                // Without this request, the nonce could expire while the user answers the prompt.
+                // Fetch a fresh nonce. Otherwise the nonce could expire while the user answers the prompt.
                 await this.calls.call('GET', '/v1/session', { as: session, evidence: 'proof', asksForNonce: true, signal })
                 if (!this.calls.proofs.hasYoungNonce()) throw new Unreachable('no nonce came')
             }
@@ -1255,7 +1265,7 @@ class Asking implements User {
                 // A refusal by the user applies to all waiting calls.
                 if (lost instanceof Cancelled) this.prompts.refuse(lost)
                 if (!(lost instanceof KeyLost)) throw lost
-                // A key of an earlier session no longer signs. In that case a registration makes a new key.
+                // The key is from an earlier session and can no longer sign. Only a registration replaces it by a new key.
                 if (!registers) throw new PresenceKeyLost()
                 return await this.calls.proofs.proof(key, await key.make(), this.calls.proofs.nonce, method, address, session)
             }
@@ -1264,7 +1274,7 @@ class Asking implements User {
 }
 
 // ==== sources/relay.ts ==================================================================================================
-// The two answers that the client passes on as they come: an upstream's response, and the events of a session.
+// The two answers that the client passes on unchanged: an upstream's response, and the events of a session.
 
 /** Calls an upstream, and returns its response. */
 async function relayed(
@@ -1312,15 +1322,15 @@ async function relayed(
         if (await calls.proofs.mends(problem, 'session', again, mending, shown, kept.session)) return await attempt()
         const sent = { method, address, session: kept.session, repeatable: again, stepUps }
         if (!streams && (await calls.user.asksUser(problem, sent, mending, signal))) return { failure: problem, atOnce: true }
-        // After a 408, the upstream may have received part of the request. After a 503 or 429 of the broker, it
-        // received nothing.
+        // After a 408, the upstream may have received part of the request. After the broker's 503 or 429, it has received
+        // nothing.
         if (!problem.passes || (!again && problem.code === 'request_timeout')) throw problem
         return { failure: problem, retryAfter: retryAfter(answer.headers) }
     }
     return await calls.repeated<Response>(calls.deadline, signal, attempt)
 }
 
-/** Yields the events of the session until it ends, and reconnects meanwhile. */
+/** Yields the events of the session until the session ends. Reconnects if the stream breaks. */
 async function* listened(calls: Calls, signal?: AbortSignal): AsyncGenerator<SessionEvent, void, void> {
     let mending = new Mending()
     const url = `${calls.broker}/v1/session/events`
@@ -1330,7 +1340,7 @@ async function* listened(calls: Calls, signal?: AbortSignal): AsyncGenerator<Ses
         const sessions = calls.keeping.sessions
         const headers: Fields = kept.session ? { Authorization: `Bearer ${kept.session}` } : {}
         try {
-            // The stream is opened by a proof. With a pass, it would end when the pass expires.
+            // A proof opens the stream, because a stream that a pass has opened ends with the pass.
             Object.assign(headers, await calls.proofs.evidence('proof', 'GET', url, kept.session, mending, { signal }))
             const answer = await calls.send(url, { headers, signal, credentials: calls.credentials() })
             if (answer.status === 200) {
@@ -1378,7 +1388,7 @@ async function* streamed(body: Stream): AsyncGenerator<SessionEvent, void, void>
     let buffer = ''
     try {
         for (;;) {
-            // The broker sends something at least every 25 seconds.
+            // The broker sends something at least every 25 seconds, so 60 seconds of silence mean that the connection is dead.
             const part = await limited(60_000, undefined, signal => Promise.race([reader.read(), aborted(signal)]))
             if (part.done) return
             buffer += decoder.decode(part.value, { stream: true })

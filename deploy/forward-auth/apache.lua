@@ -1,5 +1,5 @@
 -- Asks Coatcheck whether a request may pass: GET /v1/forward-auth with the request's cookies and the proxy's credential. Needs
--- lua-socket. The script runs in the access phase. Every result except a plain yes denies.
+-- lua-socket. The script runs in the access phase. Only a plain yes lets the request pass.
 
 require "apache2"
 local http = require "socket.http"
@@ -29,7 +29,7 @@ local function answer(r, status, headers, body)
     r.content_type = "application/problem+json"
     for name, value in pairs(headers) do r.err_headers_out[name] = value end
     r:puts(body)
-    -- Without this Apache would replace the status by its own.
+    -- Otherwise Apache would replace the status by its own.
     r:flush()
     return apache2.DONE
 end
@@ -79,7 +79,7 @@ local function ask(r)
             ["X-Coatcheck-Backend"] = credential,
             ["X-Forwarded-For"] = r.useragent_ip,
         },
-        -- The limits apply to the whole answer's time and size, and not to each read.
+        -- The limits are for the time and the size of the whole answer. A limit for each read would not be enough.
         create = function()
             local tcp = socket.tcp()
             tcp:settimeout(timeout, "t")
@@ -107,15 +107,15 @@ local function decide(r)
         r.err_headers_out["DPoP-Nonce"] = headers["dpop-nonce"]
         return apache2.OK
     end
-    -- If the broker rejects the proxy's credential, the user cannot correct that.
+    -- If the broker rejects the proxy's credential, answer 503, because the user cannot correct that.
     local is_stranger = (headers["www-authenticate"] or ""):find("coatcheck-backend", 1, true)
     local is_json = (headers["content-type"] or ""):find("json", 1, true)
     if not refusals[status] or is_stranger or not is_json then return unavailable(r) end
 
     local kept = {}
     for _, name in ipairs(passed_on) do kept[name] = headers[name:lower()] end
-    -- LuaSocket joins the cleared cookies into one field, and a table here has one value for a name. Therefore two tables are
-    -- used.
+    -- LuaSocket joins the cleared cookies into one field, but a table of Apache has only one value for each name. So each
+    -- cookie is set in another table.
     local cookie, pass = (headers["set-cookie"] or ""):match("^(.-), ([%w_-]+=.*)$")
     kept["Set-Cookie"] = cookie or headers["set-cookie"]
     r.headers_out["Set-Cookie"] = pass

@@ -1,5 +1,5 @@
--- Asks Coatcheck whether a request may pass: GET /v1/forward-auth with the request's cookies and the proxy's credential. Only
--- HAProxy's own HTTP client is used. Every result except a plain yes denies.
+-- Asks Coatcheck whether a request may pass: GET /v1/forward-auth with the request's cookies and the proxy's credential. The
+-- script needs only HAProxy's own HTTP client. Only a plain yes lets the request pass.
 
 local broker = "http://@BROKER@/v1/forward-auth"
 local broker_name = "@BROKER_NAME@"
@@ -31,7 +31,7 @@ local reasons = {
     [503] = "Service Unavailable",
 }
 
--- HAProxy's lists begin at 0.
+-- The index of HAProxy's lists begins at 0.
 local function list(values)
     local result = {}
     local index = 0
@@ -105,9 +105,9 @@ core.register_action("coatcheck", { "http-req" }, function(txn)
         txn:set_var("txn.coatcheck_allowed", true)
         return
     end
-    -- If the broker rejects the proxy's credential, the user cannot correct that.
+    -- If the broker rejects the proxy's credential, answer 503, because the user cannot correct that.
     local is_stranger = first(headers["www-authenticate"]):find("coatcheck-backend", 1, true)
-    -- HAProxy's client itself returns 503 if the broker is unreachable, but without JSON.
+    -- If the broker is unreachable, HAProxy's client itself returns 503, but without JSON.
     local is_json = first(headers["content-type"]):find("json", 1, true)
     if not reasons[status] or is_stranger or not is_json then return unavailable(txn) end
 

@@ -39,7 +39,7 @@ func whoIs(token string, evidence url.Values) (session Session, err error) {
 	return
 }
 
-// What the app shows that a bound session is its own.
+// The evidence from the app that a bound session is the app's own.
 func evidence(request *http.Request) url.Values {
 	found := url.Values{}
 	if pass := request.Header.Get("Coatcheck-Pass"); pass != "" {

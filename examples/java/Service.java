@@ -34,7 +34,7 @@ public class Service {
         return new JSONObject(answer.body()).put("nonce", answer.headers().firstValue("DPoP-Nonce").orElse(""));
     }
 
-    // What the app shows that a bound session is its own.
+    // The evidence from the app that a bound session is the app's own.
     static Map<String, String> evidence(HttpExchange request) {
         var found = new LinkedHashMap<String, String>();
         var pass = request.getRequestHeaders().getFirst("Coatcheck-Pass");

@@ -9,7 +9,7 @@ async function whoIs(token, evidence) {
   return { ...session, nonce: answer.headers.get("dpop-nonce") };
 }
 
-// What the app shows that a bound session is its own.
+// The evidence from the app that a bound session is the app's own.
 function evidence({ method, url, headers: { "coatcheck-pass": pass, dpop } }) {
   return { ...(pass && { pass }), ...(dpop && { dpop, htm: method, htu: process.env.ORIGIN + url }) };
 }

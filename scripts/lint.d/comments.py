@@ -1,5 +1,5 @@
-"""Checks that a doc comment begins with a noun or a verb of the domain ("The result of a claim", "Seals a record"). Question words
-such as What, How or Where are refused, alone or behind a preposition ("Until when").
+"""Checks that a doc comment begins with a noun or a verb of the domain ("The result of a claim", "Seals a record"). Question
+words such as What, How or Where are refused, alone or after a preposition ("Until when").
 
     python3 scripts/lint.d/comments.py [FOLDER…]
 """

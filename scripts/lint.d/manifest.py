@@ -1,5 +1,5 @@
 """Compares each target's imports with its dependencies in `Package.swift`. Every import must be declared, and every declared
-dependency must be imported. SwiftPM's own check also accepts a dependency's dependencies.
+dependency must be imported. This is stricter than SwiftPM's own check, which also accepts indirect dependencies.
 
     python3 scripts/lint.d/manifest.py
 """
@@ -20,7 +20,7 @@ TARGET = re.compile(r"\.(target|executableTarget|testTarget|plugin|macro|systemL
 
 
 def inside(start):
-    """Returns the text between the parenthesis before `start` and its closing one."""
+    """Returns the text from the opening parenthesis before `start` to its closing one."""
     depth = 1
     for end in range(start, len(text)):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(text[end], 0)

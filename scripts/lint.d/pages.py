@@ -35,17 +35,17 @@ def unlisted(pages, links):
 
 
 def wrong_gaps(text, numbers):
-    """Returns the numbers that the index of decisions lists as missing although they have a record."""
+    """Returns the numbers that have a record, although the index of decisions lists them as missing."""
     said = re.search(r"^## Numbers without a record\n+([\d, and]+)", text, re.M)
     return [number for number in map(int, re.findall(r"\d+", said[1])) if number in numbers]
 
 
 def absent(text, exists):
-    """Returns the files and folders that a page names and that do not exist."""
+    """Returns the files and folders that a page names but that do not exist."""
     return [name for name in NAMED.findall(text) if not exists(name)]
 
 
-# Each of these faults has to be found.
+# The check has to find each of these faults.
 if not list(unlisted(["docs/" + "a.md", "docs/README.md"], {"docs/README.md": set()})) or list(unlisted(["docs/" + "a.md"], {"docs/README.md": {"docs/" + "a.md"}})):
     sys.exit("lint: pages.py does not find a page that no index lists")
 if wrong_gaps("## Numbers without a record\n\n3, 5 and 7 were", {3, 4}) != [3] or absent("`Sources/Nowhere`", lambda name: False) != ["Sources/Nowhere"]:

@@ -14,9 +14,9 @@ tracked = [
     name for name in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True).stdout.splitlines()
     if (root / name).is_file()]
 TEXT = re.compile(r"\.(swift|md|py|sh|bash|yaml|yml|c|h|js|ts|kt|html|css|json|toml|lua|conf|cfg|sed)$|^Makefile$|^Dockerfile$|^scripts/[^.]*$|^\.ci/")
-# This check itself.
+# The script itself.
 LEFT_OUT = {"scripts/lint.d/papers.py"}
-# Names of papers outside this repository.
+# Names of papers that are not in this repository.
 ABSENT = re.compile(r"\bDESIGN\b|[Ee]ngineering[ -]notes?\b|\bgeneric-oauth\b|\(P\d+\)|\b[Ff]indings? \d+\b|\bthe (?:design document|brief|review)\b|\bshared/reviews\b")
 
 
@@ -73,13 +73,13 @@ def faults_of(content):
 ENDINGS = "swift|py|sh|bash|lua|cfg|conf|ts|kt|c|sed|asis|http|service|socket|yaml|yml|json|toml"
 NAMED = re.compile(rf"`((?:[\w.+@-]+/)*[\w+-]+\.(?:{ENDINGS}))(?::\d+)?`")
 MENTIONED = re.compile(r"(?<![\w/.$*-])((?:[\w.+@-]+/)*[\w+-]+\.(?:swift|py|sh|bash|lua|md))\b")
-# Test suites: their form in documents, and their names in the sources.
+# Test suites: the form of their names in documents, and in the sources.
 SUITE = re.compile(r"(?<![\w/.])([A-Z]\w*(?:Tests|Contract))\b(?!/)")
 suites = {part.removesuffix(".swift") for name in tracked for part in pathlib.PurePath(name).parts}
 for name in tracked:
     if name.endswith(".swift") and "Tests" in name:
         suites |= set(re.findall(r"\b(?:struct|class|enum|protocol) (\w+)", (root / name).read_text()))
-# Files of the readers, and files that a program writes.
+# Files of the readers, and files that programs write.
 THEIRS = {"main.swift", "app.ts", "keys.json", "org.json", "NAME.swift"}
 
 
@@ -92,7 +92,8 @@ def is_here(name):
 
 
 def faults_of_names(name, content):
-    """Yields named files that do not exist. In documents, names in backticks outside blocks count; in sources, those in comments."""
+    """Yields the names of files that do not exist. In documents, names in backticks outside of code blocks count. In sources,
+    names in comments count."""
     if name.endswith(".md"):
         for match in SUITE.finditer(content):
             if match.group(1) not in suites:
@@ -109,7 +110,8 @@ def faults_of_names(name, content):
 
 
 def faults_of_migrations():
-    """Yields faults of the newest section: its upgrade line must name the newest migrations, and each number must exist."""
+    """Yields the faults of the newest section: its upgrade line must name the newest migrations, and each named migration must
+    exist."""
     newest = {
         engine: max(int(number) for number in re.findall(r"Migration\(version: (\d+)", (root / page).read_text()))
         for engine, page in (("SQLite", "Sources/BrokerStore/SQLite/Schema.swift"), ("PostgreSQL", "Sources/BrokerStore/PostgreSQL/Schema/PostgreSQLSchema.swift"))}
@@ -125,7 +127,7 @@ def faults_of_migrations():
             yield content.find(match[0]), f"{match[0]}: {engine}'s newest is {newest[engine]}"
 
 
-# Each of these faults has to be found.
+# The check has to find each of these faults.
 for sample in (
         "(note 9)", "library note 99", "library\n/// note 99", "guarantee 99", "decisions 1 to 999", "decisions/0999", "SEC-999", "W18",
         "docs/nowhere.md", "the brief"):

@@ -30,14 +30,14 @@ struct BenchPeers {
 
     private static func usage() { print("BenchPeers hello PORT | BenchPeers relay PORT UPSTREAM-URL") }
 
-    /// The least that Hummingbird can do.
+    /// The smallest possible work of a Hummingbird server.
     private static func hello() -> Router<BasicRequestContext> {
         let router = Router()
         router.get("/") { _, _ in "hello" }
         return router
     }
 
-    /// The least that a relay of these two libraries can do: fields over, body streamed back.
+    /// The smallest possible work of a relay with these two libraries: it copies the fields and streams the body back.
     private static func relay(to upstream: String) -> Router<BasicRequestContext> {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 1024

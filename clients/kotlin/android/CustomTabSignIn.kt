@@ -25,7 +25,7 @@ import android.security.keystore.KeyProperties
 import okhttp3.HttpUrl
 
 /**
- * Opens a sign-in page. The activity that the redirect URI comes back to has
+ * Opens a sign-in page. The redirect URI leads back to an activity that has this intent filter in the manifest:
  *
  *     <activity android:name=".CallbackActivity" android:exported="true" android:launchMode="singleTask">
  *       <intent-filter>
@@ -35,7 +35,7 @@ import okhttp3.HttpUrl
  *       </intent-filter>
  *     </activity>
  *
- * and hands `intent.dataString` to `Coatcheck.finish` on a background thread. For https redirect URIs use
+ * The activity passes `intent.dataString` to `Coatcheck.finish` on a background thread. For https redirect URIs use
  * `android:autoVerify="true"` and the broker's `app_links.android`.
  */
 fun openSignIn(context: Context, page: HttpUrl) {
@@ -44,11 +44,11 @@ fun openSignIn(context: Context, page: HttpUrl) {
 }
 
 /**
- * A browser that opens the page of a step-up in a Custom Tab, and waits for the callback. The activity of the callback
- * calls [cameBack] first. If it returns false, the activity calls `Coatcheck.finish`: the app started that sign-in itself,
- * or it is from before a restart.
+ * A browser that opens the page of a step-up in a Custom Tab, and waits for the callback. The activity of the callback calls
+ * [cameBack] first. If [cameBack] returns false, the app started the sign-in itself or was restarted meanwhile, and the
+ * activity calls `Coatcheck.finish`.
  *
- * Closed tabs are not reported to the app. Call [closed] if the app is in front again without a callback.
+ * The app is not notified if the user closes the tab. Call [closed] if the app is in front again without a callback.
  */
 class CustomTabBrowser(private val context: Context) : SignInBrowser {
     private var waiting: CompletableFuture<String>? = null
@@ -108,7 +108,7 @@ class KeystoreStorage(context: Context, account: String = "coatcheck") : Credent
     }
 
     @Synchronized override fun write(credentials: Credentials?) {
-        // `commit` replaces `apply` here, because the login's secret must be stored before its page is opened.
+        // `commit` instead of `apply`, because the login's secret must be stored before its page is opened.
         if (credentials == null) { preferences.edit().remove("credentials").commit(); return }
         val cipher = Cipher.getInstance("AES/GCM/NoPadding")
         cipher.init(Cipher.ENCRYPT_MODE, key())

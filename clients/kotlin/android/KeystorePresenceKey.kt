@@ -29,8 +29,8 @@ import java.util.concurrent.ExecutionException
  * A key in the Android Keystore that asks for the user's presence before each signature (`setUserAuthenticationRequired`).
  * Use it for `Coatcheck.registerPresenceKey`. The session's own key is a [KeystoreProofKey].
  *
- * The prompt shows [title] over the visible [activity]. It accepts a face, a finger, or the device's code. With
- * [enrolledOnly], the code is refused, and a new face or finger makes the key useless. Call it from a background thread.
+ * The prompt shows [title] over the visible [activity]. It accepts a face, a finger, or the device's code. With [enrolledOnly],
+ * the prompt refuses the code, and a newly enrolled face or finger makes the key useless. Call it from a background thread.
  */
 class KeystorePresenceKey(
     private val title: String, private val activity: () -> Activity, private val enrolledOnly: Boolean = false,
@@ -52,7 +52,7 @@ class KeystorePresenceKey(
         val types = if (enrolledOnly) KeyProperties.AUTH_BIOMETRIC_STRONG else KeyProperties.AUTH_BIOMETRIC_STRONG or KeyProperties.AUTH_DEVICE_CREDENTIAL
         val spec = KeyGenParameterSpec.Builder(alias, KeyProperties.PURPOSE_SIGN)
             .setAlgorithmParameterSpec(ECGenParameterSpec("secp256r1")).setDigests(KeyProperties.DIGEST_SHA256)
-            // With 0 seconds, the answer to one prompt never counts for the next.
+            // 0 seconds means that each signature needs a prompt of its own.
             .setUserAuthenticationRequired(true).setUserAuthenticationParameters(0, types)
             .setInvalidatedByBiometricEnrollment(enrolledOnly).build()
         val generator = KeyPairGenerator.getInstance(KeyProperties.KEY_ALGORITHM_EC, "AndroidKeyStore")
@@ -85,7 +85,7 @@ class KeystorePresenceKey(
                         if (allowed != null) answer.complete(allowed) else answer.completeExceptionally(IllegalStateException("no signature came back"))
                     }
 
-                    // The system may leave out the text.
+                    // The message may be missing.
                     override fun onAuthenticationError(code: Int, text: CharSequence?) {
                         val no = code == BiometricPrompt.BIOMETRIC_ERROR_USER_CANCELED || code == BiometricPrompt.BIOMETRIC_ERROR_CANCELED
                         answer.completeExceptionally(if (no) Cancelled() else IllegalStateException(text?.toString() ?: "error $code"))

@@ -18,14 +18,14 @@ import java.security.interfaces.ECPublicKey
 import java.security.spec.ECGenParameterSpec
 
 /**
- * A key in the Android Keystore, which cannot be extracted. Neither a backup nor an unlocked device reveals it. With
- * [strongBox], it is made in StrongBox if the device has one (API 28), but signs more slowly. It signs without a prompt
- * because passes are renewed in the background. New faces and fingers leave it valid.
+ * A key in the Android Keystore, which cannot be extracted, neither from a backup nor from an unlocked device. With
+ * [strongBox], it is made in StrongBox if the device has one (API 28), but signs more slowly. It signs without a prompt,
+ * because passes are renewed in the background. It stays valid if a face or finger is enrolled.
  */
 class KeystoreProofKey(private val alias: String = "coatcheck-key", private val strongBox: Boolean = false) : PlatformProofKey() {
     private fun store(): KeyStore = KeyStore.getInstance("AndroidKeyStore").apply { load(null) }
 
-    // A busy Keystore throws, and the user stays signed in.
+    // If the Keystore is busy, this throws, and the user stays signed in.
     override fun pair(): KeyPair? {
         val store = store()
         val key = store.getKey(alias, null) as? PrivateKey ?: return null

@@ -1,4 +1,4 @@
-// The two questions to the user behind a refused call: a step-up in the browser, and a prompt of the presence key.
+// The two ways to ask the user after a refused call: a step-up in the browser, and a prompt of the presence key.
 package coatcheck
 
 import okhttp3.HttpUrl
@@ -14,17 +14,17 @@ internal class Asking(
     private val prompts = Turn()
     private val pages = Turn()
     private val steppingUp = ArrayList<SteppingUp>()
-    // The number of step-ups so far, and the demand that the last one met.
+    // The number of step-ups so far, with the demand that the last step-up met.
     @Volatile private var met: Pair<Int, StepUp>? = null
     override val stepUps: Int get() = met?.first ?: 0
-    /** The time for combining the demands of refused calls into one step-up. */
+    /** How long a step-up waits for further refused calls, to combine their demands. */
     var gatheringMillis = 100L
 
     // ---- Step-ups ---------------------------------------------------------------------------------------------------
 
     /**
-     * A step-up, and the demands that it has to meet. [wanted] tells whether the app itself requested it. Its call returns
-     * null if the app declined.
+     * A step-up, and the demands that it has to meet. [wanted] is true if the app itself requested the step-up. Its call
+     * returns null if the app declined.
      */
     private class SteppingUp(var demand: StepUp, var wanted: Boolean) {
         /** Whether further demands can still be added. */
@@ -35,7 +35,8 @@ internal class Asking(
     /** Asks the user to sign in again for the app itself. */
     fun stepUp(demand: StepUp): Session {
         while (true) {
-            // If calls started the step-up and the app then declined it, this does not answer the app's own request.
+            // Null means that the app declined a step-up for refused calls. The app's own request is still open, so it tries
+            // again.
             joinStepUp(demand, true)?.let { return it }
         }
     }
@@ -66,7 +67,7 @@ internal class Asking(
     }
 
     private fun stepUp(one: SteppingUp): Session? {
-        // Simultaneous calls receive their refusals one after the other.
+        // Wait, because simultaneous calls receive their refusals one after the other.
         pausing { Thread.sleep(gatheringMillis) }
         val (demand, wanted) = synchronized(steppingUp) { one.gathering = false; Pair(one.demand, one.wanted) }
         if (!wanted && onStepUp?.invoke(demand) != true) return null
@@ -80,7 +81,7 @@ internal class Asking(
     private fun stepUpFor(refused: StepUpRequired, mending: Mending, sentAfter: Int) {
         if (mending.steppedUp || refused.parent || onStepUp == null) throw refused
         mending.steppedUp = true
-        // Another call's step-up ended before the refusal of this call arrived.
+        // If another call's step-up ended before the refusal of this call arrived, this call needs none.
         met?.let { if (sentAfter < it.first && it.second.covers(refused.stepUp)) return }
         joinStepUp(refused.stepUp, false) ?: throw refused
     }
@@ -94,7 +95,7 @@ internal class Asking(
         val registered = keeping.kept().lastSession?.let { Session(it).presence }
         if (registered != null && registered != known?.thumbprint) throw PresenceKeyLost()
         if (known == null) key.make()
-        // The first attempt runs without a prompt. The broker refuses a sign-in that is too old before the user is asked.
+        // The first attempt runs without a prompt. If the sign-in is too old, the broker refuses before the user is asked.
         return calls.remembered("PUT", "/v1/session/presence-key", evidence = Evidence.PROOF, mending = Mending(registers = true))
     }
 
@@ -109,8 +110,8 @@ internal class Asking(
     }
 
     /**
-     * Asks the user for the missing step of a refused call, and returns whether the call is sent again. Throws if the user
-     * or the app refuses.
+     * Asks the user for the step that the refused call lacks, and returns whether the call is sent again. Throws if the user or
+     * the app refuses.
      */
     override fun asksUser(
         problem: Problem, method: String, path: String, repeatable: Boolean, sent: Credentials, mending: Mending, stepUps: Int
@@ -129,7 +130,7 @@ internal class Asking(
     fun presence(method: String, path: String, sent: Credentials, registers: Boolean): String = prompts.taken {
         val key = askingKey()
         if (calls.proofs.youngNonce() == null) {
-            // Without this request, the nonce could expire while the user answers the prompt.
+            // Fetch a fresh nonce. Otherwise the nonce could expire while the user answers the prompt.
             calls.repeat("/v1/session", "GET", null, null, true, calls.deadlineMillis, Evidence.PROOF, Mending(asksForNonce = true)) { it.status == 200 }
         }
         val nonce = calls.proofs.youngNonce() ?: throw Unreachable("no nonce came")
@@ -140,7 +141,7 @@ internal class Asking(
         try {
             calls.proofs.proof(key, known, nonce, method, address, sent.session)
         } catch (gone: KeyLost) {
-            // A key of an earlier session no longer signs. In that case a registration makes a new key.
+            // The key is from an earlier session and can no longer sign. Only a registration replaces it by a new key.
             if (registers) calls.proofs.proof(key, key.make(), nonce, method, address, sent.session) else throw PresenceKeyLost()
         } catch (no: Cancelled) {
             // A refusal by the user applies to all waiting calls.

@@ -24,10 +24,10 @@ internal interface User {
     fun asksUser(problem: Problem, method: String, path: String, repeatable: Boolean, sent: Credentials, mending: Mending, stepUps: Int): Boolean
 }
 
-/** The requests to the broker, repeated and corrected while that can help. */
+/** The requests to the broker. A request is repeated and corrected as long as that can help. */
 internal class Calls(private val broker: HttpUrl, val deadlineMillis: Long, transport: OkHttpClient, val keeping: Keeping, key: ProofKey?) {
-    // There is no cookie jar, because the one cookie is stored with the credentials. Redirects are off, because the app
-    // itself judges an upstream's redirect.
+    // There is no cookie jar, because the only cookie is stored with the credentials. Redirects are off, because the app itself
+    // decides about an upstream's redirect.
     val http: OkHttpClient = transport.newBuilder().followRedirects(false).followSslRedirects(false)
         .retryOnConnectionFailure(false).readTimeout(40, TimeUnit.SECONDS).build()
     val proofs = Proofs(this, keeping, key)
@@ -41,7 +41,7 @@ internal class Calls(private val broker: HttpUrl, val deadlineMillis: Long, tran
 
     fun request(method: String, path: String, body: RequestBody?, kept: Credentials, shown: Shown): Request {
         val url = url(path)
-        // OkHttp removes dot segments from a path. The sent path has to equal the requested one.
+        // OkHttp removes dot segments from a path. Throw if the sent path would differ from the requested path.
         val sent = "/" + url.toString().substringAfter("://").substringAfter('/')
         require(sent.substringBefore('?') == path.substringBefore('?')) { "a path that could be read in more than one way" }
         val builder = Request.Builder().url(url)
@@ -75,7 +75,7 @@ internal class Calls(private val broker: HttpUrl, val deadlineMillis: Long, tran
     }
 
     /**
-     * Sends a request, and repeats it while that can help and the deadline allows it. docs/apps/native-apps.md has the
+     * Sends a request, and repeats it as long as that can help and the deadline allows it. docs/apps/native-apps.md has the
      * table.
      */
     fun repeat(
@@ -87,8 +87,8 @@ internal class Calls(private val broker: HttpUrl, val deadlineMillis: Long, tran
         while (true) {
             var failure: Exception
             var pause = (200L shl minOf(tries, 6)) + random.nextInt(200)
-            // The first attempt gets at least one second, even with a very short deadline. A relayed body may be long, so
-            // only silence ends its attempt.
+            // The first attempt gets at least one second, even with a very short deadline. A relayed body may be long, so only
+            // silence ends the attempt of a relayed call.
             val first = if (tries == 0) 1_000L else 1L
             val limit = maxOf(first, deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin))
             val caller = if (path.startsWith("/v1/relay/")) http else http.newBuilder().callTimeout(limit, TimeUnit.MILLISECONDS).build()
@@ -106,11 +106,11 @@ internal class Calls(private val broker: HttpUrl, val deadlineMillis: Long, tran
                 isSent = true
                 val answer = send(caller, request)
                 if (good(answer)) return answer
-                // After a proxy's page, the state of the session is as unknown as after a missing response.
+                // If a proxy's page answers, the state of the session is as unknown as after a missing response.
                 val problem = answer.problem() ?: throw Unreachable("status ${answer.status}, not the broker's")
                 learn(problem, answer, request)
                 if (proofs.mends(problem, evidence, idempotent, mending, request, sent.session)) continue
-                // After a 408, the upstream may have received part of the request. After a 503 or 429 of the broker, it
+                // After a 408, the upstream may have received part of the request. After the broker's 503 or 429, it has
                 // received nothing.
                 if (!problem.passes || (!idempotent && problem.code == "request_timeout")) refusal = problem
                 failure = problem
@@ -121,7 +121,7 @@ internal class Calls(private val broker: HttpUrl, val deadlineMillis: Long, tran
             }
             if (refusal != null) {
                 if (!user.asksUser(refusal, method, path, idempotent, sent, mending, stepUps)) throw refusal
-                // The deadline excludes the time that the user needs for the prompt.
+                // The time that the user needs for the prompt does not count for the deadline.
                 begin = System.nanoTime()
                 tries = 0
                 continue
@@ -162,7 +162,7 @@ internal class Calls(private val broker: HttpUrl, val deadlineMillis: Long, tran
         calls[thread]?.cancel()
     }
 
-    /** Draws the consequences of a refusal: an ended session is forgotten, and a login that it contains is kept. */
+    /** Applies a refusal: forgets an ended session, and keeps a login that the refusal contains. */
     fun learn(problem: Problem, answer: Answer, request: Request) {
         if (problem.endsSession) forget(request)
         problem.json.optJSONObject("login")?.let { keep(it, answer) }
@@ -199,7 +199,7 @@ internal class Calls(private val broker: HttpUrl, val deadlineMillis: Long, tran
      * sign-out, it also requests the provider's logout page.
      */
     fun end(ending: Ending, before: Credentials? = null): Answer {
-        // An ending works without evidence. With evidence, the broker also returns the logout page.
+        // The broker ends a session without evidence, but returns the logout page only with evidence.
         val answer = repeat(
             "/v1/session" + (if (before == null) "" else "?logout_url=true"), "DELETE", null,
             Credentials(ending.session, bearer = ending.bearer, lastSession = before?.lastSession, pass = before?.pass), true, deadlineMillis,
@@ -209,7 +209,7 @@ internal class Calls(private val broker: HttpUrl, val deadlineMillis: Long, tran
         return answer
     }
 
-    /** Ends, on its own thread, the sessions that were signed out while the broker was unreachable. */
+    /** Ends the sessions that were signed out while the broker was unreachable. Uses a thread of its own. */
     fun endSessions() {
         val endings = synchronized(keeping) {
             val endings = try { keeping.kept().endings } catch (locked: Exception) { emptyList<Ending>() }

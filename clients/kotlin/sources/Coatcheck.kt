@@ -22,8 +22,8 @@ import org.json.JSONException
 import org.json.JSONObject
 
 /**
- * The broker, from the view of one app on one device. Make one and share it. For two accounts on one device, create two
- * with different storages. [transport] is for a proxy or pinned certificates.
+ * The broker for one app on one device. Make one and share it. For two accounts on one device, create two with different
+ * storages. [transport] is for a proxy or pinned certificates.
  *
  * With a [key], sessions belong to the key if the broker binds this client's sessions. A [presenceKey] asks for the user
  * each time ([registerPresenceKey]). [onStepUp] decides whether a call that needs a stronger or more recent sign-in may
@@ -40,7 +40,7 @@ class Coatcheck(
 
     init { calls.user = user }
 
-    // Tests set these two.
+    // Only tests set these two.
     internal var now: () -> Long
         get() = calls.proofs.now
         set(value) { calls.proofs.now = value }
@@ -67,7 +67,7 @@ class Coatcheck(
     private fun finish(callback: String, device: String?, evidence: Evidence): SignIn {
         val kept = keeping.kept()
         var body = JSONObject().put("callback_url", callback).put("device", device)
-        // A hosted callback contains our login's ID. A provider's callback does not.
+        // Only a hosted callback contains the ID of the login.
         if (kept.loginId != null && value(callback, "login_id") == kept.loginId) {
             value(callback, "error")?.let { throw LoginFailed(it) }
             value(callback, "handoff")?.let { body = JSONObject().put("handoff", it).put("device", device) }
@@ -97,9 +97,9 @@ class Coatcheck(
                 .put("scope", login.scope))
 
     /**
-     * Forwards a code without its callback. Libraries that check the callback themselves, such as AppAuth, give such a
-     * code; it needs the login's verifier. A provider's native SDK also gives one (clients with `native_code`), without a
-     * verifier.
+     * Forwards a code without its callback. Some libraries check the callback themselves and give the app only the code, for
+     * example AppAuth; such a code needs the login's verifier. A provider's native SDK also gives a code (clients with
+     * `native_code`), without a verifier.
      */
     fun forwardCode(code: String, login: AppLogin, device: String? = null): SignIn =
         forwarded(
@@ -157,7 +157,7 @@ class Coatcheck(
     }
 
     private fun value(url: String, name: String): String? =
-        // The scheme is the app's own, so only the query is parsed.
+        // The scheme is the app's own, so only the query is parsed, as part of the broker's address.
         broker.resolve("/?" + url.substringBefore('#').substringAfter('?', ""))?.queryParameter(name)
 
     // ---- The session ------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Coatcheck(
     fun refresh(): Session = calls.remembered("POST", "/v1/session/refresh")
 
     /**
-     * Signs out on this device, with or without a network. Afterwards, all that is left of the session is unusable. If the
+     * Signs out on this device, with or without a network. Afterwards, the session's data on the device is useless. If the
      * broker is unreachable, a later call ends the session there, even after a restart of the app.
      *
      * With [atProvider], the result is the provider's logout page to open. The result is null if this page is missing or
@@ -212,7 +212,7 @@ class Coatcheck(
         } catch (problem: Problem) {
             if (problem.passes) return null else throw problem
         } catch (gone: KeyLost) {
-            // An ending works without a key, but the broker returns the logout page only with evidence.
+            // The broker ends a session without evidence, but returns the logout page only with evidence.
             calls.endSessions()
             return null
         } catch (nobody: IOException) {
@@ -237,9 +237,9 @@ class Coatcheck(
     }
 
     /**
-     * Hands the session over to a page in the app's own web view, and returns the address to load. [put] sets the cookie in
-     * the web view's store and returns after it is stored. The address is useless without the cookie. If the page shows
-     * `verifier_mismatch`, it was loaded too early: load the address once more.
+     * Hands the session over to a page in the app's own web view, and returns the address to load. [put] sets the cookie in the
+     * web view's store and returns after it is stored. The address is useless without the cookie. If the page shows
+     * `verifier_mismatch`, the web view loaded it before it had the cookie: load the address once more.
      */
     fun handOver(origin: String, path: String = "/", put: (HandOverCookie) -> Unit): String {
         val secret = base64Url(ByteArray(32).also { SecureRandom().nextBytes(it) })
@@ -270,9 +270,9 @@ class Coatcheck(
     // ---- The user, the relay and the events -------------------------------------------------------------------------
 
     /**
-     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of
-     * these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. A caller that
-     * needs more than the current one gets the next.
+     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of these
+     * classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. If a request needs more
+     * than the running step-up, it gets the next one.
      *
      * Throws a [Cancelled] if the user closes the page. Throws a [Problem] with `step_up_failed` (`required` and `got`) if
      * the sign-in is insufficient, or with `subject_mismatch` if another user signed in. After these errors, the session is
@@ -300,8 +300,8 @@ class Coatcheck(
      * Calls an upstream API with the session's access token, which the app never sees. A call that may have reached the
      * upstream is repeated only if its method is idempotent.
      *
-     * If the broker demands the user's presence (`presence_required`), the presence key asks for it, one call after
-     * another. With [presence], it asks before the first request, which saves a request. Use it if the demand is certain.
+     * If the broker demands the user's presence (`presence_required`), the presence key asks the user, for one call after
+     * another. With [presence], it asks before the first request. Use it if the demand is certain, because it saves a request.
      */
     fun relay(upstream: String, path: String, method: String = "GET", body: RequestBody? = null, presence: Boolean = false): RelayAnswer =
         calls.relayed(user, upstream, path, method, body, presence)

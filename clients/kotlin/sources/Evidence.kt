@@ -1,4 +1,4 @@
-// The evidence of a bound session: which kind a call needs, proofs and passes, and the repair of refused evidence.
+// The evidence of a bound session: the kind that a call needs, proofs and passes, and new evidence after a refusal.
 package coatcheck
 
 import java.io.InterruptedIOException
@@ -12,12 +12,15 @@ import org.json.JSONObject
 /**
  * The evidence of a bound session's key that a call sends.
  * - `SIGN_IN`: a proof, which makes the key the owner of the new session.
- * - `SESSION`: a pass. If the client's sessions need a proof with each request, a proof.
+ * - `SESSION`: a pass, or a proof if the client's sessions need a proof with each request.
  * - `PROOF`: a proof, because the result of the call outlives a pass.
  */
 internal enum class Evidence { NONE, SIGN_IN, SESSION, PROOF }
 
-/** The evidence that a call lacks, added after the broker's refusal. Each kind is added once, which prevents loops. */
+/**
+ * The evidence that a call lacks, added after the broker's refusal. Each kind is added at most once, so that a call cannot
+ * loop.
+ */
 internal class Mending(val asksForNonce: Boolean = false, val registers: Boolean = false) {
     /** Whether the broker reported that this session is bound, regardless of the stored data. */
     var bound = false
@@ -32,8 +35,8 @@ internal class Mending(val asksForNonce: Boolean = false, val registers: Boolean
 
     /** Decides whether the user is asked for a call, for the first time or once more. */
     fun asks(problem: Problem, repeatable: Boolean): Boolean {
-        // For a child session, the parent makes the call itself. If the network sent a request twice, the other copy may
-        // have been successful.
+        // For a child session, the parent makes the call itself. If the broker refused a proof as `replayed`, the network may
+        // have sent the request twice, and the other copy may have been successful.
         val asks = if (presence == null) problem.code == "presence_required" && !problem.parent && prompts == 0
         else problem.code == "presence_invalid" && (problem.reason == "nonce" || (problem.reason == "replayed" && repeatable)) && prompts <= 1
         if (asks) prompts += if (presence == null) 1 else 2
@@ -46,7 +49,7 @@ internal class Mending(val asksForNonce: Boolean = false, val registers: Boolean
             refused == "use_dpop_nonce" -> !nonce.also { nonce = true }
             evidence == Evidence.SIGN_IN -> false
             refused == "proof_required" || refused == "pass" -> !bound.also { bound = true }
-            // The network sent the request twice. The other copy may have been successful.
+            // The network may have sent the request twice. The other copy may have been successful.
             refused == "replayed" && repeatable -> !fresh.also { fresh = true }
             else -> false
         }
@@ -56,7 +59,7 @@ internal class Mending(val asksForNonce: Boolean = false, val registers: Boolean
 /** The evidence of a request: a pass or a proof, and a proof of the user's presence. */
 internal class Shown(val pass: String? = null, val proof: String? = null, val presence: String? = null)
 
-/** The evidence that the session's key gives for requests: proofs, and passes instead of them. */
+/** The evidence that the session's key gives for requests: proofs, and passes, which replace proofs. */
 internal class Proofs(private val calls: Calls, private val keeping: Keeping, private val key: ProofKey?) {
     /** The time of the device's clock, which may be wrong. */
     var now: () -> Long = { System.currentTimeMillis() }
@@ -107,8 +110,8 @@ internal class Proofs(private val calls: Calls, private val keeping: Keeping, pr
     }
 
     /**
-     * Runs work, and forgets the session if its key is lost. The broker is not informed. The session may continue on the
-     * device that still has the key, such as a phone whose backup was restored here.
+     * Runs work, and forgets the session if its key is lost. The broker is not informed, because another device may still have
+     * the key and use the session. An example is a phone whose backup was restored here.
      */
     private fun <Value> unlessLost(session: String, work: () -> Value): Value = try {
         work()
@@ -118,8 +121,8 @@ internal class Proofs(private val calls: Calls, private val keeping: Keeping, pr
     }
 
     /**
-     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session's key
-     * differs from this device's key.
+     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session belongs
+     * to another key than this device's.
      */
     fun mends(
         problem: Problem, evidence: Evidence, repeatable: Boolean, mending: Mending, request: Request, session: String?
@@ -137,7 +140,7 @@ internal class Proofs(private val calls: Calls, private val keeping: Keeping, pr
         return true
     }
 
-    /** Signs a request that makes a login or a session. Makes a key if necessary. */
+    /** Signs a request that starts a login or makes a session. Makes a key if necessary. */
     private fun signInProof(key: ProofKey, method: String, address: String): String {
         val known = key.publicKey() ?: made(key, null)
         return try {
@@ -155,8 +158,8 @@ internal class Proofs(private val calls: Calls, private val keeping: Keeping, pr
     }
 
     /**
-     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the nonce decides its
-     * age.
+     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the broker judges its age
+     * by the nonce.
      */
     fun proof(key: ProofKey, known: ProofPublicKey, nonce: String?, method: String, address: String, session: String? = null): String {
         val unlikeOthers = ByteArray(16).also { SecureRandom().nextBytes(it) }
@@ -167,7 +170,7 @@ internal class Proofs(private val calls: Calls, private val keeping: Keeping, pr
         return text + "." + base64Url(key.sign(text.toByteArray()))
     }
 
-    /** Makes one key for all waiting sign-ins, unless another key has already replaced the lost one. */
+    /** Makes one key for all waiting sign-ins, unless another sign-in has already replaced the lost key. */
     private fun made(key: ProofKey, lost: ProofPublicKey?): ProofPublicKey = synchronized(making) {
         val known = key.publicKey()
         if (known != null && known.thumbprint != lost?.thumbprint) known else key.make()
@@ -201,7 +204,7 @@ internal class Proofs(private val calls: Calls, private val keeping: Keeping, pr
         try {
             val shared = renewal
             if (renewals != before && shared != null && shared.first == sent.session) return shared.second()
-            // Another call may have renewed the pass just before.
+            // Another call may have just renewed the pass.
             passOf(sent)?.let { if (!it.isDue(now())) return it.value }
             var result: () -> String? = { null }
             try {
@@ -212,7 +215,7 @@ internal class Proofs(private val calls: Calls, private val keeping: Keeping, pr
                 result = { throw failed }
                 throw failed
             } finally {
-                // A cancelled caller leaves the renewal to the next one.
+                // If the caller is cancelled, the next caller renews the pass.
                 if (!Thread.currentThread().isInterrupted) {
                     renewal = Pair(sent.session, result)
                     renewals += 1

@@ -15,8 +15,7 @@ import okio.ByteString
  */
 interface ProofKey {
     /**
-     * Returns the public key, or null if it is missing. Throws if the key is temporarily unavailable, which differs from a
-     * lost key.
+     * Returns the public key, or null if it is lost. Throws if the key exists but is temporarily unavailable.
      */
     fun publicKey(): ProofPublicKey?
     /** Makes a key, which replaces a lost one. Only sign-ins and [Coatcheck.registerPresenceKey] call it. */
@@ -51,7 +50,7 @@ abstract class PlatformProofKey : ProofKey {
         return raw(allowed(signature).apply { update(bytes) }.sign())
     }
 
-    /** Asks the user to allow the use of the key if the key demands it. Returns the signature object that may sign now. */
+    /** Asks the user to allow the use of the key, if the key requires that. Returns the signature object that may sign now. */
     protected open fun allowed(signature: Signature): Signature = signature
 
     /** Converts the two numbers of a signature from DER into 32 bytes each. */

@@ -1,4 +1,4 @@
-// The two answers that the client passes on as they come: an upstream's response, and the events of a session.
+// The two answers that the client passes on unchanged: an upstream's response, and the events of a session.
 package coatcheck
 
 import java.io.IOException
@@ -24,9 +24,9 @@ internal fun Calls.relayed(
     return RelayAnswer(answer.status, answer.contentType, answer.body)
 }
 
-/** Notifies the listener of the session's events until the session ends, and reconnects meanwhile. */
+/** Passes the session's events to the listener until the session ends. Reconnects if the stream breaks. */
 internal fun Calls.listened(listener: SessionListener, listening: Listening) {
-    // The broker sends something at least every 25 seconds.
+    // The broker sends something at least every 25 seconds, so 60 seconds of silence mean that the connection is dead.
     val patient = http.newBuilder().readTimeout(60, TimeUnit.SECONDS).build()
     var tries = 0
     var mending = Mending()
@@ -35,7 +35,7 @@ internal fun Calls.listened(listener: SessionListener, listening: Listening) {
         try {
             val credentials = keeping.kept()
             val sent = credentials.session
-            // The stream is opened by a proof. With a pass, it would end when the pass expires.
+            // A proof opens the stream, because a stream that a pass has opened ends with the pass.
             val shown = proofs.shown(Evidence.PROOF, "GET", "/v1/session/events", credentials, mending, deadlineMillis)
             val request = request("GET", "/v1/session/events", null, credentials, shown)
             var mended = false

@@ -9,7 +9,10 @@ import org.json.JSONObject
  * in seconds.
  */
 class Pass(val value: String, val received: Long, val lifetime: Double) {
-    /** Whether it needs a renewal: in the last minute or quarter of its lifetime, and after the clock was set back. */
+    /**
+     * Whether it needs a renewal: in the last minute of its lifetime (or the last quarter, if that is shorter), and after the
+     * clock was set back.
+     */
     internal fun isDue(now: Long): Boolean {
         val age = (now - received) / 1000.0
         return age < 0 || age > lifetime - minOf(60.0, lifetime / 4)
@@ -23,7 +26,7 @@ class Ending(val session: String, val bearer: Boolean)
 class Credentials(
     val session: String? = null, val login: String? = null, val loginId: String? = null, val bearer: Boolean = false,
     val lastSession: JSONObject? = null,
-    /** The sessions that the broker still has to end, the newest eight. */
+    /** The sessions that the broker still has to end, at most the newest eight. */
     val endings: List<Ending> = emptyList(),
     /** A bound session's pass. */
     val pass: Pass? = null
@@ -37,9 +40,9 @@ class Credentials(
 
     internal fun with(lastSession: JSONObject?) = Credentials(session, login, loginId, bearer, lastSession?.let { newest(it) }, endings, pass)
     /**
-     * Returns the newer of the stored state and another state of a session. A replica may answer with data that is some
-     * seconds old, so a lower version never replaces a higher one. An equal version replaces the stored state. The response
-     * of an older broker, which has no version, does so as well.
+     * Returns the newer of the stored state and another state of a session. A replica may answer with data that is some seconds
+     * old, so a lower version never replaces a higher one. An equal version replaces the stored state, and so does the response
+     * of an older broker, which has no version.
      */
     internal fun newest(answer: JSONObject): JSONObject {
         val isOlder = lastSession != null && lastSession.optString("handle") == answer.optString("handle") &&
@@ -48,7 +51,7 @@ class Credentials(
     }
     internal fun with(endings: List<Ending>) = Credentials(session, login, loginId, bearer, lastSession, endings, pass)
     internal fun with(pass: Pass?) = Credentials(session, login, loginId, bearer, lastSession, endings, pass)
-    /** The session's key. It is unknown if the details of the session are unknown. */
+    /** The session's key, or null if the details of the session are unknown. */
     internal val binding: Session.Binding? get() = lastSession?.let { Session(it).binding }
     internal fun signedOut() = Credentials(
         bearer = bearer, endings = (if (session == null) endings else endings + Ending(session, bearer)).takeLast(8))
@@ -71,8 +74,7 @@ class Credentials(
  */
 interface CredentialStorage {
     /**
-     * Returns the stored credentials, or null after a deletion. Throws if they are temporarily unreadable, which differs
-     * from a sign-out.
+     * Returns the stored credentials, or null after a deletion. Throws if they exist but are temporarily unreadable.
      */
     fun read(): Credentials?
     fun write(credentials: Credentials?)
@@ -85,9 +87,9 @@ class MemoryStorage : CredentialStorage {
     @Synchronized override fun write(credentials: Credentials?) { kept = credentials }
 }
 
-/** The stored credentials. All changes go through this class. */
+/** The stored credentials. All changes of the credentials go through this class. */
 internal class Keeping(private val storage: CredentialStorage) {
-    /** The shared request for the stored session. Each session has its own. */
+    /** The shared request for the stored session. Another session gets another one. */
     @Volatile var asking = SharedAnswer<Session>()
 
     fun kept(): Credentials = storage.read() ?: Credentials()
@@ -97,16 +99,16 @@ internal class Keeping(private val storage: CredentialStorage) {
         val before = kept()
         val after = work(before)
         if (after !== before) storage.write(if (after.isEmpty) null else after)
-        // From now on, calls share requests for the new session only.
+        // From now on, calls share requests only for the new session.
         if (after.session != before.session) asking = SharedAnswer()
         after
     }
 
-    /** Keeps a state of the session that made the request. Returns the newest known state of it. */
+    /** Stores a received state of the session, if the same session made the request. Returns the newest known state. */
     fun remember(json: JSONObject, sent: String?): Session =
         Session(change { if (sent != null && it.session == sent) it.with(lastSession = json) else it }.newest(json))
 
-    /** Forgets the session if its secret is the meant one. */
+    /** Forgets the session if [isMeant] accepts its secret. */
     fun forget(isMeant: (String) -> Boolean) {
         change {
             if (it.session == null || !isMeant(it.session)) it

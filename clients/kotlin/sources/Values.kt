@@ -10,7 +10,7 @@ import okhttp3.HttpUrl
 import org.json.JSONArray
 import org.json.JSONObject
 
-/** The session of the signed-in user, as the broker reports it. Tokens are never part of it. [json] has every member. */
+/** The session of the signed-in user, as the broker reports it, without tokens. [json] has every member. */
 class Session(val json: JSONObject) {
     val handle: String = json.getString("handle")
     /**
@@ -26,7 +26,7 @@ class Session(val json: JSONObject) {
     /** The session's key, or null for an unbound session. */
     val binding: Binding? = json.optJSONObject("binding")?.let { Binding(it.getString("jkt"), it.getString("evidence")) }
 
-    /** The class, the methods and the time of the last sign-in at the provider, as far as the provider sent them. */
+    /** The class, the methods and the time of the last sign-in at the provider, if the provider sent them. */
     val acr: String? = json.text("acr")
     val amr: List<String> = json.optJSONArray("amr")?.let { all -> (0 until all.length()).map { all.getString(it) } } ?: emptyList()
     val authenticatedAt: String? = json.text("authenticated_at")
@@ -67,7 +67,7 @@ class Registration(json: JSONObject) {
 sealed class SignIn {
     class SignedIn(val session: Session) : SignIn()
     class Register(val registration: Registration) : SignIn()
-    /** The user came from the provider's portal. Open this page like the first one; it returns at once. */
+    /** The user came from the provider's portal. Open this page like the first one. The browser returns at once. */
     class OpenOnceMore(val page: HttpUrl) : SignIn()
 }
 
@@ -75,8 +75,8 @@ sealed class SignIn {
 sealed class Standing {
     class SignedIn(val session: Session) : Standing()
     /**
-     * The user is signed out. [reason] is that of a session that ended just now, for example `key_lost` if the device lost
-     * the session's key.
+     * The user is signed out. If a session has just ended, [reason] is the reason of its end, for example `key_lost` if the
+     * device lost the session's key.
      */
     class SignedOut(val reason: String?) : Standing()
     /** The broker is unreachable at the moment, and the user stays signed in. Show the last user. */
@@ -180,7 +180,7 @@ class Listening {
     internal fun pause(millis: Long) { end.await(millis, TimeUnit.MILLISECONDS) }
 }
 
-/** A refusal by the broker (RFC 9457). Decide on [code], and put [requestId] into bug reports. */
+/** A refusal by the broker (RFC 9457). To react, use [code]. Put [requestId] into bug reports. */
 open class Problem(val json: JSONObject) : Exception("${json.optString("code")}: ${json.optString("detail")}") {
     val status: Int = json.getInt("status")
     val code: String = json.getString("code")
@@ -195,7 +195,7 @@ open class Problem(val json: JSONObject) : Exception("${json.optString("code")}:
     val got: JSONObject? = json.optJSONObject("got")
     /**
      * Whether a child session needs its parent. For `step_up_required`, the parent steps up and makes a new child. For
-     * `presence_required`, it makes the call itself.
+     * `presence_required`, the parent makes the call itself.
      */
     val parent: Boolean = json.optBoolean("parent")
     /** Whether the session has ended. */
@@ -205,8 +205,8 @@ open class Problem(val json: JSONObject) : Exception("${json.optString("code")}:
 }
 
 /**
- * A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened for it. See
- * [Coatcheck.stepUp]. The session is unchanged.
+ * A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened. See [Coatcheck.stepUp]. The
+ * session is unchanged.
  */
 class StepUpRequired(json: JSONObject) : Problem(json) {
     /** The demand, which a step-up has to meet. */

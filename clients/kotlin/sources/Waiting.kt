@@ -1,10 +1,10 @@
-// Work that threads wait for: shared, or one after the other.
+// Work that threads wait for: together, or one after the other.
 package coatcheck
 
 import java.io.InterruptedIOException
 import java.util.concurrent.CountDownLatch
 
-/** One response for all callers that wait for it at the same time. */
+/** One response for all callers that wait at the same time. */
 internal class SharedAnswer<Value : Any> {
     @Volatile private var answers = 0
     private var last: Value? = null
@@ -34,7 +34,7 @@ internal class SharedCall<Value>(private val calls: Calls, work: () -> Value) {
     /** Whether another caller may still join. */
     val isOpen: Boolean get() = synchronized(this) { !abandoned && end.count > 0 }
 
-    /** Joins the work, before [value]. Returns false if the work is over. */
+    /** Joins the work. Call [value] afterwards. Returns false if the work is over. */
     fun join(): Boolean = synchronized(this) { isOpen.also { if (it) waiting += 1 } }
 
     fun value(): Value {
@@ -68,7 +68,7 @@ internal class Turn {
             try {
                 pausing { one.over.await() }
             } catch (cancelled: InterruptedIOException) {
-                // The caller may have received its turn meanwhile.
+                // The caller may have received its turn in the meantime.
                 if (!synchronized(this) { waiting.remove(one) } && one.no == null) pass()
                 throw cancelled
             }
@@ -88,7 +88,7 @@ internal class Turn {
     }
 }
 
-/** Waits. An interrupted thread stops waiting with the same exception as for a call. */
+/** Waits. If the thread is interrupted, throws the same exception as an interrupted call. */
 internal fun <Value> pausing(work: () -> Value): Value = try {
     work()
 } catch (cancelled: InterruptedException) {

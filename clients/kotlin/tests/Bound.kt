@@ -139,7 +139,7 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         fun all() = pool.invokeAll((1..50).map { Callable { phone.relay("api", "echo").status } }).map { it.get() }.toSet()
         forget()
         control("POST", "/_end/${phone.pass()}")
-        // A pass that is made in the same second is identical.
+        // Wait for the next second, because a pass made in the same second would be identical.
         Thread.sleep(1_100)
         var statuses = all()
         val refused = codes().count { it == "proof_required" }

@@ -19,7 +19,7 @@ internal fun say(good: Boolean, sentence: String) {
     println("${if (good) "ok" else "not ok"} $count - $sentence")
 }
 
-/** Signs the user in as the sandbox allows for scripts. The last redirect is the app's. */
+/** Signs the user in through the sandbox's shortcut for scripts. The last redirect leads to the app. */
 internal fun browser(page: HttpUrl, user: String): String {
     val http = OkHttpClient.Builder().followRedirects(false).build()
     var next = page.newBuilder().addQueryParameter("sandbox_user", user).build()
@@ -36,7 +36,7 @@ internal fun problem(work: () -> Any?): String? = try {
     problem.code
 }
 
-/** Waits until both replicas, which are asked in turn, report that a session has ended. Returns the reason. */
+/** Waits until both replicas report that a session has ended. They are asked in turn. Returns the reason. */
 internal fun ending(broker: HttpUrl, name: String, value: String): String {
     fun look(): String? = OkHttpClient().newCall(Request.Builder().url(broker.resolve("/v1/session")!!).header(name, value).build())
         .execute().use { if (it.code() == 401) org.json.JSONObject(it.body!!.string()).optString("reason") else null }
@@ -49,7 +49,7 @@ internal fun ending(broker: HttpUrl, name: String, value: String): String {
 internal fun Coatcheck.signIn(provider: String, user: String, social: String? = null): SignIn =
     finish(browser(start(provider, social), user), "A phone")
 
-/** Tests sessions behind the app's: a widget's, and a web view's. */
+/** Tests child sessions of the app: a widget's, and a web view's. */
 private fun children(broker: String, phone: Coatcheck) {
     val session = (phone.signIn("oidc", "kim") as SignIn.SignedIn).session
     say(problem { phone.child("tv", "home") } == "client_not_allowed", "a child of a kind that is not configured → client_not_allowed")

@@ -128,7 +128,7 @@ class StepUps(private val broker: HttpUrl, private val network: HttpUrl, private
         fun begin(method: String) = thread { results += other.echo(method) }
         val first = begin("GET")
         until { other.browser.pages.size == 1 }
-        // Two calls need more than the open page, and one does not.
+        // Two calls need more than the open page will give, and one call does not.
         val later = listOf(begin("POST"), begin("POST"), begin("GET"))
         until { calls().count { it.optInt("status") == 401 } == 4 }
         val waits = other.browser.pages.size == 1

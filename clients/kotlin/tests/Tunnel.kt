@@ -1,4 +1,4 @@
-// The Kotlin client without a network, with a bad one, and with callers that stop waiting
+// The Kotlin client without a network, over a bad network, and with callers that stop waiting
 // (Tests/scenarios/clients/kotlin-client.sh).
 package coatcheck
 

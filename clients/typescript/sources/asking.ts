@@ -1,4 +1,4 @@
-// The two questions to the user behind a refused call: a step-up in the browser, and a prompt of the presence key.
+// The two ways to ask the user after a refused call: a step-up in the browser, and a prompt of the presence key.
 import { AbortSignal } from './platform'
 import {
     Cancelled, covers, joined, KeyLost, Options, PresenceKeyLost, Problem, Session, SignIn, StepUp, StepUpRequired,
@@ -15,7 +15,7 @@ export class SteppingUp {
     /** Whether further demands can still be added. */
     gathering = true
     call!: SharedCall<Session | null>
-    /** Creates a step-up. `wanted` tells whether the app itself requested it. */
+    /** Creates a step-up. `wanted` is true if the app itself requested it. */
     constructor(public demand: StepUp, public wanted: boolean) {}
 }
 
@@ -27,7 +27,7 @@ export class Asking implements User {
     stepUps = 0
     /** The demand that the last step-up met. */
     private met: StepUp | null = null
-    /** The time for combining the demands of refused calls into one step-up, in milliseconds. */
+    /** How long a step-up waits for further refused calls, to combine their demands, in milliseconds. */
     private gathering = 100
 
     /** `signInAgain` opens a step-up's page, and returns the session after the user signed in. */
@@ -41,7 +41,8 @@ export class Asking implements User {
     /** Asks the user to sign in again for the app itself. */
     async stepUp(demand: StepUp, signal?: AbortSignal): Promise<Session> {
         for (;;) {
-            // If calls started the step-up and the app then declined it, this does not answer the app's own request.
+            // Null means that the app declined a step-up for refused calls. The app's own request is still open, so it tries
+            // again.
             const session = await this.joinStepUp(demand, true, signal)
             if (session) return session
         }
@@ -71,7 +72,7 @@ export class Asking implements User {
     }
 
     private async run(one: SteppingUp, signal: AbortSignal): Promise<Session | null> {
-        // Simultaneous calls receive their refusals one after the other.
+        // Wait, because simultaneous calls receive their refusals one after the other.
         await sleep(this.gathering, signal)
         one.gathering = false
         if (!one.wanted && !(await this.options.onStepUp?.(one.demand))) return null
@@ -87,7 +88,7 @@ export class Asking implements User {
     private async stepUpFor(refused: StepUpRequired, mending: Mending, sentAfter: number, signal?: AbortSignal): Promise<void> {
         if (mending.steppedUp || refused.parent || !this.options.onStepUp) throw refused
         mending.steppedUp = true
-        // Another call's step-up ended before the refusal of this call arrived.
+        // If another call's step-up ended before the refusal of this call arrived, this call needs none.
         if (sentAfter < this.stepUps && this.met && covers(this.met, refused.stepUp)) return
         if (!(await this.joinStepUp(refused.stepUp, false, signal))) throw refused
     }
@@ -101,7 +102,7 @@ export class Asking implements User {
         const registered = (await this.keeping.kept()).lastSession?.presence
         if (registered && (!known || thumbprint(known) !== registered.jkt)) throw new PresenceKeyLost()
         if (!known) await key.make()
-        // The first attempt runs without a prompt. The broker refuses a sign-in that is too old before the user is asked.
+        // The first attempt runs without a prompt. If the sign-in is too old, the broker refuses before the user is asked.
         return await this.calls.remembered('PUT', '/v1/session/presence-key', { evidence: 'proof', registers: true, signal })
     }
 
@@ -119,8 +120,8 @@ export class Asking implements User {
     }
 
     /**
-     * Asks the user for the missing step of a refused call, and returns whether the call is sent again. Throws if the user
-     * or the app refuses.
+     * Asks the user for the step that the refused call lacks, and returns whether the call is sent again. Throws if the user or
+     * the app refuses.
      */
     async asksUser(
         problem: Problem, sent: Sent, mending: Mending, signal?: AbortSignal
@@ -140,7 +141,7 @@ export class Asking implements User {
         const key = this.presenceKey()
         return await this.prompts.taken(async () => {
             if (!this.calls.proofs.hasYoungNonce()) {
-                // Without this request, the nonce could expire while the user answers the prompt.
+                // Fetch a fresh nonce. Otherwise the nonce could expire while the user answers the prompt.
                 await this.calls.call('GET', '/v1/session', { as: session, evidence: 'proof', asksForNonce: true, signal })
                 if (!this.calls.proofs.hasYoungNonce()) throw new Unreachable('no nonce came')
             }
@@ -154,7 +155,7 @@ export class Asking implements User {
                 // A refusal by the user applies to all waiting calls.
                 if (lost instanceof Cancelled) this.prompts.refuse(lost)
                 if (!(lost instanceof KeyLost)) throw lost
-                // A key of an earlier session no longer signs. In that case a registration makes a new key.
+                // The key is from an earlier session and can no longer sign. Only a registration replaces it by a new key.
                 if (!registers) throw new PresenceKeyLost()
                 return await this.calls.proofs.proof(key, await key.make(), this.calls.proofs.nonce, method, address, session)
             }

@@ -16,15 +16,15 @@ export interface Call {
     evidence?: Evidence
     /** The stored credentials from before the sign-out. */
     before?: Credentials
-    /** Whether the call requests a nonce, by a proof without one. */
+    /** Whether the call asks for a nonce, by sending a proof without one. */
     asksForNonce?: boolean
-    /** Whether it registers the presence key. */
+    /** Whether the call registers the presence key. */
     registers?: boolean
     deadline?: number
     signal?: AbortSignal
 }
 
-/** The result of an attempt, or the reason for another one. `atOnce` is set after the user did the missing step. */
+/** The result of an attempt, or the reason for another attempt. `atOnce` is set after the user did the missing step. */
 export type Attempt<Value> = { value: Value } | { failure: Error; retryAfter?: number | null; atOnce?: true }
 
 /** Header fields. */
@@ -43,7 +43,7 @@ export interface User {
     asksUser(problem: Problem, sent: Sent, mending: Mending, signal?: AbortSignal): Promise<boolean>
 }
 
-/** The requests to the broker, repeated and corrected while that can help. */
+/** The requests to the broker. A request is repeated and corrected as long as that can help. */
 export class Calls {
     readonly broker: string
     readonly deadline: number
@@ -71,13 +71,13 @@ export class Calls {
 
     credentials(): 'include' | 'omit' { return this.options.transport === 'cookie' ? 'include' : 'omit' }
 
-    /** Calls the broker, and repeats the call while that can help. Every call of the API may be repeated. */
+    /** Calls the broker, and repeats the call as long as that can help. Every call of the API may be repeated. */
     async call(method: string, path: string, call: Call, ending = false): Promise<Answer> {
         const mending = new Mending()
         return await this.repeated<Answer>(call.deadline ?? this.deadline, call.signal, limit => this.attempt(method, path, call, mending, limit, ending))
     }
 
-    /** Calls the broker once. If it refuses evidence that can be corrected, calls it once more. */
+    /** Calls the broker once. If the broker refuses evidence that can be corrected, calls it once more. */
     async attempt(method: string, path: string, call: Call, mending: Mending, limit: number, ending = false): Promise<Attempt<Answer>> {
         const begin = Date.now()
         const stepUps = this.user.stepUps
@@ -106,7 +106,7 @@ export class Calls {
             if (!ending) this.endSessions()
             return { value: { status: answer.status, headers: answer.headers, json } }
         }
-        // After a proxy's page, the state of the session is as unknown as after a missing response.
+        // If a proxy's page answers, the state of the session is as unknown as after a missing response.
         if (!isProblem(answer, json)) return { failure: new Unreachable(`status ${answer.status}, not the broker's`) }
         const problem = problemOf(json)
         await this.learn(problem, session ?? undefined)
@@ -121,8 +121,8 @@ export class Calls {
 
     /** Decides about a request without a response: returns a temporary failure, or throws. */
     async unsent(lost: unknown, session: string | null | undefined, signal?: AbortSignal): Promise<{ failure: Error }> {
-        // The broker is not informed of a lost key. The session may continue on the device that still has it, such as a
-        // phone whose backup was restored here.
+        // The broker is not informed of a lost key, because another device may still have the key and use the session. An
+        // example is a phone whose backup was restored here.
         if (lost instanceof KeyLost) await this.keeping.forget(session ?? undefined)
         if (signal?.aborted || lost instanceof KeyLost || lost instanceof KeyFailure || (lost instanceof Problem && !lost.passes)) throw lost
         return { failure: lost instanceof Problem ? lost : new Unreachable(String(lost)) }
@@ -140,7 +140,7 @@ export class Calls {
             const result = await attempt(Math.max(deadline - (Date.now() - begin), number === 0 ? 1_000 : 1)).catch(thrownByKey)
             if ('value' in result) return result.value
             if (result.atOnce) {
-                // The deadline excludes the time that the user needs for the prompt.
+                // The time that the user needs for the prompt does not count for the deadline.
                 [begin, number] = [Date.now(), -1]
                 continue
             }
@@ -174,7 +174,7 @@ export class Calls {
      * also requests the provider's logout page.
      */
     async end(ending: string | null, before?: Credentials, signal?: AbortSignal): Promise<Answer> {
-        // An ending works without evidence. With evidence, the broker also returns the logout page.
+        // The broker ends a session without evidence, but returns the logout page only with evidence.
         const more: Partial<Call> = before ? { query: 'logout_url=true', evidence: 'session', before } : { evidence: 'none' }
         const answer = await this.call('DELETE', '/v1/session', { ...more, as: ending ?? undefined, signal }, true)
         await this.keeping.change(kept => ({ ...kept, endings: kept.endings?.filter(one => one !== ending) }))

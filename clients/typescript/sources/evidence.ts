@@ -1,4 +1,4 @@
-// The evidence of a bound session: which kind a call needs, proofs and passes, and the repair of refused evidence.
+// The evidence of a bound session: the kind that a call needs, proofs and passes, and new evidence after a refusal.
 import { AbortSignal, Response } from './platform'
 import { KeyLost, Problem } from './values'
 import { Credentials, Keeping } from './storage'
@@ -9,12 +9,15 @@ import { Answer, Attempt, Fields } from './calls'
 /**
  * The evidence of a bound session's key that a call sends.
  * - `signIn`: a proof, which makes the key the owner of the new session.
- * - `session`: a pass. If the client's sessions need a proof with each request, a proof.
+ * - `session`: a pass, or a proof if the client's sessions need a proof with each request.
  * - `proof`: a proof, because the result of the call outlives a pass.
  */
 export type Evidence = 'none' | 'signIn' | 'session' | 'proof'
 
-/** The evidence that a call lacks, added after the broker's refusal. Each kind is added once, which prevents loops. */
+/**
+ * The evidence that a call lacks, added after the broker's refusal. Each kind is added at most once, so that a call cannot
+ * loop.
+ */
 export class Mending {
     /** Whether the broker reported that this session is bound, regardless of the stored data. */
     bound = false
@@ -38,7 +41,7 @@ export class Mending {
             this.bound = true
             return !before.bound
         }
-        // The network sent the request twice. The other copy may have been successful.
+        // The network may have sent the request twice. The other copy may have been successful.
         if (problem.code !== 'proof_invalid' || problem.reason !== 'replayed' || !repeatable) return false
         this.fresh = true
         return !before.fresh
@@ -46,8 +49,8 @@ export class Mending {
 
     /** Decides whether the user is asked for a call, for the first time or once more. */
     asks(problem: Problem, repeatable: boolean): boolean {
-        // For a child session, the parent makes the call itself. If the network sent a request twice, the other copy may
-        // have been successful.
+        // For a child session, the parent makes the call itself. If the broker refused a proof as `replayed`, the network may
+        // have sent the request twice, and the other copy may have been successful.
         const asks = this.presence === null
             ? problem.code === 'presence_required' && !problem.parent && this.prompts === 0
             : problem.code === 'presence_invalid' && (problem.reason === 'nonce' || (problem.reason === 'replayed' && repeatable)) && this.prompts <= 1
@@ -56,7 +59,7 @@ export class Mending {
     }
 }
 
-/** The evidence that the session's key gives for requests: proofs, and passes instead of them. */
+/** The evidence that the session's key gives for requests: proofs, and passes, which replace proofs. */
 export class Proofs {
     /** The broker's newest nonce, and the time of its arrival. */
     nonce: string | null = null
@@ -118,8 +121,8 @@ export class Proofs {
     }
 
     /**
-     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session's key
-     * differs from this device's key.
+     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session belongs
+     * to another key than this device's.
      */
     async mends(
         problem: Problem, evidence: Evidence, repeatable: boolean, mending: Mending, sent: Fields, session: string | null | undefined
@@ -135,7 +138,7 @@ export class Proofs {
         return true
     }
 
-    /** Signs a request that makes a login or a session. Makes a key if necessary. */
+    /** Signs a request that starts a login or makes a session. Makes a key if necessary. */
     private async signInProof(key: ProofKey, method: string, url: string): Promise<string> {
         const known = (await key.publicKey()) ?? (await this.makeKey(key))
         try {
@@ -153,8 +156,8 @@ export class Proofs {
     }
 
     /**
-     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the nonce decides its
-     * age.
+     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the broker judges its age
+     * by the nonce.
      */
     async proof(
         key: ProofKey, known: ProofPublicKey, nonce: string | null, method: string, url: string, session?: string
@@ -168,7 +171,7 @@ export class Proofs {
         return `${text}.${base64url(await key.sign(bytes(text)))}`
     }
 
-    /** Makes one key for all waiting sign-ins, unless another key has already replaced the lost one. */
+    /** Makes one key for all waiting sign-ins, unless another sign-in has already replaced the lost key. */
     private makeKey(key: ProofKey, lost?: ProofPublicKey): Promise<ProofPublicKey> {
         const make = async () => {
             const now = await key.publicKey()
@@ -222,7 +225,10 @@ export function passOf(body: { pass?: string; expires_in: number } | undefined):
     return body?.pass ? { value: body.pass, received: Date.now(), lifetime: body.expires_in } : undefined
 }
 
-/** Whether a pass needs a renewal: in the last minute or quarter of its lifetime, and after the clock was set back. */
+/**
+ * Whether a pass needs a renewal: in the last minute of its lifetime (or the last quarter, if that is shorter), and after the
+ * clock was set back.
+ */
 export function isDue(pass: { received: number; lifetime: number }): boolean {
     const age = (Date.now() - pass.received) / 1000
     return age < 0 || age > pass.lifetime - Math.min(60, pass.lifetime / 4)

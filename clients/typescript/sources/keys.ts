@@ -14,8 +14,7 @@ export interface ProofPublicKey { x: string; y: string }
  */
 export interface ProofKey {
     /**
-     * Returns the public key, or null if it is missing. Throws if the key is temporarily unavailable, which differs from a
-     * lost key.
+     * Returns the public key, or null if it is lost. Throws if the key exists but is temporarily unavailable.
      */
     publicKey(): Promise<ProofPublicKey | null>
     /** Makes a key, which replaces a lost one. Only sign-ins and `registerPresenceKey` call it. */
@@ -27,7 +26,7 @@ export interface ProofKey {
     sign(bytes: Uint8Array): Promise<Uint8Array>
 }
 
-/** A storage for a pair of keys, which can be used but cannot be read. */
+/** A storage for a pair of keys. Scripts can use the keys but cannot read them. */
 export interface KeyPairStorage {
     read(): Promise<CryptoKeyPair | null>
     write(pair: CryptoKeyPair): Promise<void>
@@ -84,7 +83,9 @@ export function indexedKeys(name: string): KeyPairStorage {
     }
 }
 
-/** An error of a key that is temporarily unavailable. It is thrown as it is, and is not repeated like a lost response. */
+/**
+ * An error of a key that is temporarily unavailable. It is thrown unchanged. Unlike a lost response, it causes no repetition.
+ */
 export class KeyFailure extends Error {
     constructor(readonly thrown: unknown) { super(String(thrown)) }
 }
@@ -100,7 +101,7 @@ export function jwk(key: ProofPublicKey): string { return `{"crv":"P-256","kty":
 
 export function thumbprint(key: ProofPublicKey): string { return base64url(sha256(bytes(jwk(key)))) }
 
-/** Returns a word that this key used only once. It is signed, and may be public. */
+/** Returns a text that is different each time, for the ID of a proof. It is part of the signed text, and may be public. */
 export function unlikeOthers(): string { return [1, 2, 3].map(() => Math.random().toString(36).slice(2)).join('') + Date.now().toString(36) }
 
 /** Returns the SHA-256 of a nonce in hexadecimal digits, as the SDKs of Apple and Google expect it. */

@@ -1,5 +1,5 @@
-// The types of the platform that the client uses. If the platform declares them, its own are used. The client compiles
-// with the DOM's library, with React Native's types, and alone.
+// The types of the platform that the client uses. If the platform declares them, the platform's own types are used. The client
+// compiles with the DOM's library, with React Native's types, and without both.
 
 export type Platform<Name extends string, Otherwise> = typeof globalThis extends { [name in Name]: { prototype: infer Part } } ? Part : Otherwise
 export type AbortSignal = Platform<'AbortSignal', {

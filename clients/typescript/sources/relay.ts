@@ -1,4 +1,4 @@
-// The two answers that the client passes on as they come: an upstream's response, and the events of a session.
+// The two answers that the client passes on unchanged: an upstream's response, and the events of a session.
 import { AbortSignal, Headers, ReadableStream, RequestInit, Response, Stream, TextDecoder } from './platform'
 import { KeyLost, Problem, SessionEvent, Unreachable } from './values'
 import { KeyFailure, thrownByKey } from './keys'
@@ -53,15 +53,15 @@ export async function relayed(
         if (await calls.proofs.mends(problem, 'session', again, mending, shown, kept.session)) return await attempt()
         const sent = { method, address, session: kept.session, repeatable: again, stepUps }
         if (!streams && (await calls.user.asksUser(problem, sent, mending, signal))) return { failure: problem, atOnce: true }
-        // After a 408, the upstream may have received part of the request. After a 503 or 429 of the broker, it
-        // received nothing.
+        // After a 408, the upstream may have received part of the request. After the broker's 503 or 429, it has received
+        // nothing.
         if (!problem.passes || (!again && problem.code === 'request_timeout')) throw problem
         return { failure: problem, retryAfter: retryAfter(answer.headers) }
     }
     return await calls.repeated<Response>(calls.deadline, signal, attempt)
 }
 
-/** Yields the events of the session until it ends, and reconnects meanwhile. */
+/** Yields the events of the session until the session ends. Reconnects if the stream breaks. */
 export async function* listened(calls: Calls, signal?: AbortSignal): AsyncGenerator<SessionEvent, void, void> {
     let mending = new Mending()
     const url = `${calls.broker}/v1/session/events`
@@ -71,7 +71,7 @@ export async function* listened(calls: Calls, signal?: AbortSignal): AsyncGenera
         const sessions = calls.keeping.sessions
         const headers: Fields = kept.session ? { Authorization: `Bearer ${kept.session}` } : {}
         try {
-            // The stream is opened by a proof. With a pass, it would end when the pass expires.
+            // A proof opens the stream, because a stream that a pass has opened ends with the pass.
             Object.assign(headers, await calls.proofs.evidence('proof', 'GET', url, kept.session, mending, { signal }))
             const answer = await calls.send(url, { headers, signal, credentials: calls.credentials() })
             if (answer.status === 200) {
@@ -119,7 +119,7 @@ export async function* streamed(body: Stream): AsyncGenerator<SessionEvent, void
     let buffer = ''
     try {
         for (;;) {
-            // The broker sends something at least every 25 seconds.
+            // The broker sends something at least every 25 seconds, so 60 seconds of silence mean that the connection is dead.
             const part = await limited(60_000, undefined, signal => Promise.race([reader.read(), aborted(signal)]))
             if (part.done) return
             buffer += decoder.decode(part.value, { stream: true })

@@ -1,7 +1,7 @@
 // The data that a device keeps, and the order of its changes.
 import { newest, Session } from './values'
 
-/** The data that a device keeps. The cookies of a cookie client are kept by the browser. */
+/** The data that a device keeps. For a cookie client, the browser keeps the cookies. */
 export interface Credentials {
     /** The session token of a bearer client. */
     session?: string
@@ -14,7 +14,7 @@ export interface Credentials {
      * `lifetime` in seconds.
      */
     pass?: { value: string; received: number; lifetime: number }
-    /** The sessions that the broker still has to end, the newest eight. Null means the session in the cookie. */
+    /** The sessions that the broker still has to end, at most the newest eight. Null means the session in the cookie. */
     endings?: (string | null)[]
 }
 
@@ -34,7 +34,9 @@ export class MemoryStorage implements CredentialStorage {
 /** The stored credentials. All changes go through this class, one after the other. */
 export class Keeping {
     private turn: Promise<unknown> = Promise.resolve()
-    /** The number of sessions that were stored so far, because a page cannot compare session cookies. */
+    /**
+     * The number of sessions that were stored so far. It identifies a session, because a page cannot compare session cookies.
+     */
     sessions = 0
 
     constructor(private readonly storage: CredentialStorage) {}
@@ -63,7 +65,7 @@ export class Keeping {
         })
     }
 
-    /** Keeps a state of the session that made the request. Returns the newest known state of it. */
+    /** Stores a received state of the session, if the same session made the request. Returns the newest known state. */
     async remember(session: Session, sent: string | undefined, sessions: number): Promise<Session> {
         const kept = await this.change(kept =>
             kept.session === sent && this.sessions === sessions && !kept.endings?.includes(null) ? { ...kept, lastSession: newest(kept.lastSession, session) } : kept)

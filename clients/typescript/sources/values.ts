@@ -3,7 +3,7 @@ import { AbortSignal, Fetch } from './platform'
 import { CredentialStorage } from './storage'
 import { ProofKey } from './keys'
 
-/** The session of the signed-in user, as the broker reports it. Tokens are never part of it. Later brokers may add members. */
+/** The session of the signed-in user, as the broker reports it, without tokens. Later brokers may add members. */
 export interface Session {
     handle: string
     /**
@@ -25,7 +25,7 @@ export interface Session {
     tokens: { expires_at: string | null; refreshable: boolean }
     /** The key of a bound session, as its thumbprint (RFC 7638). `evidence` is `pass` or `proof`. */
     binding?: { jkt: string; evidence: string } | null
-    /** The class, the methods and the time of the last sign-in at the provider, as far as the provider sent them. */
+    /** The class, the methods and the time of the last sign-in at the provider, if the provider sent them. */
     acr?: string | null
     amr?: string[]
     authenticated_at?: string | null
@@ -34,7 +34,7 @@ export interface Session {
     /** The kind of a child session, and the handle of its parent. */
     kind?: string | null
     parent?: string | null
-    /** Whether it is this device's own session, in a list of sessions. */
+    /** Whether this is the device's own session. Only lists of sessions have it. */
     current?: boolean
     device?: string | null
 }
@@ -61,8 +61,8 @@ export interface StepUp { acrValues?: string[]; maxAge?: number }
 export type SignIn = { kind: 'signedIn'; session: Session } | { kind: 'registration'; registration: Registration }
 
 /**
- * The state of the sign-in at the start of an app. `unknown` means that the broker is unreachable and the user stays signed
- * in. Show the last user.
+ * The state of the sign-in at the start of an app. `unknown` means that the broker is unreachable and the user stays signed in.
+ * In this case show the last user.
  */
 export type Standing =
     | { kind: 'signedIn'; session: Session }
@@ -73,8 +73,8 @@ export type Standing =
 export type SessionEvent = { kind: 'session'; session: Session } | { kind: 'tokensRefreshed' } | { kind: 'ended'; reason: string | null }
 
 /**
- * A browser that opens a sign-in page and returns the whole URL of the callback. It closes the page when the signal is
- * aborted, and throws a `Cancelled` if the user closes it.
+ * A browser that opens a sign-in page and returns the whole URL of the callback. It closes the page if the signal is aborted.
+ * It throws a `Cancelled` if the user closes the page.
  */
 export interface SignInBrowser {
     open(page: string, signal?: AbortSignal): Promise<string>
@@ -121,7 +121,7 @@ export interface Options {
     deadline?: number
 }
 
-/** A refusal by the broker (RFC 9457). Decide on `code`, and put `requestId` into bug reports. */
+/** A refusal by the broker (RFC 9457). To react, use `code`. Put `requestId` into bug reports. */
 export class Problem extends Error {
     readonly status: number
     readonly code: string
@@ -130,12 +130,12 @@ export class Problem extends Error {
     readonly reason: string | null
     /** The provider's error code, if a standard defines it. */
     readonly providerError: string | null
-    /** The demand and the result of the sign-in, for `step_up_failed`, as far as they are known. */
+    /** The demand and the result of the sign-in, for `step_up_failed`, if they are known. */
     readonly required: StepUp | null
     readonly got: { acr: string | null; authenticated_at: string | null } | null
     /**
      * Whether a child session needs its parent. For `step_up_required`, the parent steps up and makes a new child. For
-     * `presence_required`, it makes the call itself.
+     * `presence_required`, the parent makes the call itself.
      */
     readonly parent: boolean
     /** The whole JSON body. */
@@ -163,8 +163,8 @@ export class Problem extends Error {
 }
 
 /**
- * A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened for it. See `stepUp`. The
- * session is unchanged.
+ * A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened. See `stepUp`. The session is
+ * unchanged.
  */
 export class StepUpRequired extends Problem {
     /** The demand, which a step-up has to meet. */
@@ -219,8 +219,8 @@ export class KeyLost extends Error {
 
 /**
  * Returns the newer of two states of a session. A replica may answer with data that is some seconds old, so a lower version
- * never replaces a higher one. An equal version replaces the known state. The response of an older broker, which has no
- * version, does so as well.
+ * never replaces a higher one. An equal version replaces the known state, and so does the response of an older broker, which
+ * has no version.
  */
 export function newest(known: Session | undefined, answer: Session): Session {
     return known && known.handle === answer.handle && (known.version ?? 0) > (answer.version ?? Infinity) ? known : answer

@@ -1,4 +1,4 @@
-// Work that callers wait for: shared, one after the other, with a limit, and with a pause.
+// Work that callers wait for: together, one after the other, with a limit, and with a pause.
 import { AbortController, AbortSignal, clearTimeout, setTimeout } from './platform'
 
 /** A call that several callers wait for. It is aborted if all of them stop waiting. */
@@ -10,7 +10,7 @@ export class SharedCall<Value> {
 
     constructor(work: (signal: AbortSignal) => Promise<Value>) {
         this.work = work(this.abort.signal).finally(() => { this.over = true })
-        // Each waiting caller receives the error itself. This handler covers the case without waiting callers.
+        // Each waiting caller receives the error itself. This handler is for an error that no caller waits for.
         this.work.catch(() => undefined)
     }
 
@@ -40,7 +40,7 @@ export class Turn {
     private isTaken = false
     private waiting: { begin: () => void; fail: (error: unknown) => void }[] = []
 
-    /** Does the work when its turn comes. A caller that is aborted earlier stops waiting at once. */
+    /** Does the work when its turn comes. If the caller is aborted before, it stops waiting at once. */
     async taken<Value>(work: () => Promise<Value>, signal?: AbortSignal): Promise<Value> {
         if (signal?.aborted) throw reasonOf(signal)
         if (this.isTaken) await this.wait(signal)

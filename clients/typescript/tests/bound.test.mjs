@@ -50,7 +50,7 @@ function device(user, more = {}) {
     return { phone, keys, storage }
 }
 
-/** Does work while the device's clock is wrong by this number of seconds. */
+/** Runs work while the device's clock is wrong by this number of seconds. */
 async function ahead(seconds, work) {
     const { now } = Date
     Date.now = () => now.call(Date) + seconds * 1000
@@ -151,7 +151,7 @@ test('fifty calls at once with a due or refused pass, with a slow storage → on
     }
     await forget()
     await fetch(`${NETWORK}/_end/${await phone.pass()}`, { method: 'POST' })
-    // A pass that is made in the same second is identical.
+    // Wait for the next second, because a pass made in the same second would be identical.
     await new Promise(resolve => setTimeout(resolve, 1_100))
     let seen = await fifty()
     const refusals = seen.filter(one => one.code === 'proof_required').length
@@ -159,7 +159,7 @@ test('fifty calls at once with a due or refused pass, with a slow storage → on
     await forget()
     seen = await ahead(50, fifty)
     assert.deepEqual([paths(seen, '/v1/session/pass').length, seen.length], [1, 51])
-    // The calls start one after the other, so that some come just after the new pass.
+    // The calls start one after the other, so that some of them start just after the renewal.
     await forget()
     seen = await ahead(100, () => fifty(2))
     assert.deepEqual([paths(seen, '/v1/session/pass').length, seen.length], [1, 51])

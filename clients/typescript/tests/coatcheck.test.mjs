@@ -9,7 +9,7 @@ const { Coatcheck, hashedNonce, LoginFailed, MemoryStorage, Problem, Unreachable
 const { BROKER, SANDBOX, NETWORK_PORT } = process.env
 const patient = { timeout: 120_000 }
 
-/** A browser whose user signs in as the sandbox allows for scripts. The last redirect is the app's. */
+/** A browser whose user signs in through the sandbox's shortcut for scripts. The last redirect leads to the app. */
 function browser(user) {
     return {
         async open(page) {
@@ -44,7 +44,7 @@ function page(user, more = {}) { return device(user, { client: 'ios', transport:
 
 const look = async headers => await (await fetch(`${BROKER}/v1/session`, { headers })).json()
 
-/** Waits until both replicas, which are asked in turn, report that a session has ended. Returns the reason. */
+/** Waits until both replicas report that a session has ended. They are asked in turn. Returns the reason. */
 async function ending(headers) {
     for (;;) {
         const [one, other] = [await look(headers), await look(headers)]

@@ -66,7 +66,7 @@ async function device(more = {}) {
     return { phone, asking, browser, pay }
 }
 
-/** Does work while the device's clock is wrong by this number of seconds. */
+/** Runs work while the device's clock is wrong by this number of seconds. */
 async function ahead(seconds, work) {
     const { now } = Date
     Date.now = () => now.call(Date) + seconds * 1000
@@ -91,7 +91,7 @@ test('a presence key is registered → one question, after a fresh sign-in if th
     assert.equal(asking.prompts, 1)
     assert.deepEqual((await phone.registerPresenceKey()).presence, presence)
     assert.equal(await pay(), 200)
-    // If the app allows step-ups, the registration is one call.
+    // If the app allows step-ups, one call is enough for the registration.
     const steps = await device({ age: 4_000, registers: false, steps: true })
     assert.ok((await steps.phone.registerPresenceKey()).presence)
     assert.deepEqual([steps.asking.prompts, steps.browser.pages], [1, 2])
@@ -131,7 +131,7 @@ test('a call that needs presence → one question, after an old nonce is renewed
     assert.deepEqual((await paid()).map(one => [one.code, one.presence !== null]), [['presence_required', false], [null, true]])
     await forget()
     assert.deepEqual([await pay(true), asking.prompts, (await calls()).length], [200, 3, 1])
-    // An old nonce is renewed first, without a question to the user.
+    // If the nonce is old, it is renewed before the user is asked.
     await forget()
     assert.deepEqual([await ahead(300, () => pay(true)), asking.prompts], [200, 4])
     const seen = (await calls()).filter(one => one.path !== '/v1/session/pass')
@@ -162,7 +162,7 @@ test('a presence proof is refused for its nonce → one more question, and no th
     await forget()
     await meddle('presence-key', 9)
     await assert.rejects(pay(), PresenceKeyLost)
-    // If the sign-in is too old, the new sign-in comes before the question.
+    // If the sign-in is too old, the user signs in again before the prompt.
     const steps = await device({ steps: true })
     await meddle('step_up_required')
     assert.deepEqual([await steps.pay(), steps.browser.pages, steps.asking.prompts], [200, 2, 2])

@@ -111,7 +111,7 @@ test('demands at the same time → one step-up with the strictest; a stronger de
     browser.holds = true
     const first = echo(phone)
     while (browser.pages.length < 2) await pause(10)
-    // Two calls need more than the open page, and one does not.
+    // Two calls need more than the open page will give, and one call does not.
     const later = [...['POST', 'POST'].map(method => phone.relay('guarded', 'private/echo', { method })), echo(phone)]
     while ((await calls()).filter(call => call.status === 401).length < 4) await pause(20)
     while (phone.user.pages.waiting.length === 0) await pause(10)

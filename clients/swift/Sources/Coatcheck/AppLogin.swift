@@ -2,16 +2,16 @@ import Foundation
 
 /// A login that the app started with its own library (flow B), for clients with `login: app` or `both`.
 ///
-/// Keep it until the session exists; it is `Codable`. A repeated request with the same login gets the same session, even
-/// after a restart of the app.
+/// Keep it until the session exists; it is `Codable`. If the app repeats the request with the same login, it gets the same
+/// session, even after a restart.
 public struct AppLogin: Codable, Sendable, Hashable {
     /// The provider's name at the broker.
     public let provider: String
     /// The client's name at the broker.
     public let client: String
-    /// The state that the app made and kept.
+    /// The state that the app made and stored.
     ///
-    /// Do not take it from the callback.
+    /// Do not read it from the callback.
     public let state: String
     /// The PKCE verifier, if the login has one.
     public let codeVerifier: String?
@@ -23,7 +23,7 @@ public struct AppLogin: Codable, Sendable, Hashable {
     public let scope: String?
     /// The redirect address of the login.
     ///
-    /// Set it if the client has several and only the code is forwarded.
+    /// Set it if the client has several redirect addresses and the app forwards only the code.
     public let redirectURI: String?
     /// The secret of this attempt.
     public let loginToken: String

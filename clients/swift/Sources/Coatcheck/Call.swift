@@ -14,19 +14,19 @@ struct Call: Sendable {
         case signIn
         /// A pass.
         ///
-        /// If the client's sessions need a proof with each request, a proof.
+        /// If the client's sessions need a proof with each request, it is a proof instead.
         case session
         /// A proof, because the result of the call outlives a pass.
         case proof
     }
 
-    /// The moments for a proof of the user's presence.
+    /// The time at which a call proves the user's presence.
     enum Presence {
-        /// After the broker demanded it.
+        /// After the broker has demanded the proof.
         case onDemand
-        /// From the first attempt.
+        /// At the first attempt.
         case shown
-        /// After the broker demanded it, with the key that the call registers.
+        /// After the broker has demanded the proof. The call registers the key that makes it.
         case registers
     }
 
@@ -44,11 +44,11 @@ struct Call: Sendable {
     /// This is false only for relayed calls with a method that is not idempotent.
     var isIdempotent = true
     var presence = Presence.onDemand
-    /// Whether the call requests a nonce, by a proof without one.
+    /// Whether the call asks for a nonce, by sending a proof without one.
     var asksForNonce = false
 
-    /// Whether a call that the broker received once may be repeated.
+    /// Whether the call may be repeated after the broker has received it once.
     ///
-    /// For a sign-in this is always false.
+    /// A sign-in may not.
     var isRepeatable: Bool { isIdempotent && evidence != .signIn }
 }

@@ -47,10 +47,10 @@ extension Coatcheck {
 
     /// Calls the broker.
     ///
-    /// Repeats the call while a repetition can help and patience allows it.
+    /// Repeats the call as long as that can help and patience allows it.
     ///
-    /// Every call of the API may be repeated. A repeated forward returns the same session, and a repeated start returns
-    /// another login. A repeated ending returns the same result.
+    /// Every call of the API may be repeated. A repeated forward returns the same session, a repeated start returns another
+    /// login, and a repeated ending returns the same result.
     func call(_ call: Call, patience: Patience? = nil) async throws -> Answer {
         let patience = patience ?? self.patience
         var begin = ContinuousClock.now
@@ -58,7 +58,7 @@ extension Coatcheck {
         var mending = Mending()
         while true {
             try Task.checkCancellation()
-            // The deadline excludes the time that the user needs for the prompt.
+            // The time that the user needs for the prompt does not count for the deadline.
             if try await asks(for: call, &mending) { begin = .now }
             let stepUps = self.stepUps
             var weak: Problem?
@@ -142,7 +142,7 @@ extension Coatcheck {
         (credentials.session, credentials.transport) = (ending.session, ending.transport)
         var call = Call(method: "DELETE", path: "/v1/session", evidence: .none)
         if let before {
-            // An ending works without evidence. With evidence, the broker also returns the provider's logout page.
+            // The broker ends a session without evidence, but returns the provider's logout page only with evidence.
             (credentials.pass, credentials.lastSession) = (before.pass, before.lastSession)
             (call.query, call.evidence) = ("logout_url=true", .session)
         }

@@ -7,10 +7,10 @@ import Foundation
 extension Coatcheck {
     /// Returns the events of the session until it ends or the caller stops listening.
     ///
-    /// Reconnects by itself.
+    /// Reconnects automatically.
     ///
-    /// Listen while the app is in the foreground, and stop when it goes to the background. After the next start, the first
-    /// event contains the current state.
+    /// Listen while the app is in the foreground, and stop when it goes to the background. The first event after each start
+    /// contains the current state.
     public nonisolated func events() -> AsyncThrowingStream<SessionEvent, any Error> {
         AsyncThrowingStream { continuation in
             let task = Task { [weak self] in
@@ -26,7 +26,7 @@ extension Coatcheck {
     private func listen(_ tell: @Sendable (SessionEvent) -> Void) async throws {
         var number = 0
         var mending = Mending()
-        // The stream is opened by a proof. With a pass, it would end when the pass expires.
+        // A proof opens the stream, because a stream that a pass has opened ends with the pass.
         let call = Call(method: "GET", path: "/v1/session/events", evidence: .proof)
         while true {
             try Task.checkCancellation()
@@ -34,7 +34,8 @@ extension Coatcheck {
             let sent = try kept().session
             do {
                 var request = try await prepared(call, mending)
-                // The broker sends something at least every 25 seconds.
+                // The broker sends something at least every 25 seconds, so 60 seconds of silence mean that the connection is
+                // dead.
                 request.timeoutInterval = 60
                 switch try await stream(
                     request, of: sent, call, &mending,

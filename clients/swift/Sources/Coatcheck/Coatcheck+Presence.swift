@@ -6,7 +6,7 @@ import Foundation
 
 /// The user's presence.
 ///
-/// A key that asks for a face, a finger or the device's code signs the request itself.
+/// The key asks for a face, a finger or the device's code, and then signs the request itself.
 extension Coatcheck {
     /// Registers the presence key for the session.
     ///
@@ -22,7 +22,7 @@ extension Coatcheck {
             throw CoatcheckError.presenceKeyLost
         }
         if known == nil { _ = try await presenceKey.make() }
-        // The first attempt runs without a prompt. The broker refuses a sign-in that is too old before the user is asked.
+        // The first attempt runs without a prompt. If the sign-in is too old, the broker refuses before the user is asked.
         return try await remembered(
             Call(method: "PUT", path: "/v1/session/presence-key", evidence: .proof, presence: .registers))
     }
@@ -55,7 +55,7 @@ extension Coatcheck {
         for call: Call, of credentials: Credentials, _ session: String, by key: any ProofKey
     ) async throws -> String {
         if !hasYoungNonce {
-            // Without this request, the nonce could expire while the user answers the prompt.
+            // Fetch a fresh nonce. Otherwise the nonce could expire while the user answers the prompt.
             _ = try await self.call(
                 Call(
                     method: "GET", path: "/v1/session", evidence: .proof, credentials: call.credentials,
@@ -70,7 +70,7 @@ extension Coatcheck {
             method: call.method, address: try request(call, of: credentials).provedAddress, session: session,
             nonce: nonce, time: now())
         do { return try await proof.token(by: key, known) } catch CoatcheckError.keyLost {
-            // A key of an earlier session no longer signs. In that case a registration makes a new key.
+            // The key is from an earlier session and can no longer sign. Only a registration replaces it by a new key.
             guard call.presence == .registers else { throw CoatcheckError.presenceKeyLost }
             return try await proof.token(by: key, try await key.make())
         } catch CoatcheckError.cancelled {

@@ -4,11 +4,11 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// The evidence that the requests of a bound session send besides its secret.
+/// The evidence that the requests of a bound session send in addition to its secret.
 ///
 /// `docs/apps/bound-sessions.md` has the rules.
 extension Coatcheck {
-    /// The reason for a sign-out that the broker does not know.
+    /// The reason for a sign-out that the broker does not know about.
     static let keyLost = "key_lost"
 
     /// Returns a bound session's pass for the app's own requests, or nil if the session needs no pass.
@@ -33,8 +33,8 @@ extension Coatcheck {
         var request = try request(call, of: credentials)
         if let presence = mending.presence { request.setValue(presence, forHTTPHeaderField: "Coatcheck-Presence") }
         do { try await show(call, of: credentials, mending, in: &request) } catch CoatcheckError.keyLost {
-            // The broker is not informed. The session may continue on the device that still has its key, such as a phone
-            // whose backup was restored here.
+            // The broker is not informed, because another device may still have the key and use the session. An example is a
+            // phone whose backup was restored here.
             try forget(credentials.session)
             throw CoatcheckError.keyLost
         }
@@ -50,7 +50,7 @@ extension Coatcheck {
     ///
     /// Forgets a pass that was refused.
     ///
-    /// Throws if the session's key differs from this device's key.
+    /// Throws if the session belongs to another key than this device's.
     func mends(_ problem: Problem, of call: Call, _ mending: inout Mending, sent request: URLRequest) throws -> Bool {
         guard problem.status == 401, key != nil else { return false }
         if problem.code == .proofInvalid, problem.reason == "key" {
@@ -107,7 +107,7 @@ extension Coatcheck {
         try await sign(&request, by: key, known, nonce, session: session)
     }
 
-    /// Signs a request that makes a login or a session.
+    /// Signs a request that starts a login or makes a session.
     ///
     /// Makes a key if necessary.
     private func proveSignIn(_ nonce: String?, in request: inout URLRequest) async throws {
@@ -129,7 +129,7 @@ extension Coatcheck {
         request.setValue(try await proof.token(by: key, known), forHTTPHeaderField: "DPoP")
     }
 
-    /// Makes one key for all waiting sign-ins, unless another key has already replaced the lost one.
+    /// Makes one key for all waiting sign-ins, unless another sign-in has already replaced the lost key.
     private func made(_ key: any ProofKey, insteadOf lost: ProofPublicKey?) async throws -> ProofPublicKey {
         if let making, making.isOpen { return try await making.value() }
         let call = SharedCall {
@@ -156,7 +156,7 @@ extension Coatcheck {
         }
     }
 
-    /// Decides whether a pass is used once more after its renewal failed with this error.
+    /// Decides whether the old pass is used once more after its renewal failed with this error.
     ///
     /// Examples are a missing network and a key that is temporarily unavailable.
     private func passes(_ error: any Error) -> Bool {

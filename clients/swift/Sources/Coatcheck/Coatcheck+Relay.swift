@@ -7,11 +7,11 @@ import Foundation
 extension Coatcheck {
     /// Calls an upstream API with the session's access token, which the app never sees.
     ///
-    /// Every response of the upstream is returned. This includes its 401, which never ends the session. A refusal by the
-    /// broker is thrown. A call that may have reached the upstream is repeated only if its method is idempotent.
+    /// Returns every response of the upstream, including its 401, which never ends the session. Throws the broker's refusals.
+    /// If a call may have reached the upstream, it is repeated only if its method is idempotent.
     ///
-    /// If the broker demands the user's presence (`presence_required`), the presence key asks for it, one call after
-    /// another. With `presence`, it asks before the first request, which saves a request. Use it if the demand is certain.
+    /// If the broker demands the user's presence (`presence_required`), the presence key asks the user, for one call after
+    /// another. With `presence`, it asks before the first request. Use it if the demand is certain, because it saves a request.
     public func relay(
         _ upstream: String, _ path: String, method: String = "GET", query: String? = nil,
         fields: [String: String] = [:], body: Data? = nil, presence: Bool = false
@@ -28,7 +28,7 @@ extension Coatcheck {
         var number = 0
         var mending = Mending()
         while true {
-            // The deadline excludes the time that the user needs for the prompt.
+            // The time that the user needs for the prompt does not count for the deadline.
             if try await asks(for: call, &mending) { begin = .now }
             let stepUps = self.stepUps
             var weak: Problem?
@@ -47,7 +47,7 @@ extension Coatcheck {
                 if problem.code == .stepUpRequired {
                     weak = problem
                 } else if !problem.passes || (!idempotent && problem.code == .requestTimeout) {
-                    // After a 408, the upstream may have received part of the request. After a 503 or 429 of the broker, it
+                    // After a 408, the upstream may have received part of the request. After the broker's 503 or 429, it has
                     // received nothing.
                     throw problem
                 }

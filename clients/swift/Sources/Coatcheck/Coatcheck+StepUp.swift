@@ -25,14 +25,15 @@ extension Coatcheck {
     /// Asks the user to sign in again, and returns the session, which keeps its secret and its key.
     ///
     /// The demand is one of these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one
-    /// step-up. A caller that needs more than the current one gets the next.
+    /// step-up. If a request needs more than the running step-up, it gets the next one.
     ///
     /// Throws ``CoatcheckError/cancelled`` if the user closes the page. Throws a ``Problem`` with
     /// ``ProblemCode/stepUpFailed`` (`required` and `got`) if the sign-in is insufficient. Throws
     /// ``ProblemCode/subjectMismatch`` if another user signed in. After these errors, the session is unchanged.
     public func stepUp(acrValues: [String]? = nil, maxAge: Int? = nil) async throws -> Session {
         while true {
-            // If calls started the step-up and the app then declined it, this does not answer the app's own request.
+            // If the result is `declined`, the app declined a step-up for refused calls. The app's own request is still open,
+            // so it tries again.
             let demand = StepUp(acrValues: acrValues, maxAge: maxAge)
             if case .done(let session) = try await end(of: demand, isWanted: true) { return session }
         }
@@ -54,7 +55,7 @@ extension Coatcheck {
         let required = StepUpRequired(problem)
         guard !mending.hasSteppedUp, !required.isParents, onStepUp != nil else { throw required }
         mending.hasSteppedUp = true
-        // Another call's step-up ended before the refusal of this call arrived.
+        // If another call's step-up ended before the refusal of this call arrived, this call needs none.
         if number < stepUps, met?.covers(required.stepUp) == true { return }
         if case .declined = try await end(of: required.stepUp, isWanted: false) { throw required }
     }
@@ -76,7 +77,7 @@ extension Coatcheck {
     }
 
     private func stepUp(_ id: UUID) async throws -> SteppingUp.End {
-        // Simultaneous calls receive their refusals one after the other.
+        // Wait, because simultaneous calls receive their refusals one after the other.
         try await Task.sleep(for: gathering)
         guard let index = steppingUp.firstIndex(where: { $0.id == id }) else { throw CancellationError() }
         steppingUp[index].isGathering = false

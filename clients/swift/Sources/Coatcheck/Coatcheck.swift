@@ -4,7 +4,7 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// The broker, from the view of one app on one device.
+/// The broker for one app on one device.
 ///
 /// ```swift
 /// let coatcheck = Coatcheck(
@@ -22,7 +22,7 @@ public actor Coatcheck {
     nonisolated let key: (any ProofKey)?
     nonisolated let presenceKey: (any ProofKey)?
     nonisolated let onStepUp: (@Sendable (StepUp) async -> Bool)?
-    /// The time for combining the demands of refused calls into one step-up.
+    /// The time that a step-up waits for further refused calls, to combine their demands.
     nonisolated let gathering: Duration
     nonisolated let browser: (any SignInBrowser)?
     nonisolated let patience: Patience
@@ -30,12 +30,12 @@ public actor Coatcheck {
     let wire: Wire
     var nonce: String?
     var nonceReceived: Date?
-    /// The queue that shows one prompt after the other.
+    /// The queue for prompts, so that only one prompt is open at a time.
     nonisolated let prompts = Turn()
-    /// The queue that shows one page after the other.
+    /// The queue for pages, so that only one page is open at a time.
     nonisolated let pages = Turn()
     var steppingUp: [SteppingUp] = []
-    /// The number of step-ups so far, and the demand that the last one met.
+    /// The number of step-ups so far, and the demand that the last step-up met.
     var stepUps = 0
     var met: StepUp?
     var making: SharedCall<ProofPublicKey>?
@@ -131,7 +131,7 @@ public actor Coatcheck {
 
     /// Finishes a sign-in with the whole, unchanged URL that the browser returned, even after a restart of the app.
     ///
-    /// Users from the provider's own portal are sent back to sign in once more, which needs no typing.
+    /// A user from the provider's own portal is sent back to sign in once more, without typing.
     public func finish(_ callback: URL, device: String? = nil) async throws -> SignIn {
         try await finish(callback, device: device, restarts: 1)
     }
@@ -227,7 +227,7 @@ public actor Coatcheck {
         let query = URLComponents(url: callback, resolvingAgainstBaseURL: false)?.queryItems ?? []
         func value(_ name: String) -> String? { query.first { $0.name == name }?.value }
         var body = ForwardBody(callback_url: callback.absoluteString, device: device)
-        // A hosted callback contains our login's ID. A provider's callback does not.
+        // Only a hosted callback contains the ID of the login.
         if let id = value("login_id"), id == credentials.loginID {
             if let code = value("error") { throw CoatcheckError.loginFailed(ProblemCode(rawValue: code)) }
             if let handoff = value("handoff") { body = ForwardBody(handoff: handoff, device: device) }
@@ -264,7 +264,7 @@ public actor Coatcheck {
         credentials.loginID = nil
         credentials.lastSession = session
         try storage.write(credentials)
-        // From now on, calls share requests for the new session only.
+        // From now on, calls share requests only for the new session.
         asking = nil
         return session
     }
@@ -286,7 +286,7 @@ public actor Coatcheck {
     func keep(_ login: StartedLogin, from answer: Answer) throws {
         var credentials = try kept()
         credentials.transport = login.loginToken == nil ? .cookie : .bearer
-        // If the response joined a login through its cookie, it sets no cookie. The stored one remains valid.
+        // If the response joined a login through its cookie, the response sets no cookie, and the stored one remains valid.
         if let secret = login.loginToken ?? answer.cookie(CookieNames(broker).login) { credentials.login = secret }
         credentials.loginID = login.loginID
         try storage.write(credentials)
@@ -339,7 +339,7 @@ public actor Coatcheck {
 
     /// Signs out on this device, with or without a network.
     ///
-    /// Afterwards, the session's data is gone from the device, even after an error.
+    /// Afterwards, the session's data is gone from the device, even if an error is thrown.
     ///
     /// If the broker is unreachable, a later call ends the session there, even after a restart of the app. With
     /// `atProvider`, the result is the provider's logout page to open in the browser. The result is nil if this page is
@@ -363,7 +363,7 @@ public actor Coatcheck {
         } catch CoatcheckError.unreachable {
             return nil
         } catch CoatcheckError.keyLost {
-            // An ending works without a key, but the broker returns the logout page only with evidence.
+            // The broker ends a session without evidence, but returns the logout page only with evidence.
             endSessions()
             return nil
         } catch let problem as Problem where problem.passes {
@@ -407,9 +407,9 @@ public actor Coatcheck {
         return try remember(session, of: sent)
     }
 
-    /// Keeps a state of the session that made the request.
+    /// Stores a received state of the session, if the same session made the request.
     ///
-    /// Returns the newest known state of it.
+    /// Returns the newest known state.
     func remember(_ session: Session, of sent: String?) throws -> Session {
         var credentials = try kept()
         let newest = session.newest(credentials.lastSession)

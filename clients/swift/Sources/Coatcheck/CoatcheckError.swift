@@ -1,6 +1,6 @@
 import Foundation
 
-/// A failure that is not a refusal by the broker.
+/// A failure other than a refusal by the broker.
 ///
 /// The broker's refusals are a ``Problem``.
 public enum CoatcheckError: Error, Sendable, Hashable {
@@ -24,7 +24,7 @@ public enum CoatcheckError: Error, Sendable, Hashable {
     ///
     /// Sign in again.
     case keyLost
-    /// The app gave this ``Coatcheck`` no presence key, or no key for the session itself, which presence also needs.
+    /// The app gave this ``Coatcheck`` no presence key, or no key for the session itself. Presence needs both.
     case noPresenceKey
     /// The session's presence key is gone from this device, for example after a new finger was enrolled.
     ///
@@ -33,7 +33,7 @@ public enum CoatcheckError: Error, Sendable, Hashable {
 }
 
 extension CoatcheckError: LocalizedError {
-    /// A sentence for logs, and for users if the app has no better one.
+    /// A sentence for logs, and for users if the app has no better sentence.
     public var errorDescription: String? {
         switch self {
         case .unreachable: "The sign-in service cannot be reached."

@@ -29,7 +29,8 @@ public struct Credentials: Codable, Sendable, Hashable {
             (self.value, self.received, self.lifetime) = (value, received, lifetime)
         }
 
-        /// Whether it needs a renewal: in the last minute or quarter of its lifetime, and after the clock was set back.
+        /// Whether it needs a renewal: in the last minute of its lifetime (or the last quarter, if that is shorter), and after
+        /// the clock was set back.
         func isDue(at time: Date) -> Bool {
             let age = time.timeIntervalSince(received)
             return age < 0 || age > lifetime - min(60, lifetime / 4)
@@ -42,13 +43,13 @@ public struct Credentials: Codable, Sendable, Hashable {
     public var pass: Pass?
     /// The login token, which has to survive a restart of the app until the session exists.
     public var login: String?
-    /// The ID of the login token's login.
+    /// The ID of the login that the login token belongs to.
     public var loginID: String?
     /// The transport of the session's secret.
     public var transport = Transport.cookie
     /// The session of the last user, for display without a network.
     public var lastSession: Session?
-    /// The sessions that the broker still has to end, the newest eight.
+    /// The sessions that the broker still has to end, at most the newest eight.
     public var endings: [Ending] = []
 
     /// Creates empty credentials.
@@ -56,7 +57,7 @@ public struct Credentials: Codable, Sendable, Hashable {
 
     /// Reads credentials that this or another version of the app stored.
     ///
-    /// Only the secrets decide whether a user is signed in.
+    /// If another member than a secret is unreadable, it is left out, and the user stays signed in.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         session = try values.decodeIfPresent(String.self, forKey: .session)

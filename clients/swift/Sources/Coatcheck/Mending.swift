@@ -1,6 +1,6 @@
 /// The evidence that a call lacks, added after the broker's refusal.
 ///
-/// Each kind is added once, which prevents loops.
+/// Each kind is added at most once, so that a call cannot loop.
 struct Mending: Sendable {
     /// Whether the broker reported that this session is bound, regardless of the stored data.
     private(set) var isBound = false
@@ -22,7 +22,7 @@ struct Mending: Sendable {
         case .proofRequired: return call.evidence != .signIn && once(&isBound)
         case .proofInvalid where problem.reason == "pass": return once(&isBound)
         case .proofInvalid where problem.reason == "replayed":
-            // The network sent the request twice. The other copy may have been successful.
+            // The network may have sent the request twice. The other copy may have been successful.
             return call.isRepeatable && once(&isFresh)
         default: return false
         }
@@ -36,7 +36,7 @@ struct Mending: Sendable {
             return once(&needsPresence)
         }
         guard problem.code == .presenceInvalid else { return false }
-        // The network sent the request twice. The other copy may have been successful.
+        // The network may have sent the request twice. The other copy may have been successful.
         guard problem.reason == "nonce" || (problem.reason == "replayed" && call.isRepeatable) else { return false }
         guard once(&asksTwice) else { return false }
         presence = nil

@@ -6,10 +6,10 @@ public struct Patience: Sendable {
     public var deadline: Duration
     /// The longest pause between attempts.
     ///
-    /// If a `Retry-After` exceeds it, the refusal is thrown at once.
+    /// If a `Retry-After` is longer, the refusal is thrown at once.
     public var longestPause: Duration
 
-    /// Creates a patience.
+    /// Creates the limits.
     ///
     /// The default is one minute in total.
     public init(deadline: Duration = .seconds(60), longestPause: Duration = .seconds(30)) {
@@ -17,14 +17,14 @@ public struct Patience: Sendable {
         self.longestPause = longestPause
     }
 
-    /// The patience at the start of the app.
+    /// The limits at the start of the app.
     ///
-    /// A state that is not known after two seconds is reported as unknown.
+    /// If the state is not known after two seconds, it is reported as unknown.
     static let atStart = Patience(deadline: .seconds(2), longestPause: .seconds(1))
 
     /// Returns the pause before the next attempt, or nil if it is time to give up.
     ///
-    /// The pause is the broker's `Retry-After`, or else a growing one.
+    /// The pause is the broker's `Retry-After`. Without one, the pause grows with each attempt.
     func pause(try number: Int, since begin: ContinuousClock.Instant, retryAfter: Duration?) -> Duration? {
         let growing = Duration.milliseconds(Int.random(in: 200...400) << min(number, 6))
         let pause = retryAfter.map { $0 + .milliseconds(Int.random(in: 0...250)) } ?? growing

@@ -2,7 +2,7 @@ import Foundation
 
 /// A refusal by the broker (RFC 9457).
 ///
-/// Decide on `code`.
+/// To react to it, use `code`.
 public struct Problem: Error, Codable, Sendable, Hashable {
     /// One faulty member of a request.
     public struct Fault: Codable, Sendable, Hashable {
@@ -36,7 +36,7 @@ public struct Problem: Error, Codable, Sendable, Hashable {
     public let errors: [Fault]?
     /// The reason why a session ended or a proof was refused.
     public let reason: String?
-    /// The value `new_login` means that the same code is useless now.
+    /// The value `new_login` means that the same code cannot be used any more.
     public let retry: String?
     /// The provider's error code, if a standard defines it.
     public let providerError: String?

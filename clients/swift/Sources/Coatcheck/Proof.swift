@@ -4,13 +4,13 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// A DPoP proof (RFC 9449), which is one request signed by the device's key.
+/// A DPoP proof (RFC 9449): one request, signed by the device's key.
 struct Proof: Sendable {
     let method: String
     let address: String
     /// The session token of the request, or nil for a sign-in.
     let session: String?
-    /// The newest nonce from the broker, which alone decides how old a proof may be.
+    /// The newest nonce from the broker, which judges the age of a proof only by its nonce.
     let nonce: String?
     /// The time by the device's clock, which may be wrong.
     let time: Date
@@ -24,7 +24,7 @@ struct Proof: Sendable {
         var ath: String?
     }
 
-    /// Returns the token, signed.
+    /// Returns the proof as a signed token.
     func token(by key: any ProofKey, _ known: ProofPublicKey) async throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = .withoutEscapingSlashes

@@ -5,10 +5,9 @@ import Foundation
 /// The cookie or token of such a session is useless without the key. See `docs/apps/bound-sessions.md`. A key that asks for
 /// the user each time implements the same protocol, like ``SecureEnclavePresenceKey``.
 public protocol ProofKey: Sendable {
-    /// Returns the public key, or nil if it is missing.
+    /// Returns the public key, or nil if it is lost.
     ///
-    /// Throws if the key is temporarily unavailable, for example before the device's first unlock. This differs from a lost
-    /// key.
+    /// Throws if the key exists but is temporarily unavailable, for example before the device's first unlock.
     func publicKey() async throws -> ProofPublicKey?
     /// Makes a key, which replaces a lost one.
     ///

@@ -2,7 +2,7 @@ import Foundation
 
 /// The session of the signed-in user, as the broker reports it.
 ///
-/// Tokens are never part of it.
+/// Tokens are never part of the session.
 public struct Session: Codable, Sendable, Hashable {
     /// The known facts about the provider's tokens.
     public struct Tokens: Codable, Sendable, Hashable {
@@ -54,9 +54,9 @@ public struct Session: Codable, Sendable, Hashable {
     public let createdAt: Date
     /// The time of the last use.
     public let lastUsedAt: Date
-    /// The expiry of an unused session.
+    /// The time at which the session expires if it is not used.
     public let idleExpiresAt: Date
-    /// The expiry of the session in any case.
+    /// The time at which the session expires in any case.
     public let expiresAt: Date
     /// The known facts about the provider's tokens.
     public let tokens: Tokens
@@ -74,9 +74,9 @@ public struct Session: Codable, Sendable, Hashable {
     public let kind: String?
     /// The handle of a child session's parent.
     public let parent: String?
-    /// Whether it is this device's own session, in a list of sessions.
+    /// Whether this is the device's own session (only in a list of sessions).
     public let current: Bool?
-    /// The name of the device, in a list of sessions.
+    /// The name of the device (only in a list of sessions).
     public let device: String?
 
     enum CodingKeys: String, CodingKey {
@@ -93,7 +93,7 @@ public struct Session: Codable, Sendable, Hashable {
     /// Returns the newer of this response and a known state of the session.
     ///
     /// A replica may answer with data that is some seconds old, so a lower version never replaces a higher one. An equal
-    /// version replaces the known state. The response of an older broker, which has no version, does so as well.
+    /// version replaces the known state, and so does the response of an older broker, which has no version.
     func newest(_ known: Session?) -> Session {
         guard let known, known.handle == handle, let version, version < known.version ?? 0 else { return self }
         return known

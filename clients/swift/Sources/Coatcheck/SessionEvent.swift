@@ -1,6 +1,6 @@
 /// An event of the session.
 public enum SessionEvent: Sendable, Hashable {
-    /// The current session, which is the first event, also after each reconnect.
+    /// The current session. This is the first event, also after each reconnect.
     case session(Session)
     case tokensRefreshed
     /// The last event.

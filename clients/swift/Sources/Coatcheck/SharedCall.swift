@@ -2,7 +2,7 @@ import Foundation
 
 /// A call that several callers wait for.
 ///
-/// The call is cancelled early if all of them are cancelled.
+/// If all callers are cancelled, the call is cancelled, too.
 final class SharedCall<Value: Sendable>: @unchecked Sendable {
     private let lock = NSLock()
     private var result: Result<Value, any Error>?

@@ -2,7 +2,7 @@ import Foundation
 
 /// A browser that shows a sign-in page to the user.
 ///
-/// The app's own web view is forbidden.
+/// A system browser is required, and never the app's own web view.
 public protocol SignInBrowser: Sendable {
     /// Opens a page and returns the whole URL of the callback to the app.
     ///

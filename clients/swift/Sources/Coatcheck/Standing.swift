@@ -3,7 +3,8 @@ public enum Standing: Sendable, Hashable {
     case signedIn(Session)
     /// The user is signed out.
     ///
-    /// The reason is that of a session that ended just now, for example `key_lost` if the device lost the session's key.
+    /// If a session has just ended, the reason is the reason of its end, for example `key_lost` if the device lost the
+    /// session's key.
     case signedOut(reason: String?)
     /// The broker is unreachable at the moment, and the user stays signed in.
     ///

@@ -18,7 +18,7 @@ public struct StepUp: Codable, Sendable, Hashable {
 
     /// Reads the wire format.
     ///
-    /// The classes are one text there.
+    /// There, the classes are one text.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         acrValues = try values.decodeIfPresent(String.self, forKey: .acrValues)?.split(separator: " ").map(String.init)
@@ -48,7 +48,7 @@ public struct StepUp: Codable, Sendable, Hashable {
     }
 }
 
-/// A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened for it.
+/// A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened.
 ///
 /// See ``Coatcheck/stepUp(acrValues:maxAge:)``. The session is unchanged.
 public struct StepUpRequired: Error, Sendable, Hashable {

@@ -17,7 +17,7 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         case end(failed: Bool)
     }
 
-    /// A function that judges a server's certificate, or answers another challenge of the connection.
+    /// A function that decides about a server's certificate, or answers another challenge of the connection.
     typealias Authenticate =
         @Sendable (URLAuthenticationChallenge) async -> (URLSession.AuthChallengeDisposition, URLCredential?)
 
@@ -119,7 +119,7 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     /// A challenge that is passed to the app's function.
     private struct Asked: @unchecked Sendable { let challenge: URLAuthenticationChallenge }
 
-    // The app itself judges an upstream's redirect. Our credentials must not reach another server.
+    // The app itself decides about an upstream's redirect. The session's credentials must not reach another server.
     func urlSession(
         _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
         newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void

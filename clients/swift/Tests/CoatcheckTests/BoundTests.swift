@@ -39,7 +39,7 @@ extension BrokerTests {
             #expect(calls.map(\.path) == ["/v1/logins", "/v1/logins", "/v1/sessions"])
             #expect(calls.map(\.code) == ["use_dpop_nonce", nil, nil] && calls.allSatisfy { $0.proof })
             #expect(Set(calls.map(\.jti)).count == 3)
-            // Calls of the session show the pass from the sign-in.
+            // Calls of the session send the pass from the sign-in.
             try await network.forget()
             #expect(await phone.standing() == .signedIn(try await phone.session()))
             #expect(try await phone.relay("api", "private/echo").status == 200)
@@ -78,7 +78,7 @@ extension BrokerTests {
             #expect(await problem { try await thief(nil).accessToken() }?.code == .proofRequired)
             #expect(try await network.calls().count == 3)
             try await network.forget()
-            // A thief that does not know the session's key uses its own key, and the broker refuses it.
+            // A thief has the session's token but not its key. The thief signs with another key, and the broker refuses it.
             let other = try SoftwareProofKey()
             _ = try await other.make()
             await #expect(throws: CoatcheckError.keyLost) { try await thief(other, knows: false).session() }
@@ -125,7 +125,7 @@ extension BrokerTests {
                 return try await network.calls()
             }
             try await network.end(try #require(try await phone.pass()))
-            // A pass that is made in the same second is identical.
+            // Wait for the next second, because a pass made in the same second would be identical.
             try await Task.sleep(for: .milliseconds(1_100))
             let refused = try await fifty()
             let refusals = refused.filter { $0.code == "proof_required" }.count
@@ -214,7 +214,7 @@ extension BrokerTests {
             await #expect(throws: CoatcheckError.keyLost) { try await phone.relay("api", "echo") }
             #expect(try await network.calls().count == 1)
             #expect(await problem { try await phone.session() }?.code == .sessionRequired)
-            // The session goes on at the phone that has the first key, from which the backup was made.
+            // The session lives on at the first phone, which still has the key. The backup was made from that phone.
             let witness = MemoryStorage()
             try witness.write(copy)
             #expect(
@@ -253,7 +253,7 @@ extension BrokerTests {
             #expect(try await phone.refresh().handle == session.handle)
             _ = try await phone.accessToken()
             let calls = try await network.calls()
-            // The proofs contain the device's time. The wrong clock causes no repeated request and no early renewal of the pass.
+            // The proofs contain the device's wrong time. It causes no repeated request and no early renewal of the pass.
             let expected = Int(Date().timeIntervalSince1970) + seconds
             #expect(calls.compactMap(\.iat).filter { abs($0 - expected) < 60 }.count == 4)
             #expect(calls.count == 6 && !calls.contains { $0.path == "/v1/session/pass" })
@@ -293,7 +293,7 @@ extension BrokerTests {
             try await network.forget()
             #expect(try await phone.session().handle == session.handle)
             #expect(try await phone.refresh().handle == session.handle)
-            // A client that does not know this yet requests a pass once, and gets 403.
+            // If the client does not know yet that the sessions need proofs, it requests a pass once and gets 403.
             var kept = try #require(try phone.storage.read())
             kept.lastSession = nil
             try phone.storage.write(kept)

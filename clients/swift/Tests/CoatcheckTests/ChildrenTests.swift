@@ -10,7 +10,7 @@ import Testing
 extension BrokerTests {
     /// The child sessions of an app: a widget's and a web view's.
     @Suite(.timeLimit(.minutes(2))) struct ChildrenTests {
-        /// A session without a cookie store, because the cookies that the broker sets here belong to another web view.
+        /// A URL session without a cookie store, because the cookies that the broker sets here belong to a web view.
         private let network: URLSession = {
             let configuration = URLSessionConfiguration.ephemeral
             configuration.httpCookieStorage = nil
@@ -68,7 +68,7 @@ extension BrokerTests {
             request.setValue("same-origin", forHTTPHeaderField: "Sec-Fetch-Site")
             request.setValue("\(cookie.name)=\(cookie.value)", forHTTPHeaderField: "Cookie")
             let (_, answer) = try await network.data(for: request)
-            // The redirect to the page shows that the ticket was spent. The web view's own cookie does not matter here.
+            // The redirect to the page shows that the ticket was spent. The web view's own cookie is not tested here.
             #expect((answer as? HTTPURLResponse)?.url?.path == "/v1/session")
             #expect(try await phone.sessions().contains { $0.kind == "web" })
         }

@@ -106,11 +106,11 @@ extension BrokerTests {
             let stack = try await Stack.shared.value
             let phone = stack.device()
             let session = try #require(try await phone.signIn(with: "oauth2").session)
-            // The broker's answer contains the time of the next try.
+            // The broker's answer names the time of the next try.
             try await stack.control(
                 "PUT", "/faults/oauth2", #"{"fault":"status","status":503,"endpoint":"refresh","times":1}"#)
             #expect(try await phone.refresh().handle == session.handle)
-            // A session without a recent refresh.
+            // A session that was not refreshed recently.
             let other = stack.device()
             let kept = try #require(try await other.signIn(with: "oauth2").session)
             try await stack.control("PUT", "/faults/oauth2", #"{"fault":"status","status":503,"endpoint":"refresh"}"#)
@@ -334,7 +334,7 @@ extension BrokerTests {
             #expect(try await stack.calls("oidc/authorize") - before == 1)
             let alone = Coatcheck(broker: stack.broker, client: "strict", storage: MemoryStorage())
             #expect(await problem { try await alone.finish(arrival) }?.code == .loginRequired)
-            // The new login is stored, so that the app can open its page in another way and finish it.
+            // The new login is stored, so that the app can finish it after it has opened the page in another way.
             #expect(try alone.storage.read()?.login != nil)
         }
 

@@ -83,7 +83,7 @@ extension BrokerTests {
             #expect(try await old.phone.registerPresenceKey().presence == session.presence)
             #expect(try await old.pay() == 200)
 
-            // If the app allows step-ups, the registration is one call.
+            // If the app allows step-ups, one call is enough for the registration.
             let steps = try await device(client, age: 4_000, registers: false, steps: true)
             #expect(try await steps.phone.registerPresenceKey().presence != nil)
             #expect(steps.asking.prompts == 1 && steps.browser.pages.count == 2)
@@ -130,7 +130,7 @@ extension BrokerTests {
             #expect(try await one.pay(presence: true) == 200)
             #expect(one.asking.prompts == 3)
             #expect(try await one.network.calls().map(\.status) == [200])
-            // An old nonce is renewed first, without a question to the user.
+            // If the nonce is old, it is renewed before the user is asked.
             try await one.network.forget()
             one.clock.turn(by: 300)
             #expect(try await one.pay(presence: true) == 200)
@@ -169,7 +169,7 @@ extension BrokerTests {
             try await one.network.meddle("presence-key", path, times: 9)
             await #expect(throws: CoatcheckError.presenceKeyLost) { try await one.pay() }
             try await one.network.forget()
-            // If the sign-in is too old, the new sign-in comes before the question.
+            // If the sign-in is too old, the user signs in again before the prompt.
             let steps = try await device(steps: true)
             try await steps.network.meddle("step_up_required", path)
             #expect(try await steps.pay() == 200)

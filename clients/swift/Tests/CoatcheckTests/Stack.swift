@@ -8,10 +8,10 @@ import Foundation
 
 /// Two replicas of a broker, which apps reach in turn, and a sandbox.
 ///
-/// They run on free ports for this run alone.
+/// Each run of the tests has its own, on free ports.
 ///
-/// They are the programs that COATCHECK and COATCHECK_SANDBOX name, with the configuration of the scenarios. Without a PostgreSQL
-/// here it is one broker.
+/// The programs are those that COATCHECK and COATCHECK_SANDBOX name, with the configuration of the scenarios. If PostgreSQL is
+/// not installed, there is only one broker.
 final class Stack: @unchecked Sendable {
     /// The address that apps know.
     ///
@@ -35,7 +35,7 @@ final class Stack: @unchecked Sendable {
         let input: Pipe
     }
 
-    /// The reason why the tests cannot run here; nil if they can.
+    /// The reason why the tests cannot run on this machine, or nil if they can.
     static var missing: String? {
         let environment = ProcessInfo.processInfo.environment
         return environment["COATCHECK"] == nil || environment["COATCHECK_SANDBOX"] == nil
@@ -162,7 +162,7 @@ final class Stack: @unchecked Sendable {
         try JSONDecoder().decode([String: Int].self, from: try await control("GET", "/counts"))[endpoint] ?? 0
     }
 
-    /// Waits until both replicas, which are asked in turn, report that a session has ended.
+    /// Asks both replicas in turn until they report that a session has ended.
     ///
     /// Returns the reason.
     func ending(_ field: String, _ value: String) async throws -> String {

@@ -50,7 +50,7 @@ struct DemandTests {
 extension BrokerTests {
     @Suite("Step-ups", .timeLimit(.minutes(5)))
     struct StepUpTests {
-        /// An app with one answer to each question. It records the questions.
+        /// An app that gives the same answer to each question, and records the questions.
         private actor App {
             private(set) var asked: [StepUp] = []
             private let says: Bool
@@ -155,10 +155,10 @@ extension BrokerTests {
             slow.holds = true
             async let first = other.relay("guarded", "private/echo").status
             await slow.opened(2)
-            // Two calls need more than the open page, and both need the same.
+            // Two calls need more than the open page will give, and both need the same.
             async let second = other.relay("guarded", "private/echo", method: "POST", body: Data()).status
             async let third = other.relay("guarded", "private/echo", method: "POST", body: Data()).status
-            // The open page is enough for this call.
+            // For this call, the open page is enough.
             async let fourth = other.relay("guarded", "private/echo").status
             while try await network.calls().filter({ $0.status == 401 }).count < 4 {
                 try await Task.sleep(for: .milliseconds(20))

@@ -28,7 +28,7 @@ final class UnsteadyNetwork: @unchecked Sendable {
 
     /// Signs a device in, makes calls, and signs out.
     ///
-    /// There are `calls` calls in all.
+    /// The total number of calls is `calls`.
     func walk(user: String, calls: Int, patience: Patience, stack: Stack) async throws -> Seen {
         let storage = MemoryStorage()
         let phone = Coatcheck(

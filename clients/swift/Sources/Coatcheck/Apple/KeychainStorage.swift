@@ -5,7 +5,7 @@
 
     /// A storage for the credentials in this device's keychain.
     ///
-    /// The item is excluded from synchronisation, and its backups can be restored only to this device.
+    /// The item is never synchronised, and its backups can be restored only to this device.
     public final class KeychainStorage: CredentialStorage {
         private let service: String
         private let account: String
@@ -37,7 +37,7 @@
 
         /// Returns the credentials from the keychain.
         ///
-        /// Throws if the device is locked and was never unlocked since its start.
+        /// Throws if the device has not been unlocked since its start.
         public func read() throws -> Credentials? {
             var asked = query
             asked[kSecReturnData as String] = true

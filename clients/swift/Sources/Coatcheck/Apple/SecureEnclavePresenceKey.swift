@@ -10,13 +10,13 @@
     /// Use it for ``Coatcheck/registerPresenceKey()``. The session's own key is a ``SecureEnclaveProofKey`` with a
     /// different account.
     public final class SecureEnclavePresenceKey: ProofKey {
-        /// The user checks that the device offers.
+        /// The ways in which the device can check the user.
         public enum Asking: Sendable {
             /// A face or a finger, or else the device's code.
             ///
-            /// The key survives the enrolment of another face or finger.
+            /// The key stays valid if another face or finger is enrolled.
             case user
-            /// A face or a finger that was enrolled when the key was made; the code is refused.
+            /// A face or a finger that was enrolled when the key was made. The device's code is refused.
             ///
             /// Another enrolment makes the key useless.
             case enrolledBiometry
@@ -40,7 +40,7 @@
             self.account = account
         }
 
-        /// Returns the public key, but shows no prompt.
+        /// Returns the public key without a prompt.
         ///
         /// Nil means that the key is missing.
         public func publicKey() async throws -> ProofPublicKey? {
@@ -67,7 +67,7 @@
                 throw Failure(status: errSecInvalidKeyRef)
             }
             SecItemDelete(query as CFDictionary)
-            // The reference to the key is readable at any time. Only the key itself asks for the user.
+            // The reference to the key is always readable. Only the use of the key needs the user.
             let values: [String: Any] = [
                 kSecValueData as String: key.dataRepresentation,
                 kSecAttrAccessible as String: kSecAttrAccessibleWhenPasscodeSetThisDeviceOnly,
@@ -79,13 +79,13 @@
 
         /// Asks for the user's presence, then signs.
         public func signature(over bytes: Data) async throws -> Data {
-            // Each signature needs a new context. Otherwise the answer to one prompt could also count for the next.
+            // Each signature needs a new context. Otherwise the answer to one prompt could also count for the next prompt.
             let context = LAContext()
             context.localizedReason = reason
             context.touchIDAuthenticationAllowableReuseDuration = 0
             guard let key = try stored(context) else { throw CoatcheckError.keyLost }
             let prompt = Prompt(key: key, context: context)
-            // The call blocks until the user reacts. It must not block a thread of Swift's own pool.
+            // The call blocks until the user reacts, so it must not run on a thread of Swift's own pool.
             return try await withTaskCancellationHandler {
                 try await withCheckedThrowingContinuation { continuation in
                     DispatchQueue.global(qos: .userInitiated).async {
@@ -101,13 +101,13 @@
 
         /// The key and the context of one prompt.
         ///
-        /// One thread signs with the key, and another one may only invalidate the context meanwhile.
+        /// Only one thread signs with the key. Another thread may invalidate the context meanwhile, but does nothing else.
         private struct Prompt: @unchecked Sendable {
             let key: SecureEnclave.P256.Signing.PrivateKey
             let context: LAContext
         }
 
-        /// Maps a refusal by the user, and the loss of the key after a new enrolment, to ``CoatcheckError``.
+        /// Maps two errors to ``CoatcheckError``: a refusal by the user, and a key that a new enrolment has destroyed.
         private static func named(_ error: any Error) -> any Error {
             let error = error as NSError
             if error.domain == LAErrorDomain {

@@ -6,8 +6,8 @@
 
     /// A key in this device's Secure Enclave, which cannot be extracted.
     ///
-    /// Neither a backup nor an unlocked device reveals the key. It signs without a prompt because passes are renewed in the
-    /// background. New faces and fingers leave it valid.
+    /// Neither a backup nor an unlocked device reveals the key. It signs without a prompt, because passes are renewed in the
+    /// background. It stays valid if a face or finger is enrolled.
     public final class SecureEnclaveProofKey: ProofKey {
         private let service: String
         private let account: String
@@ -15,7 +15,7 @@
 
         /// Creates a key under a service's name.
         ///
-        /// The first sign-in makes the key itself.
+        /// The first sign-in makes the key.
         ///
         /// The default service is the app's bundle identifier. Extensions and widgets that share the app's session share
         /// its key through an `accessGroup`.
@@ -67,7 +67,7 @@
 
         /// Returns the key, or nil if it is missing or belongs to another device.
         ///
-        /// Throws if the device is locked and was never unlocked since its start.
+        /// Throws if the device has not been unlocked since its start.
         private func stored() throws -> SecureEnclave.P256.Signing.PrivateKey? {
             var asked = query
             asked[kSecReturnData as String] = true

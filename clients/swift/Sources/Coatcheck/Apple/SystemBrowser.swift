@@ -19,8 +19,8 @@
 
         /// Creates a browser with a custom scheme (`com.example.app`) for the callback.
         ///
-        /// With `remembers: false` the browser shares no cookies with Safari. Users then sign in again each time, which
-        /// suits shared devices.
+        /// With `remembers: false`, the browser shares no cookies with Safari. Users then sign in again each time, so it is
+        /// suitable for shared devices.
         public init(scheme: String, remembers: Bool = true) {
             callback = .scheme(scheme)
             self.remembers = remembers
@@ -55,8 +55,8 @@
                     session.presentationContextProvider = self
                     session.prefersEphemeralWebBrowserSession = !remembers
                     shown.session = session
-                    // The session retains itself while it is visible. If the system cannot show it, the closure above
-                    // receives the error.
+                    // The session retains itself while its page is visible. If the system cannot show the page, the closure
+                    // above receives the error.
                     session.start()
                 }
             } onCancel: {
@@ -64,7 +64,7 @@
             }
         }
 
-        /// The visible session, which a cancellation has to close.
+        /// The visible session, which has to be closed after a cancellation.
         @MainActor
         private final class Shown {
             var session: ASWebAuthenticationSession?

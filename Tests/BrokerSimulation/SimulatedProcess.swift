@@ -57,6 +57,7 @@ final class SimulatedProcess: @unchecked Sendable {
         let machine = BrokerClock(
             now: { self.wallTime }, monotonic: { self.monotonic }, sleep: { try await self.sleep($0) })
         let isShared = world.weather.processes > 1
+        let isRecorded = world.ports != nil
         let watch = isShared ? ClockWatch(correcting: machine) : ClockWatch()
         let context = BrokerContext(
             clock: isShared ? watch.corrected(machine) : machine,
@@ -65,7 +66,9 @@ final class SimulatedProcess: @unchecked Sendable {
                 self.lane.start { await Self.$work.withValue("\(name)") { await work() } }
             },
             events: EventSink { event in world.note(event, by: self) }, vault: vault,
-            store: store, providers: ProviderDirectory([provider]), cache: SessionCache(),
+            store: isRecorded ? RecordedStore(store, of: self) : store,
+            providers: ProviderDirectory([isRecorded ? RecordedProvider(provider, of: self) : provider]),
+            cache: SessionCache(),
             notices: SessionNotices(), settings: settings, watch: watch)
         sessionNotices = context.notices
         believes = { watch.allows($0, context.clock) }
@@ -219,7 +222,11 @@ final class SimulatedProcess: @unchecked Sendable {
             do { result = .success(try await work(useCases)) } catch {
                 result = .failure(error as? BrokerProblem ?? BrokerProblem(.internalError))
             }
-            if !self.isDead { answer.resolve(result) }
+            guard !self.isDead else { return }
+            let world = self.world
+            world.ports?.add(
+                "\(world.scheduler.now) \(self.number) answer: \(TraceWords(vault: world.vault).of(answer: result))")
+            answer.resolve(result)
         }
         let begun = world.scheduler.now
         if let patience {

@@ -48,6 +48,8 @@ package final class Simulation: @unchecked Sendable {
     private var listeners: [SessionListener] = []
     /// Whether to print the events.
     private let trace: Bool
+    /// The record of all that crosses the ports; nil if nothing is recorded.
+    let ports: PortTrace?
 
     /// Whether faults still happen.
     var isFoul: Bool { scheduler.now < weather.length }
@@ -56,10 +58,21 @@ package final class Simulation: @unchecked Sendable {
     /// Whether every token answer is empty now.
     var answersEmpty: Bool { weather.emptyRefusals && (40_000..<640_000).contains(scheduler.now) }
 
-    package init(seed: UInt64, _ scenario: Scenario? = nil, trace: Bool = false) {
+    /// Creates a run.
+    ///
+    /// - Parameters:
+    ///   - seed: The seed that decides everything.
+    ///   - scenario: The kind of weather; nil for mixed weather.
+    ///   - trace: Whether to print the events.
+    ///   - ports: Whether to record the crossings of the ports.
+    ///   - printsPorts: Whether to print these as well.
+    package init(
+        seed: UInt64, _ scenario: Scenario? = nil, trace: Bool = false, ports: Bool = false, printsPorts: Bool = false
+    ) {
         let scheduler = Scheduler(seed: seed)
         self.scheduler = scheduler
         self.trace = trace
+        self.ports = ports ? PortTrace(prints: printsPorts) : nil
         var weather = scenario?.weather(&scheduler.random) ?? Weather.mixed(&scheduler.random)
         if weather.emptyRefusals { weather.length = 700_000 }
         self.weather = weather
@@ -70,6 +83,9 @@ package final class Simulation: @unchecked Sendable {
         authority.standing = { [unowned self] session in families[session] }
         processes = (0..<weather.processes).map { SimulatedProcess($0, self) }
     }
+
+    /// The number of port crossings so far and a hash of them; nil if nothing is recorded.
+    package var portSummary: String? { ports?.summary }
 
     /// Runs to the end, and returns the verdict.
     package func run() -> Verdict {

@@ -24,4 +24,17 @@ import Testing
             await Task.yield()
         }
     }
+
+    @Test("A seed that runs twice → equal traces; another seed → another trace")
+    func traces() async {
+        func trace(_ seed: UInt64) -> String? {
+            let simulation = Simulation(seed: seed, ports: true)
+            _ = simulation.run()
+            return simulation.portSummary
+        }
+        let first = trace(3)
+        #expect(first != nil)
+        #expect(trace(3) == first)
+        #expect(trace(4) != first)
+    }
 }

@@ -4,6 +4,9 @@ import Glibc
 
 /// Runs the simulation over many seeds, or replays one: `simulate COUNT [FIRST]`, `simulate seed N`,
 /// `simulate scenario NAME COUNT`.
+///
+/// `simulate traces COUNT [FIRST]` prints a line for each seed: the number of calls through the broker's ports, and a hash of
+/// them. Two versions of the broker behave alike if all lines are equal. `simulate trace N` prints one seed's calls.
 @main
 enum Simulate {
     static func main() {
@@ -19,6 +22,19 @@ enum Simulate {
             let verdict = Simulation(seed: seed, scenario, trace: true).run()
             print(verdict.line(seeds: 1))
             exit(verdict.isClean ? 0 : 1)
+        }
+        if arguments.first == "trace", let seed = arguments.dropFirst().first.flatMap({ UInt64($0) }) {
+            let simulation = Simulation(seed: seed, ports: true, printsPorts: true)
+            exit(simulation.run().isClean ? 0 : 1)
+        }
+        if arguments.first == "traces" {
+            let numbers = arguments.dropFirst().compactMap { UInt64($0) }
+            for seed in (numbers.dropFirst().first ?? 1)..<(numbers.dropFirst().first ?? 1) + (numbers.first ?? 100) {
+                let simulation = Simulation(seed: seed, ports: true)
+                _ = simulation.run()
+                print("seed \(seed): \(simulation.portSummary ?? "")")
+            }
+            exit(0)
         }
         if arguments.first == "scenario", let scenario = arguments.dropFirst().first.flatMap({ Scenario(rawValue: $0) })
         {

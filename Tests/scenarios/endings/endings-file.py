@@ -1,0 +1,155 @@
+"""The endings file, with `kill -9` between its steps, and on a full disk (guarantees 4 and 6)."""
+
+import base64
+import contextlib
+import hashlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import Broker  # noqa: E402
+from support.calls import call  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.disk import Disk, own_mounts  # noqa: E402
+from support.programs import COATCHECK  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
+
+
+def with_endings_file(case, sandbox, file):
+    return Broker(case, sandbox, settings={"store": {"endings_file": str(file)}})
+
+
+def digests(file):
+    """The token digests of an endings file, with any last line."""
+    lines = file.read_bytes().split(b"\n")[1:-1]
+    return {base64.urlsafe_b64decode(line.split(b" ")[0] + b"=") for line in lines}
+
+
+def digest(session):
+    return hashlib.sha256(session.encode()).digest()
+
+
+def backed_up(case, broker, name):
+    """A backup, as a copy of the stopped broker's file; Tests/scenarios/operators/backup.sh tests `coatcheck backup` itself."""
+    broker.stop(signal.SIGTERM)
+    copy = case.folder / name
+    shutil.copy(broker.data / "coatcheck.db", copy)
+    broker.start()
+    return copy
+
+
+def restore(broker, copy, *options):
+    return subprocess.run(
+        [COATCHECK, "restore", copy, "--config", broker.configuration, *options], capture_output=True, text=True)
+
+
+def endings_kept(case):
+    """kill -9 under log-outs: each one answered with 204 is in the endings file, and a restored backup does not revive it."""
+    sandbox = Sandbox(case)
+    folder = case.folder / "endings"
+    folder.mkdir(mode=0o700)
+    file = folder / "endings"
+    broker = with_endings_file(case, sandbox, file)
+    sessions = [broker.sign_in(f"user-{n}") for n in range(36)]
+    stays = broker.sign_in("stays")
+    copy = backed_up(case, broker, "backup.db")
+    answered, unanswered = [], []
+
+    def log_out(session, enough):
+        (answered if broker.log_out(session).status == 204 else unanswered).append(session)
+        # The kill depends on the number of answers and not on time, so it comes between others on any machine.
+        if len(answered) >= enough:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(broker.process.pid, signal.SIGKILL)
+
+    for begin in range(0, 36, 6):
+        enough = len(answered) + 1 + begin // 6 % 3
+        threads = [threading.Thread(target=log_out, args=(s, enough)) for s in sessions[begin:begin + 6]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        broker.process.wait(10)
+        kept = digests(file)
+        lost = [s for s in answered if digest(s) not in kept]
+        case.same([], lost, f"kill -9 during six log-outs → all {len(answered)} log-outs answered so far are in the endings file")
+        # A crash of the machine may leave this.
+        with open(file, "ab") as torn:
+            torn.write(b"q83vEjRWeJCrze8")
+        broker.start()
+    case.verdict(len(answered) >= 6, "six rounds of log-outs and kill -9 → at least six log-outs are answered", len(answered))
+    late = [s for s in unanswered if broker.look(s).status == 401 and digest(s) not in digests(file)]
+    case.same([], late, "sessions that only the database had ended → in the endings file after the start")
+    done = restore(broker, copy)
+    case.verdict(done.returncode == 1 and "another process" in done.stderr, "`restore` while the broker runs → refused", done.stderr)
+    broker.stop(signal.SIGTERM)
+    broker.configure(store={"endings_file": None})
+    done = restore(broker, copy)
+    case.verdict(
+        done.returncode == 1 and "log-outs since 20" in done.stderr and "--without-endings" in done.stderr,
+        "`restore` without an endings file → refused, and names the time since when log-outs are lost", done.stderr)
+    broker.configure(store={"endings_file": str(file)})
+    away = file.rename(file.with_name("away"))
+    done = restore(broker, copy)
+    case.verdict(done.returncode == 1 and "is not there" in done.stderr, "`restore` with a missing endings file → refused", done.stderr)
+    away.rename(file)
+    done = restore(broker, copy)
+    case.verdict(done.returncode == 0 and "had ended since" in done.stdout, "`restore` with the endings file → succeeds, and reports the sessions ended since the backup", done.stdout + done.stderr)
+    broker.start()
+    back = [s for s in answered if broker.look(s).told != "401 session_ended logged_out"]
+    case.same([], back, f"a restored backup with the endings file → all {len(answered)} sessions answered 204 stay ended")
+    case.same("200", broker.look(stays).told, "a restored backup with the endings file → the session that never logged out is alive")
+    broker.stop(signal.SIGTERM)
+    broker.configure(store={"endings_file": None})
+    done = restore(broker, copy, "--without-endings")
+    case.verdict(done.returncode == 0 and "are lost" in done.stderr, "`restore --without-endings` → succeeds, and reports the lost log-outs", done.stderr)
+    broker.start()
+    case.same("200", broker.look(answered[0]).told, "a backup restored without endings → a logged-out session is alive again, as this test expects")
+
+
+def endings_disk_full(case):
+    """The endings file's own disk is full: a log-out is 503 and holds, sign-ins go on, and readiness names the fault."""
+    disk = Disk(case, "1m")
+    try:
+        sandbox = Sandbox(case)
+        file = disk.path / "endings"
+        broker = with_endings_file(case, sandbox, file)
+        sessions = [broker.sign_in(f"user-{n}") for n in range(3)]
+        case.same("204", broker.log_out(sessions[0]).told, "a log-out with an endings file → 204")
+        disk.fill()
+        # The page that the last line is on has room for some.
+        for n in range(100):
+            session = broker.sign_in(f"more-{n}")
+            out = broker.log_out(session)
+            if out.status != 204:
+                break
+        case.verdict(
+            out.is_passing_fault and out.told == "503 store_unavailable", "a log-out while the endings file's disk is full → 503 store_unavailable", out.told)
+        case.same("401 session_ended logged_out", broker.look(session).told, "a session whose log-out does not fit into the endings file → refused at once")
+        case.same("503 store_unavailable", broker.log_out(session).told, "a repeated log-out while the endings file's disk is full → 503 store_unavailable")
+        case.same("200", broker.look(sessions[1]).told, "the endings file's disk is full → other sessions are alive")
+        case.same(201, broker.log_in("late")[1].status, "a sign-in while the endings file's disk is full → 201")
+        ready = call(broker.management + "/readyz")
+        case.same((200, "its disk is full"), (ready.status, ready.json.get("endings_file")), "readiness while the endings file's disk is full → 200, and names the full disk")
+        case.verdict(broker.metric("coatcheck_store_endings_unkept") == 1, "the endings file's disk is full → the metric of unkept endings is 1")
+        broker.restart()
+        case.same("401 session_ended logged_out", broker.look(session).told, "kill -9 and a start while the endings file's disk is full → the session stays refused")
+        case.same("503 store_unavailable", broker.log_out(session).told, "a repeated log-out after kill -9, the endings file's disk still full → 503 store_unavailable")
+        disk.free()
+        good = wait_for(10, lambda: broker.log_out(session).status == 204, pause=0.2)
+        case.verdict(good, "a repeated log-out once the endings file's disk has room → 204")
+        case.verdict(digest(session) in digests(file), "a repeated log-out once the endings file's disk has room → the ending is in the file")
+    finally:
+        case.end()
+        disk.unmount()
+
+
+if __name__ == "__main__":
+    own_mounts()
+    main({"endings-kept": (endings_kept, 120), "endings-disk-full": (endings_disk_full, 60)}, __doc__)

@@ -1,0 +1,119 @@
+"""Log-outs on a full disk. An answered one is on disk, and any other can be sent again (guarantees 4 and 6)."""
+
+import contextlib
+import pathlib
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.broker import Broker  # noqa: E402
+from support.cases import main  # noqa: E402
+from support.disk import Disk, own_mounts  # noqa: E402
+from support.sandbox import Sandbox  # noqa: E402
+from support.waiting import GaveUp, wait_for  # noqa: E402
+
+
+@contextlib.contextmanager
+def full_disk(case, size):
+    """A broker with four sessions on a disk that is full, and has met that."""
+    disk = Disk(case, size)
+    try:
+        sandbox = Sandbox(case)
+        broker = Broker(case, sandbox, data=disk.path / "data")
+        sessions = [broker.sign_in(f"user-{n}") for n in range(4)]
+        disk.fill()
+        # The log has a little room left; after that, sign-ins meet the full disk.
+        refused = None
+        for n in range(2000):
+            answer = broker.log_in(f"more-{n}")[1]
+            if answer.status != 201:
+                refused = answer
+                break
+        if refused is None:
+            raise GaveUp("the disk is not full")
+        case.same("503 store_unavailable", refused.told, "a sign-in on a full disk → 503 store_unavailable")
+        yield disk, broker, sessions
+    finally:
+        case.end()
+        disk.unmount()
+
+
+def with_a_reserve(case):
+    """The disk is full, and the broker has reserved room for endings: a log-out, kill -9, and a start while it is still full.
+    """
+    with full_disk(case, "288m") as (disk, broker, sessions):
+        out = [broker.log_out(s) for s in sessions[:2]]
+        case.same(["204", "204"], [a.told for a in out], "log-outs on a full disk with reserved room → 204")
+        case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "sessions that logged out on a full disk → refused at once")
+        broker.restart()
+        case.same(
+            ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
+            "kill -9 and a start on the full disk → the logged-out sessions stay refused")
+        case.same(["200"] * 2, [broker.look(s).told for s in sessions[2:]], "kill -9 and a start on the full disk → the other sessions are alive")
+        case.same("204", broker.log_out(sessions[2]).told, "another log-out on the full disk, after kill -9 and a start → 204")
+        disk.free()
+        status = wait_for(10, lambda: broker.log_in("late")[1].status == 201, pause=0.5)
+        case.verdict(status, "the disk has room again → sign-ins succeed", broker.log_in("late")[1].told)
+        broker.restart()
+        case.same("401 session_ended logged_out", broker.look(sessions[2]).told, "kill -9 after the disk has room again → the last session that logged out stays ended")
+        case.same("200", broker.look(sessions[3]).told, "kill -9 after the disk has room again → the session that did not log out is alive")
+
+
+def without_a_reserve(case):
+    """The disk is full to the last byte, and no room is reserved. A log-out can be written once there is room again."""
+    with full_disk(case, "24m") as (disk, broker, sessions):
+        out = [broker.log_out(s) for s in sessions[:2]]
+        told = [a.told for a in out]
+        case.verdict(
+            all(a.is_passing_fault and a.told == "503 store_unavailable" for a in out),
+            "a log-out that cannot be written → 503 store_unavailable, and the cookie is kept", told)
+        case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "sessions whose log-out could not be written → refused by this process")
+        case.same("200", broker.look(sessions[2]).told, "log-outs that cannot be written → another session is alive")
+        disk.free()
+        written = "SELECT count(*) FROM sessions WHERE end_reason = 'logged_out'"
+        wait_for(10, lambda: broker.query(written)[0][0] == 2)
+        broker.restart()
+        case.same(
+            ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
+            "log-outs that are written once the disk has room again → kept after kill -9")
+        case.same("204", broker.log_out(sessions[2]).told, "a log-out once the disk has room again → 204")
+
+
+def killed_on_a_full_disk(case):
+    """The same, and kill -9 before there is room again: endings answered with 204 are kept."""
+    with full_disk(case, "24m") as (disk, broker, sessions):
+        out = [broker.log_out(s) for s in sessions[:2]]
+        broker.stop()
+        disk.free()
+        broker.start()
+        back = [s for s, a in zip(sessions, out) if a.status == 204 and broker.look(s).status == 200]
+        case.same([], back, f"log-outs answered {', '.join(a.told for a in out)}, then kill -9 → each session answered 204 stays ended")
+        # The app repeats the unanswered log-outs.
+        again = [broker.log_out(s).told for s in sessions[:2]]
+        case.same((["204"] * 2, ["401"] * 2), (again, [broker.look(s).told[:3] for s in sessions[:2]]), "the app repeats its log-outs after kill -9 on a full disk → 204, and the sessions are refused")
+
+
+def stopped_on_a_full_disk(case):
+    """The same, and SIGTERM while room is made: the broker tries once more at its end."""
+    with full_disk(case, "24m") as (disk, broker, sessions):
+        out = [broker.log_out(s) for s in sessions[:2]]
+        # This falls between two tries of the running broker, because its drain takes two seconds.
+        broker.process.send_signal(signal.SIGTERM)
+        disk.free()
+        broker.process.wait(40)
+        broker.start()
+        case.same(
+            ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
+            f"log-outs answered {', '.join(a.told for a in out)}, then SIGTERM → ended after the restart")
+
+
+CASES = {
+    "full-disk-with-a-reserve": (with_a_reserve, 90),
+    "full-disk-without-a-reserve": (without_a_reserve, 60),
+    "killed-on-a-full-disk": (killed_on_a_full_disk, 60),
+    "stopped-on-a-full-disk": (stopped_on_a_full_disk, 60),
+}
+
+if __name__ == "__main__":
+    own_mounts()
+    main(CASES, __doc__)

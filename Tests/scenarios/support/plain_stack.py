@@ -1,0 +1,14 @@
+"""A sandbox, and a broker with an upstream, under any host name."""
+
+from .broker import Broker
+from .sandbox import Sandbox
+
+
+def stack(case, name="127.0.0.1", **settings):
+    """A sandbox, and a broker with this host name."""
+    sandbox = Sandbox(case)
+    upstream = {"base_url": sandbox.url + "/api", "provider": "oidc", "allow": ["GET /**", "POST /**", "PUT /**"]}
+    broker = Broker(case, sandbox, settings={"upstreams": {"api": upstream}} | settings, start=False)
+    broker.configure(server={"public_url": f"http://{name}:{broker.port}"})
+    broker.start()
+    return sandbox, broker

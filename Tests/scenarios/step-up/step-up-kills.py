@@ -4,87 +4,20 @@ refresh token is sent twice only if its first sender has died. The provider rota
 comes twice. Rows are locked from outside to hold a statement.
 """
 
-import dataclasses
-import http.client
 import pathlib
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.broker import sha256  # noqa: E402
 from support.cases import main  # noqa: E402
 from support.database import Database  # noqa: E402
-from support.replicas import TAKE_OVER, Lock, Replicas  # noqa: E402
-from support.step_up import MFA, Login, told  # noqa: E402
-from support.waiting import GaveUp, wait_for  # noqa: E402
-
-LAPSE = 25 + 15
-
-
-@dataclasses.dataclass
-class Outcome:
-    """The required end of a round."""
-
-    steps_up: bool
-    # The unanswered forward, and the possible final answers to its repeat.
-    login: Login | None = None
-    repeats: tuple = ("200",)
-    # Whether the next refresh has to wait until a dead owner's claim is taken over.
-    waits: bool = False
-    keeps_grant: bool = False
+from support.replicas import TAKE_OVER  # noqa: E402
+from support.step_up import told  # noqa: E402
+from support.step_up_stage import LAPSE, Outcome, Stage, settle  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
 
 
-def settings(*_):
-    return {"providers": {"oidc": {"revocation": {"reaches": "token"}}}}
-
-
-class Stage(Replicas):
-    """Sessions of users without another session, and their work in progress."""
-
-    def __init__(self, case, database):
-        super().__init__(case, database, settings)
-        self.users = {}
-
-    def row(self, session, columns):
-        return self.query(f"SELECT {columns} FROM session_states WHERE token = '\\x{sha256(session)}'")[0]
-
-    def lock(self, session):
-        return Lock(self.database, f"SELECT FROM session_states WHERE token = '\\x{sha256(session)}' FOR UPDATE")
-
-    def lock_exchanges(self):
-        return Lock(self.database, "LOCK TABLE exchanges IN EXCLUSIVE MODE")
-
-    def wait(self, count):
-        """Waits until this number of statements waits for a lock."""
-        sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = 'postgres'"
-        if not wait_for(3, lambda: int(self.query(sql)[0][0]) >= count):
-            raise GaveUp(f"no {count} statements wait: {self.query('SELECT state, wait_event_type, left(query, 80) FROM pg_stat_activity')}")
-
-    def refresh(self, broker, session, reaches=True):
-        return self.hold(broker, lambda broker: broker.refresh(session), reaches)
-
-    def forward(self, broker, login, reaches=True):
-        return self.hold(broker, lambda broker: login.forward(broker=broker), reaches)
-
-    def login(self, session):
-        """A step-up up to its forward; its user has signed in."""
-        return Login(self.second, session, MFA).sign_in(self.users[session])
-
-    def begin(self):
-        """Makes a session of a user without another session."""
-        user = f"user-{len(self.users)}"
-        session = self.third.sign_in(user=user)
-        self.users[session] = user
-        return session
-
-    def grant(self, broker, session):
-        """The grant of the access token that a backend gets, if it lives."""
-        token = broker.exchange(session).json.get("access_token")
-        found = self.tokens().get(token)
-        return found["grant"] if found and found["live"] else None
-
-
-# ---- the replica that refreshes dies, and another steps up ----------------------------------------------------------
+# ---- the replica that refreshes dies, and another steps up -----------------------------------------------------------
 
 
 def refresh_at_its_claim(stage, session):
@@ -160,7 +93,7 @@ def refresh_after_its_commit(stage, session):
     return Outcome(told(login.forward(broker=stage.second)) == "200", login)
 
 
-# ---- the replica that steps up dies, and another refreshes ----------------------------------------------------------
+# ---- the replica that steps up dies, and another refreshes -----------------------------------------------------------
 
 
 def step_up_at_its_claim(stage, session):
@@ -246,7 +179,7 @@ def step_up_after_its_commit(stage, session):
     return Outcome(True, login)
 
 
-# ---- whose claim has to be waited for -------------------------------------------------------------------------------
+# ---- whose claim has to be waited for --------------------------------------------------------------------------------
 
 
 def refresh_of_the_new_grant(stage, session):
@@ -319,78 +252,5 @@ def kills(case):
         case.same([2, 2, 1], sorted(stage.sent().values(), reverse=True)[:3], "all refresh tokens of the rounds → sent once, except two whose claims were taken over")
 
 
-def settle(stage, session, outcome, ended):
-    """Waits for a round's end: a refresh in time, and an answer to the forward's repeat. Returns its verdicts."""
-    lines, broker = [], stage.third
-    limit = TAKE_OVER if outcome.waits else 12
-
-    def within(seconds, ask, is_so):
-        last = []
-
-        def once():
-            last[:] = [ask()]
-            return is_so(last[0])
-
-        wait_for(max(ended + seconds - time.monotonic(), 5), once, 1)
-        return last[0], f"{told(last[0])} after {time.monotonic() - ended:.0f} s"
-
-    answer, detail = within(limit, lambda: broker.refresh(session), lambda answer: answer.status in (200, 401))
-    lines.append((told(answer) == "200", f"a refresh → 200 within {limit} s ({detail})", detail))
-    is_good = outcome.repeats == ("200",)
-    answer, detail = within(
-        LAPSE, lambda: outcome.login.forward(broker=broker),
-        lambda answer: told(answer) == "200" if is_good else answer.json.get("retry") == "new_login")
-    lines.append((
-        told(answer) in outcome.repeats and is_good == (answer.json.get("retry") is None),
-        f"the repeated forward → {' or '.join(outcome.repeats)}{'' if is_good else ', with new_login'} ({detail})", answer.json))
-    if not is_good:
-        again = stage.login(session).forward(broker=broker)
-        lines.append((told(again) == "200", "another step-up → 200", told(again)))
-        lines.append((told(broker.refresh(session)) == "200", "a refresh after another step-up → 200", ""))
-    return lines
-
-
-def kept(case):
-    """A step-up without a new refresh token: refreshes go on over all replicas, and each replica's listeners are notified."""
-    with Database() as database:
-        stage = Stage(case, database)
-        session = stage.begin()
-        old = stage.grant(stage.second, session)
-        heard = []
-
-        def listen(broker):
-            connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=60)
-            connection.request("GET", "/v1/session/events", headers={
-                "Cookie": f"coatcheck={session}", "Host": broker.settings["server"]["public_url"].removeprefix("http://")})
-            answer = connection.getresponse()
-
-            def read():
-                for line in iter(answer.readline, b""):
-                    if line.startswith(b"event: tokens_refreshed"):
-                        heard.append(broker.name)
-
-            case.beside(read)
-            return answer.status
-
-        case.same([200, 200], [listen(stage.dying), listen(stage.third)], "event listeners at two replicas → 200")
-        stage.sandbox.fault("oidc", fault="no-refresh-token", times=1)
-        before = stage.row(session, "token_version, grant_version, fence")
-        login = stage.login(session)
-        case.same("200", told(login.forward(broker=stage.second)), "a step-up at a third replica, without a new refresh token → 200")
-        case.same(before, stage.row(session, "token_version, grant_version, fence"), "a step-up without a new refresh token → the versions of tokens and grant and the fence stay")
-        case.verdict(wait_for(5, lambda: sorted(heard) == ["dying", "third"]), "a step-up without a new refresh token → listeners at both other replicas are notified", heard)
-        case.same(["mfa"] * 3, [broker.look(session).json["acr"] for broker in stage.brokers], "a step-up without a new refresh token → every replica shows the class at once")
-        for broker in stage.brokers:
-            case.same("200", told(broker.refresh(session)), f"a step-up without a new refresh token, then a refresh at {broker.name} → 200")
-            for each in stage.brokers:
-                # A cache is up to five seconds old, and so is a token that works as well.
-                wait_for(7, lambda: stage.grant(each, session) == old)
-                case.same(old, stage.grant(each, session), f"a kept grant after a refresh, the access token at {each.name} → works, and is of the kept grant")
-        case.same("mfa", stage.third.look(session).json["acr"], "a session with a kept grant after three refreshes → keeps the class of its step-up")
-        case.same({1}, set(stage.sent().values()), "all refresh tokens of a kept grant → each is sent once")
-
-
-CASES = {"kills": (kills, 280), "kept": (kept, 120)}
-
 if __name__ == "__main__":
-    main(CASES, __doc__)
+    main({"kills": (kills, 280)}, __doc__)

@@ -1,0 +1,56 @@
+"""A step-up that brings no new refresh token, on three replicas (guarantee 2): the session keeps its grant."""
+
+import http.client
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.cases import main  # noqa: E402
+from support.database import Database  # noqa: E402
+from support.step_up import told  # noqa: E402
+from support.step_up_stage import Stage  # noqa: E402
+from support.waiting import wait_for  # noqa: E402
+
+
+def kept(case):
+    """A step-up without a new refresh token: refreshes go on over all replicas, and each replica's listeners are notified."""
+    with Database() as database:
+        stage = Stage(case, database)
+        session = stage.begin()
+        old = stage.grant(stage.second, session)
+        heard = []
+
+        def listen(broker):
+            connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=60)
+            connection.request("GET", "/v1/session/events", headers={
+                "Cookie": f"coatcheck={session}", "Host": broker.settings["server"]["public_url"].removeprefix("http://")})
+            answer = connection.getresponse()
+
+            def read():
+                for line in iter(answer.readline, b""):
+                    if line.startswith(b"event: tokens_refreshed"):
+                        heard.append(broker.name)
+
+            case.beside(read)
+            return answer.status
+
+        case.same([200, 200], [listen(stage.dying), listen(stage.third)], "event listeners at two replicas → 200")
+        stage.sandbox.fault("oidc", fault="no-refresh-token", times=1)
+        before = stage.row(session, "token_version, grant_version, fence")
+        login = stage.login(session)
+        case.same("200", told(login.forward(broker=stage.second)), "a step-up at a third replica, without a new refresh token → 200")
+        case.same(before, stage.row(session, "token_version, grant_version, fence"), "a step-up without a new refresh token → the versions of tokens and grant and the fence stay")
+        case.verdict(wait_for(5, lambda: sorted(heard) == ["dying", "third"]), "a step-up without a new refresh token → listeners at both other replicas are notified", heard)
+        case.same(["mfa"] * 3, [broker.look(session).json["acr"] for broker in stage.brokers], "a step-up without a new refresh token → every replica shows the class at once")
+        for broker in stage.brokers:
+            case.same("200", told(broker.refresh(session)), f"a step-up without a new refresh token, then a refresh at {broker.name} → 200")
+            for each in stage.brokers:
+                # A cache is up to five seconds old, and so is a token that works as well.
+                wait_for(7, lambda: stage.grant(each, session) == old)
+                case.same(old, stage.grant(each, session), f"a kept grant after a refresh, the access token at {each.name} → works, and is of the kept grant")
+        case.same("mfa", stage.third.look(session).json["acr"], "a session with a kept grant after three refreshes → keeps the class of its step-up")
+        case.same({1}, set(stage.sent().values()), "all refresh tokens of a kept grant → each is sent once")
+
+
+if __name__ == "__main__":
+    main({"kept": (kept, 120)}, __doc__)

@@ -10,7 +10,7 @@ import kubernetes_validate
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.deploy_files import KUBERNETES, pod_faults  # noqa: E402
+from support.deploy_kubernetes import KUBERNETES, pod_faults  # noqa: E402
 from support.verdicts import Verdicts  # noqa: E402
 
 kind, path = sys.argv[1:3]

@@ -1,0 +1,34 @@
+# The sandbox's control interface (docs/apps/sandbox.md): faults, and the requests that a provider got.
+
+# sandbox METHOD PATH [JSON]: the emulator's control interface (docs/apps/sandbox.md)
+sandbox() {
+    if [ $# -gt 2 ]; then
+        curl -s -m 20 -o "$work/control" -X "$1" "$SANDBOX/_sandbox$2" -H 'Content-Type: application/json' --data-binary "$3"
+    else
+        curl -s -m 20 -o "$work/control" -X "$1" "$SANDBOX/_sandbox$2"
+    fi
+}
+
+# fault PROVIDER JSON: the provider's next requests go wrong
+fault() { sandbox PUT "/faults/$1" "$2"; }
+
+# calls PROVIDER/ENDPOINT: how often the provider was called there
+calls() {
+    sandbox GET /counts
+    local count
+    count=$(json ".$1" "$work/control")
+    printf '%s' "${count:-0}"
+}
+
+# form_names [N]: the names of the form fields of the N-th of the requests that `sandbox GET /requests…` listed, in order
+form_names() { jq -r ".[${1:-0}].body | split(\"&\") | map(split(\"=\")[0]) | join(\" \")" "$work/control"; }
+
+# sent_header NAME [N]: a header field of that request
+sent_header() { jq -r --arg name "$1" ".[${2:-0}].headers[] | select((.[0] | ascii_downcase) == (\$name | ascii_downcase)) | .[1]" "$work/control"; }
+
+# told PROVIDER/ENDPOINT N: waits until the provider has N such calls; they are listed in "$work/control"
+told() {
+    wait_for 30 eval '[ "$(calls "'"$1"'")" -ge '"$2"' ]'
+    sandbox GET "/requests?provider=${1%/*}&endpoint=${1#*/}"
+    same "$2" "$(jq length "$work/control")" "log-out → the expected number of calls: ${1#*/}"
+}

@@ -1,4 +1,4 @@
-"""The two servers that the test of the forward-auth recipes needs in addition to the broker (Tests/scenarios/backends/forward-auth.sh).
+"""The two servers that the test of the forward-auth recipes needs in addition to the broker (forward_auth.bash).
 
   forward_auth.py upstream PORT   the protected service: answers with the headers that it got, and /count with their number
   forward_auth.py broker PORT     takes a broker's place, and answers according to the last `PUT /mode` and MODES

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# The forward-auth recipes of deploy/forward-auth with sessions that belong to a key, behind real servers. A check fails for each
+# copy of a recipe that has lost one thing.
+#   forward-auth-bound.sh [SERVER…]
+source "$(dirname "$0")/../support/lib.bash"
+source "$here/forward_auth.bash"
+
+# walk_bound SERVER: sessions that belong to a key
+walk_bound() {
+    step "$1: sessions that belong to a key"
+    "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" gate "$1" "${site[$1]}" "$BROKER" https://app.example.com \
+        "http://127.0.0.1:$upstream_port" >"$work/$1.bound" 2>&1 || not_ok "$1: the script for bound sessions runs to its end" "$(tail -1 "$work/$1.bound")"
+    take_over <"$work/$1.bound"
+}
+
+# copies SERVER: copies of its recipe that have lost one thing, one a line: the edit, and the verdict that notices it
+copies() {
+    case $1 in
+        nginx) cat <<'TEXT' ;;
+/DPoP \$http_dpop/d|a proof without a nonce → 401
+/Coatcheck-Pass \$http/d|DPoP with Coatcheck-Pass
+/X-Original-URL/d|the proof at its own request
+s/X-Original-Method .*/X-Original-Method GET;/|by another method → 401
+s/X-Original-URL .*/X-Original-URL $http_x_original_url;/|with the fields of its own request
+/proxy_set_header DPoP "";/d|sees no dpop
+/proxy_set_header Coatcheck-Pass "";/d|the service sees it nowhere
+s/coatcheck-pass=\[/coatcheck-none=[/|as a cookie → the service does not see it
+/add_header Coatcheck-Code/d|alone → nonce, code and challenge
+/add_header DPoP-Nonce/d|alone → nonce, code and challenge
+/"~^401 .*coatcheck_challenge/d|alone → nonce, code and challenge
+/<coatcheck_named>/d|a copied cookie alone → 401
+/Set-Cookie \$coatcheck_clear_pass/d|both cookies are cleared
+TEXT
+        caddy) cat <<'TEXT' ;;
+/X-Original-URL/d|the proof at its own request
+s/X-Original-Method .*/X-Original-Method GET/|by another method → 401
+/header_up X-Original-/d|with the fields of its own request
+/header_up -X-Forwarded-Uri/d|the proof at its own request
+/header_up -X-Forwarded-Method/d|by another method, with the fields
+/request_header -DPoP/d|sees no dpop
+/request_header -Coatcheck-Pass/d|the service sees it nowhere
+s/|-pass//|as a cookie → the service does not see it
+TEXT
+        haproxy) cat <<'TEXT' ;;
+/\["dpop"\]/d|a proof without a nonce → 401
+/\["coatcheck-pass"\]/d|DPoP with Coatcheck-Pass
+/\["x-original-url"\]/d|the proof at its own request
+s/txn.sf:method()/"GET"/|by another method → 401
+s/origin .. txn.sf:pathq()/first(fields["x-original-url"])/|with the fields of its own request
+/del-header DPoP$/d|sees no dpop
+/del-header .coatcheck/d|the service sees it nowhere
+s/coatcheck-pass=\[/coatcheck-none=[/|as a cookie → the service does not see it
+s/"coatcheck-code", //|alone → nonce, code and challenge
+s/"dpop-nonce",$//|alone → nonce, code and challenge
+TEXT
+        apache) cat <<'TEXT' ;;
+/\["DPoP"\]/d|a proof without a nonce → 401
+/\["Coatcheck-Pass"\]/d|DPoP with Coatcheck-Pass
+/\["X-Original-URL"\]/d|the proof at its own request
+s/= r.method,/= "GET",/|by another method → 401
+s/origin .. r.unparsed_uri.*/r.headers_in["X-Original-URL"],/|with the fields of its own request
+s/:gsub("^%a.*/,/|GET http:
+/RequestHeader unset DPoP/d|sees no dpop
+/RequestHeader unset Coatcheck-Pass/d|the service sees it nowhere
+s/|-pass//|as a cookie → the service does not see it
+s/"Coatcheck-Code", //|alone → nonce, code and challenge
+s/, "DPoP-Nonce" }/ }/|alone → nonce, code and challenge
+s/kept\["Set-Cookie"\] = cookie or/kept["Set-Cookie"] =/|both cookies are cleared
+TEXT
+    esac
+}
+
+# walk_copies SERVER: the walk fails for each copy, with the right verdict
+walk_copies() {
+    local change sentence recipe=${site[$1]}
+    step "$1: each broken copy of the recipe makes a check fail"
+    while IFS=$'\t' read -r change sentence; do
+        BREAK=$change serve "$1" gateway-credential-4f1d9c
+        site[$1]=$SITE
+        (failed=0; walk_bound "$1") >"$work/$1.red" 2>&1
+        same "not ok" "$(grep -aE "^not ok .*$sentence" "$work/$1.red" | head -1 | cut -c1-6)" "broken recipe → a check fails: $change"
+    done < <(copies "$1" | sed -E 's/\|([^|]*)$/\t\1/')
+    site[$1]=$recipe
+}
+
+start_gates
+for server in "${servers[@]}"; do walk_bound "$server"; done
+for server in "${servers[@]}"; do walk_copies "$server"; done
+finish

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# The forward-auth recipes of deploy/forward-auth behind real servers while the broker is killed, another program answers in its
+# place, or a recipe's own script fails (SEC-87).
+#   forward-auth-faults.sh [SERVER…]
+source "$(dirname "$0")/../support/lib.bash"
+source "$here/forward_auth.bash"
+
+# walk_broken SERVER: the recipe's script fails
+walk_broken() {
+    case $1 in haproxy | apache) ;; *) return ;; esac
+    step "$1: the server's script for forward-auth fails"
+    # The called function is nil, and the script does not catch that.
+    BREAK='s/pcall(/nothing_of_this_name(/' serve "$1" gateway-credential-4f1d9c
+    denied "a failing script" '50[03]' GET -H "Cookie: coatcheck=$late"
+}
+
+# walk_dead SERVER: with a cookie and without
+walk_dead() {
+    SITE=${site[$1]}
+    step "$1: the broker is killed (SEC-87)"
+    denied "broker killed, live session" 503 GET -H "Cookie: coatcheck=$late"
+    expect_json .status 503
+    matches '^[0-9]+$' "$(header Retry-After)" "broker killed → Retry-After in seconds"
+    same "" "$(header Set-Cookie)" "broker killed → the session cookie stays"
+    denied "broker killed, no session" 503 GET -H 'X-Auth-Subject: mallory'
+    denied "broker killed, POST with a live session" 503 POST --data-binary x -H "Cookie: coatcheck=$late"
+}
+
+# walk_faults SERVER: another server answers in the broker's place
+walk_faults() {
+    local answer
+    SITE=${site[$1]}
+    step "$1: the broker's answers other than yes"
+    become busy
+    denied "broker answers 503" 503 GET -H "Cookie: coatcheck=$late"
+    expect_header Retry-After 7 "broker answers 503 → its own Retry-After passes"
+    become limited
+    denied "broker answers 429" 429 GET -H "Cookie: coatcheck=$late"
+    expect_header Retry-After 7 "broker answers 429 → its own Retry-After passes"
+    become ambiguous
+    denied "broker answers 400" 400 GET -H "Cookie: coatcheck=$late"
+    become forbidden
+    denied "broker answers 403" 403 GET -H "Cookie: coatcheck=$late"
+    for answer in broken bad-gateway misdirected redirect not-modified html nothing slow; do
+        become "$answer"
+        denied "broker's answer is $answer" 503 GET -H "Cookie: coatcheck=$late"
+        matches '^[0-9]+$' "$(header Retry-After)" "broker's answer is $answer → Retry-After in seconds"
+    done
+    step "$1: a live session needs a step-up or a proof of presence"
+    for answer in 'step-up step_up_required Step-up required' 'presence presence_required Presence required' \
+        'presence-nonce presence_invalid Invalid proof of presence'; do
+        become "${answer%% *}"
+        answer=${answer#* }
+        denied "${answer%% *}" 401 GET -H "Cookie: coatcheck=$late"
+        same "$answer" "$(json .code) $(json .title)" "demand for more evidence → its code and title"
+        expect_header Coatcheck-Code "${answer%% *}" "demand for more evidence → Coatcheck-Code repeats the code"
+        matches "error=\"(${answer%% *}|insufficient_user_authentication)\"" "$(header WWW-Authenticate)" "demand for more evidence → its error in WWW-Authenticate"
+        same "" "$(header Set-Cookie)" "demand for more evidence → the session cookie stays"
+    done
+    expect_json .reason nonce "proof of presence with an old nonce → reason nonce"
+    expect_header DPoP-Nonce the-next-nonce-0 "proof of presence with an old nonce → the next nonce"
+    step "$1: the broker's yes contains a nonce for the next proof"
+    become aging
+    request GET "$SITE/orders" -H "Cookie: coatcheck=$late"
+    expect_status 200 "broker's yes with a nonce → the request passes"
+    expect_header DPoP-Nonce the-next-nonce-0 "broker's yes with a nonce → the app gets the broker's nonce"
+}
+
+become() { curl -s -f -o /dev/null -X PUT --data "$1" "http://127.0.0.1:$BACKENDS_PORT/mode" || not_ok "mode $1"; }
+
+start_gates
+device a-late-phone
+sign_in oidc ios ana
+late=$(cookie coatcheck)
+for server in "${servers[@]}"; do
+    request GET "${site[$server]}/orders"
+    expect_status 200 "$server: broker alive → the request passes"
+done
+JAR=
+for server in "${servers[@]}"; do walk_broken "$server"; done
+kill_broker KILL
+for server in "${servers[@]}"; do walk_dead "$server"; done
+
+python3 "$root/Tests/scenarios/support/forward_auth.py" broker "$BACKENDS_PORT" >"$work/fake.log" 2>&1 &
+fake=$!
+pids+=("$fake")
+wait_for 10 curl -s -f -o /dev/null -X PUT --data busy "http://127.0.0.1:$BACKENDS_PORT/mode" || give_up "the stand-in"
+for server in "${servers[@]}"; do walk_faults "$server"; done
+kill "$fake"
+wait "$fake" 2>/dev/null
+
+step "The broker runs again"
+start_broker
+for server in "${servers[@]}"; do
+    request GET "${site[$server]}/orders" -H "Cookie: coatcheck=$late"
+    expect_status 200 "$server: broker restarted → the same session passes"
+    matches '^[0-9]+$' "$(served)" "$server: broker restarted → the service counts requests"
+done
+
+finish

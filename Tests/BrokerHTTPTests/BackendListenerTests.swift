@@ -168,7 +168,7 @@ struct BackendListenerTests {
                     try await get("/v1/providers", port, "", host: "localhost"),
                     try await get("/nothing", port, "", host: "localhost"),
                     try await get("/v1/providers", port, "", host: "evil.example"),
-                    // This text never becomes a request.
+                    // The broker refuses this text before it becomes a request.
                     try await get("/v1/providers", port, "X_Auth: 1\r\n", host: "localhost"),
                 ]
             }

@@ -400,7 +400,7 @@ struct BackendRouteTests {
         let forwarded = try await harness.send(
             .get, "/v1/forward-auth", [Backends.header: Backends.credential, .cookie: "__Host-coatcheck=\(token)"])
         #expect(forwarded.status == 403 && forwarded.code == "backend_not_allowed")
-        // A backend that may ask about every client asks for the same session.
+        // Another backend may ask about every client, and gets the same session.
         let open = try HTTPHarness { configuration, vault in configuration.backends = [Backends.orders(vault)] }
         let other = try await open.signIn().token.reveal()
         #expect(try await open.form("/v1/introspect", "token=\(other)", Backends.proof).json?["active"]?.bool == true)

@@ -57,10 +57,10 @@ struct ChargeRouteTests {
             for _ in 0..<5 {
                 #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8::1", port)) == "201")
             }
-            // Another address in this /64.
+            // Another address in the same /64 shares its limit.
             let refused = try await post("/v1/logins", login, from: "2001:db8::2", port)
             #expect(Self.status(refused) == "429" && refused.lowercased().contains("retry-after: "))
-            // Another /64 of the same network, and another network.
+            // Another /64 of the same network shares the network's limit, but another network has its own.
             #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8:0:1::1", port)) == "429")
             #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8:1::1", port)) == "201")
         }
@@ -85,7 +85,7 @@ struct ChargeRouteTests {
                 }
                 #expect(Self.status(try await post("/v1/logins", login, from: prefix + "203.0.113.1", port)) == "429")
                 #expect(Self.status(try await post("/v1/logins", login, from: prefix + "203.0.113.2", port)) == "201")
-                // The same client without a translator.
+                // The same client has the same limit without a translator.
                 #expect(Self.status(try await post("/v1/logins", login, from: "203.0.113.1", port)) == "429")
                 time.advance(.seconds(120))
             }
@@ -134,7 +134,7 @@ struct ChargeRouteTests {
     func hops() throws {
         let trusted = [IPNetwork("10.0.0.0/8")].compactMap { $0 }
         let commas = String(repeating: ",", count: 15_000)
-        // The quickest of twenty runs counts, because other processes may have used the processor.
+        // The fastest of twenty runs is measured, because other processes may use the processor.
         let took = (0..<20).map { _ in
             ContinuousClock().measure {
                 for _ in 0..<50 {

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Event streams and the end of their sessions", .timeLimit(.minutes(2)))
 struct EventStreamTests {
-    /// The comments of a stream so far, and the number of further ones to wait for.
+    /// The comments of a stream so far, and the number of comments to wait for.
     private final class Watch: Sendable {
         private struct State {
             var comments = 0
@@ -18,7 +18,7 @@ struct EventStreamTests {
         private let state = Mutex(State())
         private let opened = AsyncStream.makeStream(of: Void.self)
 
-        /// Takes the text so far; returns whether it is enough.
+        /// Adds a text to the stream. Returns whether the awaited comments have arrived.
         func take(_ text: String) -> Bool {
             let comments = count(of: ":\n\n", in: text)
             if comments > 0 { opened.continuation.yield() }
@@ -31,7 +31,7 @@ struct EventStreamTests {
         /// Waits for the first comment.
         func open() async { for await _ in opened.stream { return } }
 
-        /// Sets the number of further comments to wait for.
+        /// Waits for this number of further comments.
         func want(_ more: Int) { state.withLock { $0.wanted = $0.comments + more } }
     }
 
@@ -102,7 +102,7 @@ struct EventStreamTests {
         #expect(!text.hasSuffix("0\r\n\r\n"))
     }
 
-    /// Opens a stream; returns a task with the stream's text, which ends with it.
+    /// Opens a stream. Returns a task that ends with the stream and has its text.
     private func listen(_ port: Int, _ signedIn: SignedIn) async throws -> Task<String, any Error> {
         let opened = AsyncStream.makeStream(of: Void.self)
         let request = request(signedIn)
@@ -180,7 +180,7 @@ struct EventStreamTests {
         #expect(heard.withLock { $0.isEmpty })
         held.append(listen())
         #expect(heard.withLock { $0 } == [.superseded])
-        // The first listener gets no more notices, and its end leaves the others alone.
+        // The first listener no longer gets notices. The other listeners still get them after it has left.
         held.removeFirst()
         harness.context.notices.post(.tokensRefreshed, to: live.tokenDigest)
         #expect(heard.withLock { $0.count } == 9)

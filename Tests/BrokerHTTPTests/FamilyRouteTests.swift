@@ -8,14 +8,14 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// A walk over every route with a child's token, and the bodies that `POST /v1/session/children` accepts (guarantee 10).
+/// Sends a child's token to every route, and tries the bodies of `POST /v1/session/children` (guarantee 10).
 @Suite(.timeLimit(.minutes(1)))
 struct FamilyRouteTests {
     private static let widget = ChildKind(unchecked: "widget")
 
-    /// The answers of the routes that take a session to a child, by template.
+    /// The answers to a child, for the routes that need a session, by template.
     ///
-    /// All other routes take no session.
+    /// All other routes need no session.
     private static let answers: [String: String] = [
         "GET /v1/session": "200", "DELETE /v1/session": "204", "POST /v1/session/token": "403 client_not_allowed",
         "POST /v1/session/pass": "403 client_not_allowed", "POST /v1/session/refresh": "403 client_not_allowed",
@@ -110,7 +110,7 @@ struct FamilyRouteTests {
         let harness = try harness()
         let (parent, child) = try await child(harness)
         var walked: Set<String> = []
-        // The log-out comes last.
+        // The log-out has to be last, because it ends the session.
         let all = routes(harness)
         let end = all.filter { $0.method == .delete && $0.template == "/v1/session" }
         for route in all.filter({ $0.method != .delete || $0.template != "/v1/session" }) + end {
@@ -132,7 +132,7 @@ struct FamilyRouteTests {
             }
         }
         #expect(walked == Set(Self.answers.keys))
-        // The child's log-out ended only the child.
+        // The child's log-out ended only the child, and its parent lives.
         let after = try await harness.send(.get, "/v1/session", harness.cookie(parent))
         #expect(after.status == 200 && after.json?["kind"] == .null && after.json?["parent"] == .null)
         let ended = try await harness.send(.get, "/v1/session", [.authorization: "Bearer \(child.token.reveal())"])
@@ -192,10 +192,10 @@ struct FamilyRouteTests {
         #expect(told.json?["parent"]?.string == parent.session.handle.text)
         let exchanged = try await send(harness, .post, "/v1/token", child.token)
         #expect(exchanged.json?["access_token"]?.string == "canary-access")
-        // The relay is open to the child, and only lacks this upstream.
+        // The relay is open to the child. Only this upstream does not exist.
         let relayed = try await send(harness, .get, "/v1/relay/{upstream}/{path}", child.token)
         #expect(relayed.code == "upstream_not_found")
-        // For other sessions both fields are present and empty.
+        // For a session without a parent, both fields are present but empty.
         let own = try await send(harness, .get, "/v1/forward-auth", parent.token)
         #expect(own.header("X-Auth-Kind") == "" && own.header("X-Auth-Parent") == "")
         let other = try await send(harness, .post, "/v1/introspect", parent.token)
@@ -284,13 +284,13 @@ struct FamilyRouteTests {
         #expect(own.faults == ["/jkt not_allowed"])
         let made = try await ask(whole, [FieldName.named("DPoP"): try proof(path, "k3", parent.token)])
         #expect(made.status == 201, "\(made.body)")
-        // The first pass comes after the key was proved.
+        // The child proves its key before it gets its first pass.
         #expect(made.json?["pass"] == nil)
         #expect(made.json?["binding"]?.object?["jkt"]?.string == other.thumbprint)
         let token = try #require(made.json?["session_token"]?.string)
         let copied = try await harness.send(.get, "/v1/session", [.authorization: "Bearer \(token)"])
         #expect(told(copied) == "401 proof_required")
-        // The parent's key is not the child's.
+        // The parent's key does not prove the child.
         let wrong = try phone.proof(
             method: "GET", address: "https://auth.example.com/v1/session", identifier: "k4",
             nonce: harness.useCases.proofNonce(), token: Secret(token))

@@ -25,14 +25,14 @@ struct ForwardedSchemeTests {
         Row(hops: [client], schemes: ["ws"], says: "entry 1"), Row(hops: [client], schemes: [""], says: "entry 1"),
         Row(hops: [client], schemes: ["ftp"]), Row(hops: [client], schemes: ["https;x"]),
         Row(hops: [client], schemes: ["\u{130}https"]),
-        // The client's own entries are further left than the trusted hops.
+        // The client may send entries of its own. They are further left than the entries of the trusted hops.
         Row(hops: [client], schemes: ["https, http"], says: "entry 1"),
         Row(hops: [client], schemes: ["https", "http"], says: "entry 1"),
         Row(hops: two, schemes: ["http, https"], says: "entry 2"), Row(hops: two, schemes: ["https, http, https"]),
         Row(hops: two, schemes: ["http", "https"]), Row(hops: ["spoofed, 198.51.100.7"], schemes: ["https,http"]),
         Row(hops: [], schemes: ["https,http"], says: "entry 1"),
         Row(hops: three, schemes: ["http,https,https"], says: "entry 3"),
-        // An empty entry belongs to a proxy.
+        // An empty entry counts as the entry of a proxy.
         Row(hops: [client], schemes: ["https,"], says: "entry 1"), Row(hops: two, schemes: ["https,,http"]),
         // The field has fewer entries than hops.
         Row(hops: three, schemes: ["https,https"], says: "2 entries behind 3 hops"),
@@ -49,7 +49,7 @@ struct ForwardedSchemeTests {
         Row(hops: [], schemes: ["http,https"]),
         // Only the first proxy sets the field.
         Row(hops: two, schemes: ["https"]), Row(hops: three, schemes: ["https"]),
-        // A malformed hop ends the walk.
+        // The broker stops at a malformed hop.
         Row(hops: ["198.51.100.7, unknown, 10.0.0.3"], schemes: ["http, http, https"]),
     ]
 

@@ -9,7 +9,7 @@ import Testing
 
 /// Hand-overs to a web view.
 ///
-/// The address is useless without the secret; with the secret, a browser gets the session (guarantee 10).
+/// The address alone is useless. With the secret, a browser gets the session (guarantee 10).
 @Suite(.timeLimit(.minutes(1)))
 struct HandoverRouteTests {
     private static let secret = Secret(String(repeating: "s", count: 43))
@@ -31,7 +31,7 @@ struct HandoverRouteTests {
             configuration, vault in
             var orders = Backends.orders(vault)
             orders.origins = ProofOrigins([foreign].compactMap { ProofAddress($0) })
-            // This backend may ask about the pages. It has no origin for which it could redeem tickets.
+            // This backend may ask about the pages. It has no origin, so it cannot redeem tickets.
             var billing = BackendConfiguration(
                 name: BackendName(unchecked: "billing"), digest: vault.digest(Secret(billingCredential)),
                 may: Set(BackendPermission.allCases))
@@ -149,7 +149,7 @@ struct HandoverRouteTests {
         let asked = try await spend(
             harness, path, "", [Self.sameOrigin: "same-origin", .accept: "application/problem+json"])
         #expect(asked.code == "verifier_mismatch")
-        // The ticket is still unspent.
+        // The ticket is still unspent after these refusals.
         let done = try await spend(harness, path)
         #expect(done.status == 303 && done.headers[.location] == Self.own + "/checkout?a=1")
     }
@@ -240,7 +240,7 @@ struct HandoverRouteTests {
         ] {
             #expect(try await harness.send(.get, "/v1/session", fields).code == "session_required")
         }
-        // If one jar has both cookies, the app's counts, and stays.
+        // If one cookie jar has both cookies, the broker uses the app's cookie and keeps it.
         let both = "__Host-coatcheck=\(parentsToken); __Host-coatcheck-web=\(token)"
         let seen = try await harness.send(.get, "/v1/session", [.cookie: both])
         #expect(seen.json?["handle"]?.string == parent.session.handle.text)
@@ -250,12 +250,12 @@ struct HandoverRouteTests {
         #expect(bare.status == 401 && bare.code == "session_required")
         gate[.authorization] = nil
         gate[Backends.session] = token
-        // A backend that presents the token itself may have redeemed a ticket for it.
+        // A backend that presents the token itself may be the one that redeemed the ticket for it.
         #expect(try await harness.send(.get, "/v1/forward-auth", gate).header("X-Auth-Kind") == "web")
         gate[Backends.session] = nil
         gate[.cookie] = "__Host-coatcheck-web=\(token)"
         #expect(try await harness.send(.get, "/v1/forward-auth", gate).header("X-Auth-Kind") == "web")
-        // The log-out clears the page's own cookie. The answer to a spent ticket is not repeated for an ended session.
+        // The log-out clears the page's own cookie. After that, the spent ticket no longer returns the ended session.
         let out = try await harness.send(.delete, "/v1/session", [.cookie: "__Host-coatcheck-web=\(token)"])
         #expect(out.status == 204)
         #expect(out.headers[values: .setCookie].allSatisfy { $0.hasPrefix("__Host-coatcheck-web=;") })

@@ -345,7 +345,7 @@ struct ManagementTests {
         }
     }
 
-    /// Requests without a `Host` that stay refused, on the listener of the health probes too.
+    /// Requests without a `Host` that are refused even on the listener of the health probes.
     private static let withoutHost = [
         "OPTIONS / HTTP/1.0\r\n\r\n", "OPTIONS /livez HTTP/1.0\r\n\r\n", "POST /livez HTTP/1.0\r\n\r\n",
         "GET /metrics HTTP/1.0\r\n\r\n", "GET /admin/v1/sessions HTTP/1.0\r\n\r\n", "GET / HTTP/1.0\r\n\r\n",
@@ -386,7 +386,7 @@ struct ManagementTests {
                 #expect(answer.lowercased().contains("\r\nconnection: close\r\n"))
                 #expect(harness.records.all.map(\.route) == [path])
             }
-            // The other listeners lack these paths, and they require a Host before they answer 404.
+            // The other listeners do not have these paths. They require a Host before they answer 404.
             let request = "GET \(path) HTTP/1.0\r\n\r\n"
             let answer = try await harness().live { try await RawClient(port: $0).exchange(request) }
             let backends = try await harness().liveForBackends { try await RawClient(port: $0).exchange(request) }

@@ -13,7 +13,7 @@ struct PresenceRouteTests {
     private static let dpop = FieldName.named("DPoP")
     private let time = TestClock()
     private let harness: HTTPHarness
-    /// The phone's silent key, and the key that it uses only after its user has confirmed.
+    /// The phone's session key, and the key that signs only after the user has confirmed.
     private let phone = SigningPhone()
     private let user = SigningPhone()
 
@@ -177,7 +177,8 @@ struct PresenceRouteTests {
         let good = try proof(user, "POST", path, "p6", token: token)
         #expect(told(try await call("4", good)) == "502 upstream_error")
         #expect(told(try await call("5", good)) == "502 upstream_error")
-        // Three of 30 a minute are used: by the registration, and by the two released proofs, because each of these made a row.
+        // Three of the 30 starts in a minute are used: one by the registration, and two by the released proofs, because each of
+        // these wrote a row.
         for number in 0..<27 {
             let proof = try proof(user, "POST", path, "m\(number)", token: token)
             #expect(told(try await call("m\(number)", proof)) == "502 upstream_error")

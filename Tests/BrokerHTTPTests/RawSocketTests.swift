@@ -9,9 +9,9 @@ import Testing
 
 @Suite("Raw sockets", .timeLimit(.minutes(2)))
 struct RawSocketTests {
-    /// The request that is smuggled behind each ambiguous request.
+    /// The request that is hidden in each ambiguous request.
     ///
-    /// If the broker handled the smuggled request, the answer would be 404, and the log would have a second record.
+    /// If the broker handled the hidden request, it would answer 404, and the log would have a second record.
     private static let smuggled = "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     private static let head = "GET /v1/providers HTTP/1.1\r\n"
@@ -44,7 +44,7 @@ struct RawSocketTests {
         post + "Transfer-Encoding: chunked\r\n\r\n0x2\r\n{}\r\n0\r\n\r\n",
         post + "Transfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n",
         post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n{}\r\n0\r\n\r\n",
-        // Lines that another reader would end at another byte.
+        // Lines that another server could end at a different byte.
         head + "Host: localhost\r\nX-A: 1\r\n folded\r\n\r\n", head + "Host: localhost\r\n\tX-A: 1\r\n\r\n",
         head + "Host : localhost\r\n\r\n", head + "Host: localhost\r\nX-A: 1\nX-B: 2\r\n\r\n",
         head + "Host: localhost\r\nX-A: 1\rX-B: 2\r\n\r\n", head + "Host: localhost\r\nX-A: a\u{0}b\r\n\r\n",
@@ -265,7 +265,7 @@ struct RawSocketTests {
 
     @Test("A head that never ends → cut, while others are served (SEC-105)")
     func slowHead() async throws {
-        // The limit is generous. A client on a busy machine might otherwise be disconnected, too.
+        // The limit is generous, because a slow client on a busy machine must not be disconnected.
         let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.idle = .seconds(8) }
         try await harness.live { port in
             async let slow = RawClient(port: port).exchange("GET / HTTP/1.1\r\nHost: local")
@@ -289,7 +289,7 @@ struct RawSocketTests {
             let received = try await RawClient(port: port).received(
                 after: "GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n"
             ) {
-                // The client reads nothing during this closure.
+                // The client does not read while this closure runs.
                 #expect(try await RawClient(port: port).exchange(other).hasPrefix("HTTP/1.1 200 "))
                 try await Task.sleep(for: .seconds(3))
             }

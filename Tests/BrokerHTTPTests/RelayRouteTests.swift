@@ -224,7 +224,7 @@ struct RelayRouteTests {
         }
     }
 
-    /// Limits that soon end a slow upload: the rate has to be 1 KiB a second, after the first tenth of a second.
+    /// Limits that soon end a slow upload: at least 1 KiB a second, from a tenth of a second on.
     private static let impatient: @Sendable (inout HTTPConfiguration) -> Void = { configuration in
         configuration.limits.relayRateWindow = .milliseconds(1000)
         configuration.limits.relayRateGrace = .milliseconds(100)

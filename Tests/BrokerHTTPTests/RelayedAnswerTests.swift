@@ -12,7 +12,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// Relayed answers in progress when their session, or the pass that opened them, ends (guarantees 6 and 9).
+/// Relayed answers that are in progress when their session ends, or the pass that opened them (guarantees 6 and 9).
 @Suite("The ends of relayed answers", .timeLimit(.minutes(2)))
 struct RelayedAnswerTests {
     /// A running broker in front of an upstream.
@@ -221,7 +221,7 @@ struct RelayedAnswerTests {
             let text = Self.get("/large", signedIn.token)
             _ = try await RawClient(port: running.port).received(after: text) {
                 try await eventually("the answer is under way") { running.seen.all.contains("asked large") }
-                // The client's buffers are full by then, and the broker's wait for them.
+                // Now the client's buffers are full, so the broker cannot send its own.
                 try await eventually("nothing more is taken") { running.harness.load.requests == 1 }
                 try await running.harness.useCases.endSession.logOut(signedIn.token)
                 try await hasEnded("large", running)

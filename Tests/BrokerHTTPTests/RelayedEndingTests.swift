@@ -4,14 +4,14 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// The times when relayed calls that a pass has opened end (guarantee 9).
+/// The times at which calls that a pass has opened end (guarantee 9).
 ///
-/// RelayedAnswerTests shows that they do end.
+/// RelayedAnswerTests shows that they really end.
 @Suite(.timeLimit(.minutes(1)))
 struct RelayedEndingTests {
     /// Returns the time that an answer may still take.
     ///
-    /// Its call's pass had 60 s left, and `late` has passed since the call began.
+    /// The pass of its call had 60 s left. The call began `late` ago.
     private func rest(isEventStream: Bool, late: Duration = .zero) -> Duration {
         let time = TestClock()
         let ending = RelayedEnding(passEndsAt: time.now.advanced(by: .seconds(60)), time.clock)

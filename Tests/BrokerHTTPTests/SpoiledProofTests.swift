@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// A copied cookie with invalid signatures that name the public half of its key (guarantee 8).
+/// A thief has copied a cookie and knows the public key. The thief sends proofs with invalid signatures (guarantee 8).
 @Suite("Spoiled signatures", .timeLimit(.minutes(1)))
 struct SpoiledProofTests {
     private static let limit = 10
@@ -76,7 +76,7 @@ struct SpoiledProofTests {
             for _ in 0..<60 {
                 seen[try await read(victim, from: Self.phoneAndThief, isSpoiled: true, port), default: 0] += 1
             }
-            // A check becomes possible again every six seconds.
+            // Every six seconds, one more check is possible.
             let checks = seen["401 signature"] ?? 0
             #expect((Self.limit...Self.limit + 2).contains(checks), "\(seen)")
             #expect(seen["429"] == 60 - checks, "\(seen)")
@@ -105,11 +105,11 @@ struct SpoiledProofTests {
             }
             #expect(try await ask(isSpoiled: true) == "401")
             #expect(try await ask(isSpoiled: false) == "403")
-            // The phone's own bodies fill the session's room.
+            // The phone's own bodies use all of the session's memory.
             var places: [HeldBodies.Place] = []
             while let place = try? load.bodies.take(65_536, for: row) { places.append(place) }
             #expect(try await ask(isSpoiled: true) == "401")
-            // Other clients behind the same translator, each with its own address, fill their room too.
+            // Other clients behind the same translator have addresses of their own, and use all of their memory, too.
             let network = HeldBodies.Owner(session: row, address: try #require(IPAddress("64:ff9b::1")).limitKey)
             while let place = try? load.bodies.take(65_536, of: 65_536, for: network) { places.append(place) }
             #expect(try await ask(isSpoiled: true, from: "64:ff9b::c633:6409") == "401")
@@ -121,7 +121,7 @@ struct SpoiledProofTests {
     @Test("Spoiled signatures through a proven backend → charged to the session alone")
     func backends() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))
-        // Only one responder is used, because each has its own ledger.
+        // All requests go to one responder, because each responder has its own ledger.
         let responder = harness.responder
         func ask(_ token: Secret, isSpoiled: Bool) async throws -> Reply {
             let good = try proof("GET", "/orders", token: token)
@@ -166,7 +166,7 @@ struct SpoiledProofTests {
         func newLedger() -> ChargeLedger {
             ChargeLedger(ChargeLimits(wrongTokensPerMinute: Self.limit), monotonic: harness.clock.monotonic)
         }
-        /// Sends fifteen invalid proofs, and returns the number of those whose signature the broker checked.
+        /// Sends fifteen invalid proofs. Returns the number of signatures that the broker checked.
         func looked(_ show: (PresentedEvidence) async throws(BrokerProblem) -> Void) async throws -> Int {
             let ledger = newLedger()
             var looked = 0

@@ -4,9 +4,9 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// Bodies that a route leaves unread, over sockets.
+/// Requests whose body the route does not read, over sockets.
 ///
-/// nginx's `auth_request` announces the user's body but keeps it.
+/// For example, nginx's `auth_request` announces the user's body but does not send it.
 @Suite("Unread bodies", .timeLimit(.minutes(2)))
 struct UnreadBodyTests {
     private static let smuggled = "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -152,7 +152,7 @@ struct UnreadBodyTests {
         let answer = try await harness.live { port in
             let beats = AsyncStream.makeStream(of: Void.self)
             async let stream = RawClient(port: port).answer(to: request) { text in
-                // Eight comments take longer than a connection may be silent.
+                // The time of eight comments is longer than a connection may be silent.
                 if count(of: ":\n\n", in: text) >= 8 { beats.continuation.yield() }
                 return false
             }

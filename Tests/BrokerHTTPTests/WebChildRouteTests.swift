@@ -6,15 +6,15 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// A walk over every route with the cookie of a web page's session (guarantee 10).
+/// Sends the cookie of a web page's session to every route (guarantee 10).
 @Suite(.timeLimit(.minutes(1)))
 struct WebChildRouteTests {
     private static let origin = "https://auth.example.com"
     private static let secret = Secret(String(repeating: "s", count: 43))
 
-    /// The answers of the routes that take a session to a web page's session.
+    /// The answers to a web page's session, for the routes that need a session.
     ///
-    /// All other routes take no session.
+    /// All other routes need no session.
     private static let answers: [String: String] = [
         "GET /v1/session": "200", "DELETE /v1/session": "204", "POST /v1/session/token": "403 client_not_allowed",
         "POST /v1/session/pass": "403 client_not_allowed", "POST /v1/session/refresh": "403 client_not_allowed",
@@ -92,7 +92,7 @@ struct WebChildRouteTests {
                 listener: .public, load: harness.load, clock: harness.clock,
                 digest: { [vault = harness.vault] in vault.digest($0) }))
         var walked: Set<String> = []
-        // The log-out comes last.
+        // The log-out has to be last, because it ends the session.
         let isEnd = { (route: Route) in route.method == .delete && route.template == "/v1/session" }
         for route in all.filter({ !isEnd($0) }) + all.filter(isEnd) {
             let name = "\(route.method.rawValue) \(route.template)"

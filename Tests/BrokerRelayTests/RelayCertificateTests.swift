@@ -25,9 +25,9 @@ struct RelayCertificateTests {
         -----END CERTIFICATE-----
         """
 
-    /// Calls with a token of each certificate in turn; nil stands for an impossible refresh.
+    /// Makes a call with a token of each certificate in turn. Nil means that a refresh is impossible.
     ///
-    /// Returns the problem code, the number of tokens that were asked for, and whether a connection was tried.
+    /// Returns the problem code, the number of tokens that the relay requested, and whether it tried a connection.
     private func call(
         _ given: [String?], shown: String?, secure: Bool = true, refreshable: Bool = true
     ) async throws -> (code: ProblemCode?, asked: Int, isTried: Bool) {
@@ -73,7 +73,7 @@ struct RelayCertificateTests {
         "A bound token → sent on connections with its certificate, after one refresh if another is shown, or not at all"
     )
     func shown() async throws {
-        // This upstream closes each connection, so the test only looks for a tried connection.
+        // This upstream closes each connection, so the test only checks whether a connection was tried.
         #expect(try await call(["first"], shown: "first") == (.upstreamError, 1, true))
         #expect(try await call(["first", "second"], shown: "second") == (.upstreamError, 2, true))
         #expect(try await call(["first"], shown: "second") == (.providerUnavailable, 2, false))

@@ -166,7 +166,7 @@ struct RelayHostileUpstreamTests {
             "HTTP/1.1 200 OK\r\n" + fields(1, of: 16 * 1024 + 1) + "\r\n",
             "HTTP/1.1 200 OK\r\n" + String(repeating: "x", count: 16 * 1024 + 1) + ": v\r\n\r\n",
             "HTTP/1.1 200 OK\r\n" + fields(129, of: 1) + "\r\n", "HTTP/1.1 200 OK\r\n" + fields(6, of: 12_000) + "\r\n",
-            // These heads do not end, either.
+            // These large heads also lack an end.
             "HTTP/1.1 200 OK\r\n" + fields(6, of: 12_000), "HTTP/1.1 200 OK\r\nX: " + fields(1, of: 17_000).dropLast(2),
             "HTTP/1.1 103 Early Hints\r\n" + fields(6, of: 12_000),
         ])
@@ -345,7 +345,7 @@ struct RelayHostileUpstreamTests {
     func stalePooled() async throws {
         try await ScriptedUpstream.run({ connection in
             if try await connection.request() != nil { try await connection.answer() }
-            // The next request meets a closed connection, or sees its end.
+            // The next request finds a closed connection, or the connection ends meanwhile.
             _ = try await connection.head()
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in

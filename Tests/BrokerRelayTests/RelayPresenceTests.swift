@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerRelay
 
-/// Judges presence as a test chooses, and counts the taken and released proofs.
+/// Judges presence as the test chooses, and counts the proofs that were taken and released.
 private final class Presences: Sendable {
     struct Counts: Equatable {
         var judged = 0
@@ -70,7 +70,7 @@ struct RelayPresenceTests {
             #expect(try await code(fixture, presences, "/pay/1") == .presenceRequired)
             #expect(presences.counts == Presences.Counts(judged: 1))
             #expect(fixture.tokens.given == 0)
-            // Without a judge, the call is refused.
+            // The call is refused if the relay has no judge.
             #expect(try await fixture.problem(.get, "/pay/1").code == .presenceRequired)
         }
     }
@@ -125,7 +125,7 @@ struct RelayPresenceTests {
                 let code = try await code(fixture, presences, "/pay/1", refreshing: .providerUnavailable)
                 #expect(code == .providerUnavailable)
                 #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
-                // An upstream's own 401 reaches the app, and the app handles it.
+                // The app gets an upstream's own 401 and handles it itself.
                 let passed = Presences()
                 #expect(try await self.code(fixture, passed, "/pay/1") == nil)
                 #expect(passed.counts == Presences.Counts(judged: 1, taken: 1))
@@ -187,7 +187,7 @@ struct RelayPresenceTests {
                 #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
             }
         }
-        // The upstream has the request.
+        // The upstream has received the request.
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
             try await connection.waitForClose()
@@ -250,7 +250,7 @@ struct RelayPresenceTests {
             #expect(try await code(fixture, presences, "/pay/1") == .upstreamError)
             #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
         }
-        // The upstream reads the request, and closes.
+        // The upstream reads the request and closes the connection.
         try await ScriptedUpstream.run({ connection in _ = try await connection.request() }) { upstream in
             try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
                 let presences = Presences()

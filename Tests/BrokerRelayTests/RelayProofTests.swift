@@ -6,7 +6,7 @@ import NIOCore
 import Synchronization
 import Testing
 
-/// Makes dummy signatures with dummy keys, because these tests examine the content of a proof only.
+/// Makes dummy signatures with dummy keys, because these tests examine only the content of a proof.
 private final class PaperSigner: ProofSigner {
     private let count = Mutex<UInt8>(0)
     private let isAway: Bool
@@ -66,7 +66,7 @@ struct RelayProofTests {
             try #require(Base64URL.decode(segment)), maximumBytes: 4096, maximumDepth: 4)
     }
 
-    /// Calls with a bound token, and gives a fresh one if the relay asks for it.
+    /// Calls with a bound token, and provides a fresh token if the relay requests one.
     private func call(
         _ fixture: RelayFixture, _ method: HTTPRequest.Method = .get, _ target: String = "/a",
         body: UpstreamRequest.Body = .none, _ asked: Asked

@@ -40,7 +40,7 @@ struct RelaySignInTests {
             ("POST /payments/*/transfer:confirm", "POST", "/payments/1/transfer%3Aconfirm", true),
             ("POST /payments/*/transfer%3Aconfirm", "POST", "/payments/1/Transfer:confirm", true),
             ("ANY /a@b", "GET", "/a%40B", true), ("ANY /a%20(b)", "GET", "/A%20%28b%29", true),
-            // Some file systems drop spaces and dots at the end, and some servers drop those around a name.
+            // Some file systems drop spaces and dots at the end of a name. Some servers drop those around a name.
             ("POST /pay/**", "POST", "/pay%20/x", true), ("POST /pay/**", "POST", "/pay./x", true),
             ("POST /pay/**", "POST", "/%20pay%20.%20/x", true), ("POST /pay/**", "POST", "/pay+/x", true),
             ("POST /pay/**", "POST", "/pay%C2%A0/x", true), ("POST /pay/x", "POST", "/pay/x%20", true),
@@ -136,7 +136,7 @@ struct RelaySignInTests {
         }
     }
 
-    /// Calls with tokens named after their session's subject.
+    /// Makes a call. The tokens are named after the subject of their session.
     private func call(_ fixture: RelayFixture, _ method: HTTPRequest.Method) async throws -> RelayResponse {
         try await fixture.relay.call(
             try fixture.request(method, "/x"), session: fixture.session, signIns: fixture.signIns,
@@ -204,7 +204,8 @@ struct RelaySignInTests {
         #expect(signIns.challenges.isEmpty)
     }
 
-    /// A challenge with this number of parameters, its error included, followed by this number of challenges of other schemes.
+    /// A challenge with this number of parameters, including its error. Behind it there is this number of challenges of other
+    /// schemes.
     private static func challenge(parameters: Int, others: Int = 0) -> String {
         let more = (1..<max(parameters, 1)).map { ",a\($0)=b" }.joined()
         return "Bearer error=insufficient_user_authentication" + more + (0..<others).map { ",S\($0)" }.joined()

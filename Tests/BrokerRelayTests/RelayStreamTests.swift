@@ -28,7 +28,8 @@ struct RelayStreamTests {
         }
     }
 
-    /// Pipes `count` chunks from one upstream's answer into another's request, through the relay both ways.
+    /// Sends the `count` chunks of one upstream's answer to another upstream as a request body, through the relay in both
+    /// directions.
     private static func pipe(
         _ count: Int, into sink: @escaping @Sendable (ScriptedConnection) async throws -> Void, timeout: Duration,
         _ check: (_ fixture: RelayFixture, _ body: RelayBody, _ written: ChunkSource.Counter) async throws -> Void
@@ -138,7 +139,8 @@ struct RelayStreamTests {
                         #expect(response.status.code == 413)
                         _ = try? await response.body.text()
                     } catch {
-                        // The connection's end overtook the answer, so it is a 502. The rule below still holds.
+                        // The connection ended before the answer arrived, so the result is a 502. The rule below must hold as
+                        // well.
                         #expect((error as? BrokerProblem)?.code == .upstreamError)
                     }
                     #expect(!source.state.isReading)

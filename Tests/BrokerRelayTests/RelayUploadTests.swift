@@ -68,8 +68,8 @@ struct RelayUploadTests {
                 let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 100_000)
                 async let text = fixture.call(.post, "/x", body: body).body.text()
                 #expect(try await eventually { upstream.closed == 1 })
-                // This is long enough for the broker to notice a closed connection. The test also holds if the broker does not
-                // notice.
+                // The pause is long enough for the broker to notice a closed connection. The test also passes if the broker
+                // does not notice it.
                 try await Task.sleep(for: .milliseconds(50))
                 source.end.finish()
                 #expect(try await text == (answer.hasPrefix("200") ? "ok" : ""))
@@ -85,7 +85,7 @@ struct RelayUploadTests {
         "409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Trailer: a\r\n\r\n",
     ]
 
-    /// The moment when an upstream answers, and its next step.
+    /// The moment at which an upstream answers, and its next step.
     enum Manner: String, CaseIterable { case hangsUp, closesItsSide, hangsUpWithinBody, closesItsSideWithinBody }
 
     @Test(
@@ -100,7 +100,7 @@ struct RelayUploadTests {
             if isWithinBody { try await connection.skip(100_000) }
             try await connection.write("HTTP/1.1 \(answer)")
             if isHalf { try await connection.closeOutput() }
-            // With unread bytes, the hang-up would be a reset, and a reset may destroy the answer.
+            // If unread bytes were left, closing would reset the connection, and a reset may destroy the answer.
             if isHalf { try await connection.waitForClose() }
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -280,7 +280,7 @@ private struct LateEnd: AsyncSequence, Sendable {
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: stream, chunk: chunk) }
 }
 
-/// An endless body; its token lives as long as a reader may ask for more.
+/// An endless body. Its token lives as long as a reader exists that may request more.
 private struct Endless: AsyncSequence, Sendable {
     final class Token: Sendable {
         private let count = Atomic(0)

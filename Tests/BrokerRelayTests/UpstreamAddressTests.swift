@@ -8,7 +8,7 @@ import Testing
 
 /// The addresses that a call reaches.
 ///
-/// The connected socket's address decides, and behind a proxy the requested one.
+/// The relay checks the address of the connected socket. Behind a proxy, it checks the requested address.
 @Suite("Upstream addresses (SEC-74)", .timeLimit(.minutes(2)))
 struct UpstreamAddressTests {
     /// An address policy that records the addresses that it judged.
@@ -32,12 +32,12 @@ struct UpstreamAddressTests {
         var target = UpstreamTarget(host: host, port: port) { policy.allows($0) }
         target.proxy = proxy
         var limits = UpstreamLimits()
-        // On a busy machine the other side of the connection, a task in this process, may be late.
+        // The other side of the connection is a task in this process. On a busy machine it may be late.
         limits.connect = .seconds(30)
         return UpstreamClient(target, limits, on: MultiThreadedEventLoopGroup.singleton.next())
     }
 
-    /// Calls and returns the failure; nil for an answer.
+    /// Makes a call and returns its failure, or nil for an answer.
     private static func failure(_ client: UpstreamClient) async -> UpstreamFailure? {
         let request = UpstreamRequest(.GET, "/x", ["Host": "a"], body: .none, within: .seconds(40))
         let result: UpstreamFailure?

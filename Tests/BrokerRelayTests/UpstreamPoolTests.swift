@@ -87,7 +87,8 @@ struct UpstreamPoolTests {
         try await ScriptedUpstream.run(Self.numbered(2)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.idle = .seconds(3) }
             _ = try await Self.together(2, client)
-            // The other connection closes. This one is used again long before its time.
+            // One of the two connections closes. The other one stays open, because it is used long before its idle time is
+            // over.
             var number: Set<String> = []
             #expect(
                 try await eventually {
@@ -103,7 +104,7 @@ struct UpstreamPoolTests {
     @Test("More connections than may be kept → the rest is closed")
     func bound() async throws {
         try await ScriptedUpstream.run(Self.numbered(4)) { (upstream) async throws in
-            // An idle connection closes alone only long after this test has ended.
+            // An idle connection would be closed by its own timer only long after this test.
             let client = Self.client(upstream) {
                 $0.kept = 1
                 $0.idle = .hours(1)
@@ -133,7 +134,7 @@ struct UpstreamPoolTests {
             }
             #expect(try await Self.text(client, .POST, body: body) == "1")
             #expect(upstream.opened == 5)
-            // The client leaves an upstream that does not close.
+            // If the upstream does not close the connection, the client does.
             #expect(try await eventually { upstream.closed == 4 })
             await client.shutDown()
         }
@@ -200,7 +201,7 @@ struct UpstreamPoolTests {
             while let request = try await connection.head() {
                 if request.target == "/smuggled" {
                     asked.ask()
-                    // The write is late: another call has the connection by then.
+                    // The write comes late, when another call already uses the connection.
                     try await Task.sleep(for: .milliseconds(200))
                 }
                 let isRefused = request.requestLine.hasPrefix("P")
@@ -269,7 +270,7 @@ struct UpstreamPoolTests {
 
     /// Answers the first request of the first connection.
     ///
-    /// At the second request, it writes `bytes` and closes the connection. Other connections answer.
+    /// At the second request, it writes `bytes` and closes the connection. All other connections answer.
     private static func dying(_ bytes: String = "") -> @Sendable (ScriptedConnection) async throws -> Void {
         let state = Counters()
         return { connection in
@@ -369,18 +370,18 @@ struct UpstreamPoolTests {
                     }
                 }
             }
-            // The relay notices most of the unrequested bytes between two calls, so only a few calls fail.
+            // The relay notices most of the additional bytes between two calls, so only a few calls fail.
             #expect(failed.count < count / 4)
             await client.shutDown()
         }
     }
 
-    /// Answers each request with its target, and adds unrequested bytes.
+    /// Answers each request with its target, and adds bytes without a request.
     @Sendable private static func cheat(_ connection: ScriptedConnection) async throws {
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
         var owed = ""
         while let request = try await connection.request() {
-            // The rest of the bytes that began behind the previous answer.
+            // The rest of the bytes that began after the previous answer.
             if !owed.isEmpty { try await connection.write(owed) }
             owed = ""
             let target = request.target

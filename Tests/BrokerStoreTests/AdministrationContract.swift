@@ -77,7 +77,7 @@ struct AdministrationContract {
                     #expect(try await everything(administered, by: 100) == moved)
                     moved[.seals] = rows[.seals]
                     for kind in StoredKind.allCases { #expect(moved[kind] == rows[kind], "\(kind)") }
-                    // A claim exists in the new store as it did in the old one.
+                    // A copied claim still exists in the new store.
                     var claims = 0
                     for case .session(let row, let marks)? in rows[.sessions]?.map({ Optional($0) }) ?? []
                     where marks.claimUntil != nil {
@@ -140,7 +140,7 @@ struct AdministrationContract {
                 #expect(rows.count == wanted[place] && rows.allSatisfy { $0.place == place }, "\(place)")
                 #expect(
                     try await administered.sealedRows(of: place, notUnder: "k1", after: nil, limit: 99).rows.isEmpty)
-                // The second time, the old envelope has gone.
+                // The second attempt changes nothing, because the old envelope is gone.
                 let new = Sealed(keyID: "k2", envelope: Array("again".utf8))
                 #expect(try await administered.reseal(rows.map { ResealedRow($0, new: new) }) == rows.count)
                 #expect(try await administered.reseal(rows.map { ResealedRow($0, new: new) }) == 0)

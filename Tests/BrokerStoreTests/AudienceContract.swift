@@ -37,7 +37,7 @@ struct AudienceContract {
             #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
             let found = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(found.tokenVersion == 2 && found.tokens == Rows.sealed("tokens 1"))
-            // The answer to the commit was lost, but the row is stored.
+            // The caller did not get the answer to its commit, but the row is stored.
             #expect(try await commit(store, session.tokenDigest, version: 1, row) == .superseded)
             #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
         }
@@ -74,7 +74,7 @@ struct AudienceContract {
             let standing = try #require(found.tokens)
             #expect(try await commit(over: standing, nil) == .committed)
             #expect(try await store.session(tokenDigest: session.tokenDigest)?.tokens == Rows.sealed("rotated"))
-            // If another pair is stored, or if the session has ended, the result reports this instead.
+            // If another pair is stored or the session has ended, the result is `superseded` or `ended`.
             #expect(try await commit(over: standing, row) == .superseded)
             _ = try await store.endSessions(.token(session.tokenDigest), reason: .loggedOut, now: Rows.now)
             #expect(try await commit(over: standing, row) == .ended)
@@ -132,7 +132,7 @@ struct AudienceContract {
             let row = Rows.audience(of: session.tokenDigest, version: claim.fence)
             #expect(try await store.keepAudience(row, tokenVersion: 1, of: nil))
             #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
-            // After the claim was released, a further row is refused.
+            // After the release of the claim, the store refuses another row.
             #expect(
                 try await !store.keepAudience(
                     Rows.audience(of: session.tokenDigest, key: row.key, version: claim.fence, "later"),
@@ -142,7 +142,7 @@ struct AudienceContract {
             clock.advance(.seconds(1))
             let next = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(next.fence == claim.fence + 1)
-            // A newer token takes its place.
+            // A newer token replaces the row.
             let newer = Rows.audience(of: session.tokenDigest, key: row.key, version: next.fence, "newer")
             #expect(try await store.keepAudience(newer, tokenVersion: 1, of: nil))
             #expect(try await store.audience(row.key, of: session.tokenDigest) == newer)
@@ -180,13 +180,13 @@ struct AudienceContract {
                 try await store.stepUp(kept.0.tokenDigest, other, version: 2, isNewGrant: false) == .committed)
             for one in [ended, condemned, replaced, stepped, kept] { #expect(try await !isLeft(one)) }
             for one in [bystander, lapsed] { #expect(try await isLeft(one)) }
-            // A late pair of the earlier grant does not restore them.
+            // A late pair of the earlier grant does not restore the rows.
             #expect(
                 try await commit(store, stepped.0.tokenDigest, version: 2, Rows.audience(of: stepped.0.tokenDigest))
                     == .outgrown)
             let administered = try #require(store as? any StoreAdministration)
             #expect(try await administered.rowCounts()[.audiences] == 2)
-            // The rows of a lapsed session go when it is buried.
+            // The rows of a lapsed session are removed when the session is buried.
             _ = try await store.sweep(
                 now: Rows.seconds(7200 + 90_000), limit: 100, lapsedSince: Rows.seconds(7200 + 89_000))
             #expect(try await administered.rowCounts()[.audiences] == 0)

@@ -53,7 +53,7 @@ struct BackupTests {
             var damaged = try Data(contentsOf: URL(fileURLWithPath: copy))
             for index in stride(from: 4096 * 2 + 100, to: damaged.count, by: 64) { damaged[index] = 0xA5 }
             try await refuse(damaged, "damaged", .damaged(directory + "/damaged"))
-            // The backup has a newer schema.
+            // A backup with a newer schema is refused.
             let newer = directory + "/newer/coatcheck.db"
             let store = try await SQLiteStore.open(path: newer, reserve: 0)
             let version = Schema.newest + 3
@@ -141,11 +141,11 @@ struct BackupTests {
             let kept = try await SQLiteStore.open(path: restored.kept ?? "", reserve: 0)
             #expect(try await kept.session(tokenDigest: after.tokenDigest) == after)
             await kept.close()
-            // A former database that was kept is never overwritten.
+            // A former database is kept, and never overwritten.
             await #expect(throws: StoreOpenFailure.self) {
                 _ = try await SQLiteStore.restore(BackupFile(copy), to: path, stamp: "20261122T210000Z", accept: accept)
             }
-            // At an empty place, there is no former database to keep.
+            // At an empty place, there is no former database.
             let fresh = try await SQLiteStore.restore(
                 BackupFile(copy), to: directory + "/fresh/coatcheck.db", stamp: "1", accept: accept)
             #expect(fresh.kept == nil)

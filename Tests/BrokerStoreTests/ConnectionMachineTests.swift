@@ -94,7 +94,7 @@ struct ConnectionMachineTests {
             testDescription: "a server that is silent is given up after six seconds, counted from its last word",
             steps: up + [
                 Step(1000, .sent([1], isWrite: true)), Step(1000, .sent([2], isWrite: true)), Step(5000, .completed),
-                // Two statements are in progress, more than `refill`, so no further one is taken.
+                // Two statements are in progress, which is more than `refill`, so the connection gets no further statement.
                 Step(7100, .ticked), Step(10_999, .ticked),
                 Step(11_000, .ticked, [.answer(1, .inDoubt), .answer(2, .inDoubt), .disconnect]),
             ]),

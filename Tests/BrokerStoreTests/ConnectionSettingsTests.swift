@@ -66,7 +66,7 @@ struct ConnectionSettingsTests {
         let settings = try ConnectionSettings(url: url, resolve: { $0.merging(prefer) { $1 } })
         #expect(settings.isLocal == isLocal)
         #expect(value("sslmode", of: settings) == (isLocal ? nil : "verify-full"))
-        // If the service sets `sslmode` itself, its choice stays.
+        // If the service sets `sslmode` itself, that setting is kept.
         let told = options.merging(["sslmode": "require", "sslrootcert": "/ca.crt"]) { $1 }
         let said = try ConnectionSettings(url: url, exists: { _ in true }, resolve: { $0.merging(told) { $1 } })
         #expect(value("sslmode", of: said) == nil && value("sslrootcert", of: said) == nil)

@@ -99,7 +99,7 @@ struct DatabaseFileTests {
             let session = Rows.session()
             try await store.signIn(session)
             try await TemporaryStore.withDirectory { directory in
-                // A process that dies now leaves the database and its log behind, and loses its memory.
+                // The copy has the files that a process leaves if it dies now: the database and its log, without its memory.
                 for suffix in ["", "-wal"] {
                     try FileManager.default.copyItem(atPath: path + suffix, toPath: directory + "/copy.db" + suffix)
                 }

@@ -326,7 +326,7 @@ struct EndingsFileTests {
                 #expect(try image.entries.first?.tokenDigest == rows[0].tokenDigest, "\(step): what was answered")
                 let again = try await image.open(now: Rows.seconds(60))
                 #expect(try await again.session(tokenDigest: rows[1].tokenDigest)?.endReason == .loggedOut, "\(step)")
-                // The client retries because it got no answer. The answer now also promises the file.
+                // The client got no answer, so it retries. Now the answer also promises that the ending is in the file.
                 #expect(try await logOut(rows[1], again).isWritten, "\(step)")
                 await again.close()
                 #expect(try image.entries.map(\.tokenDigest) == rows.map(\.tokenDigest), "\(step)")
@@ -476,7 +476,7 @@ struct EndingsFileTests {
             #expect(try await logOut(rows[0], store).isWritten)
             #expect(try await logOut(rows[1], store, at: Rows.seconds(20)).isWritten)
             await store.close()
-            // Without the endings file, the sessions would live again.
+            // Without the endings file, the sessions would be valid again.
             let bare = place.directory + "/bare/coatcheck.db"
             let without = try await SQLiteStore.restore(BackupFile(copy), to: bare, stamp: "1") { copy, summary in
                 #expect(summary == nil)
@@ -501,7 +501,8 @@ struct EndingsFileTests {
             #expect(try await again.session(tokenDigest: rows[0].tokenDigest)?.endReason == .loggedOut)
             #expect(try await again.session(tokenDigest: rows[1].tokenDigest)?.endedAt == Rows.seconds(20))
             #expect(try await again.session(tokenDigest: rows[2].tokenDigest) == rows[2])
-            // The restored sessions' tokens still have to be revoked, because a crash may have prevented that.
+            // The tokens of the restored sessions are put into the outbox again, because a crash may have prevented their
+            // revocation.
             #expect(try await again.outboxCount() == 2)
             await again.close()
             #expect(try place.entries.map(\.tokenDigest) == [rows[0].tokenDigest, rows[1].tokenDigest])

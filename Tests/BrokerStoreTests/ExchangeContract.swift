@@ -164,7 +164,7 @@ struct ExchangeContract {
             let completed = try await store.completeExchange(
                 rows[0].key, fence: owner.fence, session: session, replacing: nil, sessionLimit: 5)
             #expect(completed != nil)
-            // These claims lapsed too short or too long a time ago.
+            // One claim lapsed too recently, and the other one too long ago.
             for (row, seconds) in [(rows[1], 34), (rows[2], 66)] {
                 _ = try await store.mustClaim(row)
                 clock.advance(.seconds(seconds))
@@ -190,7 +190,7 @@ struct ExchangeContract {
             clock.advance(.seconds(24))
             owner.claimFor = .seconds(1)
             #expect(try await store.claimAnew(row) == .existing(owner))
-            // The owner itself retries after the answer to its claim was lost.
+            // The owner did not get the answer to its claim, so it retries.
             #expect(try await store.claimExchange(row, maximumAttempts: 3) == .claimed(owner))
             clock.advance(.seconds(1))
             #expect(try await store.exchange(row.key)?.outcome == .calling)

@@ -14,7 +14,7 @@ struct FamilyContract {
             let first = Rows.child(of: parent, place: place, at: Rows.seconds(1))
             #expect(try await store.insertChild(first, places: 16) == .made(replaced: []))
             #expect(try await store.session(tokenDigest: first.tokenDigest) == first)
-            // A repeat after a lost answer leaves the row as it is.
+            // The first answer was lost. The repeated request leaves the row unchanged.
             #expect(try await store.insertChild(first, places: 1) == .made(replaced: []))
             #expect(try await store.session(tokenDigest: first.tokenDigest) == first)
             #expect(try await store.session(handle: first.handle) == first)
@@ -52,7 +52,8 @@ struct FamilyContract {
             let late = Rows.child(of: parent, at: Rows.seconds(90))
             #expect(try await store.insertChild(late, places: 2) == .made(replaced: []))
             #expect(try await store.children(of: [parent.tokenDigest], now: Rows.seconds(91)) == [again, late])
-            // The child lapsed a while ago. The new one still takes its place and reports its end.
+            // The child lapsed a while ago. The new child still takes its place, and the result reports the end of the old
+            // child.
             let anew = Rows.child(of: parent, place: places[0], at: Rows.seconds(92))
             #expect(try await store.insertChild(anew, places: 3) == .made(replaced: [brief.tokenDigest]))
         }
@@ -149,7 +150,8 @@ struct FamilyContract {
                     let row = try #require(try await store.session(tokenDigest: child.tokenDigest))
                     #expect(row.endedAt == time, "\(ending)")
                     #expect(row.lineage == child.lineage)
-                    // A selector that selects both may have ended the child first. A lapsed child has ended on its own.
+                    // If a selector selects both parent and child, it may have ended the child first. A lapsed child has ended
+                    // by itself.
                     let isNamed = [.subject, .logoutToken, .lapsed].contains(ending)
                     #expect(isNamed || row.endReason == .parentEnded, "\(ending): \(String(describing: row.endReason))")
                     #expect(try await store.refreshState(child.tokenDigest)?.isEnded == true)
@@ -233,7 +235,7 @@ struct FamilyContract {
                     }
                     return try await group.reduce(into: [Digest]()) { if let token = $1 { $0.append(token) } }
                 }
-                // Each child has ended, in any order of the two calls.
+                // Each child has ended, in whichever order the two calls came.
                 for token in made {
                     let row = try #require(try await store.session(tokenDigest: token))
                     #expect([.parentEnded, .replaced].contains(row.endReason))

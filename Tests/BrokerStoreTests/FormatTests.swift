@@ -40,7 +40,7 @@ struct FormatTests {
                 try await store.sweep(now: Rows.seconds(400 * 86_400), limit: 100, lapsedSince: Rows.now).touched == 0)
             #expect(try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).isEmpty)
 
-            // After the return to the newer version, the row is unchanged.
+            // After the return to the newer version, the row is the same as before.
             try await setFormat(1, store)
             #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
             #expect(try await store.login(state: login.state) == login)
@@ -187,8 +187,8 @@ struct FormatTests {
                 statements.append(SessionSQL.page(selector, state, after: true))
             }
         }
-        // Lists of all sessions read an index in its order, one page at a time. So do an operator's lists of a provider's
-        // tombstones, because these are most of its rows.
+        // A list of all sessions reads an index in its order, one page at a time. An operator's list of a provider's tombstones
+        // does the same, because most rows of a provider are tombstones.
         let walks =
             [SessionSQL.named(.all), SessionSQL.page(.all, .live, after: false)]
             + [.all, .provider(digest), .client(digest), .sid(digest)].map { SessionSQL.page($0, .ended, after: false) }

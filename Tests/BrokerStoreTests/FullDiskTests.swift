@@ -30,8 +30,8 @@ struct FullDiskTests {
             }
             #expect(try await store.session(tokenDigest: sessions[0].tokenDigest) == sessions[0])
 
-            // The result reports an unwritten ending, so the caller may not answer 204 (guarantee 4). The session is refused
-            // from now on.
+            // The result reports that the ending is unwritten, so the caller may not answer 204 (guarantee 4). From now on, the
+            // store refuses the session.
             let ended = try await store.endSessions(
                 .token(sessions[0].tokenDigest), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
             #expect(ended == EndedBatch(ended: [sessions[0].tokenDigest], more: false, isWritten: false))
@@ -90,7 +90,7 @@ struct FullDiskTests {
     @Test("After a full disk → only endings are written until the reserve exists again", .timeLimit(.minutes(1)))
     func endingsOnly() async throws {
         try await TemporaryStore.with { store, path in
-            // Behind a symbolic link, the reserve can be freed, but not made again.
+            // If the path is a symbolic link, the reserve can be removed, but not made again.
             let reserve = path + ".reserve"
             try FileManager.default.moveItem(atPath: reserve, toPath: reserve + ".file")
             try FileManager.default.createSymbolicLink(atPath: reserve, withDestinationPath: reserve + ".file")
@@ -126,7 +126,8 @@ struct FullDiskTests {
             let again = ReserveFile(path: path, size: size) { _, _ in false }
             #expect(again.isReady)
             #expect(try bytes() == size)
-            // A file needs allocated blocks to reserve room. The store refuses this one and leaves it as it is.
+            // A file reserves room only if its blocks are allocated. The store does not accept this file, and leaves it
+            // unchanged.
             for length in [size, size / 2] {
                 try FileManager.default.removeItem(atPath: path)
                 #expect(FileManager.default.createFile(atPath: path, contents: nil))

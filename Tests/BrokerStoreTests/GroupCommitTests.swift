@@ -39,7 +39,7 @@ struct GroupCommitTests {
             try await eventually("work waits for the writer") { store.writer.waitingCount >= 1 }
             let twin = Task { try await store.insertLogin(login, limits: LoginLimits()) }
             try await eventually("work waits for the writer") { store.writer.waitingCount >= 2 }
-            // A job that writes and then fails leaves no trace.
+            // A job that writes and then fails changes nothing.
             let halfway = Rows.login()
             let half = Task {
                 try await store.writer.write { database in
@@ -88,7 +88,7 @@ struct GroupCommitTests {
             try await eventually("work waits for the writer") { store.writer.waitingCount >= 1 }
             caller.cancel()
             await #expect(throws: StoreFailure.inDoubt("the caller gave up")) { try await caller.value }
-            // A job that is cancelled before it begins still writes.
+            // A job writes even if it is cancelled before it begins.
             let second = Rows.login()
             let early = Task {
                 withUnsafeCurrentTask { $0?.cancel() }

@@ -17,7 +17,7 @@ struct LoginContract {
             #expect(try await store.login(state: ninth.state) == nil)
             for login in logins { #expect(try await store.login(state: login.state) == login) }
             #expect(try await store.insertLogin(Rows.login(), limits: LoginLimits()) == .inserted)
-            // A burned or expired login makes room.
+            // A login that was burned or has expired makes room.
             let first = try #require(logins.first)
             _ = try await store.burnLogin(state: first.state)
             #expect(try await store.insertLogin(ninth, limits: LoginLimits()) == .inserted)

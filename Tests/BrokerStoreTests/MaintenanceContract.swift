@@ -205,7 +205,7 @@ struct MaintenanceContract {
                 ("a", 0, "sweeper", true), ("b", 29, "sweeper", false), ("b", 29, "outbox", true),
                 ("a", 20, "sweeper", true), ("b", 49, "sweeper", false), ("b", 50, "sweeper", true),
                 ("a", 51, "sweeper", false),
-                // A lease that was taken with a clock far ahead ends earlier than its stored end.
+                // The owner's clock was far ahead when it took the lease. The lease ends before its stored end.
                 ("a", 5000, "ahead", true), ("b", 51, "ahead", true),
             ]
             for step in steps {
@@ -213,7 +213,7 @@ struct MaintenanceContract {
                 #expect(granted == step.granted, "\(step)")
             }
             // A release by another process has no effect. After the owner's release, the next process gets the lease at once.
-            // The stored end of the released lease shows that a sweeper was at work.
+            // The stored end of the released lease shows that a sweeper has worked.
             try await store.releaseLease("sweeper", owner: "a")
             #expect(try await acquire("a", at: 52, "sweeper") == false)
             try await store.releaseLease("nobody's", owner: "b")
@@ -252,7 +252,7 @@ struct MaintenanceContract {
             #expect(lapsed.touched == 0 && lapsed.ended.count == 2)
             #expect(lapsed.ended.contains(EndedSession(tokenDigest: idle.tokenDigest, reason: .idleExpired)))
             #expect(lapsed.ended.contains(EndedSession(tokenDigest: old.tokenDigest, reason: .expired)))
-            // The rows stay whole for a day, because a wrong clock can still be corrected.
+            // The rows stay complete for a day, because a wrong clock can still be corrected.
             #expect(try await store.session(tokenDigest: idle.tokenDigest) == idle)
             #expect(try await store.login(state: login.state) != nil)
 
@@ -261,7 +261,7 @@ struct MaintenanceContract {
             #expect(try await store.exchange(exchange.key) == nil)
             #expect(try await sweep(day + 99).touched == 0)
             #expect(try await store.outboxCount() == 0)
-            // While the clock is in doubt, the sweep changes no sessions, at any time that the clock shows.
+            // While the clock is in doubt, the sweep changes no sessions, whatever time the clock shows.
             let doubted = try await store.sweep(now: Rows.seconds(day + 599), limit: 100, lapsedSince: nil)
             #expect(doubted == SweepResult())
             #expect(try await sweep(day + 599).touched == 2)

@@ -73,7 +73,7 @@ struct PipelineLaneTests {
         bench.submit(4)
         #expect(bench.lane.awakeCount == 1)
         #expect(bench.alarms.count == 4)
-        // One round trip takes all of the work, and not only a share.
+        // One round trip takes all of the work, instead of a share.
         #expect(bench.lane.take(64, for: 2).count == 4)
         #expect(bench.lane.take(64, for: 2).isEmpty)
         #expect(bench.lane.awakeCount == 0)

@@ -4,10 +4,10 @@ import Testing
 
 @testable import BrokerStore
 
-/// The plans that PostgreSQL makes for every statement of the store if there are many rows.
+/// The plans that PostgreSQL makes for the store's statements if there are many rows.
 ///
-/// Connections use generic plans, made once (`force_generic_plan`), so the tests do, too. In such a plan, a limit counts as a
-/// tenth of all rows and a comparison as a third. So a statement that is quick with few rows may read a whole table with many.
+/// Connections use generic plans (`force_generic_plan`), and so do the tests. In such a plan, a limit counts as a tenth of all
+/// rows, and a comparison as a third. So a statement that is fast with few rows may read a whole table if there are many.
 @Suite("PostgreSQL: the plans of the store's statements")
 struct PostgreSQLPlanTests {
     /// The statements that may read a whole table, with the reasons.
@@ -29,7 +29,7 @@ struct PostgreSQLPlanTests {
         ["sid", "logout_sid", "logout"].contains { statement.name.hasPrefix("page_\($0)_ended_") }
     }
 
-    /// The number of rows above which a read in order counts as long.
+    /// A read in order counts as long if it has more rows than this.
     private static let many = 1000.0
     private static let stored = 20_000
 
@@ -44,11 +44,11 @@ struct PostgreSQLPlanTests {
         try await PostgreSQLServer.withDatabase(isSpoilt: true) { url, _ in
             let connection = try PostgreSQLServer.connect(url)
             try connection.execute(Self.filling, within: .seconds(120))
-            // An index can answer alone after the table was vacuumed, as autovacuum does.
+            // After a vacuum, as autovacuum does it, an index can answer without the table.
             try connection.execute("VACUUM (ANALYZE)", within: .seconds(60))
             try connection.execute(SessionSetup.sql, within: .seconds(10))
             var faults = try Self.faults(of: statements + Self.first, connection)
-            // The planner is made to believe in a million rows of each kind, so it chooses other plans.
+            // The planner believes that there are a million rows of each kind, so it chooses other plans.
             try connection.execute(
                 """
                 UPDATE pg_class SET reltuples = reltuples * 50
@@ -65,7 +65,8 @@ struct PostgreSQLPlanTests {
         }
     }
 
-    /// Plans in the first minute after a table was filled: until PostgreSQL analyzes the tables, it knows only their size.
+    /// The plans in the first minute after a table was filled. Until PostgreSQL analyzes a table, it knows only the table's
+    /// size.
     @Test(
         "The tables were filled and not analyzed since → every statement finds its rows by an index",
         .timeLimit(.minutes(3)),
@@ -96,7 +97,7 @@ struct PostgreSQLPlanTests {
 
     /// Earlier forms of statements.
     ///
-    /// The test has to recognise them, because a page of one row took a second with a million rows.
+    /// The test has to find fault with them, because with a million rows they needed a second for a page of one row.
     private static let first = [
         Statement(
             "first_page", "bi",
@@ -125,7 +126,7 @@ struct PostgreSQLPlanTests {
         return try #require(plans.first?["Plan"])
     }
 
-    /// The names of all statements in the sources: whole names, and the beginnings of composed ones.
+    /// The names of all statements in the sources: whole names, and the first parts of composed names.
     private static func writtenNames() throws -> [(text: String, isWhole: Bool)] {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appendingPathComponent("Sources/BrokerStore/PostgreSQL")
@@ -280,13 +281,13 @@ struct PostgreSQLPlanTests {
         private static let passing: Set = [
             "Limit", "LockRows", "Nested Loop", "Result", "Subquery Scan", "Append", "Merge Append", "ProjectSet",
         ]
-        /// Filters that few rows fail.
+        /// Filters that almost every row passes.
         ///
-        /// A list of parents skips the children, and a session has sixteen of these at most.
+        /// A list of parents skips the children, and a session has at most sixteen children.
         private static let hardlyAny: Set = ["(format = 1)", "(parent IS NULL)", "((parent IS NULL) AND (format = 1))"]
         private static let small: Set = ["leases", "key_seals", "schema_version"]
 
-        /// Returns the tables that are read whole; `isLimited` means that only the first rows are wanted.
+        /// Returns the tables that are read completely. `isLimited` means that the caller wants only the first rows.
         func faults(isLimited: Bool = false) -> [String] {
             var faults: [String] = []
             if let table, !Self.small.contains(table), type.hasSuffix("Scan") {

@@ -4,8 +4,8 @@ import Testing
 
 @testable import BrokerStore
 
-/// The tests' own PostgreSQL and pgbouncer, which end with the process, because `Tests/scenarios/support/postgresql` watches
-/// its input.
+/// The PostgreSQL and pgbouncer of the tests. They end with the test process, because `Tests/scenarios/support/postgresql`
+/// watches its input.
 actor PostgreSQLServer {
     /// The reason for a missing server.
     struct Missing: Error, CustomStringConvertible {
@@ -25,7 +25,7 @@ actor PostgreSQLServer {
     /// The pipe that keeps the server alive while it is open.
     private var input: Pipe?
 
-    /// The number of databases in use at once; further tests wait.
+    /// The number of databases that tests may use at the same time. Further tests wait.
     private static let places = 8
     private var isInUse = 0
     private var waiting: [CheckedContinuation<Void, Never>] = []
@@ -34,7 +34,7 @@ actor PostgreSQLServer {
 
     /// Runs `body` with the URLs of an empty database, direct and through the pooler.
     ///
-    /// A migrated one is emptied and used again, unless `isSpoilt` reports changes of its schema or settings.
+    /// A migrated database is emptied and used again, unless `isSpoilt` reports that its schema or settings were changed.
     static func withDatabase(
         migrated: Bool = true, isSpoilt: Bool = false, _ body: (_ direct: String, _ pooled: String) async throws -> Void
     ) async throws {

@@ -117,7 +117,7 @@ struct PostgreSQLTests {
                 try await eventually("the migration waits, round \(round)") {
                     try PostgreSQLServer.execute(waiting, in: url) != ["0"]
                 }
-                // A request waits this long at most.
+                // A request waits at most this long.
                 try PostgreSQLServer.execute("SET statement_timeout = '3s'; SELECT FROM session_states", in: url)
             }
             #expect(isDone.first == nil)
@@ -154,7 +154,7 @@ struct PostgreSQLTests {
         try await withReplicas(2) { stores, _ in
             let time = try await stores[0].time()
             let wall = WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
-            // A wrong unit or zone would make a difference of half an hour at least; on a busy machine, seconds may pass.
+            // A wrong unit or time zone would make a difference of at least half an hour. A busy machine causes only seconds.
             #expect(wall.since(time) < .seconds(60) && time.since(wall) < .seconds(60))
             let (live, ended) = (Rows.session(), Rows.session())
             for session in [live, ended] { try await stores[0].signIn(session) }
@@ -214,7 +214,7 @@ struct PostgreSQLTests {
                     }
                     try await group.waitForAll()
                 }
-                // The row alone decides, for a child as for any session.
+                // Only the row decides, for a child as for any other session.
                 var living = 0
                 for row in rows {
                     let stored = try await stores[0].session(tokenDigest: row.tokenDigest)
@@ -230,7 +230,7 @@ struct PostgreSQLTests {
         arguments: [false, true])
     func endingsAtOnce(bySubject: Bool) async throws {
         try await PostgreSQLServer.withDatabase { url, _ in
-            // With this setting, a deadlock would last longer than the test's time limit.
+            // With PostgreSQL's default, a deadlock would last longer than the test's time limit.
             let slow = url + (url.contains("?") ? "&" : "?") + "options=-cdeadlock_timeout%3D30s"
             let store = try await PostgreSQLStore.open(
                 try ConnectionSettings(url: slow), listening: nil, connections: 4, migrating: false)
@@ -253,7 +253,7 @@ struct PostgreSQLTests {
             let lock =
                 "BEGIN; SELECT FROM session_states WHERE token = '\\x\(parent.tokenDigest.hexadecimal)' FOR UPDATE"
             try holder.execute(lock, within: .seconds(60))
-            // The call that names only the parent is first in the queue, and next wants the child.
+            // The call that names only the parent is first in the queue, and then wants the child.
             let (first, second) = (parent.tokenDigest, parent)
             async let one = store.endSessions(.token(first), reason: .admin, now: Rows.seconds(2), limit: 9)
             try await eventually("the one waits") { try waiting() == 1 }
@@ -333,7 +333,7 @@ struct PostgreSQLTests {
             let late = Rows.seconds(400 * 86_400)
             #expect(try await store.sweep(now: late, limit: 100, lapsedSince: Rows.now).touched == 0)
             #expect(try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).isEmpty)
-            // A newer version's sessions can still be ended.
+            // Sessions of a newer version can still be ended.
             let other = Rows.session()
             try await store.signIn(other)
             try PostgreSQLServer.execute(
@@ -396,7 +396,7 @@ struct PostgreSQLTests {
                 }
                 return try await group.reduce(into: []) { $0 += $1 }
             }
-            // The ended session's tokens are part of these.
+            // The list also has the ended session's tokens.
             #expect(taken.count == 201 && Set(taken.map(\.id)).count == 201)
         }
     }
@@ -485,7 +485,7 @@ struct PostgreSQLTests {
             let held = Rows.session()
             try await store.signIn(held)
             let holder = try PostgreSQLServer.connect(url)
-            // The server gives the held write four seconds. On a busy machine, the free write may take longer.
+            // The server gives the held write four seconds. On a busy machine, the other write may take longer.
             var isAlone = false
             for _ in 0..<5 where !isAlone {
                 let free = Rows.session()
@@ -537,7 +537,7 @@ struct PostgreSQLTests {
                     order.note("lists")
                 }
                 try await waiting(1, in: url)
-                // Each insertion counts the pending logins, because other processes may have begun some.
+                // Each insertion counts the pending logins, because other processes may have begun logins meanwhile.
                 store.pendingLogins.invalidate()
                 #expect(try await store.insertLogin(Rows.login(), limits: LoginLimits()) == .inserted)
                 order.note("login")
@@ -556,7 +556,7 @@ struct PostgreSQLTests {
         try await withReplicas(1, isSpoilt: true) { stores, url in
             let session = Rows.session()
             try await stores[0].signIn(session)
-            // The tries are counted by a sequence, which survives rollbacks.
+            // A sequence counts the tries, because it survives rollbacks.
             try PostgreSQLServer.execute(
                 """
                 CREATE SEQUENCE tries;
@@ -599,7 +599,8 @@ struct PostgreSQLTests {
                     + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)
                 """, in: url)
             let each = try #require(Int((read.first ?? nil) ?? "")) / count
-            // Measured: 3,000 rows if the first plan is kept, and 200 if it is not. With some hundred sessions, three.
+            // Measured: 3,000 rows if PostgreSQL keeps the first plan, and 200 if it makes a new one. With some hundred
+            // sessions, it is three.
             #expect(each < 400, "rows read for each sign-in")
         }
     }
@@ -639,12 +640,12 @@ struct PostgreSQLTests {
             #expect(ended.count == 300)
             let begin = ContinuousClock.now
             try await eventually("all endings") { heard[1].ended.count == 300 }
-            // A replica that misses the notification would find the endings two seconds later, when its connection is checked.
+            // Without the notification, the replica would find the endings two seconds later, at the check of its connection.
             #expect(ContinuousClock.now - begin < .milliseconds(1500))
             #expect(Set(heard[1].ended.map(\.tokenDigest)) == Set(sessions.map(\.tokenDigest)))
             #expect(heard[1].ended.allSatisfy { $0.reason == .admin })
             #expect(heard[0].ended.isEmpty, "one's own are not told to oneself")
-            // The endings of a provider's logout token are announced, too.
+            // Endings by a provider's logout token are announced, too.
             let away = Rows.session(sid: Rows.digest(2))
             try await stores[0].signIn(away)
             _ = try await stores[0].consumeLogoutToken(
@@ -652,7 +653,7 @@ struct PostgreSQLTests {
             try await eventually("the provider's log-out") {
                 heard[1].ended.contains(EndedSession(tokenDigest: away.tokenDigest, reason: .providerLogout))
             }
-            // A step-up that keeps the token version is announced. For any other change, the version is enough.
+            // A step-up is announced even if it keeps the token version. All other changes raise the version.
             let steady = Rows.session()
             try await stores[0].signIn(steady)
             for (isNewGrant, state) in [(false, 1), (true, 2)] as [(Bool, Int64)] {
@@ -672,7 +673,7 @@ struct PostgreSQLTests {
             #expect(heard[1].all.count { if case .steppedUp = $0 { true } else { false } } == 1)
             #expect(!heard[0].all.contains(.steppedUp([steady.tokenDigest])), "one's own are not told to oneself")
             #expect(!heard[0].all.contains(.changed([steady.tokenDigest])))
-            // A listener that is cut off reports this, and reconnects.
+            // A listener that loses its connection reports this and reconnects.
             try endConnections(url)
             try await eventually("hearing again") {
                 let states = heard[1].all.filter { $0 == .deaf || $0 == .hearing }

@@ -53,13 +53,13 @@ struct RefreshContract {
             #expect(first == RefreshGrant(fence: 1))
             clock.advance(.seconds(24))
             #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(1)))
-            // The owner may be cut off with a new pair in hand, so it has a minute to return.
+            // The owner may have a new pair in hand but lack a connection, so it has a minute to return.
             for pause in [1, 30, 29] as [Int64] {
                 clock.advance(.seconds(pause))
                 #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(1)))
             }
             clock.advance(.seconds(1))
-            // The caller's store has to be calm for a while first.
+            // A caller whose store has failed recently may not take the claim over.
             #expect(try await store.claimRefresh(session.tokenDigest, takesOver: false) == .busy(for: .seconds(1)))
             let second = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(second == RefreshGrant(fence: 2, takenOverFor: .zero))
@@ -69,14 +69,14 @@ struct RefreshContract {
             #expect(row.tokens == Rows.sealed("late pair"))
             #expect(row.tokenVersion == 2)
             #expect(try await store.refreshState(session.tokenDigest)?.claimFor == nil)
-            // The second owner's refusal concerns a version that has gone.
+            // The second owner was refused for a version that is no longer stored.
             let condemned = try await store.condemnRefresh(
                 tokenDigest: session.tokenDigest, tokenVersion: 1, fence: second.fence, reason: .grantRevoked,
                 now: Rows.now)
             #expect(!condemned)
             try await store.release(session.tokenDigest, fence: second.fence)
             #expect(try await store.session(tokenDigest: session.tokenDigest)?.endedAt == nil)
-            // The row remembers for one more version that the old token may have been sent twice.
+            // For one more version, the row records that the old token may have been sent twice.
             let next = try await store.mustClaimRefresh(session.tokenDigest, version: 2)
             #expect(next == RefreshGrant(fence: 3, takenOverBefore: true))
             #expect(try await store.commit(session.tokenDigest, version: 2, "third pair") == .committed)
@@ -320,7 +320,7 @@ struct RefreshContract {
             let session = Rows.session()
             try await store.signIn(session)
             _ = try await store.mustClaimRefresh(session.tokenDigest)
-            // A claim within its longest possible life stays; a claim further in the future has lapsed.
+            // A claim may end within its longest possible life from now. A claim with a later end counts as lapsed.
             clock.advance(.seconds(-300))
             guard case .busy = try await store.claimRefresh(session.tokenDigest) else {
                 Issue.record("a claim that may stand was taken over")

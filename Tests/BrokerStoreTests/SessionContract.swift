@@ -8,7 +8,7 @@ struct SessionContract {
     func lookUp(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             var session = Rows.session(sid: Rows.digest())
-            // A time beyond 2038, and nil for every optional value (SEC-128).
+            // A time after 2038, and nil for every optional value (SEC-128).
             session.expiresAt = WallTime(seconds: 9_000_000_000)
             try await store.signIn(session)
             var bare = Rows.session()
@@ -126,8 +126,8 @@ struct SessionContract {
             let others = [Rows.session(provider: provider), Rows.session(client: client), Rows.session()]
             let lapsed = Rows.session(subject: subject, provider: provider, client: client, at: Rows.seconds(-8000))
             for session in mine + others + [lapsed] { try await store.signIn(session) }
-            // The order of the ends differs from the order of creation, and two sessions end at once. The last of this subject
-            // stays.
+            // The order of the ends differs from the order of creation. Two sessions end at the same time. The last session of
+            // this subject stays.
             for (index, second) in [(3, 10), (0, 20), (5, 20), (1, 30), (4, 40), (2, 50)] {
                 _ = try await store.endSessions(
                     .token(mine[index].tokenDigest), reason: .grantRevoked, now: Rows.seconds(Int64(second)))
@@ -207,7 +207,7 @@ struct SessionContract {
                 return try #require(try await store.session(tokenDigest: session.tokenDigest)).lastUsedAt
             }
             let late = idle.advanced(by: .seconds(5))
-            // By then the session had lapsed, or had passed its own end.
+            // By then the session had lapsed, by its idle end or by its absolute end.
             #expect(try await slide(late, idle) == session.lastUsedAt)
             #expect(try await slide(end, idle.advanced(by: .seconds(-1))) == session.lastUsedAt)
             guard late < end else { return }

@@ -58,7 +58,7 @@ struct StandbyTests {
             try await isInDoubt(server.url) {
                 _ = try await store.endSessions(.token(ended.tokenDigest), reason: .loggedOut, now: Rows.now)
             })
-        // The ending exists on this server, and perhaps only here.
+        // The ending exists on this server, but the standby may lack it.
         #expect(try await store.session(tokenDigest: ended.tokenDigest)?.endReason == .loggedOut)
         let name = ClaimID(random: Array(repeating: 7, count: 16))
         let claim = RefreshClaim(
@@ -104,7 +104,7 @@ struct StandbyTests {
         let exchange = try await store.mustClaim(Rows.exchange())
         let sid = try #require(told.sid)
         let jti = Rows.digest()
-        /// The writes whose answers leave as 201, 204 and 200, each as a caller's retry.
+        /// The writes whose answers are 201, 204 and 200. Each is repeated like a caller's retry.
         let writes: [(name: String, write: @Sendable () async throws -> Void)] = [
             (
                 "log-out",

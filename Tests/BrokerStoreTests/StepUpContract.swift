@@ -28,7 +28,7 @@ struct StepUpContract {
             #expect(try await store.session(tokenDigest: ended.tokenDigest) == before)
             #expect(try await store.exchange(exchange.key)?.outcome == .calling)
             #expect(try await store.outboxCount() == 1)
-            // A step-up whose answer was lost is found by its exchange.
+            // The answer to the step-up was lost. Its exchange still finds the step-up.
             #expect(try await store.stepUp(session.tokenDigest, exchange) == .committed)
             #expect(try await store.stepUp(session.tokenDigest, exchange, version: 2) == .takenAway)
             #expect(try await store.exchange(exchange.key)?.outcome == .session(session.tokenDigest))
@@ -72,7 +72,7 @@ struct StepUpContract {
             #expect(try await store.sessions(.sid(sid), .live, after: nil, limit: 5, now: Rows.now).count == 1)
             let work = try await store.takeOutbox(now: Rows.now, until: Rows.seconds(60), limit: 5)
             #expect(work.map(\.id) == [old.id])
-            // The earlier claim belongs to no process any more, and its marks are gone.
+            // The earlier claim has no owner any more, and its marks are gone.
             #expect(
                 try await !store.renewRefresh(
                     tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
@@ -102,7 +102,7 @@ struct StepUpContract {
             #expect(!condemned)
             let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(row.tokens == Rows.sealed("stepped up") && row.tokenVersion == 2 && row.endedAt == nil)
-            // The new grant is refreshed as usual, and a pair that loses to its own is dropped.
+            // The new grant is refreshed as usual. A pair that comes too late for the new grant's version is dropped.
             #expect(try await store.commit(session.tokenDigest, version: 2, "next") == .committed)
             #expect(try await store.commit(session.tokenDigest, version: 2, "loser") == .superseded)
             #expect(try await store.commit(session.tokenDigest, version: 1, "late pair") == .outgrown)
@@ -137,7 +137,7 @@ struct StepUpContract {
                     #expect(condemned)
                     continue
                 }
-                // Facts made from those before the step-up do not undo it. The pair is still stored.
+                // Facts from before the step-up do not replace the newer facts. The pair is stored.
                 func commit(_ version: Int64, of former: Sealed) async throws -> RefreshCommitResult {
                     try await store.commitRefresh(
                         RefreshCommit(
@@ -201,7 +201,7 @@ struct StepUpContract {
             #expect(try await version() == 2)
             _ = try await store.registerPresence(presence)
             #expect(try await version() == 2)
-            // The step-up was made from the row before the key, so its answer would show a session without the key.
+            // The step-up used the row from before the presence key. Its answer would show a session without the key.
             let first = try await store.mustClaim(Rows.exchange())
             #expect(try await store.stepUp(session.tokenDigest, first, version: 2) == .moved)
             #expect(try await store.stepUp(session.tokenDigest, first, version: 2, state: 2) == .committed)
@@ -245,7 +245,7 @@ struct StepUpContract {
                 #expect(try await store.session(tokenDigest: session.tokenDigest) == row)
                 #expect(try await store.outboxCount() == count)
                 #expect(try await store.exchange(older.key)?.outcome == .calling)
-                // Made from the row that the later step-up has stored.
+                // This step-up used the row that the later step-up has stored.
                 let again = try await store.stepUp(
                     session.tokenDigest, older, version: row.tokenVersion, state: row.version, isNewGrant: false,
                     outbox: [Rows.outbox(at: Rows.now)])
@@ -272,7 +272,7 @@ struct StepUpContract {
             #expect(try await store.exchange(exchange.key)?.outcome == .calling)
             #expect(try await settle(fence: exchange.fence))
             #expect(try await store.exchange(exchange.key)?.outcome == .session(session.tokenDigest))
-            // The step-up is repeated after its answer was lost.
+            // The step-up's answer was lost, so the step-up is repeated.
             #expect(try await !settle(fence: exchange.fence))
             #expect(try await store.outboxCount() == 1)
             #expect(try await store.session(tokenDigest: session.tokenDigest) == session)

@@ -29,7 +29,7 @@ struct StrainTests {
             let readers = store.readers
             async let held: Void = readers.read { _ in
                 isHeld.store(true, ordering: .releasing)
-                // The test releases the lock; if the test itself waits for it, the lock is released after 20 s.
+                // The test releases the lock. If the test itself waits for it, this task releases it after 20 s.
                 _ = gate.wait(timeout: .now() + .seconds(20))
             }
             try await eventually("the lock is held") { isHeld.load(ordering: .acquiring) }
@@ -89,10 +89,10 @@ struct StrainTests {
                     try await store.insertLogin(login, limits: LoginLimits())
                 }
             }
-            // The write has a patience of ten seconds. Without it, the write would wait until the test's time is over.
+            // The write waits for at most ten seconds. Otherwise it would wait until the test's time is over.
             #expect(time < .seconds(30))
             hold.letGo()
-            // The write was withdrawn, and was not carried out later.
+            // The write was withdrawn, so it is not carried out later.
             _ = try await store.burnLogin(state: Rows.digest())
             #expect(try await store.login(state: login.state) == nil)
         }

@@ -4,11 +4,11 @@ import GRDB
 
 @testable import BrokerStore
 
-/// Keeps the writer's thread busy, so that a test decides which jobs wait together.
+/// Keeps the writer's thread busy, so that a test decides which jobs wait at the same time.
 final class WriterHold: Sendable {
     private let gate = DispatchSemaphore(value: 0)
 
-    /// Returns once the writer is held.
+    /// Waits until the writer is busy.
     static func take(_ store: SQLiteStore) async -> WriterHold {
         let hold = WriterHold()
         await withCheckedContinuation { continuation in

@@ -83,7 +83,7 @@ import Testing
             await problem { try await broker.forward(bare) }?.errors == [
                 FieldFault("/callback_url", .required), FieldFault("/state", .required),
             ])
-        // Four wrong returns: another login kept the state, the state is missing, or the app was killed and lost its state.
+        // Four wrong callbacks: another login has the state, the state is missing, or the app was killed and lost its state.
         for (url, state) in [
             ("clever-x://oauth?code=c&state=s", "other"), ("clever-x://oauth?code=c", "s"),
             ("clever-x://oauth?code=c&state=s", nil), ("clever-x://oauth?code=c", nil),

@@ -44,7 +44,7 @@ import Testing
                 (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
                 (read(4), .finish(.targetRefused)),
             ])
-        // Whether the target still has a usable token is decided outside the machine, which only remembers the refusal.
+        // The machine only records the refusal. Its caller checks whether the target still has a usable token.
         run(
             begun + [
                 (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
@@ -55,7 +55,7 @@ import Testing
         run(begun + [(.rejected(.counted(enough: false)), .release(then: .unavailable))])
         run(begun + [(.retryable, .release(then: .unavailable))])
         run(begun + [(.lost, .call(confirming: true, .plain)), (.rejected(.invalidGrant), .condemn(.refreshLost))])
-        // Another process's pair is stored. The refused refresh token may have been spent, so the token is fetched again.
+        // Another process's pair is stored. It may come from the same refresh token, so the token is fetched again.
         run(begun + [(.refreshed, .commit), (.superseded, .readAgain), (read(4), .claim(version: 4))])
         run(
             begun + [
@@ -188,7 +188,7 @@ import Testing
                 (.rejected(.invalidGrant), .call(confirming: false, .plain)),
                 (.rejected(.invalidGrant), .condemn(.grantRevoked)),
             ])
-        // Another process holds the claim by now, so the exchange is made again.
+        // Another process has the claim now, so the exchange is made again.
         run(.exchange, .expiring, begun + [(.exchanged, .keep), (.kept, .readAgain), (read(4), .claim(version: 4))])
         run(.exchange, .expiring, [(read(refreshable: false), .claim(version: 3))])
         run(.exchange, .expiring, [(read(refreshable: false, needsOwn: true), .finish(.notRefreshable))])

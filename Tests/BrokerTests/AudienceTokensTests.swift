@@ -100,7 +100,7 @@ import Testing
         let session = try await broker.signIn()
         #expect(await problem { try await ask(broker, session, Self.target("a")) }?.reason == .subjectChanged)
         #expect(try await row(broker, session).endReason == .subjectChanged && rows(broker).isEmpty)
-        // For the session's own user, only the fault of the id_token is reported.
+        // If the id_token names the session's own user, only its fault is reported.
         let own = try TestBroker(script: .init(refreshedSubject: .unverifiable("at_hash", subject: "user-1")))
         let same = try await own.signIn()
         #expect(try await ask(own, same, Self.target("a")).token.reveal() == "a-1")
@@ -284,7 +284,7 @@ import Testing
         let after = try await row(broker, session)
         #expect(after.endedAt == nil && after.tokenVersion == 2)
         #expect(broker.provider.script.withLock { $0.exchanges.count } == (target == Self.exchange ? 2 : 0))
-        // A dead grant also fails the plain refresh.
+        // If the grant is dead, the plain refresh fails, too.
         let other = try TestBroker(script: .init(refresh: [Self.invalidGrant], targeted: [Self.invalidGrant]))
         let dead = try await other.signIn()
         #expect(await problem { try await ask(other, dead, target) }?.reason == .grantRevoked)
@@ -339,7 +339,8 @@ import Testing
         #expect(try await row(broker, session).tokenVersion == 3)
         let newer = try await ask(broker, session, Self.target("a"), insteadOf: first)
         #expect(newer.token.reveal() == "a-3" && newer.version > first.version)
-        // The upstream of a second caller refused the same token. This caller gets the newer token that is stored by now.
+        // The upstream of a second caller refused the same token. The second caller gets the newer token, which is already
+        // stored.
         #expect(try await ask(broker, session, Self.target("a"), insteadOf: first).token.reveal() == "a-3")
         #expect(try await ask(broker, session, Self.target("b")).token.reveal() == other.token.reveal())
         let forced = try await broker.useCases.refreshTokens.accessToken(
@@ -416,7 +417,7 @@ import Testing
             let second = await problem { try await ask(broker, session, Self.target("b"), insteadOf: b, by: "two") }
             #expect(first?.code == .notRefreshable && second?.code == .notRefreshable)
         }
-        // A token that has not been refused by an upstream is served.
+        // A token is served until an upstream refuses it.
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == a.token.reveal())
         #expect(broker.provider.refreshes == 4)
         broker.clock.advance(.seconds(120))
@@ -556,7 +557,7 @@ import Testing
         let own = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
         #expect(own.token.reveal() == "at-2")
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() != old.token.reveal())
-        // The user has signed in meanwhile, and may have consented.
+        // The user has signed in again, and may have consented to the target.
         _ = try await ask(broker, session, Self.target("c"))
     }
 
@@ -599,7 +600,7 @@ import Testing
         stored.accessVersion = nil
         #expect(try StoredTokens(record: stored.record).access(version: 9).version == 9)
         stored.accessVersion = 7
-        // The older release ignores the bytes behind the members that it knows.
+        // The older release ignores the bytes after the members that it knows.
         var reader = try RecordReader(stored.record, format: 1)
         #expect(try [reader.string(), reader.string(), reader.string()] == ["as", "ios", "bearer"])
         #expect(try reader.secret().reveal() == "at")

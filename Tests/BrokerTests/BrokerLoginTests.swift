@@ -283,7 +283,7 @@ import Testing
     func replaced() async throws {
         let broker = try TestBroker()
         let old = try await broker.signIn(code: "c1")
-        // The old session is in the cache when the new one replaces it.
+        // The cache has the old session when the new one replaces it.
         _ = try await broker.useCases.resumeSession.resume(old.token)
         let login = try await broker.start()
         let new = try await broker.forward(broker.callback(login, code: "c2"), login.loginToken, session: old.token)

@@ -93,7 +93,7 @@ import Testing
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 1), monotonic: clock.clock.monotonic)
         let one = Self.address(1)
         #expect(try take(ledger, .login, 1, from: one) == nil)
-        // The bucket is empty, and the registration needs no token because its login has paid.
+        // The bucket is empty. The registration needs no token, because its login has paid for it.
         #expect(try take(ledger, .registration, 2, from: one, lasting: .seconds(900), payer: Self.key(1)) == nil)
         #expect(try take(ledger, .login, 3, from: one) != nil)
         ledger.giveBack(exchange: try #require(Self.key(9)), gate: .registration(try #require(Self.key(2))))
@@ -151,7 +151,7 @@ import Testing
         let clock = TestClock()
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1_000_000, pending: 100), monotonic: clock.clock.monotonic)
-        // Many addresses burn as many logins as may be pending. Burned logins are counted until they expire.
+        // The addresses burn as many logins as may be pending. A burned login counts until it expires.
         for number in UInt64(0)..<100 { #expect(try take(ledger, .login, number, from: Self.address(number)) == nil) }
         for number in UInt64(100)..<200 { #expect(try take(ledger, .login, number, from: Self.address(number)) == nil) }
         #expect(try take(ledger, .login, 200, from: Self.address(200)) == .seconds(60))
@@ -167,7 +167,7 @@ import Testing
         for number in UInt64(0)..<300 { ledger.countCall(of: try #require(Self.key(number))) }
         let counted = try (UInt64(0)..<300).count { ledger.calls(of: try #require(Self.key($0))) > 0 }
         #expect(counted == 100)
-        // Logins that are in the table are still counted.
+        // Logins in the table still count.
         ledger.countCall(of: try #require(Self.key(7)))
         #expect(ledger.calls(of: try #require(Self.key(7))) == 2)
         clock.advance(.seconds(1801))

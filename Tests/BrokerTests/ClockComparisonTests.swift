@@ -10,7 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct ClockComparisonTests {
     private static let quarter = Duration.seconds(91 * 86_400)
 
-    /// A correct replica with a session, and a second one on the same store whose clock was wrong from its start.
+    /// Two replicas on one store. The first is correct and has a session. The clock of the second was wrong from its start.
     private func replicas(
         _ ahead: Duration, script: ScriptedProvider.Script = .init(tokenLifetime: nil)
     ) async throws -> (right: TestBroker, wrong: TestBroker, session: SignedIn) {
@@ -29,7 +29,7 @@ import Testing
     @Test("A start with a clock 91 days ahead → the session lives by the store's time", .timeLimit(.minutes(1)))
     func wrongStart() async throws {
         let (right, wrong, session) = try await replicas(Self.quarter)
-        // The process learns of the error only by the comparison. Before it, lapses are not believed.
+        // The process notices its wrong clock only by the comparison. Before, it does not believe that a session has lapsed.
         #expect(await answer(wrong, session)?.code == .storeUnavailable)
         try await ClockComparison(wrong.context, TestSharedStore(clock: right.clock)).look()
         #expect(wrong.context.watch.ahead == Self.quarter)
@@ -71,7 +71,7 @@ import Testing
             #expect(context.clock.now() == right.clock.now)
             #expect(!context.watch.isOff(context.clock))
         }
-        // A step of less than a minute raises no doubt, and the time still comes from the store.
+        // A step of less than a minute causes no doubt, and the time still comes from the store.
         wrong.clock.jump(.seconds(45))
         try await comparison.look()
         #expect(context.watch.ahead == .seconds(45) && !context.watch.isOff(context.clock))

@@ -4,11 +4,11 @@ import Testing
 
 @testable import Broker
 
-/// A doubt about the clock ends by evidence; a false source cannot end it (guarantee 3, decision 48).
+/// Evidence ends a doubt about the clock, and a false source cannot end it (guarantee 3, decision 48).
 @Suite(.timeLimit(.minutes(2))) struct ClockEvidenceTests {
     private static let week = Duration.seconds(7 * 86_400)
 
-    /// A process that begins eight days after the last time that its store has seen.
+    /// A process that starts eight days after the last time that its store has seen.
     ///
     /// Its clock is right, unless `ahead` shifts it.
     private func away(ahead: Duration = .zero, bootedAfter: Bool = false) async throws -> (
@@ -132,7 +132,7 @@ import Testing
         try await ClockComparison(rig.broker.context, shared).look()
         rig.broker.clock.jump(.seconds(-600))
         #expect(!rig.may(.concludeLapse))
-        // The clock was moved back to the database's time. A steady course of the clock is not evidence.
+        // The clock was set back to the database's time. A clock that merely runs steadily is not evidence.
         rig.broker.clock.jump(.seconds(530))
         for isOther in [false, true] {
             shared.isOther.withLock { $0 = isOther }
@@ -172,7 +172,7 @@ import Testing
         try await run(60)
         #expect(rig.may(.begin) && rig.broker.context.watch.standing(rig.broker.context.clock).witnesses == [.store])
         try await run(2 * 3600)
-        // A start beyond the mark is trusted after an hour, and buries a day later.
+        // If the clock was beyond the mark at the start, it is trusted after an hour, and sessions are buried a day later.
         #expect(rig.may(.concludeLapse) == (markAhead == 0))
         #expect(!rig.may(.bury) && !rig.may(.moveMark))
         rig.tellers.withLock { $0 = [teller("p", rig)] }

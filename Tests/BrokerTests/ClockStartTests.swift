@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// A process that begins with a wrong wall clock: sessions survive, and only correct times are stored.
+/// A process that starts with a wrong wall clock. Sessions survive, and only correct times are stored.
 @Suite(.timeLimit(.minutes(2))) struct ClockStartTests {
     private static let day = Duration.seconds(86_400)
 
@@ -59,7 +59,7 @@ import Testing
             #expect(try await seen(broker) == mark)
         }
         #expect(await answer(broker, session) == nil)
-        // A broker that was really away buries a day later.
+        // A broker that was really off for these days buries sessions a day after its start.
         let away = try restarted(broker, ahead: Self.day * days)
         _ = try await Sweeper.checkClock(away.context)
         away.clock.advance(Self.day)
@@ -137,7 +137,7 @@ import Testing
         next.clock.advance(.seconds(599))
         _ = try await sweeper.sweep()
         #expect(try await seen(broker) == mark)
-        // The clock was corrected before the ten minutes were over, so lapses were never concluded.
+        // The clock was corrected within ten minutes, so the broker never concluded that a session had lapsed.
         next.clock.advance(.seconds(1))
         _ = try await sweeper.sweep()
         #expect(try await seen(broker) == next.clock.now)
@@ -170,7 +170,7 @@ import Testing
         broker.clock.advance(.seconds(300))
         #expect(await problem { try await broker.forward(broker.callback(next, code: "next"), next.loginToken) } != nil)
         #expect(broker.provider.grants == 1)
-        // The clock is back at its course from before the jump, so times may be stored again. Lapses wait.
+        // The clock shows the same time as without the jumps, so times may be stored again. Lapses are still not concluded.
         broker.clock.jump(.seconds(-120))
         #expect(broker.context.watch.allows(.begin, broker.clock.clock))
         #expect(!broker.context.watch.allows(.concludeLapse, broker.clock.clock))

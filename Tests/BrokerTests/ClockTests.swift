@@ -86,7 +86,8 @@ import Testing
         #expect(await answer(broker, session)?.code == .storeUnavailable)
         broker.clock.advance(.seconds(1))
         #expect(await answer(broker, session)?.reason == .idleExpired)
-        // The end was 61 days "ago". Even so, the tombstone waits a day, counted from the moment when the end was believed.
+        // The end was 61 days "ago". The tombstone still waits a day, counted from the moment at which the broker believed the
+        // end.
         _ = try await sweeper.sweep()
         await broker.settled()
         broker.clock.jump(.zero - Self.quarter)

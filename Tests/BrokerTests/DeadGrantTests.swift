@@ -10,9 +10,9 @@ import Testing
         return try TestBroker(script: .init(refresh: (first.map { [$0] } ?? []) + refusals))
     }
 
-    /// Signs in, lets the token expire, and tries to refresh every two minutes.
+    /// Signs in, lets the token expire, and attempts a refresh every two minutes.
     ///
-    /// Another user signs in before the try `grantBefore`.
+    /// Another user signs in before the attempt number `grantBefore`.
     private func answers(
         _ broker: TestBroker, tries: Int, grantBefore: Int
     ) async throws -> [BrokerProblem?] {
@@ -47,11 +47,11 @@ import Testing
         "Another OAuth error, three times in five minutes → ends the session, if others were granted tokens meanwhile")
     func counted() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
-        // For ten minutes the endpoint refuses every session, so the fault may be the provider's.
+        // For ten minutes the endpoint refuses every session. This may be the provider's fault.
         let answers = try await answers(broker, tries: 6, grantBefore: 5)
         #expect(answers.prefix(5).allSatisfy { $0?.code == .providerUnavailable })
         #expect(answers.last.flatMap { $0 }?.reason == .grantRevoked)
-        // Each try makes one call. A counted refusal is not confirmed by a second call with the dead token.
+        // Each attempt makes one call. The broker does not confirm a counted refusal by a second call.
         #expect(broker.provider.refreshes == 6)
     }
 

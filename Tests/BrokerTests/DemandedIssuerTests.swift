@@ -5,7 +5,7 @@ import Testing
 
 /// Clients under a profile that requires `iss` in every callback, including errors (RFC 9207).
 @Suite(.timeLimit(.minutes(2))) struct DemandedIssuerTests {
-    /// The problem code of a callback, nil for a session.
+    /// The problem code of a callback, or nil for a session.
     ///
     /// The provider's metadata does not promise `iss`.
     private func outcome(_ query: String, issuer: String? = "https://as.example", demands: Bool = true) async throws

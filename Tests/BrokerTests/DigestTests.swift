@@ -30,7 +30,7 @@ struct DigestTests {
             #expect(digest != changed, "bit \(bit)")
             hashes.insert(changed.hashValue)
         }
-        // If the hash left out one word, only 193 of the 257 values would remain.
+        // If the hash ignored one word of the digest, only 193 of the 257 values would be different.
         #expect(hashes.count > 250)
     }
 }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// An ending is carried out completely, and every party concerned is notified.
+/// An ending is carried out completely, and all parties are notified.
 @Suite(.timeLimit(.minutes(2))) struct EndingTests {
     @Test(
         "The work of a logout token is interrupted → it takes effect when the token comes again (SEC-66, SEC-67)",
@@ -79,7 +79,7 @@ import Testing
         settings.sessionsPerSubjectAndClient = 1000
         let broker = try TestBroker(store: store, settings: settings)
         let name = ProviderName(unchecked: "as")
-        // There is one session more than one step of endings contains.
+        // The user has one session more than a single step can end.
         var last: SignedIn?
         for number in 0...EndSession.batch { last = try await broker.signIn(code: "c\(number)") }
         store.beforeNextLogoutAnswer {
@@ -91,7 +91,7 @@ import Testing
         try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
         let token = try #require(last).token
         #expect(await problem { try await broker.useCases.resumeSession.resume(token) }?.reason == .providerLogout)
-        // A logout token that comes after both is a replay.
+        // A logout token that arrives after both counts as a replay.
         let again = await problem {
             try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
         }
@@ -170,7 +170,7 @@ import Testing
         broker.clock.advance(.seconds(200_000))
         #expect(try await Sweeper(broker.context, owner: "one").sweep(limit: 0) == 0)
         #expect(try await Sweeper(broker.context, owner: "two").sweep() == nil)
-        // The lease is renewed at least once a minute. A broker on a copy of the store obeys the lease too.
+        // The owner renews the lease at least once a minute. A broker on a copy of the store respects the lease, too.
         broker.clock.advance(.seconds(75))
         #expect(try await Sweeper(broker.context, owner: "two").sweep() == nil)
         broker.clock.advance(.seconds(16))
@@ -292,7 +292,7 @@ import Testing
     }
 }
 
-/// A store whose endings take two steps; the first waits for the disk.
+/// A store whose endings take two steps. The first step waits for the disk.
 private final class UnwrittenEndings: AroundStore {
     let base: any BrokerStore = InMemoryStore()
     private let steps = Mutex(0)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Exchanges whose claim lapses, whose store is away, whose owner dies, or whose starter is another one.
+/// Exchanges whose claim lapses, whose store is away, whose owner dies, or whose starter is another app.
 @Suite(.timeLimit(.minutes(2))) struct ExchangeSeamTests {
     private func broker(
         _ script: ScriptedProvider.Script = .init(), also others: [any ProviderClient] = []
@@ -98,7 +98,7 @@ import Testing
         let url = broker.callback(login)
         async let answer = problem { try await broker.forward(url, login.loginToken) }
         try await eventually("somebody waits") { broker.clock.asked.count > before }
-        // Six seconds are less than a waiting caller's patience.
+        // A waiting caller waits longer than these six seconds.
         broker.clock.advance(.seconds(6))
         #expect(await answer?.code == .loginRequired)
         #expect(broker.provider.grants == 0)
@@ -106,7 +106,7 @@ import Testing
 
     // MARK: A store that is away for longer than a claim
 
-    /// A forward with a lapsed claim: its owner has the provider's answer, and the store was away.
+    /// A forward with a lapsed claim. The owner of the claim has the provider's answer, but the store was away.
     ///
     /// `isSeen` decides whether the other replica has noticed that the store was away.
     private func inHand(isSeen: Bool) async throws -> (
@@ -206,14 +206,14 @@ import Testing
         for second in stride(from: 104, through: 138, by: 4) { watch.failed(at: .seconds(second)) }
         watch.answered(at: .seconds(140))
         #expect(spares(0, at: 140) && spares(39, at: 140))
-        // A claim that lapsed 41 s ago had lapsed before the store went away.
+        // This claim lapsed 41 s ago, which is before the store went away.
         #expect(!spares(41, at: 140))
-        // A claim of this age was made or renewed after the return.
+        // A claim that lapsed so recently was made or renewed after the store's return.
         answers(142...170, of: watch)
         #expect(spares(6, at: 170) && !spares(4, at: 170))
         answers(172...198, of: watch)
         #expect(spares(50, at: 199) && !spares(50, at: 200))
-        // A store that is silent for a long time counts as away, even before its next answer, because the process may have been
+        // If a store is silent for a long time, it counts as away, even before its next answer. The process may have been
         // suspended.
         answers(200...202, of: watch)
         #expect(!spares(0, at: 212))
@@ -227,7 +227,7 @@ import Testing
         #expect(begun.spared(lifetime, at: .seconds(313)).contains(lapsedFor: .seconds(40)))
         answers(314...372, of: begun)
         #expect(begun.spared(lifetime, at: .seconds(372)) == .none)
-        // A store that gets no requests is silent too, and counts as present.
+        // A store without requests is silent, too, but counts as present.
         let unasked = StoreWatch(startedAt: .zero)
         #expect(unasked.spared(lifetime, at: .seconds(500)) == .none)
         unasked.failed(at: .seconds(500))
@@ -354,7 +354,7 @@ import Testing
         let secrets = RegistrationSecrets(
             provider: registrar.profile.name, client: ClientName(unchecked: "ios"), stateKey: Secret("key-1"),
             identifier: nil, fields: [], device: nil)
-        // The app brought the state key itself, so the registration belongs to no starter.
+        // The app brought the state key itself, so the registration has no starter.
         try await store.insertRegistration(
             RegistrationRow(
                 key: key, loginTokenDigest: nil, createdAt: now, expiresAt: now.advanced(by: .seconds(900)),

@@ -135,7 +135,7 @@ import Testing
         store.refuse(after: step)
         _ = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
         store.refuse(after: nil)
-        // At most two tries fail. The store refuses the first before its call, and the second's call never leaves.
+        // At most two attempts fail. For the first, the store refuses before the call. For the second, the call never leaves.
         for _ in 0..<2 {
             let again = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
             if again == nil { return }

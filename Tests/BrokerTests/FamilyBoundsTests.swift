@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// The limits of child sessions: their ends, and the rights that stay with the app (guarantee 10).
+/// The limits of child sessions: the times of their ends, and the rights that only the app has (guarantee 10).
 @Suite("Limits of child sessions", .timeLimit(.minutes(1))) struct FamilyBoundsTests {
     private static let widget = ChildKind(unchecked: "widget")
     private static let day = 86_400

@@ -113,7 +113,7 @@ import Testing
         }
         #expect(tokens.count == 1)
         #expect(broker.provider.refreshes == 1)
-        // A forced refresh also serves all callers whose upstream refused the same token.
+        // One forced refresh serves all callers whose upstream refused the same token.
         let live = try await broker.useCases.resumeSession.resume(children[0].token)
         let refused = try await broker.useCases.refreshTokens.accessToken(for: live)
         broker.clock.advance(.seconds(60))
@@ -141,7 +141,7 @@ import Testing
         broker.clock.advance(.seconds(10))
         let second = try await tokens.accessToken(for: live, insteadOf: first)
         #expect(second.version != first.version && broker.provider.refreshes == 1)
-        // A caller with the older token gets the stored token. The broker does not fetch a third one.
+        // A caller with an older token gets the stored token. The broker does not fetch another one.
         #expect(try await tokens.accessToken(for: live, insteadOf: first).version == second.version)
         let refused = await problem { try await tokens.accessToken(for: live, insteadOf: second) }
         #expect(refused?.code == .notRefreshable && broker.provider.refreshes == 1)
@@ -224,10 +224,10 @@ import Testing
         try await broker.useCases.endSession.logOut(parent.token)
         replicas.say(.ended([EndedSession(tokenDigest: own, reason: .loggedOut)]))
         #expect(heard.withLock { $0 } == [.ended(.parentEnded)])
-        // The ending arrives at once, earlier than the one-second look.
+        // The ending arrives at once, before the check that runs every second.
         #expect(await ending(replica, child) == .parentEnded)
         withExtendedLifetime(subscription) {}
-        // The listeners are the child's, and the parent's for its refreshes.
+        // There are two listeners: the child's, and the parent's for its refreshes.
         #expect(replica.context.notices.listenedTo.count == 2)
     }
 
@@ -242,7 +242,7 @@ import Testing
         let orphan = try await self.child(broker, of: gone, kind: Self.tv)
         broker.clock.advance(.seconds(31 * 86_400))
         #expect(await ending(broker, child) == .parentEnded)
-        // The row stays open, because a wrong clock can still be corrected.
+        // The row is not buried yet, because a wrong clock can still be corrected.
         #expect(try await broker.store.session(handle: child.session.handle)?.endedAt == nil)
         #expect(await ending(broker, orphan) == .parentEnded)
         let waiting = try #require(try await broker.store.session(handle: child.session.handle)).tokenDigest

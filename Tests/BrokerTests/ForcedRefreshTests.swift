@@ -5,13 +5,13 @@ import Testing
 
 @testable import Broker
 
-/// Refreshes that upstreams or apps force, and their limits, so that one user leaves capacity for the others (guarantee 2).
+/// Refreshes that upstreams or apps force. Their limits leave capacity for other users (guarantee 2).
 @Suite("Forced refreshes", .timeLimit(.minutes(1))) struct ForcedRefreshTests {
     private func live(_ broker: TestBroker, _ session: SignedIn) async throws -> LiveSession {
         try await broker.useCases.resumeSession.resume(session.token)
     }
 
-    /// Makes a call whose upstream refuses its token, as the relay does.
+    /// Makes a call whose upstream refuses its token. The relay does the same.
     ///
     /// Returns the replacement token, if any.
     private func refusedCall(
@@ -177,7 +177,7 @@ import Testing
             #expect(forced.count <= 100)
         }
         #expect(!forced.mayForce(kept, nil, insteadOf: 2, for: .app, at: .seconds(59), pause: pause))
-        // A look-up alone does not make the register remember a session.
+        // Looking a session up does not add it to the register.
         let before = forced.count
         #expect(forced.mayForce(vault.digest([9]), nil, insteadOf: 1, for: .upstream("api"), at: .zero, pause: pause))
         #expect(forced.count == before)
@@ -238,7 +238,7 @@ import Testing
         #expect(try await refusedCall(two, session)?.token.reveal() == "at-r1")
         let (known, tokens) = (try await live(two, session), two.useCases.refreshTokens)
         let refused = try await tokens.accessToken(for: known)
-        // Another replica has stored a refresh, and has yet to look at its id_token.
+        // Another replica has stored a refresh, but has not looked at its id_token yet.
         let row = try await one.row(of: session)
         let commit = RefreshCommit(
             tokenDigest: row.tokenDigest, tokenVersion: row.tokenVersion, tokens: try #require(row.tokens), facts: nil,

@@ -131,14 +131,14 @@ import Testing
         var logins: [StartedLogin] = []
         for _ in 0..<4 { logins.append(try await broker.start("web")) }
         for login in logins.prefix(2) {
-            // Reloads of the page in the browser are free.
+            // Reloading the page in the browser costs nothing.
             for _ in 0..<3 { #expect(try await comeBack(broker, login, charge: one)["handoff"] != nil) }
         }
         #expect(try await comeBack(broker, logins[2], charge: one)["error"] == "rate_limited")
         #expect(try await comeBack(broker, logins[2], charge: two)["handoff"] != nil)
         let refused = broker.vault.digest(logins[3].state)
         #expect(try await broker.store.handoff(login: refused) == nil)
-        // The charge is released with the session, also if another address redeems the handoff.
+        // When the session exists, the charge is released. Another address may redeem the handoff.
         let handoff = try #require(try await comeBack(broker, logins[0], charge: one)["handoff"])
         var input = ForwardCodeInput()
         input.handoff = Secret(handoff)

@@ -7,7 +7,7 @@ import Testing
 
 /// Hand-overs to a browser that already has a session.
 ///
-/// The user of that session decides, even if the session's client is no longer configured.
+/// The result depends on the user of that session, even if the session's client is no longer configured.
 @Suite("Sessions that a web view holds", .timeLimit(.minutes(1)))
 struct HeldSessionTests {
     private static let own = "https://auth.example.com"

@@ -115,7 +115,7 @@ import Testing
         #expect(await forward("new-key.a.b") == .rateLimited)
         #expect(broker.provider.script.withLock { $0.keyFetches } == 1)
         #expect(await forward("same.a.b") == .codeRejected)
-        // This is the third of three charges. Repeats cost nothing.
+        // The address has paid three charges, and this was the third. Repeats cost nothing.
         #expect(await forward("same.a.b") == .rateLimited)
         #expect(handed(broker) == 3)
         #expect(ledger.count(.exchange, of: IPAddress(high: 0, low: 0xFFFF_0A00_0001)) == 0)
@@ -130,8 +130,8 @@ import Testing
         #expect(try await broker.forward(input()).token.reveal() == first.token.reveal())
         for other in [
             input { $0.loginToken = Secret(String(repeating: "m", count: 43)) }, input { $0.loginToken = nil },
-            // The token has another signature over the same signed part. From one ECDSA signature, anyone can compute a second
-            // one.
+            // The token has another signature over the same signed part. If one ECDSA signature is known, anyone can compute a
+            // second one.
             input("head.claims.other") { $0.loginToken = nil },
         ] {
             #expect(await problem { try await broker.forward(other) }?.code == .codeAlreadyUsed)
@@ -176,7 +176,7 @@ import Testing
         let refresh = broker.useCases.refreshTokens
         #expect(await problem { try await refresh.refreshNow(live) }?.code == .notRefreshable)
         #expect(await problem { try await refresh.accessToken(for: live) }?.code == .notRefreshable)
-        // The session still exists after that.
+        // The session still exists afterwards.
         _ = try await broker.useCases.resumeSession.resume(signedIn.token)
         try await broker.useCases.endSession.logOut(signedIn.token)
         #expect(try await broker.store.outboxCount() == 0)
@@ -206,7 +206,7 @@ import Testing
         _ = try await broker.forward(input())
         try await broker.useCases.endSession.logOut(coded.token)
         #expect(try await Revocations(broker.context).work() == 1)
-        // The provider's own session also serves the native sign-in, so it stays.
+        // The native sign-in also uses the provider's own session, so that session stays.
         #expect(broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] } == [1, 0])
     }
 

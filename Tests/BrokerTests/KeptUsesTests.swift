@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// Uses that were answered during a doubt about the clock, and that are written after it (guarantee 3).
+/// Uses that were answered during a doubt about the clock, and written after it (guarantee 3).
 @Suite(.timeLimit(.minutes(2))) struct KeptUsesTests {
     private static let day = Duration.seconds(86_400)
 
@@ -104,11 +104,11 @@ import Testing
             #expect(await use(broker, session) == nil, "\(turn * 20) s after the step")
             await broker.settled()
         }
-        // After the doubt the kept use is written, and the unused session has ended.
+        // After the doubt, the kept use is written. The session that was not used has ended.
         try await broker.context.writeKeptUses()
         #expect(broker.clock.now.since(try await row(broker, session).lastUsedAt) <= .seconds(3))
         if seconds > 0 { #expect(await use(broker, unused)?.reason == .idleExpired) }
-        // If the clock was set back for good, the row's times are in the future.
+        // If the clock was set back permanently, the row's times are in the future.
         guard seconds > -3600 else { return }
         broker.clock.advance(.seconds(301))
         #expect(await use(broker, session)?.reason == .idleExpired)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Claims with a silent owner, the process that takes them over, and the time when it does so (guarantees 2 and 3).
+/// Claims with a silent owner, and the time at which another process takes them over (guarantees 2 and 3).
 @Suite(.timeLimit(.minutes(2))) struct LapsedClaimTests {
     private static let refused = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
 
@@ -57,7 +57,7 @@ import Testing
         for second in stride(from: 1, through: 21, by: 2) { watch.answered(at: .seconds(second)) }
         #expect(!watch.isCalm(at: .seconds(15)))
         #expect(watch.isCalm(at: .seconds(16)))
-        // The store's last failure was before its return at 50 s, and the calm counts from the return.
+        // The store's last failure was before its return at 50 s. The calm time counts from the return.
         watch.failed(at: .seconds(30))
         #expect(!watch.isCalm(at: .seconds(46)))
         watch.answered(at: .seconds(50))
@@ -65,7 +65,7 @@ import Testing
         watch.answered(at: .seconds(60))
         #expect(!watch.isCalm(at: .seconds(64)))
         #expect(watch.isCalm(at: .seconds(65)))
-        // The store is silent, although there was no failed request.
+        // The store was silent, although no request failed.
         #expect(!watch.isCalm(at: .seconds(71)))
         watch.answered(at: .seconds(71))
         #expect(!watch.isCalm(at: .seconds(80)))
@@ -103,7 +103,7 @@ import Testing
     func cutOff() async throws {
         let (one, store, live) = try await expired()
         let two = try TestBroker(store: store, vault: one.vault, provider: one.provider, clock: one.clock)
-        // The first replica can neither renew nor commit. The second works as usual.
+        // The first replica can neither renew nor commit. The second replica works as usual.
         store.fail(.commitRefresh, Array(repeating: .refused, count: 1_000_000))
         store.fail(.renewRefresh, Array(repeating: .refused, count: 1_000_000))
         #expect(await ask(one, live)?.code == .storeUnavailable)
@@ -113,7 +113,7 @@ import Testing
             let asked = waits(two)
             async let answer = ask(two, live)
             try await eventually("the other replica waits") { waits(two) > asked }
-            // The waiting caller's patience is over.
+            // The caller has waited as long as a caller may.
             one.clock.advance(.seconds(10))
             #expect(await answer?.code == .providerUnavailable)
         }
@@ -156,7 +156,7 @@ import Testing
         let given = await [own, forced, expiring]
         #expect(given.allSatisfy(expected.contains), "\(given)")
         #expect(one.provider.refreshes <= 2)
-        // The broker stores the pair in its hand before it claims again, and answers 503 until then.
+        // The broker stores the pair in its hand before it claims again. Until then it answers 503.
         try await eventually("a caller gets the next token") { await give(one) == (target == nil ? "at-r2" : "a-2") }
         #expect(one.provider.refreshes == 2)
     }

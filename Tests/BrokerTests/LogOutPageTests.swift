@@ -25,7 +25,7 @@ import Testing
         let session = try await broker.signIn()
         #expect(try await end.logOutInBrowser(session.token) == nil)
         #expect(await !lives(broker, session))
-        // If there is no page, only the outbox can end the provider's session.
+        // Without a page, only the outbox can end the provider's session.
         _ = try await Revocations(broker.context).work()
         #expect(told(broker) == [1, 1])
         broker.provider.script.withLock { $0.logOutPage = page }
@@ -76,7 +76,7 @@ import Testing
         await broker.settled()
         broker.clock.advance(.seconds(2))
         #expect(try await ending.value == nil)
-        // Waits take no time here, but the test's clock records their length.
+        // In this test a wait takes no real time, but the test's clock records its length.
         #expect(broker.clock.takeLongestWait() == .seconds(2))
         #expect(await !lives(broker, session))
     }
@@ -96,7 +96,8 @@ import Testing
         try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
         #expect(await lives(broker, other))
         #expect(await lives(broker, plain))
-        // With a sub next to the sid, the user's sessions whose id_token lacked a sid end too. Sessions with another sid stay.
+        // The logout token has a sub next to the sid. So it also ends the user's sessions whose id_token lacked a sid. Sessions
+        // with another sid stay.
         broker.provider.script.withLock { $0.logout = ("user-1", "sid-1", nil) }
         try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-2"))
         #expect(await lives(broker, other))

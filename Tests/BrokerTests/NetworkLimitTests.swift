@@ -100,7 +100,7 @@ import Testing
             return taken
         }
         #expect(try fill(0..<8, site: 1) == 800)
-        // Another line of the same network may go on, up to the network's quarter.
+        // Another line of the same network may begin more logins, up to the network's quarter.
         #expect(try fill(256..<264, site: 1) == 800)
         #expect(try fill(512..<520, site: 1) == 800)
         #expect(try fill(768..<776, site: 1) == 100)
@@ -127,7 +127,7 @@ import Testing
 
     @Test("5,000 phones of one /48, each with its own /64, sign in at the same moment → all succeed (SEC-119)")
     func phones() throws {
-        // In this moment the buckets cannot refill, and all users are still at the provider.
+        // At this moment the buckets have no time to refill, and all users are still at the provider.
         let ledger = ChargeLedger(ChargeLimits(), monotonic: TestClock().clock.monotonic)
         for phone in UInt64(0)..<5000 {
             #expect(try take(ledger, .login, phone, from: Self.phone(phone)) == nil)
@@ -153,7 +153,7 @@ import Testing
         #expect(taken(1..<256) == 42)
         #expect(taken(256..<4096) == 600 - 48)
         let before = buckets.count
-        // A refused address leaves no entry.
+        // A refused address needs no entry in the ledger.
         #expect(taken(40_000..<40_100) == 0 && buckets.count == before)
         #expect(buckets.take(Self.phone(0, site: 1)) == nil)
         // After ten seconds the network has a hundred tokens again, the line eight, and the address one.
@@ -169,7 +169,7 @@ import Testing
         for phone in UInt64(0)..<8 {
             for _ in 0..<6 { #expect(buckets.take(Self.phone(phone)) == nil) }
         }
-        // The line's next token is due after 60 s / 48, the address's after 60 s / 6.
+        // The line's next token is due after 60 s / 48, and the address's after 60 s / 6.
         #expect(buckets.take(Self.phone(9)) == .milliseconds(1250))
         #expect(buckets.take(Self.phone(0)) == .seconds(10))
     }
@@ -207,7 +207,7 @@ import Testing
         ledger.adopt(ChargeLimits(loginsPerMinute: 1000, pending: 2000))
         for number in UInt64(250)..<256 { #expect(try take(ledger, .login, number, from: Self.phone(number)) == nil) }
         ledger.adopt(ChargeLimits(loginsPerMinute: 1, pending: 100_000))
-        // An address may have one a minute, and the line eight.
+        // In a minute, an address may have one and the line eight.
         let taken = try (UInt64(0)..<20).count { number in
             try take(ledger, .login, 2000 + number, from: Self.phone(number)) == nil
         }

@@ -13,7 +13,7 @@ import Testing
         _ sealed: Sealed, _ kind: SealedKind, _ row: Digest, _ broker: TestBroker
     ) throws -> Sealed {
         var record = try broker.vault.open(sealed, as: kind, row: row)
-        // The format is raised by four, because the formats between are in use: for a bound record, a child or certificate, a
+        // The format is raised by four. The formats between are already used: for a bound record, a child or certificate, a
         // login with a key, and a step-up's login.
         record[0] += 4
         return try broker.vault.seal(record, as: kind, row: row)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// A session's rights over other sessions of its subject, and the token that an app may have.
+/// The rights of a session over other sessions of its subject, and the token that an app may get.
 @Suite(.timeLimit(.minutes(2))) struct OwnershipTests {
     private func broker(
         own: ProviderProfile.Ownership, limit: Int = 1000, handsOut: Bool = false

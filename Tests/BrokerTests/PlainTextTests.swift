@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-/// A search in steps of eight bytes finds the same as a search of each byte.
+/// A search in steps of eight bytes finds the same bytes as a search byte by byte.
 @Suite("Plain texts", .timeLimit(.minutes(1)))
 struct PlainTextTests {
     private static let isEscaped: @Sendable (UInt8) -> Bool = { byte in
@@ -16,7 +16,7 @@ struct PlainTextTests {
                 for byte in UInt8.min...UInt8.max {
                     var bytes = [UInt8](repeating: filling, count: length)
                     bytes[place] = byte
-                    // `!` is just outside the escaped bytes, like its neighbours in the word.
+                    // `!` is the nearest byte that is not escaped, and its neighbours in the word have the same value.
                     let found = bytes.withUnsafeBufferPointer { (PlainText.isJSON($0), PlainText.isASCIIOfJSON($0)) }
                     #expect(found == (!Self.isEscaped(byte), !Self.isEscaped(byte) && byte < 0x80))
                 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// The effect of a provider's refusals, and of another user's tokens, on a session, and the answers to its callers meanwhile.
+/// The effect of a provider's refusals, and of another user's tokens, on a session and on its waiting callers.
 @Suite(.timeLimit(.minutes(2))) struct RefreshRefusalTests {
     private static let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
     private static let unavailable = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -96,7 +96,7 @@ import Testing
         async let second = ask(broker, live)
         func joined() -> Bool { broker.events.all.contains { if case .refreshWaited = $0 { true } else { false } } }
         try await eventually("the second caller waits for the first") { joined() }
-        // The first caller waits as long as its calls may take.
+        // The first caller waits as long as its own calls may take. The second waits less.
         broker.clock.advance(.seconds(11))
         #expect(await second?.code == .providerUnavailable)
         broker.provider.gate.open()
@@ -107,7 +107,7 @@ import Testing
     func joinedInVain() async throws {
         let (broker, _, live) = try await expired(.init(refresh: [Self.unavailable]), after: .seconds(3560))
         broker.provider.gate.close()
-        // The caller's token still lives, so it is served while the refresh goes on in the background.
+        // The caller's token has not expired, so it is served, and the refresh goes on in the background.
         #expect(await ask(broker, live) == nil)
         try await eventually("a refresh is at the provider") { broker.provider.gate.waiting > 0 }
         async let forced = problem {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// The refresh machine as tables of *input == action*, with neither clock, store nor provider.
+/// The refresh machine as tables of *input == action*, without a clock, store or provider.
 @Suite(.timeLimit(.minutes(2))) struct RefreshStateMachineTests {
     typealias Input = RefreshStateMachine.Input
     typealias Action = RefreshStateMachine.Action
@@ -57,7 +57,7 @@ import Testing
         run(.forced(fromVersion: 3), [(read(4, .lately), .finish(.unavailable))])
         run(.forced(fromVersion: 3), [(read(4, .before), .claim(version: 4))])
         run(.expiring, [(read(4, .before), .claim(version: 4))])
-        // After the clock went back, the withheld token looks old. The caller is refused all the same.
+        // The clock was set back, so the withheld token looks old. The caller is still refused.
         run(
             .expiring,
             [
@@ -146,7 +146,7 @@ import Testing
                 (stale, .claim(version: 3)), (granted, .call(confirming: false)),
                 (fault, .release(then: .unavailable)),
             ])
-        // A token that still lives is served although the early refresh failed.
+        // The early refresh failed. The token has not expired, so it is served.
         run(
             .expiring,
             [

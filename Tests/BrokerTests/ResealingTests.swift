@@ -33,7 +33,7 @@ struct ResealingTests {
         #expect(first.progress.state == .done)
         broker.clock.advance(.seconds(31))
         #expect(try await second.begin().state == .running)
-        // A process that stops in order releases its own lease for the next one, and only its own.
+        // A process that stops normally releases its lease for the next process. It does not release another process's lease.
         try await first.stop()
         #expect(try await first.begin().state == .elsewhere)
         try await second.stop()
@@ -63,7 +63,7 @@ struct ResealingTests {
         #expect(done.state == .done && done.unopened == 0 && done.resealed == done.seen && done.resealed >= 15)
         let after = try await store.keyUse(exchangesSince: since.advanced(by: .seconds(1)))
         #expect(after == [vault.currentKeyID: done.resealed])
-        // The old key can go once answers are no longer repeated.
+        // The old key may be removed once no answer is repeated any more.
         try vault.replace(ring: try newer.removing(old, now: WallTime(milliseconds: .max)))
         broker.context.cache.reset(open: true)
         for session in sessions {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// The answer for a session that has just ended, and the effect of a jump of the clock on a session in use.
+/// The answer for a session that has just ended, and the effect of a clock's jump on a session in use.
 @Suite(.timeLimit(.minutes(1))) struct ResumeSessionTests {
     private static let idle = Duration.seconds(60)
 

@@ -120,7 +120,7 @@ import Testing
         broker.provider.hanging.open()
         let two = try await signingIn.value
         #expect(!broker.context.memory.signIns.isRevoking(origin))
-        // In the second half of the test, the sign-in comes first.
+        // In the second half of the test, the sign-in comes before the revocation.
         let signIns = broker.context.memory.signIns
         signIns.enter(broker.vault.digest(Secret("exchange")), origin)
         try await broker.useCases.endSession.logOut(two.token)
@@ -139,7 +139,7 @@ import Testing
         #expect(told(broker) == [0, 0])
         let origin = SignInOrigin(try #require(try await broker.store.session(handle: one.session.handle)))
         #expect(!broker.context.memory.signIns.isRevoking(origin))
-        // The sign-in goes on at once, because the clock stands still here.
+        // The sign-in continues at once, because this test's clock stands still.
         let third = await problem { try await broker.signIn(code: "c3") }
         #expect(third == nil)
     }
@@ -236,7 +236,7 @@ import Testing
             steps += 1
         }
         #expect(told(broker) == [60, 60])
-        // Before, a rate of two calls in two seconds needed a minute for these rows.
+        // An earlier limit of two calls in two seconds would need a minute for these rows.
         #expect(broker.clock.monotonic - TestClock().monotonic < .seconds(4))
     }
 
@@ -258,13 +258,13 @@ import Testing
             #expect(begin() == calls)
             end(calls, .final)
         }
-        // A row without a call is not evidence about the provider.
+        // If a row needs no call, it shows nothing about the provider.
         #expect(begin() == 10)
-        // A row that gets no place is due again soon, and later at a slow provider.
+        // A row that gets no place is due again soon. At a slow provider it is due later.
         #expect(slots.begin(provider, share: share, at: .seconds(100)) == .milliseconds(250))
         end(10, .none)
         #expect(begin() == 10)
-        // Slow answers of one round halve the places only once, because a busy broker makes all of them slow.
+        // Several slow answers at the same time halve the places only once, because a busy broker makes all of them slow.
         end(9, .final, after: .seconds(2))
         end(1, .none)
         #expect(begin() == 5)
@@ -324,7 +324,7 @@ import Testing
         try await broker.store.addOutbox(rows)
         let session = try await broker.signIn()
         let revocations = Revocations(broker.context)
-        // One look covers the whole backlog.
+        // One look is enough for the whole backlog.
         while try await revocations.begin() > 0 { await broker.settled() }
         for _ in 0..<130 {
             clock.advance(.milliseconds(250))

@@ -6,7 +6,7 @@ import Testing
 
 @testable import Broker
 
-/// Events between two steps that are each correct alone.
+/// Events between two steps. Each step alone is correct.
 @Suite("Between two steps", .timeLimit(.minutes(2))) struct SeamTests {
     private func broker(
         _ store: InMemoryStore, own: ProviderProfile.Ownership = .subject, script: ScriptedProvider.Script = .init()
@@ -28,7 +28,7 @@ import Testing
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(1800)))
         let session = try await broker.signIn()
         #expect(session.session.idleExpiresAt == session.session.expiresAt)
-        // From here on the cookie stays the same.
+        // From now on the cookie does not change.
         #expect(session.endsAtLatest.since(session.session.createdAt) == .seconds(90 * 86_400))
         for _ in 0..<4 {
             broker.clock.advance(.seconds(1000))
@@ -126,7 +126,7 @@ import Testing
         #expect(await problem { try await cases.refreshTokens.refreshNow(other) }?.code == .storeUnavailable)
         #expect(await problem { try await cases.refreshTokens.refreshNow(other) }?.code == .storeUnavailable)
         #expect(store.failures(.claimRefresh) == 0 && broker.provider.refreshes == 1)
-        // The store takes a claim again, and refuses one row only.
+        // Now the store accepts claims again, and refuses only one row.
         broker.clock.advance(.seconds(1))
         _ = await problem { try await cases.refreshTokens.refreshNow(other) }
         #expect(broker.provider.refreshes == 2)
@@ -141,7 +141,7 @@ import Testing
     @Test("The store refuses a refresh's pair → the refusal is recorded before the callers get their answer")
     func noted() async throws {
         let store = InMemoryStore()
-        // The log waits a moment, so that an early answer would be noticed.
+        // The log waits a moment, so that the test would notice an early answer.
         let answered = DispatchSemaphore(value: 0)
         let broker = try TestBroker(store: store) { event in
             if case .storeFailed = event { _ = answered.wait(timeout: .now() + .milliseconds(50)) }
@@ -162,7 +162,8 @@ import Testing
     @Test("A replica with a fast clock has used a callback → used for the others, too")
     func fastClock() async throws {
         let registrar = ScriptedRegistrar()
-        // Ten seconds before a period of the callback's key begins, and twenty seconds after it.
+        // The slow clock is ten seconds before a new period of the callback's key. The fast clock is twenty seconds after its
+        // begin.
         let slow = try TestBroker(also: [registrar], clock: TestClock(ahead: .seconds(-10)))
         let fast = try TestBroker(
             store: slow.store, vault: slow.vault, also: [registrar], clock: TestClock(ahead: .seconds(20)))

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// Two generations of sessions: ended sessions leave both, entries live for 5 s at most, and their number is bounded.
+/// The cache has two generations. Ended sessions leave both, entries live for at most 5 s, and their number is bounded.
 @Suite(.timeLimit(.minutes(1))) struct SessionCacheTests {
     /// Sessions as a store returns them.
     private func sessions(_ count: Int) async throws -> [LiveSession] {
@@ -25,7 +25,7 @@ import Testing
     func olderGeneration() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()
-        // The generations change places after a lifetime, and this session still lives.
+        // After a lifetime, the younger generation becomes the older one. This session is still in it.
         _ = cache.lookUp(session.tokenDigest, at: .seconds(5))
         keep(session, in: cache, at: .seconds(9))
         #expect(cache.lookUp(session.tokenDigest, at: .seconds(11)).session != nil)

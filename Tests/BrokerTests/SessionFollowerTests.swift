@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// The register of answers and streams that last as long as a session, and of the notices about its end (guarantee 6).
+/// The register of answers and streams that end with a session, and the notices about the session's end (guarantee 6).
 @Suite("The register of answers that end with a session", .timeLimit(.minutes(1)))
 struct SessionFollowerTests {
     /// A follower that records each notice.
@@ -245,7 +245,7 @@ struct SessionFollowerTests {
             #expect(try await writes() == [clock.now, clock.now])
         }
         _ = try await resume.resume(parent.token)
-        // A byte after the lapse does not revive the session, unless another call has kept it alive.
+        // If a byte arrives after the lapse, the session stays ended, unless another call has kept it alive.
         let other = try await broker.signIn(code: "code-2")
         let live = try await resume.resume(other.token)
         let (late, kept) = (try #require(SessionUse(of: live, resume)), try #require(SessionUse(of: live, resume)))

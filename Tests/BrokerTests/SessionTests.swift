@@ -191,14 +191,14 @@ import Testing
             for _ in 0..<200 {
                 group.addTask { try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() }
             }
-            // A caller that comes after the refresh is served at once.
+            // A caller that arrives after the refresh would be served at once, so all callers have to wait first.
             try await eventually("199 callers wait for the first") { waits() >= 199 }
             broker.provider.gate.open()
             return try await group.reduce(into: Set()) { $0.insert($1) }
         }
         #expect(broker.provider.refreshes == 1)
         #expect(tokens == ["at-r1"])
-        // One caller refreshed. Each of the others is counted once as served by this refresh, however often it looked.
+        // One caller refreshed. Each other caller counts once as served by this refresh, however often it looked.
         let shared = broker.events.all.filter { if case .refreshShared = $0 { true } else { false } }
         #expect(shared.count == 199)
         #expect(waits() == 199)
@@ -246,7 +246,7 @@ import Testing
         broker.provider.gate.close()
         async let refused = problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
         try await eventually("a call waits at the provider") { broker.provider.gate.waiting > 0 }
-        // The second call has only the rest of the first call's time.
+        // The second call has only the time that the first call has left.
         broker.clock.advance(.seconds(5))
         broker.provider.gate.open()
         #expect(await refused?.reason == .refreshLost)
@@ -281,7 +281,7 @@ import Testing
         let session = try await broker.signIn(code: "c1")
         broker.clock.advance(.seconds(3601))
         let live = try await broker.useCases.resumeSession.resume(session.token)
-        // For ten minutes the endpoint refuses every session, so the fault may be the provider's.
+        // For ten minutes the endpoint refuses every session. This may be the provider's fault.
         for _ in 0..<5 {
             broker.clock.advance(.seconds(120))
             let refused = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
@@ -321,7 +321,7 @@ import Testing
         let session = try await broker.signIn()
         let row = try #require(try await broker.store.session(handle: session.session.handle))
         let stored = try StoredTokens.open(row, broker.context)
-        // A process has committed and died.
+        // A process has committed this pair and then died.
         let marked = StoredTokens(
             provider: stored.provider, client: stored.client, tokens: stored.tokens, issuedAt: broker.clock.now,
             uncheckedIDToken: Secret("id"))

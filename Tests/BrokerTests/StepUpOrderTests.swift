@@ -21,7 +21,7 @@ struct StepUpOrderTests {
 
     /// Makes two replicas.
     ///
-    /// The first has received the answer to a step-up, and its store is away.
+    /// The first has received the answer to a step-up, but its store is away.
     private func kept(
         _ contextClass: String, _ demand: StepUpDemand = .mfa
     ) async throws -> (
@@ -48,7 +48,7 @@ struct StepUpOrderTests {
         "An answer is kept over an outage, and another replica stores a later one → the later one stays, with its pair")
     func keptOverAnOutage() async throws {
         let (one, two, away, session, first) = try await kept("mfa")
-        // The later answer may report an older sign-in, because the user had shown the second factor before.
+        // The later answer may report an older sign-in, because the user may have shown the second factor before.
         two.signsIn("mfa", secondsAgo: 60)
         let second = try await two.stepUp(session, code: "code-3").session.signIn
         away.isAway.withLock { $0 = false }
@@ -140,7 +140,7 @@ struct StepUpOrderTests {
 
     // MARK: The refresh token of a refresh in progress
 
-    /// A session with a refresh at the provider, and a step-up whose answer has this refresh token.
+    /// A session whose refresh is at the provider, and a step-up whose answer has the same refresh token.
     private func refreshing(
         _ refreshToken: String?
     ) async throws -> (broker: TestBroker, session: SignedIn, refreshed: Task<BrokerProblem?, Never>) {
@@ -165,9 +165,9 @@ struct StepUpOrderTests {
         _ = try await broker.stepUp(session)
         #expect(broker.clock.monotonic == begun)
         #expect(try await refreshToken(broker, session) == "rt-r1")
-        // The refresh token may belong to an earlier sign-in; the access token belongs to this one.
+        // The refresh token may belong to an earlier sign-in. Only the access token surely belongs to this sign-in.
         #expect(try SessionFacts.open(try await broker.row(of: session), broker.vault).lentVersion == 2)
-        // The former pair waits, because the refresh may show that both have the same grant.
+        // The former pair is not revoked yet, because the refresh may show that both have the same grant.
         broker.clock.advance(.seconds(1))
         #expect(try await Revocations(broker.context).work() == 0)
         if isRefreshedBefore {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Step-ups with refreshes, endings and other sessions between their steps.
+/// Step-ups that meet refreshes, endings and other sessions between their steps.
 @Suite(.timeLimit(.minutes(1))) struct StepUpSeamTests {
     /// Finishes a login after the user has shown a second factor.
     private func finish(
@@ -72,7 +72,7 @@ import Testing
         }
         let refusal = await answer
         #expect(refusal?.code == .sessionEnded && refusal?.reason == .loggedOut)
-        // The outbox has the session's tokens and the step-up's.
+        // The outbox has the tokens of the session and of the step-up.
         #expect(try await memory.outboxCount() == 2)
         broker.clock.advance(.seconds(1))
         #expect(try await Revocations(broker.context).work() == 2)
@@ -93,7 +93,7 @@ import Testing
         #expect(store.answers.withLock { $0 } == [.committed, .takenAway])
         #expect(stepped.session.signIn.contextClass == "mfa")
         #expect(try await contextClass(broker, session) == "mfa")
-        // The outbox has the former grant alone.
+        // The outbox has only the former grant.
         broker.clock.advance(.seconds(1))
         #expect(try await Revocations(broker.context).work() == 1)
         let live = try await broker.useCases.resumeSession.resume(session.token)

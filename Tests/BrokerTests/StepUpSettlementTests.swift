@@ -12,7 +12,7 @@ struct StepUpSettlementTests {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
         let session = try await broker.signIn()
         let before = try await broker.row(of: session)
-        // The sign-in is too weak. Its other tokens are revoked, but the refresh token that the session needs is kept.
+        // The sign-in is too weak. Its other tokens are revoked. Its refresh token is kept, because the session needs it.
         broker.signsIn("pwd")
         let refusal = await problem { try await broker.stepUp(session) }
         #expect(refusal?.code == .stepUpFailed)
@@ -35,8 +35,8 @@ struct StepUpSettlementTests {
         #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-only")
     }
 
-    /// Answers a step-up with the refresh token that the session had when the code was sent, after a refresh has rotated that
-    /// token.
+    /// Answers a step-up with the refresh token that the session had when the code was sent. A refresh has rotated this token
+    /// meanwhile.
     private func overtaken(_ script: ScriptedProvider.Script = .init()) async throws -> (
         broker: TestBroker, session: SignedIn, refusal: BrokerProblem?
     ) {
@@ -136,16 +136,16 @@ struct StepUpSettlementTests {
                 try await check.answer(challenge: .mfa, of: live, target: target, isLast: true)
             }
         }
-        // The sign-in's own token was refused, so another sign-in would be useless.
+        // The upstream refused the sign-in's own token, so another sign-in would not help.
         let own = try await challenged()
         #expect(own?.code == .stepUpFailed && own?.shortfall?.isUpstreams == true)
         _ = try await tokens.refreshNow(try await broker.useCases.resumeSession.resume(session.token))
         let refreshed = try await challenged()
         #expect(refreshed?.code == .stepUpRequired && refreshed?.wanted?.demand == .mfa)
         #expect(try await challenged(TokenTarget(grant: .exchange, audience: "x"))?.code == .stepUpRequired)
-        // Tokens that come from the refresh token are never lent by a sign-in.
+        // A token that comes from the refresh token is never a token of the new sign-in.
         #expect(try await challenged(TokenTarget(audience: "a"))?.code == .stepUpFailed)
-        // A second sign-in lends its token too. A sign-in with its own grant ends this state.
+        // After a second sign-in, its own token is used again. A sign-in with a grant of its own ends this state.
         broker.provider.script.withLock { $0.refreshToken = false }
         _ = try await broker.stepUp(session, code: "code-3")
         #expect(try await challenged()?.code == .stepUpFailed)
@@ -249,7 +249,7 @@ struct StepUpSettlementTests {
         let refusal = await problem { try await older.useCases.refreshTokens.accessToken(for: live) }
         let after = try await older.row(of: session)
         #expect(after.tokenVersion == 3 && after.facts == sealed)
-        // Tokens are withheld until their subject can be compared.
+        // The tokens are withheld until their subject can be compared.
         #expect(refusal?.code == (hasIDToken ? .providerUnavailable : nil))
         #expect(after.subjectUnchecked == hasIDToken)
         try older.vault.replace(ring: ring)
@@ -325,7 +325,7 @@ struct StepUpSettlementTests {
         #expect(again?.code == .loginRequired)
         let last = try #require(broker.provider.script.withLock { $0.requests.last })
         #expect(last.demanded.map(\.name) == StepUpDemand.mfa.parameters.map(\.name))
-        // The second sign-in is judged again, and is too weak.
+        // The second sign-in is judged separately, and is too weak.
         let next = try #require(again?.login)
         let refusal = await problem {
             try await broker.forward(broker.callback(next, code: "c9"), next.loginToken)
@@ -367,7 +367,7 @@ struct StepUpSettlementTests {
         broker.clock.jump(.seconds(seconds))
         let refusal = await problem { try await check.require(StepUpDemand(maximumAge: 300), of: live) }
         #expect(refusal?.code == .storeUnavailable && refusal?.retryAfter != nil)
-        // A class can be judged at any time.
+        // A class can be judged without the time.
         #expect(await problem { try await check.require(.mfa, of: live) } == nil)
     }
 

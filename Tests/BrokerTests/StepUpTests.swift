@@ -19,7 +19,7 @@ struct StepUpTests {
         #expect(isMet(classes))
         #expect(isMet(classes, secondsAgo: nil))
         for other in [nil, "", "MFA", "mfa ", "pwd"] { #expect(!isMet(classes, acr: other)) }
-        // Equal characters in other bytes.
+        // The same characters in different bytes.
         #expect(!isMet(StepUpDemand(contextClasses: ["caf\u{E9}"]), acr: "cafe\u{301}"))
         let age = StepUpDemand(maximumAge: 300)
         #expect(isMet(age, acr: nil))
@@ -30,7 +30,7 @@ struct StepUpTests {
         let both = StepUpDemand(contextClasses: ["mfa"], maximumAge: 300)
         #expect(isMet(both) && !isMet(both, acr: "pwd") && !isMet(both, secondsAgo: 1000))
         #expect(isMet(StepUpDemand(), acr: nil, secondsAgo: nil))
-        // A time beyond every calendar is ignored.
+        // A time outside of any calendar is ignored.
         #expect(SignInFacts(authenticatedAt: .max).authenticatedAt == nil)
         #expect(SignInFacts(authenticatedAt: -1).authenticatedAt == nil)
         #expect(SignInFacts(authenticatedAt: 0).authenticatedAt == nil)
@@ -86,7 +86,7 @@ struct StepUpTests {
         for length in 0..<secrets.record.count {
             _ = try? LoginSecrets(record: Array(secrets.record.prefix(length)))
         }
-        // A first sign-in's demand is skipped by the reader.
+        // If the demand belongs to a first sign-in, the reader skips it.
         secrets.stepUp = LoginStepUp(demand: demand, session: nil)
         #expect(secrets.record.first == 2)
         #expect(try LoginSecrets(record: secrets.record).stepUp == secrets.stepUp)

@@ -35,7 +35,7 @@ import Testing
 
         var replicas: [TestBroker] { [first, second] }
 
-        /// Moves all clocks on, and lets the replicas ask the database for its time.
+        /// Advances all clocks, and lets the replicas ask the database for its time.
         func advance(_ seconds: Int) async throws {
             database.advance(.seconds(seconds))
             for replica in replicas { replica.clock.advance(.seconds(seconds)) }
@@ -78,7 +78,7 @@ import Testing
         try await useForAWhile("stepped")
         moved.jump(.seconds(-seconds))
         try await useForAWhile("set right")
-        // From here on, the session is unused.
+        // From now on, the session is not used.
         for _ in 0..<20 { try await cluster.advance(35) }
         for broker in cluster.replicas { #expect(await use(broker, session.token)?.reason == .idleExpired) }
     }
@@ -117,7 +117,8 @@ import Testing
         cluster.database.jump(.seconds(50))
         // The machine's clock reveals the step.
         #expect(await use(try await next(cluster, clock: machine), session.token) == nil)
-        // The machine's clock agrees with the database's, so this process learns of the step from another replica.
+        // The machine's clock agrees with the database's, so the process cannot see the step itself. Another replica's note
+        // reports it.
         let alike = try await next(cluster, clock: cluster.database.now)
         try await cluster.compare()
         try await ClockComparison(alike.context, #require(alike.context.shared)).look()

@@ -4,18 +4,18 @@ import Testing
 
 @testable import Broker
 
-/// Three weeks of a machine on SQLite whose clock is moved (guarantee 3, decision 48).
+/// Three weeks of a machine on SQLite with a clock that is changed (guarantee 3, decision 48).
 ///
-/// The machine runs ten hours a day, sleeps, is restored from a snapshot, and is away for a long weekend and for nine days.
-/// With one kind of evidence, sign-ins are refused for a minute at most. Each session is buried in time, and none too early.
+/// The machine runs ten hours a day, sleeps, is restored from a snapshot, and is off for a long weekend and for nine days. If
+/// there is any evidence, sign-ins are refused for at most a minute. Each session is buried in time, and never too early.
 @Suite(.timeLimit(.minutes(3))) struct ThreeWeeksTests {
-    /// The machine's evidence of the time.
+    /// The evidence of the time that the machine has.
     enum Help: CaseIterable {
         /// A time service that the kernel confirms, and a provider's `Date`.
         case everything
-        /// Only providers' `Date`, because the kernel refuses the call, or reports TIME_ERROR.
+        /// Only providers' `Date`, because the kernel refuses the call or reports TIME_ERROR.
         case datesAlone
-        /// Neither of these, so doubts end by time alone.
+        /// Neither of these. A doubt ends only after its time.
         case nothing
     }
 
@@ -28,7 +28,7 @@ import Testing
         let first: TestBroker
         var truth = 0
         var offset = 0
-        /// The second at which the broker began to refuse sign-ins although it had evidence; nil while it accepts them.
+        /// The second at which the broker began to refuse sign-ins despite its evidence. Nil while it accepts them.
         var refusedSince: Int?
         var longestRefusal = 0
         /// Each session's handle and its true end.
@@ -54,9 +54,9 @@ import Testing
             ]
         }
 
-        /// Starts the broker, runs it for some hours of the true time, and stops it.
+        /// Starts the broker, runs it for some hours of true time, and stops it.
         ///
-        /// `meanwhile` may move the clock; its argument is the number of minutes since the start.
+        /// `meanwhile` may change the clock. Its argument is the number of minutes since the start.
         func run(hours: Int, boots: Bool = true, _ meanwhile: (Int, ClockRig) throws -> Void = { _, _ in }) async throws
         {
             let clock = TestClock(ahead: .seconds(truth + offset))
@@ -134,12 +134,12 @@ import Testing
         for day in 0..<21 {
             switch day {
             case 3:
-                // The machine sleeps at noon, and its boot clock goes on.
+                // The machine sleeps at noon. Its boot clock goes on.
                 try await machine.run(hours: 5)
                 machine.off(hours: 3)
                 try await machine.run(hours: 5, boots: false)
             case 5:
-                // The time is moved by hand, and corrected later.
+                // A person sets the wrong time, and the time service corrects it later.
                 try await machine.run(hours: 10) { minute, rig in
                     if minute == 60 { rig.broker.clock.jump(.seconds(7200)) }
                     if minute == 75, help != .everything { rig.broker.clock.jump(.seconds(-7200)) }
@@ -159,7 +159,7 @@ import Testing
             default: try await machine.run(hours: 10)
             }
             machine.off(hours: 14)
-            // The machine is away over a long weekend, and later for nine days.
+            // The machine is off over a long weekend, and later for nine days.
             if day == 13 { machine.off(hours: 72) }
             if day == 16 { machine.off(hours: 9 * 24) }
         }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerVault
 
-/// Published vectors and values made by other implementations (Python's hmac, hashlib and cryptography).
+/// Published vectors, and values from other implementations (Python's hmac, hashlib and cryptography).
 @Suite("Known answers", .timeLimit(.minutes(2)))
 struct VectorTests {
     private func bytes(_ hexadecimal: String) -> [UInt8] {

@@ -11,7 +11,7 @@ struct ChunkedBodyTests {
         var body = ""
         var pieces = 0
         var end = ChunkedBody.Step.needsMore
-        /// The input after the last chunk's line, or from the faulty byte on.
+        /// The input after the last chunk's line. After a fault, the input from the faulty byte on.
         var rest = ""
     }
 
@@ -71,7 +71,7 @@ struct ChunkedBodyTests {
             let reading = Self.read(parts)
             #expect(reading.body == body, "cut at \(cut)")
             #expect(reading.end == .last)
-            // If the bytes after the last chunk came in another part, the reader never got them.
+            // If the bytes after the last chunk are in another part, the reader does not get them.
             #expect(rest.hasSuffix(reading.rest) && reading.rest.hasSuffix("GET /"))
         }
         let single = Self.read(bytes.map { String(decoding: [$0], as: UTF8.self) })

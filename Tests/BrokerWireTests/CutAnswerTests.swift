@@ -5,12 +5,12 @@ import Testing
 
 @testable import BrokerWire
 
-/// The end of a connection after an answer: orderly if the answer is whole, and only then.
+/// The end of a connection after an answer. It is orderly if the answer is whole, and only then.
 @Suite("Cut answers", .timeLimit(.minutes(2)))
 struct CutAnswerTests {
     private struct BrokenOff: Error {}
 
-    /// Answers in three pieces; `/cut` breaks off before the third, `/endless` never ends.
+    /// Answers in three pieces. `/cut` breaks off before the third, and `/endless` never ends.
     private static let service = TestService { request, _, _ in
         let path = request.path ?? ""
         return Answer(
@@ -69,7 +69,7 @@ struct CutAnswerTests {
             let client = try await WireClient.connect(port, manner.context(), pausesAtFirst: true)
             try await client.send(Self.request("/endless", manner))
             _ = try await client.received { !$0.isEmpty }
-            // The reset is noticed without reading, or with the first byte that is read.
+            // The client notices the reset without reading, or with the first byte that it reads.
             try await Task.sleep(for: .seconds(2))
             try? await client.read()
             #expect(try await client.ended() == .broken)

@@ -77,7 +77,8 @@ struct HTTPServerTests {
                 _ = try await client.received { !$0.isEmpty }
                 clients.append(client)
             }
-            // The whole answer for each client would be 768 megabytes. Other tests use some memory meanwhile.
+            // If the server held the whole answer for each client, it would need 768 megabytes. The limit leaves room for other
+            // tests.
             #expect(try residentBytes() - before < 256 << 20)
             for client in clients { try await client.reset() }
         }
@@ -104,7 +105,7 @@ struct HTTPServerTests {
             let client = try await WireClient.connect(port)
             let padding = "X-Padding: " + String(repeating: "x", count: 400) + "\r\n"
             let whole = (0..<60).map { Self.get("/\($0)", padding) }.joined()
-            // An unfinished request is dropped, and delays no other.
+            // An unfinished request is dropped, and does not delay other requests.
             try await client.send(whole + "GET /half HTTP/1.1\r\nHo")
             try await client.finish()
             #expect(try await client.ended() == .orderly)
@@ -167,7 +168,7 @@ struct HTTPServerTests {
         let served = Mutex(0)
         let servedBefore = Mutex<Int?>(nil)
         let service = TestService { _, _, connection in
-            // Other work of the event loop is due from the first request on.
+            // From the first request on, the event loop has other work to do.
             if served.withLock({ count in
                 count += 1
                 return count == 1
@@ -204,7 +205,7 @@ struct HTTPServerTests {
             ] {
                 let client = try await WireClient.connect(port)
                 try await client.send("POST / HTTP/1.1\r\nHost: a\r\n" + body)
-                // A malformed body is answered earlier.
+                // If the body is malformed, the answer has arrived before this.
                 try? await client.finish()
                 #expect(try await client.ended() == .orderly)
                 #expect(client.text.hasSuffix("\r\n\r\n" + expected), "\(body)")
@@ -253,7 +254,7 @@ struct HTTPServerTests {
 
     // MARK: Small chunks
 
-    /// Counts the pieces in which bodies reach their readers.
+    /// Counts the pieces in which a body arrives.
     private static func counting() -> TestService {
         TestService { request, body, _ in
             var (pieces, bytes, memory) = (0, 0, 0)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("A head's bytes are written into the room that they need", .timeLimit(.minutes(2)))
 struct HeadWriterTests {
-    /// A text that is longer than the room for the first pass.
+    /// A text that needs more room than the first pass has.
     private static let long = String(repeating: "z", count: 1100)
 
     @Test("Bytes that the first pass did not count → left out by the second", arguments: [0, 1, 7, 300])

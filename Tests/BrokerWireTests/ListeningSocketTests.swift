@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Listening sockets", .timeLimit(.minutes(1)))
 struct ListeningSocketTests {
-    /// Makes a descriptor without an owner; the test closes it.
+    /// Makes a descriptor without an owner. The test closes it.
     private static func descriptor(_ family: Int32, _ kind: __socket_type, bound: Bool = false) throws -> Int32 {
         let made = socket(family, Int32(kind.rawValue), 0)
         try #require(made >= 0)
@@ -34,7 +34,7 @@ struct ListeningSocketTests {
 
     @Test("A descriptor that is closed, or other than a listening TCP socket → refused by its number")
     func refuses() throws {
-        // The number is beyond any limit, so no concurrent test can have opened it.
+        // The number is above any limit, so a concurrent test cannot have opened it.
         #expect(Self.refusal(of: .max) == "descriptor \(Int32.max) is not open")
         let file = open("/dev/null", O_RDONLY)
         #expect(Self.refusal(of: file) == "descriptor \(file) is not a socket")
@@ -58,7 +58,7 @@ struct ListeningSocketTests {
         let wasOpen = fstat(made, &before) == 0
         taken.close()
         let isOpen = fstat(made, &after) == 0
-        // The number may belong to another test by now.
+        // The number may already belong to another test.
         #expect(wasOpen && (!isOpen || after.st_ino != before.st_ino))
     }
 
@@ -170,7 +170,7 @@ struct ListeningSocketTests {
         configuration.terms = { terms }
         let server = try await HTTPServer.start(Named(name: "served"), configuration, on: socket)
         let clients = try (0..<20).map { _ in try Self.connect(server.port) }
-        // Each connection is accepted, because the next connection's answer comes after it.
+        // Each connection has been accepted, because connections are accepted in order, and the next one gets an answer.
         _ = try await Self.ask(Self.connect(server.port))
         async let drained: Void = server.drain()
         for client in clients {

@@ -48,7 +48,7 @@ struct PeerLedgerTests {
         let account = try #require(ledger().open(Self.one))
         var first = HeldBytes(account: account)
         var second = HeldBytes(account: account)
-        // The first 4 KiB of each connection are free here, because the limit on connections bounds them.
+        // The first 4 KiB of each connection are free here. The limit on connections bounds them.
         var isKept = [first.add(4096), second.add(4096), first.add(8192)]
         #expect(isKept == [true, true, true])
         let isRefused = !second.add(8192)
@@ -65,7 +65,7 @@ struct PeerLedgerTests {
         #expect(!isKept.contains(false))
     }
 
-    /// A ledger with two levels; `wide` limits a pair of addresses together.
+    /// A ledger with two levels. `wide` limits two addresses together.
     private func levels(refused: PeerLedger.Observer? = nil, wide: Int = 3, bytes: Int = 20_000) -> PeerLedger {
         PeerLedger(refused: refused) { peer in
             var narrow = PeerPolicy(key: PeerPolicy.Key(peer))
@@ -89,11 +89,11 @@ struct PeerLedgerTests {
         let ledger = levels(refused: { _, limit in refused.withLock { $0.append(limit) } })
         var open: [PeerAccount] = []
         for number in [1, 1, 2] { open.append(try #require(ledger.open(Self.peer(1, UInt64(number))))) }
-        // If both limits are reached, the address's own is reported.
+        // If both limits are reached, the limit of the address is reported.
         #expect(ledger.open(Self.peer(1, 1)) == nil)
         #expect(ledger.open(Self.peer(1, 3)) == nil)
         #expect(refused.withLock { $0.map(\.prefix) } == [128, 64])
-        // Another network is not affected.
+        // Another network has its own limit.
         let other = try #require(ledger.open(Self.peer(2, 1)))
         for _ in 0..<100 { #expect(ledger.open(Self.peer(1, 4)) == nil) }
         #expect(ledger.count == 5)

@@ -9,7 +9,7 @@ struct ProgressRateTests {
         ProgressRate(bytesPerSecond: 1024, window: 30 * second, grace: 10 * second)
     }
 
-    /// Returns the time when a stream with `bytes` every `step` counts as too slow; nil if it does not within ten minutes.
+    /// Returns the time at which a stream of `bytes` every `step` counts as too slow, or nil if it does not within ten minutes.
     private static func end(_ bytes: Int, every step: Int64, burst: Int = 0, at burstTime: Int64 = 0) -> Int64? {
         var rate = rate()
         var time: Int64 = 0

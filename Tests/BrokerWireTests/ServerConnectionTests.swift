@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerWire
 
-/// The state machine of a connection as a table with earlier events, an event, and the expected effects.
+/// The state machine of a connection as a table: earlier events, an event, and the expected effects.
 @Suite("A connection's fate", .timeLimit(.minutes(1)))
 struct ServerConnectionTests {
     private typealias Event = ServerConnection.Event
@@ -274,7 +274,7 @@ struct ServerConnectionTests {
         limits.idle = .seconds(620)
         #expect(deadline(ofProxy: false, after: kept) == 75 * Self.second)
         #expect(deadline(ofProxy: true, after: kept) == 620 * Self.second)
-        // The limits for a first head, and for a body, stay.
+        // The limits for the first head and for a body are the same for a proxy.
         #expect(deadline(ofProxy: true, after: []) == 60 * Self.second)
         #expect(deadline(ofProxy: true, after: [Self.post, .body]) == 60 * Self.second)
         limits.idle = .seconds(5)
@@ -291,7 +291,7 @@ struct ServerConnectionTests {
         _ = machine.handle(Self.post, at: 0)
         machine.dropBody()
         #expect(machine.phase == .lastRequest)
-        // A stream may answer for hours before the body arrives.
+        // An answer may stream for hours before the body arrives, so there is no deadline.
         #expect(machine.deadline == nil)
         #expect(machine.handle(.body, at: Self.second) == .deliver)
         _ = machine.handle(Self.answer, at: Self.second)

@@ -50,13 +50,13 @@ struct ServerTLSTests {
         let gone = Mutex<[Int]>([])
         let places = (0..<3).map { number in room.enter { gone.withLock { $0.append(number) } } }
         #expect(room.count == 3 && gone.withLock { $0 }.isEmpty)
-        // This handshake has finished in time, so the next one closes none.
+        // This handshake has finished. So there is room for the next one, and it closes no other.
         room.leave(places[0])
         let fourth = room.enter { gone.withLock { $0.append(3) } }
         #expect(room.count == 3 && gone.withLock { $0 }.isEmpty)
         for number in 4..<6 { _ = room.enter { gone.withLock { $0.append(number) } } }
         #expect(room.count == 3 && gone.withLock { $0 } == [1, 2])
-        // A handshake that was closed for another one also leaves when its connection closes.
+        // A handshake that was closed to make room also leaves when its connection closes.
         room.leave(places[1])
         room.leave(fourth)
         #expect(room.count == 2)

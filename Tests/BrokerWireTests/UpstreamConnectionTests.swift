@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerWire
 
-/// The state machine of a connection to an upstream as a table with earlier events, an event, and the expected effects.
+/// The state machine of a connection to an upstream as a table: earlier events, an event, and the expected effects.
 @Suite("An upstream connection's fate (SEC-79)", .timeLimit(.minutes(1)))
 struct UpstreamConnectionTests {
     private typealias Effects = UpstreamConnection.Effects
@@ -106,7 +106,7 @@ struct UpstreamConnectionTests {
         Row(
             name: "the same, broken off", before: [get, closing, .body], event: .gone, effects: [.fail, .close],
             phase: .closed, failure: .broken),
-        // More bytes than were asked for.
+        // More bytes than the call requested.
         Row(name: "bytes without a call", before: [], event: .bytes, effects: .close, phase: .closed),
         Row(name: "bytes between calls", before: whole, event: .bytes, effects: .close, phase: .closed),
         Row(
@@ -270,7 +270,7 @@ struct UpstreamConnectionTests {
             .bytes, Self.ok, Self.closing, Self.refusal, Self.put, .head(status: 100, keepsAlive: true), .body, .end,
             .readComplete, .malformed, .wanted(false), .wanted(true), .taken, .abandoned, .gone,
         ]
-        // Events that end a connection are rare, so that most connections get far.
+        // Events that end a connection are rare here, so most connections reach a late state.
         let seldom: Set = [5, 17, 21, 22]
         var random = SystemRandomNumberGenerator()
         for _ in 0..<2000 {

@@ -22,7 +22,7 @@ struct UpstreamPortTests {
         }
     }
 
-    /// A handler below TLS that holds back the FIN after the closing message.
+    /// A handler below TLS. It holds back the FIN after the closing message.
     private final class WithoutFIN: ChannelOutboundHandler {
         typealias OutboundIn = ByteBuffer
 
@@ -64,7 +64,7 @@ struct UpstreamPortTests {
         try await server.close()
     }
 
-    /// Returns the states of the connections to a port, by their near ends.
+    /// Returns the states of the connections to a port, by their own ports.
     private static func connections(to port: Int) throws -> [Substring: Substring] {
         let suffix = ":" + String(port + 0x10000, radix: 16, uppercase: true).dropFirst()
         // As a string, the text would end with the first page of the table.

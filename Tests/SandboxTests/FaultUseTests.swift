@@ -17,7 +17,7 @@ struct FaultUseTests {
         let page = Self.words(try String(contentsOfFile: root + "/docs/apps/sandbox.md", encoding: .utf8))
         let untested = FaultName.all.filter { !tests.contains(Substring($0)) }
         #expect(untested.isEmpty)
-        // The page names some faults only by their endings.
+        // For some groups of faults, the page names only the last part of the name.
         let unsaid = FaultName.all.filter { fault in
             !page.contains(Substring(fault)) && !fault.hasPrefix("invalid-sig-")
                 && !fault.hasPrefix("signing-key-rotation-just")

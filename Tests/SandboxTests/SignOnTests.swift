@@ -2,7 +2,7 @@ import NIOHTTP1
 import Sandbox
 import Testing
 
-/// Browsers that stay signed in, log-outs by their cookie, and the seed file.
+/// Browsers that stay signed in, log-outs with the browser's cookie, and the seed file.
 @Suite("Single sign-on", .timeLimit(.minutes(2)))
 struct SignOnTests {
     private func cookie(_ answer: Browser.Answer) -> [(String, String)] {

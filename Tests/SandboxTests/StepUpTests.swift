@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sandbox
 
-/// Providers with requests for another or a new sign-in (RFC 9470), and the API that requires it for a payment.
+/// Requests for another or a new sign-in (RFC 9470), and the API that requires it for a payment.
 @Suite("Step-up at the sandbox", .timeLimit(.minutes(2)))
 struct StepUpTests {
     private static let anHourAgo = ("sandbox_auth_age", "3600")
@@ -15,7 +15,7 @@ struct StepUpTests {
         return [("Cookie", String(cookie.prefix { $0 != ";" }))]
     }
 
-    /// An authorization request that no user answers.
+    /// An authorization request without a user's reaction.
     private func ask(
         _ browser: Browser, _ more: [(String, String)], jar: [(String, String)]
     ) async throws -> Browser.Answer {

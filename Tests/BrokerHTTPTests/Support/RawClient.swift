@@ -15,7 +15,7 @@ struct RawClient: Sendable {
         try await exchange(pieces: [text], within: limit)
     }
 
-    /// Sends pieces one after the other and returns the server's bytes until it closes.
+    /// Sends pieces one after the other. Returns the server's bytes until the server closes.
     func exchange(pieces: [String], within limit: Duration = .seconds(30)) async throws -> String {
         try await withThrowingTaskGroup(of: String.self) { group in
             group.addTask { try await converse(pieces) }
@@ -45,7 +45,7 @@ struct RawClient: Sendable {
         }
     }
 
-    /// Sends the bytes and then one more at a time, and returns the server's bytes until it closes.
+    /// Sends the bytes, and then one byte at a time. Returns the server's bytes until the server closes.
     func trickle(_ text: String, every pause: Duration, within limit: Duration = .seconds(30)) async throws -> String {
         try await withThrowingTaskGroup(of: String.self) { group in
             group.addTask {
@@ -67,8 +67,8 @@ struct RawClient: Sendable {
         }
     }
 
-    /// Sends the bytes, reads nothing while `meanwhile` runs, and returns the number of bytes that then come until the server
-    /// closes.
+    /// Sends the bytes and does not read while `meanwhile` runs. Returns the number of bytes that arrive afterwards, until the
+    /// server closes.
     func received(after text: String, meanwhile: @Sendable () async throws -> Void) async throws -> Int {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.autoRead, value: false)
@@ -104,7 +104,7 @@ struct RawClient: Sendable {
                     if isEnough(answer) { break }
                 }
             } catch is IOError {
-                // A reset after the answer, because the server had more bytes than it read.
+                // The server closed with unread bytes, so the connection was reset after the answer.
             }
             _ = try? await others
             return answer

@@ -23,7 +23,7 @@ struct CachedFetchTests {
         }
     }
 
-    /// The time that callers wait for a newer document: any time, or none.
+    /// The time that callers wait for a newer document: endless, or none.
     ///
     /// So the result does not depend on the machine's speed.
     private enum Patience { case endless, none }

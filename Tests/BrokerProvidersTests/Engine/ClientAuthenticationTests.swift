@@ -174,7 +174,7 @@ struct ClientAuthenticationTests {
                 #expect(SignatureAlgorithm.edDSA.name(listed: listed, configured: configured) == expected)
             }
         }
-        // No other algorithm has a second name, whatever is listed.
+        // Only Ed25519 has a second name. For other algorithms, the metadata's list changes nothing.
         #expect(SignatureAlgorithm.es256.name(listed: ["Ed25519", "EdDSA"], configured: "ES256") == "ES256")
     }
 

@@ -4,10 +4,10 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The client's proof for each endpoint, if a server's metadata is wrong about it.
+/// A client's proof for each endpoint, if the server's metadata is wrong about the method.
 @Suite("A client's authentication at each endpoint", .timeLimit(.minutes(2)))
 struct ClientProofTests {
-    /// A server that lists methods, and accepts a test's choice of them.
+    /// A server that lists methods, but accepts only the methods that the test chooses.
     private func server(
         _ listed: String, revocation: String? = nil,
         takes: @escaping @Sendable (RawServer.Received) -> RawServer.Reply

@@ -94,7 +94,7 @@ struct MetadataTests {
                 }
             }
         }
-        // The document requires it, in any form of `true`.
+        // The document requires pushed requests, in any form of `true`.
         for demand in ["true", #""true""#, "1"] {
             answers.metadata["require_pushed_authorization_requests"] = demand
             let demanding = try RawProvider(answers)
@@ -154,7 +154,7 @@ struct MetadataTests {
         let provider = try RawProvider(answers)
         try await Support.with(provider.settings()) { client in _ = try await start(client) }
         #expect(try await provider.signIn().identity.subject == "u1")
-        // An endpoint that the file replaces is not called either.
+        // The file replaces this endpoint, so the metadata's endpoint is not called.
         answers.metadata["token_endpoint"] = value
         let replaced = try RawProvider(answers)
         var settings = replaced.settings()

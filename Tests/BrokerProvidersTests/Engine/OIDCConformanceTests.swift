@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The relying-party list of the OpenID conformance suite and more cases, each as a misbehaviour of the sandbox.
+/// The list for relying parties of the OpenID conformance suite, and more cases. The sandbox plays each misbehaviour.
 @Suite(
     "OpenID Connect against a misbehaving provider", .countingCases("OpenID relying-party cases"),
     .timeLimit(.minutes(2)))

@@ -8,7 +8,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Proofs, nonces and bound tokens on the wire: against a server with its own proof library, and against malformed answers.
+/// Proofs, nonces and bound tokens on the wire, against a server with its own proof library, and against malformed answers.
 @Suite("Calls with proofs", .timeLimit(.minutes(2)))
 struct ProvenCallTests {
     private let vault: OpenSSLVault
@@ -100,7 +100,7 @@ struct ProvenCallTests {
             let pushed = sandbox.control.requests(provider: "oidc", endpoint: "par")
             #expect(pushed.allSatisfy { $0.form["dpop_jkt"] == maker.thumbprint })
             #expect(pushed.isEmpty == (par == .off))
-            // A nonce of one endpoint is never sent to the other, and a challenge costs one more call.
+            // A nonce of one endpoint is never sent to the other. Each challenge costs one more call.
             let expected = ["off": 1, "keep": 2, "change": 2][nonces]
             #expect(sandbox.control.count("oidc", "userinfo") == expected)
             #expect(sandbox.control.count("oidc", "refresh") == 3)
@@ -412,7 +412,7 @@ struct ProvenCallTests {
         }
     }
 
-    /// Refreshes at a server that refuses the first proof and then gives `second`.
+    /// Refreshes at a server that refuses the first proof and then answers `second`.
     ///
     /// Passes the result and the sent requests to `check`.
     private func refusedProof(
@@ -676,7 +676,7 @@ struct ProvenCallTests {
 
     @Test("A bound access token → never shown as Bearer, also not at the revocation")
     func noBearerFallback() async throws {
-        // In the outbox the key may be gone. Then the client's setting shows that the tokens are bound.
+        // In the outbox the key may be missing. Then the client's setting shows that the tokens are bound.
         for (key, constraint, calls) in [
             (TokenKey(pair: maker.key), .off, 2), (nil, .dpop, 2), (nil, .off, 4),
         ] as [(TokenKey?, SenderConstraint, Int)] {

@@ -53,7 +53,8 @@ struct RefreshTests {
                     try await refresher.refresh(Support.refresh(), by: Support.clock.monotonic() + .seconds(1))
                 }
                 #expect(ContinuousClock.now - begun < .seconds(10))
-                // If the second passes before the connection is made, the request was not sent, and the failure reports that.
+                // If the second is over before the connection exists, the request was not sent, and the failure must report
+                // that.
                 if case .notSent = failure {
                     #expect(server.received.isEmpty)
                     continue
@@ -129,7 +130,7 @@ struct RefreshTests {
                     Support.refresh(try #require(tokens.refreshToken).reveal()), by: Support.deadline)
                 let subject = try await refresher.subjectOfRefreshed(
                     fresh, before: tokens, client: Support.ios)
-                // An id_token that came with another access token still proves its user.
+                // An id_token identifies its user even if it came with another access token.
                 var other = fresh
                 other.accessToken = Secret("another")
                 let hashed = try await refresher.subjectOfRefreshed(other, before: tokens, client: Support.ios)

@@ -131,7 +131,7 @@ struct TargetTests {
             #expect(tokens.refreshToken?.reveal() == "rt-2" && tokens.accessToken.isEmpty && tokens.expiresAt == nil)
             #expect(tokens.refusal != nil)
         }
-        // With no refresh token either, the whole answer is unusable.
+        // Without a refresh token, too, the whole answer is unusable.
         let bare = try RawServer { _ in .json(#"{"access_token":"a b"}"#) }
         try await Support.with(settings(bare.base)) { client in
             let refresher = try #require(client as? any TokenRefreshing)
@@ -238,7 +238,7 @@ struct TargetTests {
                 let made = try await exchanger.exchange(request, by: Support.deadline)
                 #expect(made.credential == .dpop && made.key != nil && made.refreshToken == nil)
                 try sandbox.control.place(Fault(provider: "oidc", endpoint: "exchange", "token-type-bearer", times: 1))
-                // An unbound answer loses its access token, as after a refresh.
+                // If the answer is not bound, its access token is dropped, as after a refresh.
                 let unbound = try await exchanger.exchange(request, by: Support.deadline)
                 #expect(unbound.accessToken.isEmpty && unbound.key == nil && unbound.expiresAt == nil)
             }

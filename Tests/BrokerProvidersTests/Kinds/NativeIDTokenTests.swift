@@ -93,7 +93,7 @@ struct NativeIDTokenTests {
                 #expect(try await refusal(client, token(["nonce": .null])) == "nonce is not the login's")
                 #expect(try await refusal(client, token([:])) == nil)
             }
-            // Google's Credential Manager: the web client's id as audience, the Android client's as party.
+            // Google's Credential Manager has the web client's id as audience, and the Android client's id as authorized party.
             try await Support.with(settings(.google, sandbox.baseURL, audiences: ["app-2", "app-3"])) {
                 client async throws in
                 #expect(try await refusal(client, token(["aud": "app-2"])) == nil)
@@ -105,7 +105,7 @@ struct NativeIDTokenTests {
                     try await refusal(client, token(["aud": ["app-1", "app-4"], "azp": "app-1"]))
                         == "aud has an audience that is not trusted")
             }
-            // A trusted audience next to the client's own id is not enough alone.
+            // It is not enough that a trusted audience is present next to the client's own id.
             try await Support.with(
                 settings(.google, sandbox.baseURL) { $0.idToken.trustedAudiences = ["app-2"] }
             ) { client async throws in
@@ -119,7 +119,7 @@ struct NativeIDTokenTests {
     func identity(_ kind: Kind) async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(user: "ana", ["id": "1000001"])
-            // The token decides for every configured source of the identity, because an access token is missing.
+            // For every configured source of the identity, the id_token is used, because there is no access token.
             let settings = try settings(kind, sandbox.baseURL) {
                 if kind == .oidc { $0.identity.source = .userinfo }
             }
@@ -198,7 +198,7 @@ struct NativeIDTokenTests {
                         } != nil)
                 }
                 #expect(asked.withLock { $0 } == 12)
-                // One fetch at first, and three that anyone's tokens may cause.
+                // One fetch is for the first token. Tokens from strangers may cause three more.
                 #expect(sandbox.control.count("oidc", "jwks") == 4)
                 sandbox.control.rotateKeys("oidc")
                 let exchanging = try #require(client as? any CodeExchanging)

@@ -208,7 +208,7 @@ struct PresetTests {
         arguments: ["", "wrong-tid", "missing-tid", "invalid-iss", "claims"])
     func microsoft(_ fault: String) async throws {
         try await withSandbox { sandbox in
-            // The name for all tenants does not name a single tenant.
+            // `common`, the name for all tenants, does not identify a single tenant.
             let nobody: JSON = ["tid": "common", "iss": .string(sandbox.baseURL + "/microsoft/common/v2.0")]
             if !fault.isEmpty { try sandbox.control.place(Fault(provider: "microsoft", fault, value: nobody)) }
             let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in

@@ -4,13 +4,13 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The relying-party modules of the OpenID conformance suite that can be played here, by their names.
+/// The modules for relying parties of the OpenID conformance suite that can be played here, by their names.
 ///
-/// Modules about sessions (back-channel and RP-initiated log-out) end in a session or a page. `backchannel-logout.sh` and
-/// `log-out.sh` walk them, and their steps have the modules' names.
+/// Modules about log-outs (back-channel and RP-initiated) end in a session or a page. `backchannel-logout.sh` and `log-out.sh`
+/// play them, and their steps have the modules' names.
 @Suite("OpenID relying-party modules", .countingCases("OpenID relying-party cases"), .timeLimit(.minutes(2)))
 struct RelyingPartyModulesTests {
-    /// A module: its provider's behaviour, and whether the login succeeds.
+    /// A module: the behaviour of its provider, and whether the login succeeds.
     struct Module: Sendable, CustomTestStringConvertible {
         let name: String
         var faults: [String] = []
@@ -72,7 +72,7 @@ struct RelyingPartyModulesTests {
                 ])
             try await Support.with(settings) { client in
                 let flow = Flow(provider: try #require(client as? any CodeExchanging))
-                // For a rotation, there must have been earlier keys.
+                // A rotation needs earlier keys, so one login comes before it.
                 if module.name.contains("rotation") { _ = try await flow.run() }
                 for fault in module.faults { try sandbox.control.place(Fault(provider: "oidc", fault)) }
                 let failure = await Support.failure { try await flow.run() }

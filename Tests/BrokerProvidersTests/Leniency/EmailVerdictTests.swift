@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Verdicts on e-mail addresses", .timeLimit(.minutes(2)))
 struct EmailVerdictTests {
-    /// The values other than a clear yes.
+    /// The values that are not clearly true.
     private static let notYes = [
         #""false""#, #""no""#, #""0""#, "0", "1", #""yes""#, "null", #""""#, "[]", "{}", "[true]", #"" true""#,
         #""unverified""#,

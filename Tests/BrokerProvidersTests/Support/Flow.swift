@@ -13,7 +13,7 @@ struct Flow {
     var user = "ana"
     var scope = ["openid", "email"]
     var parameters: [(name: String, value: String)] = []
-    /// The maker of proofs for the key that the tokens shall be bound to.
+    /// The maker of proofs for the key that the tokens must be bound to.
     var proof: ProofMaker?
     /// Whether one more identity call with the new token is allowed.
     var isNew = false

@@ -18,7 +18,7 @@ struct BadTokenAnswerTests {
         try await withSandbox { sandbox in
             var fault = fault
             if fault.name == "redirect" { fault.location = sandbox.baseURL + "/api/steal" }
-            // Decompression may take time on a busy machine. Only the answer that hangs is really waited for.
+            // A busy machine may need time to decompress. Only the answer that hangs takes the whole time.
             let total = Duration.seconds(fault.name == "hang" ? 6 : 30)
             let result = try await Support.with(settings(sandbox.baseURL, total: total)) { client in
                 let flow = Flow(provider: try #require(client as? any CodeExchanging))

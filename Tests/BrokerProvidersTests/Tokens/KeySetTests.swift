@@ -57,7 +57,7 @@ struct KeySetTests {
         let ambiguous = await both.verifies(bare)
         let unknown = await one.verifies(try token(#"{"alg":"ES256","kid":"nobody"}"#))
         #expect(alone && !ambiguous && !unknown)
-        // The set's keys have no names, but its tokens have one.
+        // The keys in the set have no names, but the token names a key.
         let nameless = TestKeys.p256JWK.replacing(#""kid":"k1","#, with: "").replacing(#","kid":"k1""#, with: "")
         let fits = await (try set(nameless, TestKeys.ed25519JWK)).verifies(try token())
         let second = nameless.replacing(#""kty":"EC""#, with: #""kty":"EC","note":1"#)

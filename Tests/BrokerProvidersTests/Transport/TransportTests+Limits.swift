@@ -35,7 +35,7 @@ extension TransportTests {
                 #expect(turns.withLock { $0.isEmpty })
                 _ = try await fixture.post(server.base)
             }
-            // The event comes once, and not with each refused call; it comes again when a call is answered.
+            // The event is emitted once for all refused calls, and once more when a call is answered.
             defer {
                 #expect(turns.withLock { $0 } == [true])
                 fixture.limiter.end(.alive, failed: false)

@@ -50,7 +50,7 @@ struct TransportTests {
     @Test("A refused connection → surely not sent")
     func refused() async throws {
         try await with { fixture in
-            // This port has no listener. A port that was free a moment ago may be in use by another test.
+            // This port never has a listener. A port that was free a moment ago may already be used by another test.
             let failure = await Support.failure { try await fixture.post("http://127.0.0.1:1/token") }
             #expect(isNotSent(failure))
         }

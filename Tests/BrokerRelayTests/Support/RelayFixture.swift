@@ -11,7 +11,7 @@ import Testing
     while try await connection.request() != nil { try await connection.answer() }
 }
 
-/// Gives out tokens and counts the forced ones.
+/// Provides tokens and counts the forced ones.
 final class TokenGiver: Sendable {
     private let state = Mutex<(given: Int, forced: Int)>((0, 0))
     let name: String
@@ -31,13 +31,13 @@ final class TokenGiver: Sendable {
     }
 }
 
-/// Judges sign-ins as a test chooses, and records the demands.
+/// Judges sign-ins as the test chooses, and records the demands.
 final class SignIns: SignInJudging {
     private let state = Mutex<(required: [StepUpDemand], challenges: [(demand: StepUpDemand, isLast: Bool)])>(([], []))
-    /// The answer to every demand; nil if all are met.
+    /// The answer to every demand, or nil if all demands are met.
     let refusal: ProblemCode?
 
-    /// The session after it was read again; nil if it is the given one.
+    /// The session after it was read again, or nil if it equals the given session.
     let judged: LiveSession?
 
     init(_ refusal: ProblemCode? = nil, judged: LiveSession? = nil) {

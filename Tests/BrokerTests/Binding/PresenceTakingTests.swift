@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// The taking of presence proofs that were judged in time.
+/// Proofs of presence that were judged in time, and are taken afterwards.
 @Suite("Taking proofs of presence", .timeLimit(.minutes(1)))
 struct PresenceTakingTests {
     private let broker: TestBroker
@@ -13,7 +13,7 @@ struct PresenceTakingTests {
 
     init() throws { broker = try TestBroker() }
 
-    /// A replica's check, with its own memory.
+    /// The check of one replica, with its own memory.
     private func replica(_ shared: TestSharedStore?) -> ProofCheck {
         let context = broker.context
         var settings = BrokerSettings()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// The signature checks of sessions' proofs, and the address and session that pay for them (guarantee 8).
+/// The checks of proofs' signatures, and the address and session that pay for them (guarantee 8).
 @Suite("Charges for signature checks", .timeLimit(.minutes(1)))
 struct ProofChargeTests {
     /// A counter that tasks share, and its highest value.
@@ -100,7 +100,7 @@ struct ProofChargeTests {
             return await group.reduce(into: []) { $0.append($1) }
         }
         #expect(outcomes.count == 500 && outcomes.allSatisfy { $0 })
-        // Each check in progress may find a wrong signature, so the limit also holds for the number of simultaneous checks.
+        // Each check in progress may find a wrong signature. So the limit is also the largest number of simultaneous checks.
         #expect(underWay.most <= Self.limit)
         #expect(ledger.signatureFaults.count == 0)
     }

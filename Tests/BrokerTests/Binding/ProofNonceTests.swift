@@ -89,7 +89,7 @@ struct ProofNonceTests {
         for wrong in [longer, "", "a", String(text.reveal().dropLast()), text.reveal() + "A"] {
             #expect(throws: ProofRefusal.pass) { try SessionPass(Secret(wrong), of: session, at: start, by: vault) }
         }
-        // A pass of another session that has also ended is reported as invalid.
+        // If a pass belongs to another session and has also ended, it is reported as invalid.
         #expect(throws: ProofRefusal.pass) { try SessionPass(text, of: other, at: at(9999), by: vault) }
     }
 
@@ -99,7 +99,7 @@ struct ProofNonceTests {
         let session = live(vault.digest(Array("session".utf8)))
         let text = SessionPass(expiresAt: at(600)).text(of: session.tokenDigest, by: vault)
         let later = SessionPass(expiresAt: at(601)).text(of: session.tokenDigest, by: vault)
-        // The other vault makes other HMACs, so it accepts only a pass that the session remembers.
+        // The other vault computes other HMACs. With it, only a remembered pass is accepted.
         #expect(throws: ProofRefusal.pass) { try session.pass(text, at: start, by: other) }
         #expect(throws: ProofRefusal.required) { try session.pass(text, at: at(600), by: vault) }
         #expect(throws: ProofRefusal.pass) { try session.pass(text, at: start, by: other) }

@@ -126,9 +126,9 @@ struct ProofVerifierTests {
         #expect(taken.count == 0)
         #expect(try refusal([good], taken: taken) == nil)
         #expect(try refusal([good], taken: taken) == .replayed)
-        // Another phone's proof with this `jti` is another proof.
+        // If another phone uses the same `jti`, its proof is a different one.
         #expect(try refusal([try SigningPhone().proof(nonce: nonce, token: session)], taken: taken) == nil)
-        // A repeat is refused exactly as long as its nonce is accepted, to the second.
+        // A repeated proof is refused exactly until its nonce is too old, to the second.
         #expect(try refusal([good], taken: taken, later: .seconds(599)) == .replayed)
         #expect(try refusal([good], taken: taken, later: .seconds(601)) == .nonce)
     }

@@ -80,7 +80,7 @@ import Testing
         #expect(codes.first == .some(nil))
         #expect(fixture.accepted <= ChargeLedger.paidSignatures + 4)
         #expect(codes.last == .rateLimited)
-        // The rightful phone is served as soon as its address may start again.
+        // The real phone is served as soon as its address has a start again.
         fixture.broker.clock.advance(.seconds(60))
         #expect(await problem { try await fixture.broker.forward(appLogin(fixture, "late", by: phone)) } == nil)
     }
@@ -89,7 +89,7 @@ import Testing
         "Thousands of a carrier's phones sign in → each pays only for itself, because a session's sign-in is not counted"
     )
     func many() async throws {
-        // The table has two places, and each address has one start a minute.
+        // Two logins may be pending, and each address has one start a minute.
         let fixture = try Fixture(.enforce, perMinute: 1, pending: 2)
         for number in 0..<20 {
             let phone = SigningPhone()
@@ -117,7 +117,7 @@ import Testing
             input.evidence = try fixture.evidence(phone, "/v1/sessions", "id-\(number)")
             codes.append(await problem { try await fixture.broker.forward(input) }?.code)
         }
-        // The address pays for four further signatures: with its three remaining starts, and with the one that the session
+        // The address pays for four more signatures: three with its remaining starts, and one with the start that the session
         // released. The login pays for one more.
         #expect(fixture.accepted <= ChargeLedger.paidSignatures + 4 + 1)
         #expect(codes.first == .some(nil) && codes.last == .rateLimited)

@@ -49,7 +49,7 @@ struct BoundTokensTests {
         let other = try await first.start()
         let pushed = first.provider.script.withLock { $0.requests.compactMap(\.proof?.thumbprint) }
         #expect(pushed.count == 2 && Set(pushed).count == 2)
-        // Another process, which knows only the store.
+        // Another process. It knows only the store.
         let second = try broker(after: first)
         let signedIn = try await second.forward(second.callback(login), login.loginToken)
         let grant = try #require(second.provider.script.withLock { $0.grants.first })
@@ -236,7 +236,7 @@ struct BoundTokensTests {
         #expect(kept.refreshToken?.reveal() == "rt-r1" && kept.accessToken.isEmpty && kept.isWithheld)
         #expect(kept.key != nil)
         #expect(broker.events.all.contains { if case .tokenNotBound = $0 { true } else { false } })
-        // The token is withheld, and other processes make no call to the provider, either.
+        // The token is withheld. Other processes make no call to the provider, either.
         broker.provider.script.withLock { $0.binds = true }
         let replica = try self.broker(after: broker)
         broker.clock.advance(.seconds(29))

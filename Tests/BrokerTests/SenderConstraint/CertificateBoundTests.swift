@@ -48,7 +48,7 @@ struct CertificateBoundTests {
         let stored = try await stored(broker, signedIn)
         #expect(stored.tokens.credential == .mtls && stored.tokens.certificate == "first")
         #expect(stored.record.first == 3)
-        // Earlier releases read only the formats 1 and 2.
+        // Earlier releases can read only the formats 1 and 2.
         for format: UInt8 in [1, 2] {
             #expect(throws: RecordFailure.newerFormat) { _ = try RecordReader(stored.record, format: format) }
         }
@@ -115,7 +115,7 @@ struct CertificateBoundTests {
         #expect(broker.provider.refreshes == 3)
     }
 
-    /// Forces a refresh every two minutes; another user signs in before the third.
+    /// Forces a refresh every two minutes. Another user signs in before the third refresh.
     ///
     /// Returns the answers and the session's end.
     private func refused(

@@ -87,7 +87,7 @@ struct ProofNoncesTests {
     }
 }
 
-/// The rule for a call's nonces as a table.
+/// The rule for the nonces of a call, as a table.
 @Suite("The number of times that a call with a proof is sent", .timeLimit(.minutes(1)))
 struct NonceExchangeTests {
     @Test("An answer without a challenge → accepted, with or without a nonce")

@@ -3,16 +3,16 @@ import Synchronization
 
 @testable import Broker
 
-/// A broker and the evidence for its clock, which a test sets: the kernel, providers, the machine.
+/// A broker, and the evidence for its clock from the kernel, providers and the machine. The test sets the evidence.
 final class ClockRig: Sendable {
-    /// A provider that reports the time; a test sets its answers.
+    /// A provider that reports the time. The test sets its answers.
     final class Teller: TimeTelling {
         let profile: ProviderProfile
         let timeHost: String?
-        /// Returns the time in the provider's answer; nil for no evidence.
+        /// Returns the time in the provider's answer, or nil for no evidence.
         let says: @Sendable () -> WallTime?
         let asked = Mutex(0)
-        /// Called when the provider is asked, because an answer may take long.
+        /// Called when the provider is asked. It may delay the answer.
         let delays: @Sendable () -> Void
 
         init(
@@ -65,7 +65,7 @@ final class ClockRig: Sendable {
         var tellers: [any TimeTelling] { rig.withLock { $0 }?.tellers.withLock { $0 } ?? [] }
     }
 
-    /// Lets time pass for a running process, which looks every two seconds.
+    /// Lets time pass for a running process, which checks its clock every two seconds.
     func run(_ seconds: Int, step: Int = 2) async throws {
         for _ in 0..<(seconds / step) {
             broker.clock.advance(.seconds(step))

@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import Broker
 
-/// A provider whose answers a test scripts; it counts the calls.
+/// A provider whose answers the test chooses. It counts the calls.
 final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, SessionEnding, LogoutTokenVerifying,
     TokenImporting, IDTokenTaking, EndpointOwning, CertificateShowing, Sendable
 {
@@ -11,14 +11,14 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var redeem: [ProviderFailure] = []
         var identify: [ProviderFailure] = []
         var refresh: [ProviderFailure] = []
-        /// The failures of the next calls with a target, in order; nil for an answer.
+        /// The failures of the next calls with a target, in order. Nil means an answer.
         var targeted: [ProviderFailure?] = []
         /// The reason why access tokens for targets are unusable; nil if they are usable.
         var isOfNoUse: String?
         var exchanges: [TargetExchange] = []
         /// Whether exchanged tokens that were requested with a proof are bound to its key.
         var exchangeBinds = true
-        /// Changes the flight's memory in the same way as a refresh call.
+        /// Called at each refresh call. It changes the flight's memory as a real call does.
         var meetsSending: @Sendable (RefreshSending) -> Void = { _ in }
         var revoke: [ProviderFailure] = []
         var endSession: [ProviderFailure] = []
@@ -39,12 +39,12 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var sid: String?
         var tokenLifetime: Duration? = .seconds(3600)
         var refreshToken = true
-        /// The refresh token of a provider that keeps the same one for ever.
+        /// The refresh token of a provider that never changes it.
         var onlyRefreshToken: String?
         var signIn = SignInFacts()
         var refreshTokenLifetime: Duration?
         var refreshedSubject = RefreshedSubject.absent
-        /// The access tokens that came with the examined id_tokens.
+        /// The access tokens that arrived with the examined id_tokens.
         var lookedAt: [String] = []
         var grants: [CodeGrant] = []
         var contexts: [IdentityContext] = []
@@ -58,7 +58,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var sessionsEnded = 0
         var logOutPage: String?
         var logOutPageHangs = false
-        /// The names in logout tokens; nil for `clients` means all.
+        /// The names in logout tokens. Nil for `clients` means all clients.
         var logout: (subject: String?, sid: String?, clients: [ClientName]?) = ("user-1", nil, nil)
         /// The failure of the next verifications of logout tokens, if any.
         var logoutFailure: ProviderFailure?
@@ -70,7 +70,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var handed: [HandedIDToken] = []
         var importFault: FieldFault?
         var imports: [ImportRequest] = []
-        /// The remaining time of an outage in which calls are refused.
+        /// The remaining time of an outage that refuses calls.
         var refusesCallsFor: Duration?
         var places = 256
     }
@@ -80,11 +80,11 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     let script: Mutex<Script>
     /// The gate of redeem and refresh calls, which wait while it is closed.
     let gate = Gate()
-    /// The gate for a code's call alone.
+    /// The gate for the call with a code.
     let redeeming = Gate()
     /// The gate of the calls that ask who the user of new tokens is.
     let identifying = Gate()
-    /// The gate for the check of a refreshed subject.
+    /// The gate for the check of a refreshed token's subject.
     let looking = Gate()
     /// The gate of the revocations of tokens in `hangs`.
     let hanging = Gate()
@@ -302,7 +302,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         return tokens
     }
 
-    /// Waits at the gates, and loses the call if its task was cancelled, as a real connection does.
+    /// Waits at the gates. If its task was cancelled, the call is lost, as on a real connection.
     private func pass(_ gates: Gate...) async throws(ProviderFailure) {
         for gate in gates { await gate.pass() }
         if Task.isCancelled { throw .lost(detail: "the call's task was cancelled") }
@@ -333,7 +333,7 @@ final class Gate: Sendable {
 
     func close() { state.withLock { $0.closed = true } }
 
-    /// Lets later callers pass; callers that already wait go on waiting.
+    /// Lets later callers pass. Callers that already wait go on waiting.
     func passNewcomers() { state.withLock { $0.closed = false } }
 
     func open() {

@@ -2,10 +2,10 @@ import Broker
 import BrokerTestSupport
 import Synchronization
 
-/// A shared store with a scripted time, scripted notices of other replicas, and scripted versions.
+/// A shared store. The test chooses its time, its versions, and the notices of other replicas.
 final class TestSharedStore: SharedStore {
     private let clock: TestClock
-    /// The store's time minus the test's time.
+    /// The store's time minus the time of the test's clock.
     private let ahead: Duration
     let isAway = Mutex(false)
     /// Whether the database's server runs on another machine.

@@ -50,11 +50,11 @@ extension Answer {
     static func text(_ text: String) -> Answer { Answer(.ok, [], body: .whole(ByteBuffer(string: text))) }
 }
 
-/// A client that keeps every byte, and the way in that the connection ended.
+/// A client that keeps every byte, and records whether the connection ended in order.
 final class WireClient: Sendable {
-    /// The end of a connection: orderly or broken off.
+    /// The end of a connection: orderly, or broken off.
     ///
-    /// TLS and TCP each have their own signs for this.
+    /// TLS and TCP each have their own signs of an orderly end.
     enum End: Sendable, Equatable { case orderly, broken }
 
     private struct State {
@@ -131,7 +131,7 @@ final class WireClient: Sendable {
         return handler.state.withLock { $0.isBroken } ? .broken : .orderly
     }
 
-    /// Waits until `isEnough` accepts the text so far; gives up after thirty seconds.
+    /// Waits until `isEnough` accepts the text so far, for at most thirty seconds.
     func received(_ isEnough: (String) -> Bool) async throws -> String {
         for _ in 0..<3000 {
             let text = text

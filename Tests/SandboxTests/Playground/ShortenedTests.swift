@@ -13,7 +13,7 @@ struct ShortenedTests {
             "login_token", "session_token", "handoff", "state_key", "session_id", "token_exchange", "client_assertion",
         ])
     func named(name: String) {
-        // Short secrets too, which do not look random.
+        // Short secrets are shortened, too, although they do not look random.
         for secret in [Self.secret, "Ab1"] {
             let json = Shortened.body(Array(#"{"a":{"\#(name)":"\#(secret)"}}"#.utf8), type: "application/json")
             #expect(json.contains(name) && !json.contains(secret) && json.contains("…"))

@@ -9,7 +9,7 @@ struct FAPI2ProfileTests {
     private static let key = "private_key: {file: service-key.pem, key_id: k1}"
     private static let certificate = "tls: {certificate: example-client.pem, key: example-client.key}"
 
-    /// An RSA key of 1,024 bits, for tests of the size only.
+    /// An RSA key of 1,024 bits, only for tests of the size.
     private static let shortKey = """
         -----BEGIN PRIVATE KEY-----
         MIICdwIBADANBgkqhkiG9w0BAQEFAASCAmEwggJdAgEAAoGBALf8BhhQgQ/i/QbB

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Merge keys and extensions of the file", .timeLimit(.minutes(1)))
 struct MergeKeyTests {
-    /// A file with these lines for its clients, and with anchors from line 1.
+    /// A file with these lines for its clients. Its anchors are defined from line 1 on.
     private static func file(_ top: String, clients: String) -> String {
         """
         \(top)
@@ -92,7 +92,7 @@ struct MergeKeyTests {
             (app, "      ios: {<<: *app, client_id: one, x-note: 1}", 16, "is not a key"),
             ("y-app: 1", "      ios: {client_id: one, auth: none}", 1, "is not a key"),
             ("x_app: 1", "      ios: {client_id: one, auth: none}", 1, "is not a key"),
-            // Merge keys with other values.
+            // Merge keys with values that are not allowed.
             (app, "      ios: {<<: app, client_id: one}", 16, "`<<` takes a mapping, or a list of mappings"),
             (app, "      ios: {<<: [*app, 1], client_id: one}", 16, "`<<` takes a mapping, or a list of mappings"),
             (app, "      ios: {<<: , client_id: one}", 16, "`<<` takes a mapping, or a list of mappings"),

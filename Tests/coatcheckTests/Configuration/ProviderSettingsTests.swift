@@ -31,7 +31,7 @@ struct ProviderSettingsTests {
 
     // MARK: The issuer in callbacks
 
-    /// The `iss` that a vendor sends, or would send; nil if it does not publish any.
+    /// The `iss` that a vendor sends or would send. Nil if the vendor does not publish it.
     private static let issuers: [(settings: String, iss: String?)] = [
         ("preset: google", "https://accounts.google.com"),
         (
@@ -82,7 +82,7 @@ struct ProviderSettingsTests {
                 #expect(!IssuerExpectation.matches(other, pattern), "\(settings): \(other)")
             }
         }
-        // The issuer is never used as a subject's namespace here.
+        // Here the issuer is never the namespace of a subject.
         #expect(try load("preset: github").settings.profile.issuer == "p")
     }
 
@@ -299,7 +299,7 @@ struct ProviderSettingsTests {
 
     // MARK: The documents
 
-    /// Completes a block of a page to a whole file, with the least that a file needs.
+    /// Completes a block of a page to a whole file, with only the necessary parts.
     private static func whole(_ block: String) -> String {
         let isTop = { (key: String) in block.hasPrefix(key + ":") || block.contains("\n" + key + ":") }
         var text = block

@@ -523,7 +523,7 @@ struct RefusalTests {
                 "providers.other.isuer", "providers.other.clients.ios.client_secret",
                 "providers.other.clients.ios.redirect_uris",
             ]), "\(errors)")
-        // A misspelt key is not also reported as missing.
+        // A misspelt key counts as misspelt, and not also as missing.
         #expect(!paths.contains("providers.other"))
         #expect(errors.allSatisfy { ($0.line ?? 0) > 13 }, "\(errors)")
         #expect(errors == errors.sorted())

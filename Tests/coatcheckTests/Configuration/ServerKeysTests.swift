@@ -6,9 +6,9 @@ import Testing
 
 @Suite("Keys of the provider alone (decision 94)", .timeLimit(.minutes(1)))
 struct ServerKeysTests {
-    /// A value of each key that is different from its default.
+    /// For each key, a value that differs from its default.
     ///
-    /// Sets have one element, so their descriptions can be compared.
+    /// A set has one element, so that the descriptions can be compared.
     private static let values = [
         "assertion.typ": "JWT", "basic_encoding": "raw", "dpop.nonce_age": "2m", "dpop.nonce_before_spending": "true",
         "dpop.par": "thumbprint", "id_token.issuer": "https://sdk.example.com",
@@ -148,7 +148,7 @@ struct ServerKeysTests {
         #expect(Self.known(below: "providers.*.").count == Self.known(below: "providers.*.clients.*.").count)
     }
 
-    /// Returns the decoder's keys below a pattern that are in the table, or in an entry of a list there.
+    /// Returns the decoder's keys below a pattern. They are in the table, or in an entry of a list there.
     static func known(below pattern: String) -> [String] {
         Configuration.knownKeys().filter { key in
             ServerKeys.all.contains { name in
@@ -169,7 +169,7 @@ struct ServerKeysTests {
         let rows = page.split(separator: "\n").compactMap { line -> String? in
             guard line.hasPrefix("|"), let end = line.range(of: "` † |") else { return nil }
             let key = line[..<end.lowerBound].split(separator: "`").last ?? ""
-            // Three keys are in the entries of one list.
+            // Three of the keys are in the entries of a list, so only the part before the bracket counts.
             return String(key.prefix { $0 != "[" })
         }
         #expect(Set(rows).sorted() == ServerKeys.all && rows.count == 26)
@@ -184,7 +184,7 @@ struct ServerKeysTests {
                 let text = try String(contentsOfFile: "\(Self.root)\(folder)/\(name)", encoding: .utf8)
                 guard text.contains("\nproviders:\n"), text.contains("server:") else { continue }
                 count += 1
-                // Templates have names such as @BROKER@ in the place of an address.
+                // Templates have names such as @BROKER@ instead of an address.
                 let whole = text.replacing(#/@[A-Z_]+_PORT@/#, with: "8080").replacing(
                     #/@[A-Z_0-9]+@/#, with: "http://127.0.0.1:8080")
                 let problems = ConfigurationFixture.problems(whole)

@@ -91,7 +91,7 @@ struct LimitLineTests {
         try #require(breaker.count == 2)
         #expect(breaker.allSatisfy { $0.contains(#""provider":"as""#) })
         #expect(breaker[0].contains(#""level":"warning""#) && breaker[1].contains(#""level":"notice""#))
-        // At the start, missing notices are not an outage.
+        // Notices that are missing at the start are not an outage.
         for notice in [EndingNotice.deaf, .hearing, .ended([]), .hearing] { outages.note(notice) }
         #expect(lines.take().isEmpty)
         for _ in 0..<3 { outages.note(.deaf) }

@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct FreedMemoryTests {
     @Test("Memory is freed between blocks that stay → returned to the system, although it is not a heap's end")
     func givenBack() async throws {
-        // Each remaining block keeps its page in use, and so the end of every heap.
+        // Each remaining block keeps its page in use. So the last page of every heap is in use, too.
         let size = 128 << 20, block = 1024, stays = 64
         var blocks = (0..<size / block).map { _ in
             let block = UnsafeMutableRawPointer.allocate(byteCount: block, alignment: 16)
@@ -39,11 +39,11 @@ import Testing
     func leftBehind() {
         var rule = FreedMemoryRule(atRest: nil)
         rule.tried(leaving: Self.figures(unused: 4, used: 6), at: .zero)
-        // Bodies are coming in, so each page has a block in use, and a try returns little memory.
+        // While bodies arrive, each page has a block in use, so an attempt returns little memory.
         #expect(rule.isWorthIt(Self.figures(unused: 290, used: 26), at: .seconds(10)))
         rule.tried(leaving: Self.figures(unused: 275, used: 26), at: .seconds(10))
         #expect(!rule.isWorthIt(Self.figures(unused: 277, used: 26), at: .seconds(20)))
-        // Most bodies have gone. There is little more free memory than before, but whole pages are now unused.
+        // Most bodies are gone. There is only a little more free memory than before, but whole pages are now unused.
         #expect(!rule.mayTry(at: .seconds(19)))
         #expect(rule.mayTry(at: .seconds(20)))
         #expect(rule.isWorthIt(Self.figures(unused: 282, used: 20), at: .seconds(20)))
@@ -63,7 +63,7 @@ import Testing
         rule.tried(leaving: Self.figures(unused: 36, used: 26), at: .seconds(5))
         rule.note(Self.figures(unused: 37, used: 26))
         #expect(!rule.isWorthIt(Self.figures(unused: 37, used: 26), at: .seconds(15)))
-        // If an idle state is known for comparison, a smaller drop is enough.
+        // If the rule knows an idle state for comparison, a smaller drop is enough.
         let rest = Self.figures(unused: 38, used: beganAtRest ? 24 : 17)
         rule.note(rest)
         #expect(rule.isWorthIt(rest, at: .seconds(15)))

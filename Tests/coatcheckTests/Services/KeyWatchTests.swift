@@ -97,7 +97,7 @@ struct KeyWatchTests {
         #expect(watched.lines.all.split(separator: "\n").count == 2)
     }
 
-    /// The changes to the file of a ring while one of its keys waits.
+    /// The changes to the ring's file while a key waits for its time.
     enum Trouble: CaseIterable { case awayBefore, halfBefore, away, half }
 
     @Test("A key waits and its file changes in any way → it seals in its time", arguments: Trouble.allCases)
@@ -125,7 +125,7 @@ struct KeyWatchTests {
         watched.time.advance(.seconds(1))
         watched.watch.look()
         #expect(watched.vault.currentKeyID == rotated.list.first?.id)
-        // The next trouble is logged like the first.
+        // Further trouble is logged like the first.
         try Watched.write(rotated, watched.file)
         watched.watch.look()
         try FileManager.default.removeItem(atPath: watched.file)
@@ -228,7 +228,7 @@ struct KeyWatchTests {
         let right = RingWatch(vault, keys(vault), store, now: { now }, log: log)
         await right.look()
         #expect(right.isGood)
-        // One foreign record in twenty does not make the broker refuse all requests.
+        // If one record in twenty belongs to another ring, the broker still serves requests.
         try await add(18, vault)
         try await add(1, stranger)
         await right.look()
@@ -284,7 +284,7 @@ struct KeyWatchTests {
         #expect(watched.vault.index(.subject, ["a"]) == owner.index(.subject, ["a"]), "its index key came with it")
         #expect(watched.watch.ring.list.map(\.id) == right.list.map(\.id))
 
-        // The other ring's key is reported, and the broker serves all others: in this process and in the next.
+        // The key of the other ring is reported. The broker serves all other records, in this process and in the next.
         let other = try OpenSSLVault(ring: watched.first)
         try await add(4, other, to: store)
         await ring.look()
@@ -294,7 +294,7 @@ struct KeyWatchTests {
         let next = RingWatch(owner, watched.watch, store, now: { time.now }, log: log)
         await next.look()
         #expect(next.isGood && next.foreign != nil)
-        // A missing key of the store's own counts as usual.
+        // If a key of the store's own ring is missing, its records count as usual.
         let lost = try KeyRing.generate(now: time.now, random: SystemRandom.bytes)
         try await add(4, OpenSSLVault(ring: lost), to: store)
         await next.look()

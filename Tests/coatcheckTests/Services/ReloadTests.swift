@@ -11,7 +11,7 @@ import Testing
 
 @Suite("The configuration of a running broker", .timeLimit(.minutes(2)))
 struct ReloadTests {
-    /// A complete broker without listeners; the test owns its file and its log.
+    /// A complete broker without listeners. The test owns its file and its log.
     private final class Wired: Sendable {
         let composition: Composition
         private let work: ConfigurationReload
@@ -188,7 +188,7 @@ struct ReloadTests {
         let clock = BrokerClock(
             now: SystemClock.wallTime, monotonic: { .seconds(1000) },
             sleep: { _ in
-                // The patience ends at once if the reading hangs, and otherwise never.
+                // If the reading hangs, the time for it is over at once. Otherwise it never ends.
                 while !hangs.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(5)) }
             })
         let wired = try Wired(
@@ -204,7 +204,7 @@ struct ReloadTests {
         #expect(good.contains("configuration reloaded"), "\(good)")
         let running = wired.running
         gate.signal()
-        // The late reading has returned by the end of a later reload. Its result was not used.
+        // A later reload has ended, and the late reading has returned meanwhile. Its result was not used.
         _ = await wired.reload(Self.text.replacingFirst("GET /a", with: "GET /good"))
         #expect(wired.running === running)
         // After the stop, a reload changes nothing.
@@ -225,7 +225,7 @@ struct ReloadTests {
         #expect(wired.running !== before && wired.running.kept == 1)
         #expect(wired.limiter("one") === one && wired.limiter("two") !== two)
         #expect(wired.running.transport === before.transport)
-        // Clients have copied these session settings, so the clients are new.
+        // The clients contain copies of these session settings, so they were made again.
         _ = await wired.reload(Self.text.replacingFirst("idle: 30d", with: "idle: 20d"))
         #expect(wired.running.kept == 0 && wired.running.transport === before.transport)
         _ = await wired.reload(Self.text + "\noutbound: {connect_timeout: 3s}")
@@ -342,7 +342,7 @@ struct ReloadTests {
                 "providers.example.clients.ios.client_id", "providers.example.clients.ios.scope",
             ])
         #expect(items.contains { $0.path == "server.public_url" && !$0.isChanged && $0.needsRestart })
-        // Another salt makes other digests.
+        // With another salt, the digests differ.
         let digests = one.values.digests(salt) { vault.digest($0) }
         let salted = one.values.digests([1]) { vault.digest($0) }
         #expect(digests.keys == salted.keys && digests.allSatisfy { salted[$0.key] != $0.value })

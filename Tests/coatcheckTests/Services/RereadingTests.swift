@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Files that block delay neither a reload nor a stop", .timeLimit(.minutes(1)))
 struct RereadingTests {
-    /// Readings that a test lets return one by one, and their used results.
+    /// Readings that return one by one, when the test allows it, and the results that were used.
     private final class Readings: Sendable {
         private let gates = Mutex<[Int: DispatchSemaphore]>([:])
         private let list = Mutex<[Int]>([])
@@ -34,7 +34,7 @@ struct RereadingTests {
             try await eventually("the readings are as the test wants them") { isTrue(self) }
         }
 
-        /// A reader with this patience; nil waits for ever.
+        /// A reader that waits this long. Nil means for ever.
         func reader(patience: Duration?) -> Rereading<Int> {
             Rereading(
                 sleep: { _ in try await Task.sleep(for: patience ?? .seconds(3600)) }, isLate: { [self] in wasLate() },
@@ -136,7 +136,7 @@ struct RereadingTests {
         }
         #expect(fault(folder) == .folder)
         #expect(fault(folder + "/gone") == .missing)
-        // A shell may give the file as a pipe that is a descriptor of this process.
+        // A shell may pass the file as a pipe, which is a descriptor of this process.
         var ends: [Int32] = [0, 0]
         #expect(pipe(&ends) == 0)
         #expect(write(ends[1], "config", 6) == 6)

@@ -31,7 +31,7 @@ struct RightsWatchTests {
         #expect(log.contains(#""level":"error""#) && log.contains(lacking), "\(log)")
         await watch.look()
         #expect(lines.take().isEmpty)
-        // While the store does not answer, the state stays.
+        // While the store does not answer, the state does not change.
         answers.set(.failure(.unavailable("away")))
         await watch.look()
         #expect(!watch.isGood && lines.take().isEmpty)

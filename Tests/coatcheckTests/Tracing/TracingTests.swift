@@ -57,7 +57,7 @@ struct TracingTests {
                 span.traceparent.hasPrefix("00-\(Self.trace)-")
                     && span.traceparent.hasSuffix(count == 1 ? "-01" : "-00"))
             #expect(!span.traceparent.contains(Self.parent))
-            // A trace id that a stranger chose is not sent to a third party.
+            // A trace id that a stranger chose must not be sent to a third party.
             #expect(!span.ownTraceparent.contains(Self.trace))
             span.end(nil)
             #expect(spans.all.count == count)
@@ -71,7 +71,7 @@ struct TracingTests {
             let spans = Spans()
             let tracer = spans.tracer(sample: sample)
             let proxied = tracer.starter.begin("x", .server, TraceOrigin(traceparent: text, isTrusted: true))
-            // A proxy forwards strangers' trace ids, so these do not go to a third party either.
+            // A proxy forwards the trace ids of strangers, so these must not be sent to a third party, either.
             #expect(proxied.traceparent.contains(Self.trace) && !proxied.ownTraceparent.contains(Self.trace))
             proxied.end(nil)
             #expect(spans.all.count == count)
@@ -82,7 +82,7 @@ struct TracingTests {
             backend.end(nil)
             #expect(spans.all.count == 3 * count)
         }
-        // A trace that the broker began itself has no caller to believe.
+        // The broker began this trace itself, so there is no caller.
         let spans = Spans()
         let own = spans.tracer().starter.begin("x", .server, nil)
         own.believeCaller()
@@ -163,7 +163,7 @@ struct TracingTests {
             let exporter = OTLPExporter(settings, metrics: MetricsRegistry(), log: log, clock: SystemClock.clock)
             gone = exporter
         }
-        // In a debug build, a client that is released while open ends the process.
+        // In a debug build, releasing an open client crashes the process.
         #expect(gone == nil)
     }
 }

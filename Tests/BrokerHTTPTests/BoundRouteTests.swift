@@ -10,7 +10,9 @@ import Testing
 /// A walk over every route with the copied token of a session that belongs to a key (guarantee 9).
 @Suite(.timeLimit(.minutes(1)))
 struct BoundRouteTests {
-    /// The routes that need no session. They give every caller the same answer.
+    /// The routes that need no session.
+    ///
+    /// They give every caller the same answer.
     private static let takingNone: Set<String> = [
         "POST /v1/logins", "POST /v1/sessions", "POST /v1/registrations", "GET /v1/providers",
         "GET /callback/{provider}",
@@ -18,7 +20,9 @@ struct BoundRouteTests {
         "GET /handover/{ticket}", "POST /handover/{ticket}", "POST /v1/handovers/redeem",
         "GET /.well-known/apple-app-site-association", "GET /.well-known/assetlinks.json", "GET /openapi.yaml",
     ]
-    /// The routes that end a session. Its token is enough for them.
+    /// The routes that end a session.
+    ///
+    /// Its token is enough for them.
     private static let ending: Set<String> = ["DELETE /v1/session"]
 
     private let harness: HTTPHarness

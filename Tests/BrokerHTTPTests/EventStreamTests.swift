@@ -18,7 +18,9 @@ struct EventStreamTests {
         private let state = Mutex(State())
         private let opened = AsyncStream.makeStream(of: Void.self)
 
-        /// Adds a text to the stream. Returns whether the awaited comments have arrived.
+        /// Adds a text to the stream.
+        ///
+        /// Returns whether the awaited comments have arrived.
         func take(_ text: String) -> Bool {
             let comments = count(of: ":\n\n", in: text)
             if comments > 0 { opened.continuation.yield() }
@@ -102,7 +104,9 @@ struct EventStreamTests {
         #expect(!text.hasSuffix("0\r\n\r\n"))
     }
 
-    /// Opens a stream. Returns a task that ends with the stream and has its text.
+    /// Opens a stream.
+    ///
+    /// Returns a task that ends with the stream and has its text.
     private func listen(_ port: Int, _ signedIn: SignedIn) async throws -> Task<String, any Error> {
         let opened = AsyncStream.makeStream(of: Void.self)
         let request = request(signedIn)

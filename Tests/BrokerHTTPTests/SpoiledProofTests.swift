@@ -7,7 +7,9 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// A thief has copied a cookie and knows the public key. The thief sends proofs with invalid signatures (guarantee 8).
+/// A thief has copied a cookie and knows the public key.
+///
+/// The thief sends proofs with invalid signatures (guarantee 8).
 @Suite("Spoiled signatures", .timeLimit(.minutes(1)))
 struct SpoiledProofTests {
     private static let limit = 10

@@ -136,7 +136,9 @@ struct RelaySignInTests {
         }
     }
 
-    /// Makes a call. The tokens are named after the subject of their session.
+    /// Makes a call.
+    ///
+    /// The tokens are named after the subject of their session.
     private func call(_ fixture: RelayFixture, _ method: HTTPRequest.Method) async throws -> RelayResponse {
         try await fixture.relay.call(
             try fixture.request(method, "/x"), session: fixture.session, signIns: fixture.signIns,
@@ -204,8 +206,9 @@ struct RelaySignInTests {
         #expect(signIns.challenges.isEmpty)
     }
 
-    /// A challenge with this number of parameters, including its error. Behind it there is this number of challenges of other
-    /// schemes.
+    /// A challenge with this number of parameters, including its error.
+    ///
+    /// Behind it there is this number of challenges of other schemes.
     private static func challenge(parameters: Int, others: Int = 0) -> String {
         let more = (1..<max(parameters, 1)).map { ",a\($0)=b" }.joined()
         return "Bearer error=insufficient_user_authentication" + more + (0..<others).map { ",S\($0)" }.joined()

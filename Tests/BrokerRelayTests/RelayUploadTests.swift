@@ -280,7 +280,9 @@ private struct LateEnd: AsyncSequence, Sendable {
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: stream, chunk: chunk) }
 }
 
-/// An endless body. Its token lives as long as a reader exists that may request more.
+/// An endless body.
+///
+/// Its token lives as long as a reader exists that may request more.
 private struct Endless: AsyncSequence, Sendable {
     final class Token: Sendable {
         private let count = Atomic(0)

@@ -65,8 +65,9 @@ struct PostgreSQLPlanTests {
         }
     }
 
-    /// The plans in the first minute after a table was filled. Until PostgreSQL analyzes a table, it knows only the table's
-    /// size.
+    /// The plans in the first minute after a table was filled.
+    ///
+    /// Until PostgreSQL analyzes a table, it knows only the table's size.
     @Test(
         "The tables were filled and not analyzed since → every statement finds its rows by an index",
         .timeLimit(.minutes(3)),
@@ -287,7 +288,9 @@ struct PostgreSQLPlanTests {
         private static let hardlyAny: Set = ["(format = 1)", "(parent IS NULL)", "((parent IS NULL) AND (format = 1))"]
         private static let small: Set = ["leases", "key_seals", "schema_version"]
 
-        /// Returns the tables that are read completely. `isLimited` means that the caller wants only the first rows.
+        /// Returns the tables that are read completely.
+        ///
+        /// `isLimited` means that the caller wants only the first rows.
         func faults(isLimited: Bool = false) -> [String] {
             var faults: [String] = []
             if let table, !Self.small.contains(table), type.hasSuffix("Scan") {

@@ -25,7 +25,9 @@ actor PostgreSQLServer {
     /// The pipe that keeps the server alive while it is open.
     private var input: Pipe?
 
-    /// The number of databases that tests may use at the same time. Further tests wait.
+    /// The number of databases that tests may use at the same time.
+    ///
+    /// Further tests wait.
     private static let places = 8
     private var isInUse = 0
     private var waiting: [CheckedContinuation<Void, Never>] = []

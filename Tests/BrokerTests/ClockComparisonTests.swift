@@ -10,7 +10,9 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct ClockComparisonTests {
     private static let quarter = Duration.seconds(91 * 86_400)
 
-    /// Two replicas on one store. The first is correct and has a session. The clock of the second was wrong from its start.
+    /// Two replicas on one store.
+    ///
+    /// The first is correct and has a session. The clock of the second was wrong from its start.
     private func replicas(
         _ ahead: Duration, script: ScriptedProvider.Script = .init(tokenLifetime: nil)
     ) async throws -> (right: TestBroker, wrong: TestBroker, session: SignedIn) {

@@ -4,7 +4,9 @@ import Testing
 
 @testable import Broker
 
-/// A process that starts with a wrong wall clock. Sessions survive, and only correct times are stored.
+/// A process that starts with a wrong wall clock.
+///
+/// Sessions survive, and only correct times are stored.
 @Suite(.timeLimit(.minutes(2))) struct ClockStartTests {
     private static let day = Duration.seconds(86_400)
 

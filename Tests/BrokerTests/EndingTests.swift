@@ -292,7 +292,9 @@ import Testing
     }
 }
 
-/// A store whose endings take two steps. The first step waits for the disk.
+/// A store whose endings take two steps.
+///
+/// The first step waits for the disk.
 private final class UnwrittenEndings: AroundStore {
     let base: any BrokerStore = InMemoryStore()
     private let steps = Mutex(0)

@@ -5,7 +5,9 @@ import Testing
 
 @testable import Broker
 
-/// Refreshes that upstreams or apps force. Their limits leave capacity for other users (guarantee 2).
+/// Refreshes that upstreams or apps force.
+///
+/// Their limits leave capacity for other users (guarantee 2).
 @Suite("Forced refreshes", .timeLimit(.minutes(1))) struct ForcedRefreshTests {
     private func live(_ broker: TestBroker, _ session: SignedIn) async throws -> LiveSession {
         try await broker.useCases.resumeSession.resume(session.token)

@@ -16,7 +16,7 @@ struct PlainTextTests {
                 for byte in UInt8.min...UInt8.max {
                     var bytes = [UInt8](repeating: filling, count: length)
                     bytes[place] = byte
-                    // `!` is the nearest byte that is not escaped, and its neighbours in the word have the same value.
+                    // The neighbours of the byte, such as `!`, are plain bytes whose values are next to escaped ones.
                     let found = bytes.withUnsafeBufferPointer { (PlainText.isJSON($0), PlainText.isASCIIOfJSON($0)) }
                     #expect(found == (!Self.isEscaped(byte), !Self.isEscaped(byte) && byte < 0x80))
                 }

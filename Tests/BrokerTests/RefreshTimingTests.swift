@@ -7,8 +7,9 @@ import Testing
 struct RefreshTimingTests {
     private static let issued = WallTime(seconds: 1_795_000_000)
 
-    /// Returns the number of seconds between the refresh of a token and its end. The token has this life, and the session's
-    /// digest begins with this byte.
+    /// Returns the number of seconds between the refresh of a token and its end.
+    ///
+    /// The token has this life, and the session's digest begins with this byte.
     private func lead(life: Int64, digestBegin: UInt8) -> Int64? {
         guard let token = Digest([digestBegin] + [UInt8](repeating: 7, count: 31)) else { return nil }
         let end = Self.issued.advanced(by: .seconds(life))

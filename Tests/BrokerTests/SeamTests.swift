@@ -6,7 +6,9 @@ import Testing
 
 @testable import Broker
 
-/// Events between two steps. Each step alone is correct.
+/// Events between two steps.
+///
+/// Each step alone is correct.
 @Suite("Between two steps", .timeLimit(.minutes(2))) struct SeamTests {
     private func broker(
         _ store: InMemoryStore, own: ProviderProfile.Ownership = .subject, script: ScriptedProvider.Script = .init()

@@ -3,7 +3,9 @@ import Testing
 
 @testable import Broker
 
-/// The cache has two generations. Ended sessions leave both, entries live for at most 5 s, and their number is bounded.
+/// The cache has two generations.
+///
+/// Ended sessions leave both, entries live for at most 5 s, and their number is bounded.
 @Suite(.timeLimit(.minutes(1))) struct SessionCacheTests {
     /// Sessions as a store returns them.
     private func sessions(_ count: Int) async throws -> [LiveSession] {

@@ -35,8 +35,9 @@ struct StepUpSettlementTests {
         #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-only")
     }
 
-    /// Answers a step-up with the refresh token that the session had when the code was sent. A refresh has rotated this token
-    /// meanwhile.
+    /// Answers a step-up with the refresh token that the session had when the code was sent.
+    ///
+    /// A refresh has rotated this token meanwhile.
     private func overtaken(_ script: ScriptedProvider.Script = .init()) async throws -> (
         broker: TestBroker, session: SignedIn, refusal: BrokerProblem?
     ) {

@@ -28,7 +28,9 @@ import Testing
         let first: TestBroker
         var truth = 0
         var offset = 0
-        /// The second at which the broker began to refuse sign-ins despite its evidence. Nil while it accepts them.
+        /// The second at which the broker began to refuse sign-ins despite its evidence.
+        ///
+        /// Nil while it accepts them.
         var refusedSince: Int?
         var longestRefusal = 0
         /// Each session's handle and its true end.

@@ -11,7 +11,9 @@ struct ChunkedBodyTests {
         var body = ""
         var pieces = 0
         var end = ChunkedBody.Step.needsMore
-        /// The input after the last chunk's line. After a fault, the input from the faulty byte on.
+        /// The input after the last chunk's line.
+        ///
+        /// After a fault, the input from the faulty byte on.
         var rest = ""
     }
 

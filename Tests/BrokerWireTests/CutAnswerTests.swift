@@ -5,12 +5,16 @@ import Testing
 
 @testable import BrokerWire
 
-/// The end of a connection after an answer. It is orderly if the answer is whole, and only then.
+/// The end of a connection after an answer.
+///
+/// It is orderly if the answer is whole, and only then.
 @Suite("Cut answers", .timeLimit(.minutes(2)))
 struct CutAnswerTests {
     private struct BrokenOff: Error {}
 
-    /// Answers in three pieces. `/cut` breaks off before the third, and `/endless` never ends.
+    /// Answers in three pieces.
+    ///
+    /// `/cut` breaks off before the third, and `/endless` never ends.
     private static let service = TestService { request, _, _ in
         let path = request.path ?? ""
         return Answer(

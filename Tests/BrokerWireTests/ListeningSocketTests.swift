@@ -8,7 +8,9 @@ import Testing
 
 @Suite("Listening sockets", .timeLimit(.minutes(1)))
 struct ListeningSocketTests {
-    /// Makes a descriptor without an owner. The test closes it.
+    /// Makes a descriptor without an owner.
+    ///
+    /// The test closes it.
     private static func descriptor(_ family: Int32, _ kind: __socket_type, bound: Bool = false) throws -> Int32 {
         let made = socket(family, Int32(kind.rawValue), 0)
         try #require(made >= 0)

@@ -65,7 +65,9 @@ struct PeerLedgerTests {
         #expect(!isKept.contains(false))
     }
 
-    /// A ledger with two levels. `wide` limits two addresses together.
+    /// A ledger with two levels.
+    ///
+    /// `wide` limits two addresses together.
     private func levels(refused: PeerLedger.Observer? = nil, wide: Int = 3, bytes: Int = 20_000) -> PeerLedger {
         PeerLedger(refused: refused) { peer in
             var narrow = PeerPolicy(key: PeerPolicy.Key(peer))

@@ -8,7 +8,9 @@ import Testing
 /// Answers of upstreams in chunks: the number of their pieces, and their ends.
 @Suite("Chunks of upstreams (SEC-79, SEC-105)", .timeLimit(.minutes(1)))
 struct UpstreamChunksTests {
-    /// Answers each read of a request with the next of its texts. It sends the parts of a text one by one.
+    /// Answers each read of a request with the next of its texts.
+    ///
+    /// It sends the parts of a text one by one.
     private final class Answering: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer

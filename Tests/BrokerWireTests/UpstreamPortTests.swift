@@ -22,7 +22,9 @@ struct UpstreamPortTests {
         }
     }
 
-    /// A handler below TLS. It holds back the FIN after the closing message.
+    /// A handler below TLS.
+    ///
+    /// It holds back the FIN after the closing message.
     private final class WithoutFIN: ChannelOutboundHandler {
         typealias OutboundIn = ByteBuffer
 

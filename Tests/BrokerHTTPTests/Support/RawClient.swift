@@ -15,7 +15,9 @@ struct RawClient: Sendable {
         try await exchange(pieces: [text], within: limit)
     }
 
-    /// Sends pieces one after the other. Returns the server's bytes until the server closes.
+    /// Sends pieces one after the other.
+    ///
+    /// Returns the server's bytes until the server closes.
     func exchange(pieces: [String], within limit: Duration = .seconds(30)) async throws -> String {
         try await withThrowingTaskGroup(of: String.self) { group in
             group.addTask { try await converse(pieces) }
@@ -45,7 +47,9 @@ struct RawClient: Sendable {
         }
     }
 
-    /// Sends the bytes, and then one byte at a time. Returns the server's bytes until the server closes.
+    /// Sends the bytes, and then one byte at a time.
+    ///
+    /// Returns the server's bytes until the server closes.
     func trickle(_ text: String, every pause: Duration, within limit: Duration = .seconds(30)) async throws -> String {
         try await withThrowingTaskGroup(of: String.self) { group in
             group.addTask {
@@ -67,8 +71,9 @@ struct RawClient: Sendable {
         }
     }
 
-    /// Sends the bytes and does not read while `meanwhile` runs. Returns the number of bytes that arrive afterwards, until the
-    /// server closes.
+    /// Sends the bytes and does not read while `meanwhile` runs.
+    ///
+    /// Returns the number of bytes that arrive afterwards, until the server closes.
     func received(after text: String, meanwhile: @Sendable () async throws -> Void) async throws -> Int {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(.autoRead, value: false)

@@ -287,7 +287,9 @@ private enum Files {
 }
 
 extension Support {
-    /// Makes a client with its own or a given transport. Calls `refused` with each certificate that a server refuses.
+    /// Makes a client with its own or a given transport.
+    ///
+    /// Calls `refused` with each certificate that a server refuses.
     fileprivate static func client(
         _ settings: ProviderSettings, http: ProviderHTTP = ProviderHTTP(),
         refused: @escaping @Sendable (ClientName, String) -> Void = { _, _ in }

@@ -4,7 +4,9 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The list for relying parties of the OpenID conformance suite, and more cases. The sandbox plays each misbehaviour.
+/// The list for relying parties of the OpenID conformance suite, and more cases.
+///
+/// The sandbox plays each misbehaviour.
 @Suite(
     "OpenID Connect against a misbehaving provider", .countingCases("OpenID relying-party cases"),
     .timeLimit(.minutes(2)))

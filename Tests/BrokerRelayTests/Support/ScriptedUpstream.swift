@@ -162,7 +162,9 @@ final class ScriptedConnection {
     func write(_ text: String) async throws { try await outbound.write(ByteBuffer(string: text)) }
     func write(_ buffer: ByteBuffer) async throws { try await outbound.write(buffer) }
 
-    /// Writes, and waits until the kernel has the bytes. In contrast, `write` does not wait for the event loop.
+    /// Writes, and waits until the kernel has the bytes.
+    ///
+    /// In contrast, `write` does not wait for the event loop.
     func send(_ buffer: ByteBuffer) async throws { try await channel.writeAndFlush(buffer).get() }
 
     /// Answers with a body of known length.

@@ -3,16 +3,22 @@ import Synchronization
 
 @testable import Broker
 
-/// A broker, and the evidence for its clock from the kernel, providers and the machine. The test sets the evidence.
+/// A broker, and the evidence for its clock from the kernel, providers and the machine.
+///
+/// The test sets the evidence.
 final class ClockRig: Sendable {
-    /// A provider that reports the time. The test sets its answers.
+    /// A provider that reports the time.
+    ///
+    /// The test sets its answers.
     final class Teller: TimeTelling {
         let profile: ProviderProfile
         let timeHost: String?
         /// Returns the time in the provider's answer, or nil for no evidence.
         let says: @Sendable () -> WallTime?
         let asked = Mutex(0)
-        /// Called when the provider is asked. It may delay the answer.
+        /// Called when the provider is asked.
+        ///
+        /// It may delay the answer.
         let delays: @Sendable () -> Void
 
         init(

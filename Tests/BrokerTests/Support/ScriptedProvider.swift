@@ -3,7 +3,9 @@ import Synchronization
 
 @testable import Broker
 
-/// A provider whose answers the test chooses. It counts the calls.
+/// A provider whose answers the test chooses.
+///
+/// It counts the calls.
 final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, SessionEnding, LogoutTokenVerifying,
     TokenImporting, IDTokenTaking, EndpointOwning, CertificateShowing, Sendable
 {
@@ -11,14 +13,18 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var redeem: [ProviderFailure] = []
         var identify: [ProviderFailure] = []
         var refresh: [ProviderFailure] = []
-        /// The failures of the next calls with a target, in order. Nil means an answer.
+        /// The failures of the next calls with a target, in order.
+        ///
+        /// Nil means an answer.
         var targeted: [ProviderFailure?] = []
         /// The reason why access tokens for targets are unusable; nil if they are usable.
         var isOfNoUse: String?
         var exchanges: [TargetExchange] = []
         /// Whether exchanged tokens that were requested with a proof are bound to its key.
         var exchangeBinds = true
-        /// Called at each refresh call. It changes the flight's memory as a real call does.
+        /// Called at each refresh call.
+        ///
+        /// It changes the flight's memory as a real call does.
         var meetsSending: @Sendable (RefreshSending) -> Void = { _ in }
         var revoke: [ProviderFailure] = []
         var endSession: [ProviderFailure] = []
@@ -58,7 +64,9 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var sessionsEnded = 0
         var logOutPage: String?
         var logOutPageHangs = false
-        /// The names in logout tokens. Nil for `clients` means all clients.
+        /// The names in logout tokens.
+        ///
+        /// Nil for `clients` means all clients.
         var logout: (subject: String?, sid: String?, clients: [ClientName]?) = ("user-1", nil, nil)
         /// The failure of the next verifications of logout tokens, if any.
         var logoutFailure: ProviderFailure?
@@ -302,7 +310,9 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         return tokens
     }
 
-    /// Waits at the gates. If its task was cancelled, the call is lost, as on a real connection.
+    /// Waits at the gates.
+    ///
+    /// If its task was cancelled, the call is lost, as on a real connection.
     private func pass(_ gates: Gate...) async throws(ProviderFailure) {
         for gate in gates { await gate.pass() }
         if Task.isCancelled { throw .lost(detail: "the call's task was cancelled") }
@@ -333,7 +343,9 @@ final class Gate: Sendable {
 
     func close() { state.withLock { $0.closed = true } }
 
-    /// Lets later callers pass. Callers that already wait go on waiting.
+    /// Lets later callers pass.
+    ///
+    /// Callers that already wait go on waiting.
     func passNewcomers() { state.withLock { $0.closed = false } }
 
     func open() {

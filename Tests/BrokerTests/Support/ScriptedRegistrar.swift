@@ -2,7 +2,9 @@ import Synchronization
 
 @testable import Broker
 
-/// A Zephr whose answers the test chooses. It counts the calls.
+/// A Zephr whose answers the test chooses.
+///
+/// It counts the calls.
 final class ScriptedRegistrar: PartialRegistering, Sendable {
     struct Script: Sendable {
         var outcome: RegistrationOutcome = .stateInvalid

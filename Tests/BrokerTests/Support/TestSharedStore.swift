@@ -2,7 +2,9 @@ import Broker
 import BrokerTestSupport
 import Synchronization
 
-/// A shared store. The test chooses its time, its versions, and the notices of other replicas.
+/// A shared store.
+///
+/// The test chooses its time, its versions, and the notices of other replicas.
 final class TestSharedStore: SharedStore {
     private let clock: TestClock
     /// The store's time minus the time of the test's clock.

@@ -6,7 +6,9 @@ import Testing
 
 @Suite("Merge keys and extensions of the file", .timeLimit(.minutes(1)))
 struct MergeKeyTests {
-    /// A file with these lines for its clients. Its anchors are defined from line 1 on.
+    /// A file with these lines for its clients.
+    ///
+    /// Its anchors are defined from line 1 on.
     private static func file(_ top: String, clients: String) -> String {
         """
         \(top)

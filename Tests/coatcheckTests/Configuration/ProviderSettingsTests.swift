@@ -31,7 +31,9 @@ struct ProviderSettingsTests {
 
     // MARK: The issuer in callbacks
 
-    /// The `iss` that a vendor sends or would send. Nil if the vendor does not publish it.
+    /// The `iss` that a vendor sends or would send.
+    ///
+    /// Nil if the vendor does not publish it.
     private static let issuers: [(settings: String, iss: String?)] = [
         ("preset: google", "https://accounts.google.com"),
         (

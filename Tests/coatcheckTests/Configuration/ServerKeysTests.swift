@@ -148,7 +148,9 @@ struct ServerKeysTests {
         #expect(Self.known(below: "providers.*.").count == Self.known(below: "providers.*.clients.*.").count)
     }
 
-    /// Returns the decoder's keys below a pattern. They are in the table, or in an entry of a list there.
+    /// Returns the decoder's keys below a pattern.
+    ///
+    /// They are in the table, or in an entry of a list there.
     static func known(below pattern: String) -> [String] {
         Configuration.knownKeys().filter { key in
             ServerKeys.all.contains { name in

@@ -12,7 +12,9 @@ struct ReadinessTests {
     /// The steps, in order.
     private final class Journal: Sendable {
         private let lines = Mutex<[String]>([])
-        /// The readiness. Its state is recorded together with the wait.
+        /// The readiness.
+        ///
+        /// Its state is recorded together with the wait.
         let readiness = Mutex<Readiness?>(nil)
         func note(_ line: String) { lines.withLock { $0.append(line) } }
         var all: [String] { lines.withLock { $0 } }

@@ -11,7 +11,9 @@ import Testing
 
 @Suite("The configuration of a running broker", .timeLimit(.minutes(2)))
 struct ReloadTests {
-    /// A complete broker without listeners. The test owns its file and its log.
+    /// A complete broker without listeners.
+    ///
+    /// The test owns its file and its log.
     private final class Wired: Sendable {
         let composition: Composition
         private let work: ConfigurationReload

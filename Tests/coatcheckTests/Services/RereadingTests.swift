@@ -34,7 +34,9 @@ struct RereadingTests {
             try await eventually("the readings are as the test wants them") { isTrue(self) }
         }
 
-        /// A reader that waits this long. Nil means for ever.
+        /// A reader that waits this long.
+        ///
+        /// Nil means for ever.
         func reader(patience: Duration?) -> Rereading<Int> {
             Rereading(
                 sleep: { _ in try await Task.sleep(for: patience ?? .seconds(3600)) }, isLate: { [self] in wasLate() },

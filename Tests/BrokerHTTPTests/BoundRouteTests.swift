@@ -12,7 +12,7 @@ import Testing
 struct BoundRouteTests {
     /// The routes that need no session.
     ///
-    /// They give every caller the same answer.
+    /// Every caller gets the same answer from them.
     private static let takingNone: Set<String> = [
         "POST /v1/logins", "POST /v1/sessions", "POST /v1/registrations", "GET /v1/providers",
         "GET /callback/{provider}",

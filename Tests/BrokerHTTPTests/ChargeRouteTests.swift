@@ -85,7 +85,7 @@ struct ChargeRouteTests {
                 }
                 #expect(Self.status(try await post("/v1/logins", login, from: prefix + "203.0.113.1", port)) == "429")
                 #expect(Self.status(try await post("/v1/logins", login, from: prefix + "203.0.113.2", port)) == "201")
-                // The same client has the same limit without a translator.
+                // Without a translator, the client has the same limit.
                 #expect(Self.status(try await post("/v1/logins", login, from: "203.0.113.1", port)) == "429")
                 time.advance(.seconds(120))
             }

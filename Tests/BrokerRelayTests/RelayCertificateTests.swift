@@ -25,7 +25,7 @@ struct RelayCertificateTests {
         -----END CERTIFICATE-----
         """
 
-    /// Makes a call with a token of each certificate in turn. Nil means that a refresh is impossible.
+    /// Makes a call with a token of each certificate in turn, or without a possible refresh (nil).
     ///
     /// Returns the problem code, the number of tokens that the relay requested, and whether it tried a connection.
     private func call(

@@ -87,7 +87,7 @@ struct UpstreamPoolTests {
         try await ScriptedUpstream.run(Self.numbered(2)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.idle = .seconds(3) }
             _ = try await Self.together(2, client)
-            // One of the two connections closes. The other one stays open, because it is used long before its idle time is
+            // The other connection closes. The other one stays open, because it is used long before its idle time is
             // over.
             var number: Set<String> = []
             #expect(

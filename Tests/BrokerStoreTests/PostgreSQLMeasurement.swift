@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// Measurements for a comparison with `pgbench -S -M prepared`. They do not pass or fail.
+/// Measurements for a comparison with `pgbench -S -M prepared`, without a verdict.
 ///
 /// They run if `COATCHECK_MEASURE` is set.
 @Suite("PostgreSQL: the speed of the store's port", .serialized)

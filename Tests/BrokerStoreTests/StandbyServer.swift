@@ -6,7 +6,7 @@ import Testing
 /// A PostgreSQL with a synchronous standby: `Tests/scenarios/support/postgresql --standby`, which ends with its input.
 final class StandbyServer {
     let url: String
-    /// The URL of the standby alone. libpq accepts it for any kind of server.
+    /// The URL of the standby alone, which libpq accepts for any kind of server.
     let standbyURL: String
     private let process = Process()
     private let input = Pipe()

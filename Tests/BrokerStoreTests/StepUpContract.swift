@@ -245,7 +245,7 @@ struct StepUpContract {
                 #expect(try await store.session(tokenDigest: session.tokenDigest) == row)
                 #expect(try await store.outboxCount() == count)
                 #expect(try await store.exchange(older.key)?.outcome == .calling)
-                // This step-up used the row that the later step-up has stored.
+                // The step-up used the row that the later step-up has stored.
                 let again = try await store.stepUp(
                     session.tokenDigest, older, version: row.tokenVersion, state: row.version, isNewGrant: false,
                     outbox: [Rows.outbox(at: Rows.now)])

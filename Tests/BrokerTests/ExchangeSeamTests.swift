@@ -106,7 +106,7 @@ import Testing
 
     // MARK: A store that is away for longer than a claim
 
-    /// A forward with a lapsed claim. The owner of the claim has the provider's answer, but the store was away.
+    /// A forward with a lapsed claim whose owner has the provider's answer, after the store was away.
     ///
     /// `isSeen` decides whether the other replica has noticed that the store was away.
     private func inHand(isSeen: Bool) async throws -> (
@@ -206,7 +206,7 @@ import Testing
         for second in stride(from: 104, through: 138, by: 4) { watch.failed(at: .seconds(second)) }
         watch.answered(at: .seconds(140))
         #expect(spares(0, at: 140) && spares(39, at: 140))
-        // This claim lapsed 41 s ago, which is before the store went away.
+        // A claim that lapsed 41 s ago lapsed before the store went away.
         #expect(!spares(41, at: 140))
         // A claim that lapsed so recently was made or renewed after the store's return.
         answers(142...170, of: watch)

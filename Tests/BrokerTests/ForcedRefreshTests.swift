@@ -13,7 +13,7 @@ import Testing
         try await broker.useCases.resumeSession.resume(session.token)
     }
 
-    /// Makes a call whose upstream refuses its token. The relay does the same.
+    /// Makes a call whose upstream refuses its token, in the same way as the relay.
     ///
     /// Returns the replacement token, if any.
     private func refusedCall(

@@ -7,7 +7,7 @@ import Testing
 
 /// The end of a connection after an answer.
 ///
-/// It is orderly if the answer is whole, and only then.
+/// Only a whole answer has an orderly end.
 @Suite("Cut answers", .timeLimit(.minutes(2)))
 struct CutAnswerTests {
     private struct BrokenOff: Error {}

@@ -10,7 +10,7 @@ import Testing
 struct UpstreamChunksTests {
     /// Answers each read of a request with the next of its texts.
     ///
-    /// It sends the parts of a text one by one.
+    /// The parts of a text are sent one by one.
     private final class Answering: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer

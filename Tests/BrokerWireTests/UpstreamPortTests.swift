@@ -24,7 +24,7 @@ struct UpstreamPortTests {
 
     /// A handler below TLS.
     ///
-    /// It holds back the FIN after the closing message.
+    /// The FIN after the closing message is held back.
     private final class WithoutFIN: ChannelOutboundHandler {
         typealias OutboundIn = ByteBuffer
 

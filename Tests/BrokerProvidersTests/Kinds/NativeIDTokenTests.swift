@@ -105,7 +105,7 @@ struct NativeIDTokenTests {
                     try await refusal(client, token(["aud": ["app-1", "app-4"], "azp": "app-1"]))
                         == "aud has an audience that is not trusted")
             }
-            // It is not enough that a trusted audience is present next to the client's own id.
+            // A trusted audience next to the client's own id is not enough.
             try await Support.with(
                 settings(.google, sandbox.baseURL) { $0.idToken.trustedAudiences = ["app-2"] }
             ) { client async throws in

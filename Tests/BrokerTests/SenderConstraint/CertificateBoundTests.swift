@@ -115,7 +115,7 @@ struct CertificateBoundTests {
         #expect(broker.provider.refreshes == 3)
     }
 
-    /// Forces a refresh every two minutes. Another user signs in before the third refresh.
+    /// Forces a refresh every two minutes, while another user signs in before the third.
     ///
     /// Returns the answers and the session's end.
     private func refused(

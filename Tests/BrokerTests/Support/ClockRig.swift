@@ -18,7 +18,7 @@ final class ClockRig: Sendable {
         let asked = Mutex(0)
         /// Called when the provider is asked.
         ///
-        /// It may delay the answer.
+        /// The closure may delay the answer.
         let delays: @Sendable () -> Void
 
         init(

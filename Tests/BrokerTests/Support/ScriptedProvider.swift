@@ -5,7 +5,7 @@ import Synchronization
 
 /// A provider whose answers the test chooses.
 ///
-/// It counts the calls.
+/// The calls are counted.
 final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, SessionEnding, LogoutTokenVerifying,
     TokenImporting, IDTokenTaking, EndpointOwning, CertificateShowing, Sendable
 {
@@ -24,7 +24,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var exchangeBinds = true
         /// Called at each refresh call.
         ///
-        /// It changes the flight's memory as a real call does.
+        /// The closure changes the flight's memory as a real call does.
         var meetsSending: @Sendable (RefreshSending) -> Void = { _ in }
         var revoke: [ProviderFailure] = []
         var endSession: [ProviderFailure] = []

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A Zephr whose answers the test chooses.
 ///
-/// It counts the calls.
+/// The calls are counted.
 final class ScriptedRegistrar: PartialRegistering, Sendable {
     struct Script: Sendable {
         var outcome: RegistrationOutcome = .stateInvalid

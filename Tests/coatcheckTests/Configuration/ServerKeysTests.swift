@@ -150,7 +150,7 @@ struct ServerKeysTests {
 
     /// Returns the decoder's keys below a pattern.
     ///
-    /// They are in the table, or in an entry of a list there.
+    /// Keys in an entry of a list belong to them.
     static func known(below pattern: String) -> [String] {
         Configuration.knownKeys().filter { key in
             ServerKeys.all.contains { name in

@@ -23,7 +23,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A listed peer on the public listener → counts as unknown, with any address from the proxy",
+        "A listed peer on the public listener → counts as unknown, whatever address the proxy reports",
         arguments: ["", "X-Forwarded-For: 198.51.100.7\r\n", "X-Forwarded-For: 127.0.0.1\r\n"])
     func publicPeer(forwarded: String) async throws {
         let harness = try harness(own: false)
@@ -48,7 +48,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A listed peer on the backends' listener → needs no credential, and a wrong credential is still refused"
+        "A listed peer on the backends' listener → needs no credential, but a wrong credential is refused"
     )
     func peer() async throws {
         let harness = try harness()
@@ -67,7 +67,7 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("An unlisted peer on the backends' listener → refused without a credential, and served with one")
+    @Test("An unlisted peer on the backends' listener → refused without a credential, served with a credential")
     func stranger() async throws {
         let harness = try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault, peers: ["10.1.2.3"])]
@@ -84,7 +84,7 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("Backends have their own listener → it alone serves their routes, and no other routes")
+    @Test("Backends have their own listener → only this listener serves their routes, and it serves no other routes")
     func routes() throws {
         let backend = try harness().backendResponder.routes.map(\.template)
         #expect(backend == ["/v1/forward-auth", "/v1/introspect", "/v1/handovers/redeem", "/v1/token"])
@@ -94,7 +94,7 @@ struct BackendListenerTests {
         #expect(shared == own.union(backend))
     }
 
-    @Test("Any other path on the backends' listener → 404, also preflights of listed origins")
+    @Test("Any other path on the backends' listener → 404, even for preflights from listed origins")
     func nothingElse() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -115,7 +115,7 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("The backends' listener → answers to the public names and its own address only (SEC-103)")
+    @Test("The backends' listener → answers only to the public names and its own address (SEC-103)")
     func names() async throws {
         let harness = try harness()
         try await harness.liveForBackends { port in
@@ -131,7 +131,7 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("Unknown sessions from a proven backend → not charged to it; wrong credentials → charged")
+    @Test("A proven backend asks about unknown sessions → it is not charged; wrong credentials → charged")
     func wrongCookies() async throws {
         for own in [true, false] {
             let harness = try harness(own: own, wrongTokens: 5)
@@ -159,7 +159,7 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("Strict-Transport-Security → sent if the public URL is https, and only on the public listener (SEC-108)")
+    @Test("Strict-Transport-Security → sent only on the public listener, and only if the public URL is https (SEC-108)")
     func strictTransport() async throws {
         for (url, expected) in [("https://auth.example.com", true), ("http://127.0.0.1:8080", false)] {
             let harness = try harness(url)

@@ -19,7 +19,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("Forward-auth for anything but a live session and a proven backend → denied (SEC-83, SEC-85, SEC-87)")
+    @Test("Forward-auth without a live session or a proven backend → denied (SEC-83, SEC-85, SEC-87)")
     func denials() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -56,7 +56,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("A proven backend without a session → 401 each time, and never limited")
+    @Test("A proven backend asks without a session, any number of times → 401 each time, and no limit applies")
     func provenWithoutSession() async throws {
         let harness = try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault)]
@@ -96,7 +96,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("A session has ended → its reason is in a field, for proxies that drop the body")
+    @Test("Forward-auth for an ended session → a field has the reason, for proxies that drop the body")
     func endReason() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -112,7 +112,7 @@ struct BackendRouteTests {
         #expect(none.header("Coatcheck-Reason") == nil)
     }
 
-    @Test("Claims with odd characters or lengths → stay inside their fields, within bounds (SEC-86)")
+    @Test("Claims with unusual characters or lengths → stay inside their fields and within the size limits (SEC-86)")
     func hostileClaims() async throws {
         let harness = try harness()
         harness.provider.change { script in
@@ -138,7 +138,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "An address whose verdict is other than `true` → withheld from services (SEC-33)",
+        "An e-mail address whose verdict is not `true` → hidden from services (SEC-33)",
         arguments: [
             JSONValue.bool(false), .string("false"), .string("no"), .string(""), .number("0"), .number("1"), .null,
             .array([]), .string("yes"),
@@ -152,7 +152,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A verified address → passed on",
+        "A verified e-mail address → passed on",
         arguments: [JSONValue.bool(true), .string("true"), .string("True")])
     func verified(_ verdict: JSONValue) async throws {
         let harness = try harness()
@@ -162,7 +162,7 @@ struct BackendRouteTests {
         #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Email") == "ana@example.org")
     }
 
-    @Test("A backend → may use only its permitted routes, for its permitted sessions (SEC-42)")
+    @Test("A backend → uses only its permitted routes and asks only about its permitted sessions (SEC-42)")
     func permissions() async throws {
         let nothing = try harness(may: [])
         let session = try await nothing.signIn().token.reveal()
@@ -190,7 +190,7 @@ struct BackendRouteTests {
         #expect(!exchange.body.contains("canary"))
     }
 
-    @Test("The backend's settings allow the access token → sent with the answer")
+    @Test("The backend's settings allow the access token → forward-auth sends it with the answer")
     func forwardedToken() async throws {
         let harness = try harness(token: true)
         var headers = Backends.proof
@@ -230,7 +230,7 @@ struct BackendRouteTests {
         #expect(try await harness.post("/v1/introspect", "{}", Backends.proof).status == 415)
     }
 
-    @Test("Introspection → counts as use if the backend slides, and only for sessions that it may know")
+    @Test("Introspection by a backend that slides → counts as use, but only for sessions that it may ask about")
     func slidingIntrospection() async throws {
         for (slides, client, day) in [(false, "ios", 0), (true, "desk", 0), (true, "ios", 1)] {
             let time = TestClock()
@@ -286,7 +286,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A backend names a whole entry of its `tokens` in any order → served; a part, mixture or other value → invalid_target"
+        "A backend requests a whole entry of its `tokens`, in any order → served; a part, a mixture or another value → invalid_target"
     )
     func targets() async throws {
         let harness = try HTTPHarness { configuration, vault in
@@ -314,7 +314,7 @@ struct BackendRouteTests {
         #expect(own.status == 200 && own.json?["access_token"]?.string == "canary-access")
     }
 
-    @Test("A session of an id_token → refused at token exchange, but backends learn its user")
+    @Test("A session that was made from an id_token → token exchange refuses it, but backends learn its user")
     func idToken() async throws {
         let harness = try harness(token: true)
         let token = try await harness.signInByIDToken().reveal()
@@ -330,7 +330,7 @@ struct BackendRouteTests {
         #expect(known.json?["active"]?.bool == true && known.json?["scope"]?.string == "")
     }
 
-    @Test("A Zephr session → refused at token exchange")
+    @Test("A Zephr session → token exchange refuses it")
     func zephr() async throws {
         let harness = try harness(token: true)
         harness.provider.change { $0.credential = .zephrCookie }
@@ -345,7 +345,7 @@ struct BackendRouteTests {
         #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Token") == "")
     }
 
-    @Test("A logout token that fails → 400; a good one → 200 once; cookies are ignored (SEC-66)")
+    @Test("A logout token that fails → 400; a good one → 200 once. Cookies are ignored (SEC-66)")
     func backchannel() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -360,7 +360,7 @@ struct BackendRouteTests {
         #expect(after.json?["reason"]?.string == "provider_logout")
     }
 
-    @Test("The hosted callback → 303 to the app; HEAD and prefetch leave the login as it is (SEC-44, SEC-91, SEC-94)")
+    @Test("The hosted callback → 303 to the app; HEAD and prefetch do not change the login (SEC-44, SEC-91, SEC-94)")
     func hosted() async throws {
         let harness = try harness()
         let login = try await harness.useCases.startLogin.start(
@@ -387,7 +387,7 @@ struct BackendRouteTests {
             try await harness.send(.get, "/callback/as").headers[.location]?.contains("error=login_required") == true)
     }
 
-    @Test("A backend with an empty `allow` → may ask about no session (SEC-42)")
+    @Test("A backend with an empty `allow` → may not ask about any session (SEC-42)")
     func allowsNobody() async throws {
         let harness = try harness(allow: [])
         let signedIn = try await harness.signIn()

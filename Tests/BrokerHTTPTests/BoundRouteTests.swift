@@ -92,7 +92,7 @@ struct BoundRouteTests {
         }
     }
 
-    @Test("A bound session's token at a route that takes no session → the same answer as without it")
+    @Test("A bound session's token at a route that needs no session → the same answer as without the token")
     func takingNone() async throws {
         let token = try await bound()
         let all = Set(routes.map { "\($0.method.rawValue) \($0.template)" })
@@ -106,7 +106,7 @@ struct BoundRouteTests {
         }
     }
 
-    @Test("A bound session's token without evidence at any other route → refused, or the session ends")
+    @Test("A bound session's token without evidence, at any other route → refused, except that it can end its session")
     func everyRoute() async throws {
         let token = try await bound()
         #expect(

@@ -26,7 +26,7 @@ struct ChargeRouteTests {
     private static func status(_ answer: String) -> String { String(answer.dropFirst(9).prefix(3)) }
 
     @Test(
-        "An arrival that the provider started, with a login token → still charged as a start (SEC-119)",
+        "An arrival with a login token → charged as a start all the same (SEC-119)",
         .timeLimit(.minutes(1)))
     func providerStarted() async throws {
         let harness = try harness { $0.charges.loginsPerMinute = 5 }
@@ -46,7 +46,9 @@ struct ChargeRouteTests {
         }
     }
 
-    @Test("An address uses up its share of pending logins → others keep theirs (SEC-119)", .timeLimit(.minutes(1)))
+    @Test(
+        "An address has used up its share of pending logins → other addresses keep their shares (SEC-119)",
+        .timeLimit(.minutes(1)))
     func share() async throws {
         let harness = try harness { limits in
             limits.charges.loginsPerMinute = 1000
@@ -96,7 +98,7 @@ struct ChargeRouteTests {
         }
     }
 
-    @Test("A body of `&`, or a list of thousands of numbers → refused before it is parsed (SEC-106)")
+    @Test("A body of many `&`, or a list of thousands of numbers → refused before it is parsed (SEC-106)")
     func emptyPairs() async throws {
         let harness = try HTTPHarness { configuration, vault in configuration.backends = [Backends.orders(vault)] }
         let form = try await harness.form("/v1/introspect", String(repeating: "&", count: 65_536), Backends.proof)
@@ -107,7 +109,7 @@ struct ChargeRouteTests {
         #expect(some.status == 400 && some.faults.contains("/a unknown"))
     }
 
-    @Test("A stranger logs out with an invented token → 204, and nothing is written")
+    @Test("A stranger logs out with an invented token → 204, and the store is not written")
     func inventedLogOut() async throws {
         let harness = try HTTPHarness()
         let fields: HTTPFields = [.cookie: "__Host-coatcheck=\(String(repeating: "A", count: 43))"]
@@ -118,7 +120,7 @@ struct ChargeRouteTests {
     }
 
     @Test(
-        "Thousands of unknown members → one fault; two hundred → 32 faults; both are quick (SEC-106)",
+        "A body with thousands of unknown members → one fault; with two hundred → 32 faults. Both answers are quick (SEC-106)",
         .timeLimit(.minutes(1)))
     func members() async throws {
         let harness = try HTTPHarness()
@@ -130,7 +132,7 @@ struct ChargeRouteTests {
         #expect(some.faults.first == "/provider required" && some.faults.last == "/a30 unknown")
     }
 
-    @Test("An untrusted peer's X-Forwarded-For → ignored; a trusted peer's → read from the right (SEC-104)")
+    @Test("X-Forwarded-For from an untrusted peer → ignored; from a trusted peer → read from the right (SEC-104)")
     func hops() throws {
         let trusted = [IPNetwork("10.0.0.0/8")].compactMap { $0 }
         let commas = String(repeating: ",", count: 15_000)

@@ -37,7 +37,8 @@ struct CrossOriginTests {
     ]
 
     @Test(
-        "An unsafe method, with any cookie or none → the cross-origin rule decides (SEC-45)", arguments: matrix)
+        "A request with an unsafe method, with or without a cookie → the cross-origin rule decides (SEC-45)",
+        arguments: matrix)
     func unsafe(headers: HTTPFields, passes: Bool) async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -55,7 +56,7 @@ struct CrossOriginTests {
         #expect(started.status == (passes ? 201 : 403))
     }
 
-    @Test("A safe method → passes, except at the event stream and the relay", arguments: matrix)
+    @Test("A request with a safe method → passes, except at the event stream and the relay", arguments: matrix)
     func safe(headers: HTTPFields, passes: Bool) async throws {
         let harness = try harness()
         #expect(try await harness.send(.get, "/v1/session", headers).code == "session_required")
@@ -63,7 +64,7 @@ struct CrossOriginTests {
         #expect(events.code == (passes ? "session_required" : "cross_origin"))
     }
 
-    @Test("A bearer request without a cookie, or a route with its own protection → exempt")
+    @Test("A bearer request without a cookie, or a route with its own protection → exempt from the cross-origin rule")
     func exempt() async throws {
         let harness = try harness()
         let evil: HTTPFields = [Self.origin: "https://evil.example", Self.site: "cross-site"]
@@ -77,7 +78,7 @@ struct CrossOriginTests {
     }
 
     @Test(
-        "An app in a web shell → no Allow-Credentials, and cross_origin with any cookie (SEC-45, SEC-46)"
+        "An app in a web shell → gets no Allow-Credentials, and a request with a cookie is refused as cross_origin (SEC-45, SEC-46)"
     )
     func shells() async throws {
         let harness = try HTTPHarness { configuration, _ in
@@ -129,7 +130,7 @@ struct CrossOriginTests {
         #expect(try await harness().send(.delete, "/v1/session", headers).code == "cross_origin")
     }
 
-    @Test("CORS → answered for listed origins only, and never with a wildcard (SEC-46)")
+    @Test("CORS headers → sent only to listed origins, and never with a wildcard (SEC-46)")
     func cors() async throws {
         let harness = try harness()
         let listed: HTTPFields = [Self.origin: "https://app.example.com", Self.method: "POST"]

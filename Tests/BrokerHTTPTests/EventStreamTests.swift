@@ -48,7 +48,7 @@ struct EventStreamTests {
         try HTTPHarness(time: time) { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(20) }
     }
 
-    @Test("A session lapses → its stream ends, with the reason", .timeLimit(.minutes(1)))
+    @Test("A session lapses → its event stream ends with the reason", .timeLimit(.minutes(1)))
     func lapse() async throws {
         let time = TestClock()
         let harness = try harness(time)
@@ -86,7 +86,7 @@ struct EventStreamTests {
         #expect(answer.hasSuffix("0\r\n\r\n"))
     }
 
-    @Test("The store does not answer → streams go on (guarantee 3)", .timeLimit(.minutes(1)))
+    @Test("The store does not answer → event streams continue (guarantee 3)", .timeLimit(.minutes(1)))
     func storeGone() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -121,7 +121,7 @@ struct EventStreamTests {
         return stream
     }
 
-    @Test("A session opens a ninth stream → its oldest one ends cleanly, and the session goes on (SEC-105)")
+    @Test("A session opens a ninth stream → its oldest stream ends cleanly, and the session continues (SEC-105)")
     func perSession() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -146,7 +146,9 @@ struct EventStreamTests {
         }
     }
 
-    @Test("A subject and client → twice as many streams as sessions, and then the oldest ends (SEC-105)")
+    @Test(
+        "A user's streams in one client reach twice the cap of sessions, and another opens → the oldest stream ends (SEC-105)"
+    )
     func perSubject() async throws {
         var harness = try harness()
         var settings = BrokerSettings()
@@ -170,7 +172,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test("Listeners that have left → take no place")
+    @Test("Listeners that have left → their places are free again")
     func places() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()

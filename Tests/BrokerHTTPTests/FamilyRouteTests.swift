@@ -105,7 +105,7 @@ struct FamilyRouteTests {
         [String(reply.status), reply.code].compactMap { $0 }.joined(separator: " ")
     }
 
-    @Test("A child's token at each route → the contract's answer, and nothing from a closed route")
+    @Test("A child's token at each route → the contract's answer, and a closed route reveals nothing")
     func everyRoute() async throws {
         let harness = try harness()
         let (parent, child) = try await child(harness)
@@ -139,7 +139,7 @@ struct FamilyRouteTests {
         #expect(told(ended) == "401 session_ended")
     }
 
-    @Test("A child that belongs to a key, without its key → refused at every route, under any rules of its parent")
+    @Test("A child that belongs to a key, without a proof → refused at every route, whatever rules its parent has")
     func boundWithoutEvidence() async throws {
         let harness = try harness(
             ChildPolicy(upstreams: [UpstreamName(unchecked: "shop")], backends: [BackendName(unchecked: "orders")]))
@@ -175,7 +175,8 @@ struct FamilyRouteTests {
     }
 
     @Test(
-        "A kind's permissions for its children → an upstream, and a backend's forward-auth, introspection and exchange")
+        "A kind's permissions → decide which upstreams its children may call, and which routes backends may use for them"
+    )
     func named() async throws {
         let harness = try harness(
             ChildPolicy(upstreams: [UpstreamName(unchecked: "shop")], backends: [BackendName(unchecked: "orders")]))
@@ -202,7 +203,8 @@ struct FamilyRouteTests {
         #expect(other.json?["kind"] == nil && other.json?["parent"] == nil)
     }
 
-    @Test("A request for a child → every fault is named, and the token is in the body for any transport")
+    @Test(
+        "A faulty request for a child → every fault is named; a good one → the token is in the body, for any transport")
     func made() async throws {
         let harness = try harness()
         let parent = try await harness.signIn()
@@ -242,7 +244,7 @@ struct FamilyRouteTests {
         #expect(items[1].object?["device"]?.string == "Ana's" && items[1].object?["current"] == .bool(false))
     }
 
-    @Test("A bound parent asks for a child → needs a proof by the parent's key, not a pass, and a key for the child")
+    @Test("A bound parent asks for a child → needs a proof by its own key instead of a pass, and a key for the child")
     func boundParent() async throws {
         let harness = try HTTPHarness(binding: .enforce, children: [Self.widget: ChildPolicy()])
         let phone = SigningPhone()

@@ -85,14 +85,14 @@ struct ForwardedSchemeTests {
         #expect(text.hasPrefix("HTTP/1.1 200 "), "\(text)")
     }
 
-    @Test("A list with fewer entries than hops → 400 with the remedy")
+    @Test("X-Forwarded-Proto has fewer entries than there are hops → 400, and the answer names the remedy")
     func tooShort() async throws {
         let (text, _) = try await Self.answer(Row(hops: Self.three, schemes: ["https,https"]))
         #expect(text.contains("X-Forwarded-Proto has fewer entries than X-Forwarded-For has trusted hops"))
     }
 
     @Test(
-        "An untrusted peer's fields → ignored (SEC-104)",
+        "X-Forwarded fields from an untrusted peer → ignored (SEC-104)",
         arguments: refused + accepted)
     func stranger(_ row: Row) async throws {
         let (text, _) = try await Self.answer(row, trusted: ["203.0.113.0/24"])

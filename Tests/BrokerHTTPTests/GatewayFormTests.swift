@@ -29,7 +29,7 @@ struct GatewayFormTests {
         }
     }
 
-    @Test("An ambiguous form → 400, at introspection and exchange")
+    @Test("An ambiguous form at introspection or token exchange → 400")
     func refused() async throws {
         let harness = try harness()
         let token = try await harness.signIn().token.reveal()
@@ -73,7 +73,7 @@ struct GatewayFormTests {
         }
     }
 
-    @Test("A refusal → the answer and the log name the field")
+    @Test("A form is refused → the answer and the log name the field")
     func names() async throws {
         let harness = try harness()
         let token = try await harness.signIn().token.reveal()
@@ -98,7 +98,7 @@ struct GatewayFormTests {
         #expect(typed.status == 415 && harness.records.all.last?.privateDetail == "the Content-Type is `text/xy; a=b`")
     }
 
-    @Test("Wrong secrets in the body → charged like wrong secrets of Basic (SEC-121)")
+    @Test("Wrong secrets in the body → charged like wrong secrets in Basic (SEC-121)")
     func charged() async throws {
         for proof: HTTPFields? in [nil, [.authorization: "Basic b3JkZXJzOndyb25n"]] {
             let harness = try harness(limit: 3)
@@ -139,7 +139,7 @@ struct GatewayFormTests {
         }
     }
 
-    @Test("Fields that gateways add to a token exchange → accepted if they name no other target")
+    @Test("Fields that gateways add to a token exchange → accepted, unless they name another target")
     func exchange() async throws {
         let harness = try harness()
         let token = try await harness.signIn().token.reveal()
@@ -153,7 +153,7 @@ struct GatewayFormTests {
         }
     }
 
-    @Test("A provider's log-out with extra fields → only its logout token is read")
+    @Test("A provider's log-out with extra fields → only the logout token is read")
     func logOut() async throws {
         let harness = try harness()
         for (form, detail) in [

@@ -76,7 +76,9 @@ struct HandoverRouteTests {
         return String(try #require(set).dropFirst("__Host-coatcheck-web=".count).prefix(43))
     }
 
-    @Test("A request for a ticket → every fault is named; clients without pages are refused; eight a minute")
+    @Test(
+        "A faulty request for a ticket → every fault is named; a client without pages, or a ninth request in a minute → refused"
+    )
     func tickets() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -112,7 +114,7 @@ struct HandoverRouteTests {
         #expect(try await begin(harness, other).status == 201)
     }
 
-    @Test("The hand-over page is read any number of times → its user stays secret, and the ticket stays good")
+    @Test("The hand-over page is read any number of times → it does not reveal the user, and the ticket stays good")
     func addressAlone() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -154,7 +156,7 @@ struct HandoverRouteTests {
         #expect(done.status == 303 && done.headers[.location] == Self.own + "/checkout?a=1")
     }
 
-    @Test("A secret that could be guessed → spends nothing at the broker's page, although its digest is the ticket's")
+    @Test("A secret that could be guessed, with the ticket's digest → spends nothing at the broker's page")
     func shortSecret() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -173,7 +175,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "Wrong hand-over secrets → charged to their address; a POST without a secret is free, and the right secret works"
+        "Wrong hand-over secrets → charged to their address; a POST without a secret → free; the right secret → works"
     )
     func guesses() async throws {
         var web = ChildPolicy()
@@ -199,7 +201,7 @@ struct HandoverRouteTests {
         }
     }
 
-    @Test("The page's script and style → those whose digests are in its policy")
+    @Test("The page's script and style → their digests are in the page's policy")
     func policy() throws {
         let vault = try Self.harness().vault
         for (text, digest) in [
@@ -210,7 +212,7 @@ struct HandoverRouteTests {
         }
     }
 
-    @Test("A hand-over with the secret → the browser gets a web child, its own cookie, and the same one if repeated")
+    @Test("A hand-over with the secret → the browser gets a web child with its own cookie; a repeat → the same child")
     func spent() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -267,7 +269,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "A hand-over to a web view → another user's living session is not replaced silently; other sessions are"
+        "A hand-over to a web view with a session → another user's living session is never replaced silently; other sessions are"
     )
     func otherSession() async throws {
         let harness = try Self.harness()
@@ -296,7 +298,7 @@ struct HandoverRouteTests {
         #expect(free.status == 303)
     }
 
-    @Test("A ticket → ends with its minute and with its session, for the page and for the POST")
+    @Test("A ticket's minute is over, or its session has ended → page and POST refuse the ticket")
     func late() async throws {
         let time = TestClock()
         var web = ChildPolicy()
@@ -317,7 +319,7 @@ struct HandoverRouteTests {
         }
     }
 
-    @Test("A page elsewhere → only its own backend redeems ticket and secret, and a repeat gets the same session")
+    @Test("A ticket for a page elsewhere → only that page's backend can redeem it; a repeat → the same session")
     func redeemed() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -348,7 +350,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "All places of web children are taken → the longest unused one goes; children that an app asked for stay"
+        "All places of web children are taken → the child that was unused longest goes; children that an app asked for stay"
     )
     func room() async throws {
         let harness = try Self.harness()

@@ -19,7 +19,7 @@ struct HeldBodyTests {
     }
 
     @Test(
-        "Bodies of one session → half of its subject's share; of all its sessions → the whole share; others keep their own"
+        "Bodies of one session → get half of the user's share; of all the user's sessions → the whole share; other users → their own"
     )
     func shares() async throws {
         let harness = try HTTPHarness()
@@ -42,7 +42,7 @@ struct HeldBodyTests {
     }
 
     @Test(
-        "Bodies with unverified evidence → take no room from the session's own phone, or from other addresses"
+        "Bodies with unverified evidence → take no memory from the session's own phone or from other addresses"
     )
     func unproven() async throws {
         let harness = try HTTPHarness()
@@ -62,7 +62,7 @@ struct HeldBodyTests {
         #expect(take(nil) == .rateLimited)
     }
 
-    @Test("A body for the broker itself → counted for its session, 429 beyond the share, and released")
+    @Test("A body for the broker itself → counts for its session, is 429 beyond the share, and is released at the end")
     func ownRoutes() async throws {
         let harness = try HTTPHarness()
         let (signedIn, bodies) = (try await harness.signIn(), harness.load.bodies)
@@ -93,7 +93,7 @@ struct HeldBodyTests {
         #expect(bodies.entries == 0)
     }
 
-    @Test("A released place → can be taken again, and owners without bodies are forgotten")
+    @Test("A released place → can be used again, and owners without bodies are forgotten")
     func givingBack() async throws {
         let harness = try HTTPHarness()
         let row = try await row(harness, try await harness.signIn())

@@ -44,7 +44,7 @@ struct ManagementTests {
         #expect(metrics.headers[.contentType]?.hasPrefix("text/plain") == true)
     }
 
-    @Test("A certificate that has expired → shown with its days, and readiness stays green")
+    @Test("A certificate has expired → shown with its days, and readiness stays green")
     func certificates() async throws {
         let harness = try harness()
         let now = harness.clock.now()
@@ -71,7 +71,7 @@ struct ManagementTests {
                 == now.advanced(by: .seconds(86_400 * 30)).rfc3339)
     }
 
-    @Test("A provider's warning → listed as a problem, and the status stays")
+    @Test("A provider has a warning → listed as a problem, and its status does not change")
     func warnings() async throws {
         let harness = try HTTPHarness()
         let health = ManagementHealth(
@@ -94,7 +94,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "The store's role lacks rights → readiness is red if it lacked them from the start, otherwise it only shows them",
+        "The store's role lacks rights → readiness is red if they were missing at the start; otherwise it only shows them",
         arguments: [(false, 503, "store_rights_missing"), (true, 200, "ready")])
     func rights(_ hadAll: Bool, _ status: Int, _ word: String) async throws {
         let harness = try harness()
@@ -116,7 +116,7 @@ struct ManagementTests {
             reply.json?.value(at: "/problems/0")?.string == "the role app lacks SELECT on sessions; GRANT them to it")
     }
 
-    @Test("The key ring opens no stored record → readiness is red")
+    @Test("The key ring opens none of the stored records → readiness is red")
     func foreignKeys() async throws {
         let harness = try harness()
         let health = ManagementHealth(
@@ -139,7 +139,7 @@ struct ManagementTests {
                 == "the key ring is not the store's: the key ring opens 0 of 20 rows tried")
     }
 
-    @Test("A token without `maintain` → neither backups nor resealing", arguments: [reader, ender])
+    @Test("A token without `maintain` → may neither back up nor reseal", arguments: [reader, ender])
     func maintenance(_ token: String) async throws {
         let harness = try harness()
         for uri in ["/admin/v1/backups", "/admin/v1/keys/reseal"] {
@@ -152,7 +152,7 @@ struct ManagementTests {
         #expect(try await send(harness, .get, "/admin/v1/keys/reseal").status == 401)
     }
 
-    @Test("The store is gone or the process shuts down → readiness is red (SEC-123)", arguments: [true, false])
+    @Test("The store is unavailable, or the process shuts down → readiness is red (SEC-123)", arguments: [true, false])
     func notReady(shuttingDown: Bool) async throws {
         let harness = try harness()
         let health = ManagementHealth(
@@ -177,7 +177,7 @@ struct ManagementTests {
                     : "the store does not answer, or is not migrated"))
     }
 
-    @Test("A full disk or a failing endings file → shown in words, and readiness stays green (SEC-123)")
+    @Test("The disk is full, or the endings file fails → readiness names the fault and stays green (SEC-123)")
     func fullDisk() async throws {
         let harness = try harness()
         let health = ManagementHealth(
@@ -202,7 +202,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "No admin token, a wrong one, or a user's cookie → no administration (SEC-96, SEC-97)")
+        "Without an admin token, with a wrong one, or with a user's cookie → /admin refuses (SEC-96, SEC-97)")
     func unauthorized() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -223,13 +223,13 @@ struct ManagementTests {
         #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
     }
 
-    @Test("No token is configured → no /admin")
+    @Test("No admin token is configured → there is no /admin")
     func noAdmin() async throws {
         let harness = try harness(tokens: false)
         #expect(try await send(harness, .get, "/admin/v1/sessions", "anything").status == 404)
     }
 
-    @Test("A reader's token → lists, and may not end sessions (SEC-97)")
+    @Test("A token with only `read` → may list sessions, but not end them (SEC-97)")
     func permissions() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -245,7 +245,7 @@ struct ManagementTests {
         #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
     }
 
-    @Test("Ended sessions → listed with their reason, and only on request")
+    @Test("Ended sessions → listed with their reason, but only on request")
     func ended() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -282,7 +282,8 @@ struct ManagementTests {
         #expect(try await send(harness, .delete, "/admin/v1/subjects/none/x/sessions", Self.ender).status == 404)
     }
 
-    @Test("Sessions are ended by provider or client → together; a request without a provider is refused (SEC-100)")
+    @Test(
+        "Sessions are ended by provider or client → all end together; a request without a provider → refused (SEC-100)")
     func endingByClient() async throws {
         let harness = try harness()
         let ios = try await harness.signIn(code: "one")
@@ -319,7 +320,9 @@ struct ManagementTests {
         #expect(reply.code == "invalid_request")
     }
 
-    @Test("A name other than an address, loopback or a listed one → 421, because its owner pointed it here")
+    @Test(
+        "A Host that is no address, loopback name or listed name → 421, because a stranger may have pointed the name here"
+    )
     func names() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.managementHosts = ["ops.internal", "broker.internal:9090"]
@@ -361,7 +364,7 @@ struct ManagementTests {
     ]
 
     @Test(
-        "HTTP/1.0 without a Host, other than a plain GET or HEAD of a health path → 400 (SEC-103)",
+        "HTTP/1.0 without a Host, except a plain GET or HEAD of a health path → 400 (SEC-103)",
         arguments: withoutHost)
     func hostless(request: String) async throws {
         let harness = try harness()
@@ -373,7 +376,7 @@ struct ManagementTests {
         #expect(harness.records.all.count == 1 && !harness.records.all.contains { $0.status == 404 })
     }
 
-    @Test("GET or HEAD of /livez or /readyz in HTTP/1.0 without a Host → answered once, and the connection closes")
+    @Test("GET or HEAD of /livez or /readyz in HTTP/1.0 without a Host → answered, and then the connection closes")
     func hostlessProbes() async throws {
         for path in ["/livez", "/readyz"] {
             for (method, more) in [("GET", ""), ("HEAD", ""), ("GET", "Connection: keep-alive\r\n")] {

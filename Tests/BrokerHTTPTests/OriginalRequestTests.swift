@@ -21,7 +21,7 @@ struct OriginalRequestTests {
         ]
     }
 
-    @Test("Two kinds of fields that agree only after normalisation → 400")
+    @Test("The two kinds of fields differ, but agree after normalisation → 400")
     func otherBytes() throws {
         // Two spellings of `é`: one character, or a letter followed by an accent.
         let (one, two) = ("/caf\u{E9}", "/cafe\u{301}")
@@ -41,7 +41,7 @@ struct OriginalRequestTests {
     }
 
     @Test(
-        "A host or address that another parser could split differently → refused, and the answer names its field",
+        "A host or address that another parser could read differently → refused, and the answer names its field",
         arguments: [
             "shop.example.com?", "shop.example.com#", "shop.example.com/", "shop.example.com/a", "shop.example.com\\",
             "a@shop.example.com", "shop.example.com:", "shop.example.com:x", "shop.example.com:443:443",
@@ -62,7 +62,7 @@ struct OriginalRequestTests {
     }
 
     @Test(
-        "A malformed scheme, a target that is no path, or a fragment → refused by its field's name"
+        "A malformed scheme, a target that is not a path, or a fragment → refused, and the answer names its field"
     )
     func oddParts() throws {
         func lines(_ scheme: String, _ uri: String) -> [(String, String)] {

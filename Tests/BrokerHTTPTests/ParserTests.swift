@@ -9,7 +9,7 @@ import Testing
 @Suite("Cookies, credentials and media types", .timeLimit(.minutes(2)))
 struct ParserTests {
     @Test(
-        "A cookie header that tries to plant a session → the broker's own cookie or none (SEC-38)",
+        "A Cookie header that tries to plant a session → only the broker's own cookie is used (SEC-38)",
         arguments: [
             ("\u{2000}__Host-coatcheck=EVIL; __Host-coatcheck=GOOD", "GOOD"),
             ("__host-coatcheck=EVIL", nil),
@@ -31,7 +31,7 @@ struct ParserTests {
     }
 
     @Test(
-        "One pair of quotes around a whole value → taken off; other quotes → kept or refused (SEC-38)",
+        "A pair of quotes around a whole cookie value → removed; other quotes → kept or refused (SEC-38)",
         arguments: [
             ("$Version=\"1\"; c=\"v\";$Path=\"/\";$Domain=\"h\"", .one("v")), ("c=\"v\"; $Version=1", .one("v")),
             ("c=\"a=b\"", .one("a=b")), ("c=\"\"", .one("")), ("c=\"\"v\"\"", .one("\"v\"")), ("c=a\"b", .one("a\"b")),
@@ -52,7 +52,7 @@ struct ParserTests {
     }
 
     @Test(
-        "An Authorization field without a valid credential → proves nothing (SEC-43)",
+        "An Authorization field without a valid credential → counts as no credential (SEC-43)",
         arguments: [
             "", "Bearer", "Bearer ", "Bearer a b", "Bearer \u{E9}", "Digest x", "Basic", "Basic !!!!", "Basic YQ==",
             "Basic YTpi=", "Basic YTp", "Basic " + String(repeating: "A", count: 4000),
@@ -65,7 +65,7 @@ struct ParserTests {
         }
     }
 
-    @Test("Bearer and Basic in any case → read")
+    @Test("Bearer and Basic in any letter case → accepted")
     func authorization() {
         guard case .bearer(let token) = Authorization("bEARER abc") else {
             Issue.record("no bearer")
@@ -81,7 +81,7 @@ struct ParserTests {
     }
 
     @Test(
-        "The media type itself → accepted in any case and with any parameters (SEC-45)",
+        "The right media type, in any letter case and with any parameters → accepted (SEC-45)",
         arguments: [
             ("text/plain", false), ("application/json,text/plain", false), ("text/plain; application/json", false),
             ("text/plain;a=application/json", false), ("application/json, application/json;charset=utf-8", false),
@@ -150,7 +150,7 @@ struct AddressTests {
         #expect(address.address == IPAddress(client))
     }
 
-    @Test("A bucket → refuses when it is empty, refills, and counts every address separately (SEC-119)")
+    @Test("A rate limit → refuses when it is used up, recovers with time, and counts each address separately (SEC-119)")
     func buckets() throws {
         let now = TestClock()
         let buckets = TokenBuckets(perMinute: 3) { now.monotonic }
@@ -166,7 +166,9 @@ struct AddressTests {
         #expect(buckets.take(try #require(IPAddress("2001:db8::ffff"))) != nil)
     }
 
-    @Test("A flood of addresses → the buckets stay bounded, and a known address keeps its tokens (SEC-119)")
+    @Test(
+        "Requests from very many addresses → the memory of the limits stays bounded, and a known address keeps its count (SEC-119)"
+    )
     func boundedBuckets() throws {
         let now = TestClock()
         let buckets = TokenBuckets(perMinute: 2, maximumAddresses: 100) { now.monotonic }

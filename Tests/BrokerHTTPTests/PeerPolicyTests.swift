@@ -21,7 +21,7 @@ struct PeerPolicyTests {
     }
 
     @Test(
-        "Limits at a listener: a /64 → one address's share; a /56 → several; a /48 → a quarter of all, seven shares if unproven"
+        "Connections of a /64 → one share; of a /56 → several shares; of a /48 → a quarter of all, or seven shares if unproven"
     )
     func levels() throws {
         let address = "2001:db8:1:2fe::7"
@@ -39,14 +39,14 @@ struct PeerPolicyTests {
         #expect(try policies(address, ofAll: nil).last == "2001:db8:1::/48: 896 \(Int.max) 32")
     }
 
-    @Test("An IPv4 address → counted alone, with at most a quarter of all")
+    @Test("Connections of an IPv4 address → counted alone, at most a quarter of all")
     func four() throws {
         #expect(try policies("192.0.2.1", ofAll: 100_000) == ["192.0.2.1/32: 128 512 8"])
         #expect(try policies("192.0.2.1", ofAll: 200) == ["192.0.2.1/32: 50 50 8"])
         #expect(try policies("64:ff9b::192.0.2.1", ofAll: 100_000) == ["192.0.2.1/32: 128 512 8"])
     }
 
-    @Test("A trusted proxy, or loopback in development → any number of connections")
+    @Test("A trusted proxy, or loopback in development → may have any number of connections")
     func exempt() throws {
         #expect(try policies("10.1.2.3") == ["10.1.2.3/128: - - 64"])
         #expect(try policies("2001:db8:ffff:1::1") == ["2001:db8:ffff:1::1/128: - - 64"])
@@ -55,7 +55,7 @@ struct PeerPolicyTests {
         #expect(try policies("127.0.0.1", publicURL: "http://localhost:8080") == ["127.0.0.1/128: - - -"])
     }
 
-    @Test("Three networks take all that they can → a quarter is left for others; only four networks can take all")
+    @Test("Three networks use all that they may → a quarter of all connections is left for others")
     func quarter() throws {
         let configuration = HTTPConfiguration(publicURL: "https://auth.example.com")
         let ledger = PeerLedger(policies: PeerPolicy.each(configuration, ofAll: 400))

@@ -89,7 +89,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "An old sign-in, no proof, the session's own key, or another request's proof → no presence key"
+        "A registration with an old sign-in, without a proof, with the session's own key or for another request → refused"
     )
     func refused() async throws {
         for (at, name) in [(nil, "x"), (now - 661, "y")] as [(Int64?, String)] {
@@ -133,7 +133,7 @@ struct PresenceRouteTests {
         #expect(try await harness.useCases.resumeSession.resume(harness.vault.digest(token)).row.presence == nil)
     }
 
-    @Test("A session → one presence key, the same key again at any time, and shown in the session")
+    @Test("A session → accepts only one presence key, accepts the same key again at any time, and shows it")
     func registered() async throws {
         let token = try await signIn(now)
         let before = try await send(.get, "/v1/session", token, "0", presence: nil)
@@ -152,7 +152,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "A relayed call that needs presence → refused without a proof, made once with it, and again if the upstream was unreachable"
+        "A relayed call that needs presence → refused without a proof; sent once for each proof; the upstream was unreachable → the proof is good again"
     )
     func relayed() async throws {
         let token = try await signIn(now)
@@ -189,7 +189,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "Forward-auth with presence → a proof of the original request, taken once; a proxy that does not name it is refused"
+        "Forward-auth with presence → a proof of the original request counts once; a proxy that does not name the request → refused"
     )
     func forwarded() async throws {
         let token = try await signIn(now)
@@ -219,7 +219,7 @@ struct PresenceRouteTests {
         #expect(told(try await ask("/v1/forward-auth", "7", nil)) == "200")
     }
 
-    @Test("An unbound session → no presence key, and a call that needs one is refused at once")
+    @Test("An unbound session → can register no presence key, and a call that needs presence is refused at once")
     func unbound() async throws {
         var harness = try HTTPHarness()
         harness.relay = self.harness.relay

@@ -23,7 +23,7 @@ struct ProblemTests {
     }
 
     @Test(
-        "Every code → a title, a sentence, its status and a whole document without a canary (SEC-107)",
+        "Every problem code → has a title, a sentence and its status, and its document leaks no secret (SEC-107)",
         arguments: ProblemCode.allCases)
     func documents(code: ProblemCode) throws {
         let body = String(decoding: ProblemBody.bytes(problem(code), requestID: "req_1"), as: UTF8.self)
@@ -38,7 +38,7 @@ struct ProblemTests {
     }
 
     @Test(
-        "401 → a challenge; 429 and 503 → Retry-After; only an ended session → the cookie is cleared (SEC-107)",
+        "A 401 → has a challenge; 429 and 503 → have Retry-After; only an ended session → clears the cookie (SEC-107)",
         arguments: ProblemCode.allCases)
     func fields(code: ProblemCode) {
         var circumstances = ProblemResponder.Circumstances()
@@ -51,7 +51,9 @@ struct ProblemTests {
         #expect(answer.headers[.contentType] == "application/problem+json")
     }
 
-    @Test("Every code → an error that OAuth knows, without a canary", arguments: ProblemCode.allCases)
+    @Test(
+        "Every code at an OAuth route → becomes an error that OAuth knows, and leaks no secret",
+        arguments: ProblemCode.allCases)
     func oauth(code: ProblemCode) throws {
         let known: Set<String> = [
             "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "server_error",
@@ -66,7 +68,7 @@ struct ProblemTests {
         if code.status == 503 { #expect(json["error"]?.string == "temporarily_unavailable") }
     }
 
-    @Test("Retry-After → rounded up, and never zero")
+    @Test("Retry-After → rounded up, and at least one second")
     func retryAfter() {
         let answer = responder().answer(
             BrokerProblem(.rateLimited, retryAfter: .milliseconds(1)), requestID: "r", ProblemResponder.Circumstances())
@@ -77,7 +79,7 @@ struct ProblemTests {
     }
 
     @Test(
-        "A new login in a problem → complete: a cookie for cookie clients, a member for bearer clients",
+        "A problem with a new login → complete: cookie clients get a cookie, bearer clients a member",
         arguments: [ClientProfile.Transport.cookie, .bearer])
     func login(transport: ClientProfile.Transport) throws {
         let login = StartedLogin(

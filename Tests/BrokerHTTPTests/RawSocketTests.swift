@@ -86,7 +86,7 @@ struct RawSocketTests {
         #expect(harness.records.all.count == 1)
     }
 
-    @Test("A head beyond the caps → 431 before it is parsed further (SEC-102)")
+    @Test("A head over the size limits → 431, without further parsing (SEC-102)")
     func caps() async throws {
         let host = "Host: localhost\r\n"
         let long = String(repeating: "a", count: 9000)
@@ -104,7 +104,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("200,000 tiny header fields → one 431, and the next client is served (SEC-102)")
+    @Test("200,000 tiny header fields → one 431, and other clients are served (SEC-102)")
     func manyFields() async throws {
         let flood = "GET / HTTP/1.1\r\nHost: localhost\r\n" + String(repeating: "a:b\r\n", count: 200_000)
         try await HTTPHarness().live { port in
@@ -116,7 +116,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A body that announces too much → 413, and the connection closes (SEC-102)")
+    @Test("A body that announces too many bytes → 413, and the connection closes (SEC-102)")
     func largeBodies() async throws {
         for request in [
             Self.post + "Content-Length: 70000\r\n\r\n" + String(repeating: "x", count: 70_000),
@@ -131,7 +131,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A body that is not read → the connection ends after any answer")
+    @Test("A request whose body is not read → the connection closes after the answer")
     func unreadBodies() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.allowedOrigins = ["https://app.example.com"] }
         let body = "Host: localhost\r\nContent-Length: 5\r\n"
@@ -162,7 +162,7 @@ struct RawSocketTests {
         #expect(!answer.contains(#""code":"malformed""#), "a body was cut")
     }
 
-    @Test("Expect: 100-continue and a head that is refused → the refusal (RFC 9110 section 10.1.1)")
+    @Test("Expect: 100-continue with a head that is refused → only the refusal is sent (RFC 9110 section 10.1.1)")
     func expectations() async throws {
         let harness = try HTTPHarness()
         let head = "Host: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
@@ -182,7 +182,7 @@ struct RawSocketTests {
     }
 
     @Test(
-        "The head already refuses (type, proof or path) → no 100 Continue (RFC 9110 section 10.1.1)",
+        "The head alone is enough for a refusal (type, proof or path) → no 100 Continue (RFC 9110 section 10.1.1)",
         arguments: [
             ("/v1/logins", "text/plain", "", 415, 0),
             ("/v1/logins", "application/json", "Content-Encoding: gzip\r\n", 415, 0),
@@ -230,7 +230,7 @@ struct RawSocketTests {
         #expect(responses(in: answer) == 1)
     }
 
-    @Test("The head proves enough → 100 Continue")
+    @Test("The head has enough proof → 100 Continue")
     func headPasses() async throws {
         let harness = try HTTPHarness { configuration, vault in configuration.backends = [Backends.orders(vault)] }
         let token = try await harness.signIn().token.reveal()
@@ -252,7 +252,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A body that comes too slowly → 408, and the connection closes (SEC-105)")
+    @Test("A body that arrives too slowly → 408, and the connection closes (SEC-105)")
     func slowBody() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.bodyDeadline = .milliseconds(200) }
         let answer = try await harness.live {
@@ -263,7 +263,7 @@ struct RawSocketTests {
         #expect(answer.lowercased().contains("connection: close"))
     }
 
-    @Test("A head that never ends → cut, while others are served (SEC-105)")
+    @Test("A head that never ends → the connection is cut, and other clients are served (SEC-105)")
     func slowHead() async throws {
         // The limit is generous, because a slow client on a busy machine must not be disconnected.
         let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.idle = .seconds(8) }
@@ -276,7 +276,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A client that does not read → cut, and others are served meanwhile (SEC-105)")
+    @Test("A client that does not read its answer → the connection is cut, and other clients are served (SEC-105)")
     func slowReader() async throws {
         let size = 32 * 1024 * 1024
         let harness = try HTTPHarness { configuration, _ in
@@ -298,7 +298,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("HTTP/1.0, Connection: close or an ignored Upgrade → the connection ends")
+    @Test("HTTP/1.0, Connection: close or an ignored Upgrade → the connection closes after the answer")
     func lastRequests() async throws {
         for request in [
             "GET /v1/providers HTTP/1.0\r\nHost: localhost\r\n\r\n",
@@ -316,7 +316,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("Requests in a row on one connection → answered in order, with the refusal last")
+    @Test("Several requests on one connection, the last one malformed → answered in order, with the refusal last")
     func pipelined() async throws {
         let harness = try HTTPHarness()
         let answer = try await harness.live {
@@ -330,7 +330,7 @@ struct RawSocketTests {
         #expect(!answer.contains("openapi: 3"))
     }
 
-    @Test("More requests than one turn serves, half of them with bodies → all are answered in order (SEC-105)")
+    @Test("More pipelined requests than one turn serves → all are answered in order (SEC-105)")
     func turns() async throws {
         let get = "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n"
         let pair = get + Self.post + "Content-Length: 2\r\n\r\n[]"
@@ -367,7 +367,7 @@ struct RawSocketTests {
         #expect(answer.lowercased().contains("connection: close"))
     }
 
-    @Test("A wrong name, in any form of target → 421 (SEC-103)")
+    @Test("A wrong host name, in any form of the target → 421 (SEC-103)")
     func wrongName() async throws {
         for request in [
             "GET /v1/providers HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
@@ -378,7 +378,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("Many guesses → 429, and the owner is still served (SEC-121)")
+    @Test("Many guessed tokens → 429, and the owner of the session is still served (SEC-121)")
     func guesses() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.charges.wrongTokensPerMinute = 5 }
         let token = try await harness.signIn().token.reveal()
@@ -396,7 +396,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("Many starts from one address → limited; a header from an untrusted peer changes nothing (SEC-104, SEC-119)")
+    @Test("Many starts from one address → limited, whatever header an untrusted peer sends (SEC-104, SEC-119)")
     func starts() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.charges.loginsPerMinute = 3 }
         try await harness.live { port in
@@ -428,7 +428,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A trusted proxy's fields → its client address counts, and plain http is an error (SEC-104, SEC-108)")
+    @Test("A trusted proxy's fields → the client address in them counts, and plain http is refused (SEC-104, SEC-108)")
     func trustedProxy() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.trustedProxies = [IPNetwork("127.0.0.0/8")].compactMap { $0 }
@@ -496,7 +496,7 @@ struct RawSocketTests {
         #expect(text.hasSuffix("0\r\n\r\n"))
     }
 
-    @Test("One address opens many connections → limited, and others are served (SEC-105)")
+    @Test("One address opens many connections → limited, and other addresses are served (SEC-105)")
     func connectionCap() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.limits.connectionsPerAddress = 3

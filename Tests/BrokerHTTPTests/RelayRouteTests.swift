@@ -100,7 +100,8 @@ struct RelayRouteTests {
     }
 
     @Test(
-        "An allowed call → sent with the access token; the answer loses the fields that must not pass (SEC-75, SEC-77)")
+        "An allowed call → sent with the access token; fields that must not pass are removed from its answer (SEC-75, SEC-77)"
+    )
     func call() async throws {
         try await run { _, port, token, seen in
             let answer = try await RawClient(port: port).exchange(Self.get("/items", token))
@@ -118,7 +119,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A relayed PDF → a browser's own viewer may show it, with the rights of a page (SEC-108)")
+    @Test("A relayed PDF → a browser may show it in its own viewer, with the rights of a page (SEC-108)")
     func paper() async throws {
         try await run { _, port, token, _ in
             let answer = try await RawClient(port: port).exchange(Self.get("/paper", token))
@@ -129,7 +130,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A session of an id_token has no access token → the relay refuses, and the session stays")
+    @Test("A session from an id_token has no access token → the relay refuses the call, and the session stays")
     func withoutToken() async throws {
         try await run { running, port, _, seen in
             let token = try await running.signInByIDToken().reveal()
@@ -145,7 +146,9 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A call that is not allowed → never reaches the upstream, and its answer names the refuser (SEC-72, SEC-73)")
+    @Test(
+        "A call that is not allowed → never reaches the upstream, and the answer names the party that refused (SEC-72, SEC-73)"
+    )
     func refusals() async throws {
         try await run { _, port, token, seen in
             for (request, status, code) in [
@@ -185,7 +188,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("HEAD of unknown length → no body, no length and no chunk")
+    @Test("HEAD with an answer of unknown length → neither a body nor a length nor chunks")
     func head() async throws {
         try await run { _, port, token, _ in
             let answer = try await RawClient(port: port).exchange(Self.get("/items", token, method: "HEAD"))
@@ -196,7 +199,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("Bodies by length or in chunks → stream both ways")
+    @Test("Bodies with a length or in chunks → streamed in both directions")
     func streams() async throws {
         try await run { _, port, token, _ in
             let body = String(repeating: "0123456789abcdef", count: 64 * 1024)
@@ -213,7 +216,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("An upload with broken framing → not answered as if it were whole (SEC-101)")
+    @Test("An upload with broken framing → never answered like a complete upload (SEC-101)")
     func brokenBody() async throws {
         try await run { _, port, token, _ in
             let answer = try await RawClient(port: port).exchange(
@@ -231,7 +234,7 @@ struct RelayRouteTests {
     }
 
     @Test(
-        "A body that stops, held or streamed → 408 (SEC-105)", .timeLimit(.minutes(1)),
+        "A body that stops, buffered or streamed → 408 (SEC-105)", .timeLimit(.minutes(1)),
         arguments: [100, 100_000])
     func stoppedBody(length: Int) async throws {
         try await run(Self.impatient) { _, port, token, _ in
@@ -242,7 +245,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A body below the lowest rate that never stops → 408 (SEC-105)", .timeLimit(.minutes(1)))
+    @Test("A body that is always slower than the lowest rate → 408 (SEC-105)", .timeLimit(.minutes(1)))
     func slowBody() async throws {
         try await run(Self.impatient) { _, port, token, _ in
             let client = RawClient(port: port)
@@ -252,7 +255,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A body that is fast enough → still ends at the upload's deadline (SEC-105)", .timeLimit(.minutes(1)))
+    @Test("A body that is fast enough but endless → ends at the upload's deadline (SEC-105)", .timeLimit(.minutes(1)))
     func longBody() async throws {
         try await run({ configuration in
             configuration.limits.relayMinimumRate = 1
@@ -277,7 +280,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A client hangs up before its answer → logged as 499, and not as a failure of the broker")
+    @Test("A client hangs up before its answer → the log has status 499, and no failure of the broker")
     func clientGoneEarly() async throws {
         try await run({ $0.limits.connection.halfClosed = .milliseconds(200) }) { harness, port, token, seen in
             let client = Task { try await RawClient(port: port).exchange(Self.get("/silent", token)) }
@@ -289,7 +292,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A relayed call that fails → its record alone names the upstream")
+    @Test("A relayed call fails → only its own log record names the upstream")
     func failedCallee() async throws {
         var harness = try HTTPHarness()
         let name = UpstreamName(unchecked: "shop")

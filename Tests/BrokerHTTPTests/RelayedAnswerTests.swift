@@ -121,7 +121,7 @@ struct RelayedAnswerTests {
     }
 
     @Test(
-        "The session of a relayed event stream ends → the stream ends as a whole one, and the upstream's connection closes"
+        "A session ends during a relayed event stream → the stream looks complete, and the upstream's connection closes"
     )
     func logOut() async throws {
         try await run { running in
@@ -142,7 +142,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("The session of a relayed event stream lapses → the stream ends, although late bytes arrive")
+    @Test("A session lapses during a relayed event stream → the stream ends, even if more bytes arrive")
     func lapse() async throws {
         let time = TestClock()
         try await run(time: time) { running in
@@ -155,7 +155,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("An event stream that carries bytes → keeps its session in use")
+    @Test("An event stream that carries bytes → counts as use of its session")
     func use() async throws {
         let time = TestClock()
         try await run(time: time) { running in
@@ -176,7 +176,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("A child's event stream → ends with its parent's session, or with the child's own end")
+    @Test("A child's event stream → ends with its parent's session, and with the child's own end")
     func child() async throws {
         try await run { running in
             let parent = try await running.harness.signIn()
@@ -198,7 +198,7 @@ struct RelayedAnswerTests {
     }
 
     @Test(
-        "The session of any other answer ends → the answer goes on for its grace, then is cut so that it does not look whole",
+        "A session ends during any other relayed answer → the answer continues for a grace time, then is cut and looks incomplete",
         arguments: ["download", "sized"])
     func download(name: String) async throws {
         try await run(grace: .seconds(1)) { running in
@@ -214,7 +214,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("The session of an answer ends and its client reads nothing → cut, and the upstream's connection closes")
+    @Test("A session ends during an answer whose client does not read → cut, and the upstream's connection closes")
     func unread() async throws {
         try await run { running in
             let signedIn = try await running.harness.signIn()
@@ -231,7 +231,7 @@ struct RelayedAnswerTests {
     }
 
     @Test(
-        "The head comes after the session's end → not sent: at once for an event stream, after the grace for others",
+        "The answer's head comes after the session's end → an event stream is not sent; other answers are not sent after the grace time",
         arguments: ["events", "other"])
     func late(what: String) async throws {
         try await run { running in
@@ -248,7 +248,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("A child → calls the upstreams of its kind with its parent's token, and no other upstream")
+    @Test("A child → calls only the upstreams of its kind, with its parent's token")
     func named() async throws {
         try await run { running in
             let parent = try await running.harness.signIn()

@@ -19,13 +19,13 @@ struct RelayedEndingTests {
         return ending.rest(isEventStream: isEventStream)
     }
 
-    @Test("A pass ends → its event stream ends with it, any other answer an hour later")
+    @Test("A pass ends → an event stream that it opened ends at once, any other answer an hour later")
     func ends() {
         #expect(rest(isEventStream: true) == .seconds(60))
         #expect(rest(isEventStream: false) == .seconds(3660))
     }
 
-    @Test("A slow upload or upstream in a call with a pass → the pass's end still ends the answer")
+    @Test("A slow upload or a slow upstream in a call with a pass → the answer still ends with the pass")
     func late() {
         #expect(rest(isEventStream: true, late: .seconds(40)) == .seconds(20))
         #expect(rest(isEventStream: true, late: .seconds(90)) == .zero)

@@ -9,7 +9,7 @@ struct RequestBodyTests {
     private static let long = String(repeating: "x", count: 9000)
 
     @Test(
-        "A body other than one JSON object → refused (SEC-102)",
+        "A body that is not exactly one JSON object → refused (SEC-102)",
         arguments: [
             "", " ", "null", "[]", "\"x\"", "1", "{", "{}x", "{\"a\":}", "{'a':1}", "{\"a\":1,}", "{\"a\":\"\u{1}\"}",
             "{\"a\":\"\\ud800\"}", "{\"a\":01}", "{\"a\":NaN}", "\u{FEFF}{}",
@@ -43,7 +43,7 @@ struct RequestBodyTests {
         ("/v1/registrations", "\"provider\":\"as\",", "login_token"),
     ]
 
-    @Test("A member of any body with a wrong type, or repeated → named", arguments: members)
+    @Test("A member with a wrong type, or a repeated member, in any body → the answer names it", arguments: members)
     func wrongTypes(path: String, base: String, member: String) async throws {
         let harness = try HTTPHarness()
         for value in [
@@ -59,7 +59,7 @@ struct RequestBodyTests {
         #expect(reply.faults.contains("/\(member) duplicate"), "\(reply.body)")
     }
 
-    @Test("A text member of any body that is too long or has other characters → named", arguments: members)
+    @Test("A text member that is too long or has forbidden characters → the answer names it", arguments: members)
     func wrongTexts(path: String, base: String, member: String) async throws {
         guard !["parameters", "tokens", "attributes"].contains(member) else { return }
         let harness = try HTTPHarness()
@@ -74,7 +74,7 @@ struct RequestBodyTests {
         }
     }
 
-    @Test("Several faults → named together with unknown members, and no value is repeated (SEC-107)")
+    @Test("Several faults in a body → all are named, also unknown members, and no value is repeated (SEC-107)")
     func together() async throws {
         let reply = try await HTTPHarness().post(
             "/v1/logins",
@@ -98,7 +98,7 @@ struct RequestBodyTests {
         ] { #expect(reply.faults.contains(fault), "\(fault) in \(reply.faults)") }
     }
 
-    @Test("A body with hundreds of unknown members → a bounded list (SEC-102)")
+    @Test("A body with hundreds of unknown members → the answer lists only some of them (SEC-102)")
     func manyFaults() async throws {
         let members = (0..<256).map { "\"m\($0)\":1" }.joined(separator: ",")
         let reply = try await HTTPHarness().post("/v1/logins", "{\(members)}")
@@ -107,7 +107,7 @@ struct RequestBodyTests {
     }
 
     @Test(
-        "Another content type → 415, and the handler does not run (SEC-45)",
+        "A request with another content type → 415, before the handler runs (SEC-45)",
         arguments: [
             "text/plain", "application/x-www-form-urlencoded", "multipart/form-data",
             "text/plain; application/json", "application/json, text/plain", "",
@@ -152,7 +152,7 @@ struct RequestBodyTests {
     }
 
     @Test(
-        "A query that the path does not have → refused",
+        "A query on a path that has no such query → refused",
         arguments: ["?cursor=", "?cursor=a&cursor=b", "?limit=1", "?cursor=%ff", "?x"])
     func queries(query: String) async throws {
         let harness = try HTTPHarness()

@@ -7,7 +7,7 @@ import Testing
 @Suite("Routing", .timeLimit(.minutes(2)))
 struct RoutingTests {
     @Test(
-        "A path of the app links → a page that asks to open the app: no script, nothing of the address, no referrer, not stored",
+        "A path of the app links → a page that asks to open the app, without script, referrer or any text of the address, and not stored",
         arguments: ["/oauth/cb?code=canary&state=canary", "/oauth/a/b", "/oauth/%3Cscript%3E?code=%3Cscript%3Ecanary"])
     func appLinks(_ uri: String) async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.appLinkPaths = ["/oauth/*", "/c?"] }
@@ -25,7 +25,7 @@ struct RoutingTests {
         #expect(harness.records.all.allSatisfy { $0.route == "app link" })
     }
 
-    @Test("A path other than an app link's, or of a route → no page that asks to open the app")
+    @Test("A path that is not an app link's → no page that asks to open the app")
     func noAppLinks() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.appLinkPaths = ["/oauth/*", "/v1/*"] }
         for path in ["/oauth", "/oauthx/cb", "/other", "/"] {
@@ -37,7 +37,7 @@ struct RoutingTests {
     }
 
     @Test(
-        "A path that is not exactly a route's → 404 (SEC-96)",
+        "A path that differs from a route in any way → 404 (SEC-96)",
         arguments: [
             "/", "/v1", "/v1/session/", "//v1/session", "/v1//session", "/v1/sessio%6e", "/V1/session",
             "/v1/session%2f",
@@ -52,7 +52,7 @@ struct RoutingTests {
     }
 
     @Test(
-        "A method that a path lacks → 405, with those that it has (SEC-44)",
+        "A method that the path does not have → 405 with the methods that it has (SEC-44)",
         arguments: [
             ("/v1/logins", HTTPRequest.Method.get, "POST"), ("/v1/session/refresh", .get, "POST"),
             ("/v1/registrations", .get, "POST"), ("/v1/session", .post, "GET, DELETE, HEAD"),
@@ -82,7 +82,7 @@ struct RoutingTests {
     }
 
     @Test(
-        "Every answer → the security fields, a new request id, and neither Server nor an unwanted cookie (SEC-108)",
+        "Every answer → has the security fields and a new request id, but neither Server nor an unwanted cookie (SEC-108)",
         arguments: [
             ("/openapi.yaml", 200), ("/v1/providers", 200), ("/v1/session", 401), ("/nothing", 404),
             ("/v1/logins", 405),
@@ -105,7 +105,7 @@ struct RoutingTests {
         if status != 200 { #expect(reply.json?["request_id"]?.string == id) }
     }
 
-    @Test("A name that is not the broker's → 421 (SEC-103)")
+    @Test("A host name that is not the broker's → 421 (SEC-103)")
     func wrongHost() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.hosts = [] }
         let reply = try await harness.send(.get, "/v1/providers")
@@ -114,7 +114,7 @@ struct RoutingTests {
     }
 
     @Test(
-        "A request's host name → compared whole, with its port (SEC-90)",
+        "A request's host name → compared as a whole, including the port (SEC-90)",
         arguments: [
             ("auth.example.com", true), ("AUTH.example.COM", true), ("auth.example.com:443", true),
             ("auth.example.com:444", false), ("auth.example.com.evil", false), ("evil-auth.example.com", false),
@@ -126,7 +126,7 @@ struct RoutingTests {
         #expect(PublicName(configuration).accepts(host) == accepted)
     }
 
-    @Test("A broker in development → answers to every loopback name, and to no other name")
+    @Test("A broker in development → answers to every loopback name, and only to these")
     func loopbackNames() {
         let name = PublicName(HTTPConfiguration(publicURL: "http://127.0.0.1:8080"))
         for host in ["127.0.0.1:8080", "localhost:9999", "[::1]:1", "127.0.0.1"] { #expect(name.accepts(host)) }
@@ -134,7 +134,7 @@ struct RoutingTests {
         #expect(name.origin == "http://127.0.0.1:8080")
     }
 
-    @Test("The routes of the tables → exactly those that are served, each once")
+    @Test("The tables of routes → list exactly the served routes, each once")
     func routes() throws {
         let routes = try HTTPHarness().responder.routes
         let names = routes.map { "\($0.method.rawValue) \($0.template)" }
@@ -142,7 +142,7 @@ struct RoutingTests {
         #expect(names.contains("GET /v1/session"))
     }
 
-    @Test("The association files → public, the same for all, and without a cookie (SEC-93)")
+    @Test("The association files → public, equal for all clients, and without a cookie (SEC-93)")
     func associationFiles() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.appleAppSiteAssociation = Array("{\"applinks\":{}}".utf8)

@@ -10,7 +10,7 @@ struct SessionRouteTests {
         reply.headers[.setCookie]?.split(separator: ";").first.map(String.init)
     }
 
-    @Test("A login and its callback → a session, and a cookie that is right to the byte (SEC-37)")
+    @Test("A login and its callback → a session, with exactly the right cookie (SEC-37)")
     func wholeLogin() async throws {
         let harness = try HTTPHarness()
         let started = try await harness.post("/v1/logins", #"{"provider":"as","client":"ios"}"#)
@@ -58,7 +58,7 @@ struct SessionRouteTests {
         #expect(after.headers[.setCookie]?.contains("; Max-Age=0; Expires=") == true)
     }
 
-    @Test("An id_token that does not verify → 400 without the reason; one over the size limit → not read")
+    @Test("An id_token that does not verify → 400 without the reason; an id_token over the size limit → not read")
     func idTokenRefused() async throws {
         let harness = try HTTPHarness()
         let refused = try await harness.post(
@@ -74,7 +74,7 @@ struct SessionRouteTests {
         #expect(foreign.status == 403 && foreign.code == "client_not_allowed")
     }
 
-    @Test("An id_token → a session without tokens, which its starter gets again")
+    @Test("An id_token → a session without tokens; its starter can get the same session again")
     func idToken() async throws {
         let harness = try HTTPHarness()
         let body =
@@ -90,7 +90,7 @@ struct SessionRouteTests {
         #expect(refreshed.status == 409 && refreshed.code == "not_refreshable")
     }
 
-    @Test("A pushed login → names the time until which it can be opened; another login does not")
+    @Test("A pushed login → shows the time limit for opening its page; another login has no such time")
     func openBy() async throws {
         let harness = try HTTPHarness()
         let plain = try await harness.post("/v1/logins", #"{"provider":"as","client":"ios"}"#)
@@ -102,7 +102,7 @@ struct SessionRouteTests {
         #expect(pushed.headers[.setCookie]?.contains("; Max-Age=600; Expires=") == true)
     }
 
-    @Test("Plain http → cookies with other names and without Secure (SEC-37)")
+    @Test("Plain http → the cookies have other names, and no Secure (SEC-37)")
     func development() async throws {
         let harness = try HTTPHarness(publicURL: "http://localhost:8080")
         let started = try await harness.post("/v1/logins", #"{"provider":"as","client":"ios"}"#)
@@ -130,7 +130,7 @@ struct SessionRouteTests {
     }
 
     @Test(
-        "A value that is no issued session, at any place → 401 (SEC-35, SEC-43)",
+        "A value that is not an issued session token, at any place → 401 (SEC-35, SEC-43)",
         arguments: [
             ("/v1/session", HTTPFields()),
             ("/v1/session?session=TOKEN", [:]),
@@ -158,7 +158,7 @@ struct SessionRouteTests {
         #expect(reply.headers[.setCookie] == nil)
     }
 
-    @Test("Two cookies of the broker's name, or a cookie and another bearer token → 400 (SEC-38)")
+    @Test("Two cookies with the broker's name, or a cookie and a different bearer token → 400 (SEC-38)")
     func conflicting() async throws {
         let harness = try HTTPHarness()
         let one = try await harness.signIn(code: "one").token.reveal()
@@ -198,7 +198,7 @@ struct SessionRouteTests {
             try await harness.send(.delete, "/v1/session", [.cookie: "__Host-coatcheck=junk"]).status == 204)
     }
 
-    @Test("A user's list → shows and ends the user's own sessions only (SEC-100)")
+    @Test("A user's list of sessions → has only the user's own sessions, and ends only these (SEC-100)")
     func devices() async throws {
         let harness = try HTTPHarness()
         let first = try await harness.signIn(code: "one")
@@ -227,7 +227,7 @@ struct SessionRouteTests {
         #expect(own.headers[.setCookie]?.contains("; Max-Age=0; Expires=") == true)
     }
 
-    @Test("The list of providers → the facts that an app needs, and no secret")
+    @Test("The list of providers → has the data that an app needs, and no secret")
     func providers() async throws {
         let reply = try await HTTPHarness().send(.get, "/v1/providers")
         #expect(reply.status == 200)
@@ -236,7 +236,7 @@ struct SessionRouteTests {
         #expect(reply.json?.value(at: "/items/0/clients/1/transport")?.string == "bearer")
     }
 
-    @Test("A log record or an error → no code, state, token or cookie (SEC-114)")
+    @Test("Log records and errors → contain no code, state, token or cookie (SEC-114)")
     func canaries() async throws {
         let harness = try HTTPHarness()
         let signedIn = try await harness.signIn()
@@ -264,7 +264,7 @@ struct SessionRouteTests {
         }
     }
 
-    @Test("A user agent with control characters → one inert, bounded line in the log (SEC-115)")
+    @Test("A user agent with control characters → one harmless log line of limited length (SEC-115)")
     func userAgents() {
         let record = RequestRecord(
             method: "GET", route: "/", status: 200, duration: .zero, requestID: "r", client: "-",

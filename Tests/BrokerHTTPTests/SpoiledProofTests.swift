@@ -10,7 +10,7 @@ import Testing
 /// A thief has copied a cookie and knows the public key.
 ///
 /// The thief sends proofs with invalid signatures (guarantee 8).
-@Suite("Spoiled signatures", .timeLimit(.minutes(1)))
+@Suite("Invalid signatures", .timeLimit(.minutes(1)))
 struct SpoiledProofTests {
     private static let limit = 10
     private static let phoneAndThief = "198.51.100.7"
@@ -69,7 +69,7 @@ struct SpoiledProofTests {
     }
 
     @Test(
-        "Spoiled signatures from an address → ten checks a minute, then no check of that session there; others are served"
+        "Invalid signatures from one address → ten checks a minute, then none for that session from there; other callers are served"
     )
     func apps() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))
@@ -89,7 +89,7 @@ struct SpoiledProofTests {
         }
     }
 
-    @Test("A body with a proof to be verified → the session's own phone keeps its room")
+    @Test("A body whose proof is still unverified → leaves the session's own phone its memory")
     func bodies() async throws {
         let token = try await bound("canary-1")
         let row = try await harness.useCases.resumeSession.resume(harness.vault.digest(token)).row
@@ -120,7 +120,7 @@ struct SpoiledProofTests {
         }
     }
 
-    @Test("Spoiled signatures through a proven backend → charged to the session alone")
+    @Test("Invalid signatures through a proven backend → charged only to the session")
     func backends() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))
         // All requests go to one responder, because each responder has its own ledger.
@@ -141,7 +141,7 @@ struct SpoiledProofTests {
         #expect(try await ask(other, isSpoiled: false).json?["active"]?.bool == true)
     }
 
-    @Test("Spoiled proofs of presence → the same ten checks, at any registration and at a call")
+    @Test("Invalid proofs of presence, at a registration or a call → the same limit of ten checks")
     func presence() async throws {
         let now = harness.clock.now().seconds
         harness.provider.change { $0.signIn = SignInFacts(authenticatedAt: now) }

@@ -29,7 +29,7 @@ struct StepUpRouteTests {
         _ = try await useCases.forwardCode.forward(input)
     }
 
-    @Test("A backend's answer → describes the session that was judged, and not the cache's older one")
+    @Test("The session in a backend's answer → the one that was judged, even if the cache has an older one")
     func judged() async throws {
         let demand = StepUpDemand(contextClasses: ["mfa"])
         for path in ["/v1/forward-auth", "/v1/token"] {

@@ -81,7 +81,7 @@ struct WebChildRouteTests {
         }
     }
 
-    @Test("A web page's session at each route → the contract's answer, and nothing from a closed route")
+    @Test("A web page's session at each route → the contract's answer, and a closed route reveals nothing")
     func everyRoute() async throws {
         let harness = try harness()
         let parent = try await harness.signIn()

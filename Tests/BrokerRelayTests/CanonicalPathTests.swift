@@ -36,7 +36,7 @@ struct CanonicalPathTests {
     }
 
     @Test(
-        "A path → has one spelling",
+        "A path → has only one spelling",
         arguments: [
             ("/", "/"), ("/a", "/a"), ("/a/", "/a/"), ("/A/b~c_d-e.f", "/A/b~c_d-e.f"), ("/%41%7e%2D%5f", "/A~-_"),
             ("/caf%c3%a9", "/caf%C3%A9"), ("/a%20b", "/a%20b"), ("/a:b@c!$&'()*+,=", "/a:b@c!$&'()*+,="),
@@ -65,7 +65,7 @@ struct CanonicalPathTests {
     }
 
     @Test(
-        "A query → passed as received, and characters that RFC 3986 forbids are encoded once",
+        "A query → passed on as received, but characters that RFC 3986 forbids are encoded once",
         arguments: [
             ("filter[name]=a%20b", "filter%5Bname%5D=a%20b"), ("a=1&b=2", "a=1&b=2"), ("q=%", "q=%25"),
             ("q=%4", "q=%254"), ("q=%zz", "q=%25zz"), ("q=%41%2e", "q=%41%2e"), ("q=é", "q=%C3%A9"), ("", ""),
@@ -81,7 +81,7 @@ struct CanonicalPathTests {
     func badQuery(raw: String) { #expect(CanonicalQuery(raw[...]) == nil) }
 
     @Test(
-        "A target → split, and not decoded",
+        "A target → split without being decoded",
         arguments: [
             ("/v1/relay/api", "api", "/", nil), ("/v1/relay/api/", "api", "/", nil),
             ("/v1/relay/api/a%2fb?x=1?2", "api", "/a%2fb", "x=1?2"), ("/v1/relay/api?x", "api", "/", "x"),
@@ -95,6 +95,8 @@ struct CanonicalPathTests {
         #expect(target.query.map(String.init) == query)
     }
 
-    @Test("Another route → not a relay target", arguments: ["", "/v1/relay", "/v1/relays/api", "/V1/relay/api/x"])
+    @Test(
+        "A target of another route → not a relay target",
+        arguments: ["", "/v1/relay", "/v1/relays/api", "/V1/relay/api/x"])
     func otherTarget(raw: String) { #expect(RelayTarget(raw) == nil) }
 }

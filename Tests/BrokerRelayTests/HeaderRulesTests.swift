@@ -37,7 +37,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "A traced call → the broker's context replaces the app's, and the app's state goes along only with its own trace"
+        "A traced call → the broker's trace context replaces the app's; the app's state is kept only with the app's own trace"
     )
     func traced() throws {
         struct FixedSpan: TraceSpan {
@@ -62,7 +62,7 @@ struct HeaderRulesTests {
         }
     }
 
-    @Test("The contract's fields → passed, with every value")
+    @Test("The fields of the contract → passed on with every value")
     func passed() throws {
         let sent = try Self.sent(
             [
@@ -78,7 +78,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "Connection → removes the app's fields, and never the broker's (SEC-76)",
+        "A Connection field → removes only the app's fields, and never the broker's (SEC-76)",
         arguments: [
             "Authorization", "authorization, Host, X-Request-Id", "close, Accept , ,\tUser-Agent\t",
             "keep-alive, Accept",
@@ -165,7 +165,7 @@ struct HeaderRulesTests {
             ])
     }
 
-    @Test("`X-Accel-Buffering` → passed with its two words only (SEC-77)")
+    @Test("`X-Accel-Buffering` → passed on only with one of its two words (SEC-77)")
     func buffering() throws {
         let name = try #require(HTTPField.Name("X-Accel-Buffering"))
         for word in ["no", "yes", "No"] { #expect(try Self.answered([("X-Accel-Buffering", word)])[name] == word) }
@@ -175,7 +175,7 @@ struct HeaderRulesTests {
         #expect(try Self.answered([("X-Accel-Buffering", "no"), ("Connection", "X-Accel-Buffering")])[name] == nil)
     }
 
-    @Test("All other response fields → passed, and the upstream's own cache policy stays (SEC-41)")
+    @Test("All other response fields → passed on, and the upstream's own cache policy stays (SEC-41)")
     func responsePassed() throws {
         let fields = try Self.answered([
             ("Content-Type", "text/plain"), ("ETag", "\"x\""), ("Cache-Control", "max-age=5"), ("Vary", "Accept"),
@@ -228,7 +228,7 @@ struct HeaderRulesTests {
         #expect(fields[values: .vary] == ["Cookie, Authorization, Coatcheck-Pass"])
     }
 
-    @Test("A response field named by Connection → removed; a cache policy among them → replaced (SEC-76)")
+    @Test("A response field that Connection names → removed; if it is a cache policy → replaced (SEC-76)")
     func responseConnection() throws {
         let fields = try Self.answered([
             ("X-Hop", "1"), ("Cache-Control", "public"),
@@ -250,7 +250,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "Control bytes in a value → no valid answer (SEC-78)",
+        "Control bytes in a response field's value → 502 (SEC-78)",
         arguments: ["a\rb", "a\nb", "a\u{0}b", "a\u{1}", "\u{7F}", "a\u{1B}[2J"])
     func controlBytes(value: String) {
         #expect(throws: ResponseHeaderRules.Fault.badValue) { try Self.answered([("X-A", value)]) }
@@ -260,13 +260,13 @@ struct HeaderRulesTests {
         }
     }
 
-    @Test("A name that is no token → no valid answer", arguments: ["", "a b", "a:b", "é", "a\r\nb"])
+    @Test("A response field whose name is not a token → 502", arguments: ["", "a b", "a:b", "é", "a\r\nb"])
     func badName(name: String) {
         #expect(throws: ResponseHeaderRules.Fault.badName) { try Self.answered([(name, "x")]) }
     }
 
     @Test(
-        "Framing that two readers could see differently → no valid answer (SEC-79)",
+        "Framing that two parsers could read differently → 502 (SEC-79)",
         arguments: [
             [("Content-Length", "1"), ("Content-Length", "2")], [("Content-Length", "1"), ("Content-Length", "1")],
             [("Content-Length", "+1")], [("Content-Length", "-1")], [("Content-Length", "0x1")],
@@ -280,7 +280,7 @@ struct HeaderRulesTests {
         #expect(throws: ResponseHeaderRules.Fault.ambiguousFraming) { try Self.answered(list) }
     }
 
-    @Test("A status that is not final → no valid answer (SEC-80)", arguments: [100, 101, 103, 199, 600, 999])
+    @Test("A status that is not final → 502 (SEC-80)", arguments: [100, 101, 103, 199, 600, 999])
     func badStatus(code: Int) {
         #expect(throws: ResponseHeaderRules.Fault.badStatus) {
             try ResponseHeaderRules.status(HTTPResponseStatus(statusCode: code, reasonPhrase: "x"))

@@ -70,7 +70,7 @@ struct RelayCertificateTests {
     }
 
     @Test(
-        "A bound token → sent on connections with its certificate, after one refresh if another is shown, or not at all"
+        "A bound token → sent only on connections with its certificate; another certificate is shown → one refresh first"
     )
     func shown() async throws {
         // This upstream closes each connection, so the test only checks whether a connection was tried.

@@ -9,7 +9,7 @@ import Testing
 @Suite("Hostile and broken upstreams (SEC-78, SEC-79, SEC-81)", .timeLimit(.minutes(2)))
 struct RelayHostileUpstreamTests {
     @Test(
-        "An answer that two readers could see differently → 502, and its connection is not used again",
+        "An answer that two parsers could read differently → 502, and its connection is not used again",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
@@ -38,7 +38,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A reason phrase of a code unknown to HTTP → not repeated (SEC-78)")
+    @Test("A reason phrase with a status code that HTTP does not know → not passed on (SEC-78)")
     func reasonPhrase() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil { try await connection.answer("299 a\u{1}b") }
@@ -49,7 +49,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A second, unrequested answer → never given to a call")
+    @Test("An additional, unrequested answer → never becomes the answer to a call")
     func unsolicited() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -65,7 +65,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("Interim answers → dropped; a flood of them → no valid answer")
+    @Test("Interim answers → dropped; very many of them → 502")
     func interim() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -85,7 +85,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An upstream sends without a request → its connection is closed",
+        "An upstream sends bytes without a request → its connection is closed",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", "HTTP/1.1 200 OK\r\nContent-Le", "H", "\r\n",
             "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n",
@@ -112,7 +112,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upstream begins a second, unrequested answer → its rest is not given to the next call")
+    @Test("An upstream begins an unrequested answer → its rest does not become the answer to the next call")
     func halfUnasked() async throws {
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
         try await ScriptedUpstream.run({ connection in
@@ -137,7 +137,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An answer that ends with the connection, or with half of it → whole", arguments: [true, false])
+    @Test("An answer that ends with the connection, or with one half of it → complete", arguments: [true, false])
     func untilClose(isHalf: Bool) async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -161,7 +161,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "A head beyond any real answer's size → 502, and its connection is not used again (SEC-81)",
+        "An answer's head larger than any real one → 502, and its connection is not used again (SEC-81)",
         arguments: [
             "HTTP/1.1 200 OK\r\n" + fields(1, of: 16 * 1024 + 1) + "\r\n",
             "HTTP/1.1 200 OK\r\n" + String(repeating: "x", count: 16 * 1024 + 1) + ": v\r\n\r\n",
@@ -185,7 +185,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A head of the largest real size → an answer")
+    @Test("An answer's head of the largest real size → accepted")
     func ordinaryHead() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -204,7 +204,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An upstream breaks off before the first piece of its body → 502, and no half answer",
+        "An upstream breaks off before the first piece of its body → 502 instead of half an answer",
         arguments: [
             "Transfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n5\r\n",
             "Transfer-Encoding: chunked\r\n\r\nzz\r\nabc", "Content-Length: 1000000\r\n\r\n",
@@ -221,7 +221,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A slow body → its head reaches the app first")
+    @Test("An upstream's body is slow → the app gets the head at once")
     func headAlone() async throws {
         let (signal, go) = AsyncStream<Never>.makeStream()
         try await ScriptedUpstream.run({ connection in
@@ -238,7 +238,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("Trailers beyond the limit → the answer does not count as whole", arguments: [(0, 300), (100, 40), (0, 6)])
+    @Test("Trailers over the limit → the answer does not count as complete", arguments: [(0, 300), (100, 40), (0, 6)])
     func trailers(fields: Int, trailers: Int) async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {
@@ -278,7 +278,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("No head in time → 504")
+    @Test("An upstream's head does not come in time → 504")
     func slowHead() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -294,7 +294,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upload that makes progress → not cut by the head's deadline")
+    @Test("An upload that makes progress → the deadline for the head does not end it")
     func slowUpload() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, timeout: .seconds(4)) { (fixture) async throws in
@@ -310,7 +310,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upstream breaks off within a small body → 502; within a long one → an error of the stream")
+    @Test("An upstream breaks off within a small body → 502; within a long one → the stream fails")
     func brokenOff() async throws {
         try await ScriptedUpstream.run({ connection in
             guard let request = try await connection.request() else { return }
@@ -326,7 +326,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A body is silent for the read timeout → cut")
+    @Test("A body stops for longer than the read timeout → cut")
     func silentBody() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -341,7 +341,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A kept connection was closed meanwhile → an idempotent call still succeeds")
+    @Test("A kept connection was closed in the meantime → an idempotent call still succeeds")
     func stalePooled() async throws {
         try await ScriptedUpstream.run({ connection in
             if try await connection.request() != nil { try await connection.answer() }
@@ -354,7 +354,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A full upstream → refuses the next call and keeps its count")
+    @Test("All places of an upstream are taken → the next call is refused, and the count stays right")
     func places() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {

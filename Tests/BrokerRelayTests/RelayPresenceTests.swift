@@ -63,7 +63,7 @@ struct RelayPresenceTests {
         } catch { return error.code }
     }
 
-    @Test("A call without presence → no token is asked for, no upstream is called, and no proof is taken")
+    @Test("A call lacks its proof of presence → it gets no token, the upstream is not called, and no proof is taken")
     func refused() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9", require: try Self.entries()) { (fixture) async throws in
             let presences = Presences(judgement: .presenceRequired)
@@ -106,7 +106,7 @@ struct RelayPresenceTests {
 
     private static let challenge = #"Bearer error="insufficient_user_authentication", acr_values="mfa""#
 
-    @Test("The upstream refused the call and the relay answers with its own problem → the proof is released")
+    @Test("The relay answers a refused call with its own problem → the proof of presence is released")
     func refusedByUpstream() async throws {
         for (signIns, expected) in [(SignIns(.stepUpRequired), ProblemCode.stepUpRequired), (SignIns(), .stepUpFailed)]
         {
@@ -133,7 +133,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The call was sent again and its fate is unknown → the proof is not released")
+    @Test("The call was repeated and its fate is unknown → the proof of presence counts as used")
     func sentAgain() async throws {
         try await ScriptedUpstream.run(Self.refusing("Bearer", calls: 1)) { upstream in
             try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
@@ -145,7 +145,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The upstream refused a repeat of a call that it may have done before → the proof is not released")
+    @Test("The upstream refused a repeat, but may have done the first call → the proof of presence counts as used")
     func refusedRepeat() async throws {
         let connections = Mutex(0)
         try await ScriptedUpstream.run({ connection in
@@ -173,7 +173,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The caller left before there was a connection → the proof is released")
+    @Test("The caller left before a connection existed → the proof of presence is released")
     func abandoned() async throws {
         // The upstream never answers the TLS handshake.
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { upstream in
@@ -203,7 +203,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("Sign-ins are judged first, and a call that needs no presence → no proof is judged")
+    @Test("The sign-in is too weak, or the call needs no presence → no proof of presence is judged")
     func order() async throws {
         var both = StepUpDemand(contextClasses: ["mfa"])
         both.presence = true
@@ -219,7 +219,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("A proof cannot be taken → the call is not sent")
+    @Test("A proof of presence cannot be taken → the call is not sent")
     func untaken() async throws {
         let calls = Mutex(0)
         try await ScriptedUpstream.run({ connection in
@@ -243,7 +243,9 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The upstream was not reached → the proof is released; it may have seen the call → the proof is used")
+    @Test(
+        "The upstream was not reached → the proof of presence is released; it may have seen the call → the proof counts as used"
+    )
     func givenBack() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:1", require: try Self.entries()) { (fixture) async throws in
             let presences = Presences()
@@ -260,7 +262,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The relay repeats a call after an upstream's 401 → no further proof is needed")
+    @Test("The relay repeats a call after an upstream's 401 → the same proof of presence is enough")
     func repeated() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -276,7 +278,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("A proof of presence, with any `request_headers` → never sent to an upstream")
+    @Test("A proof of presence, whatever `request_headers` says → never sent to an upstream")
     func header() throws {
         #expect(throws: UpstreamFault.self) { try RequestHeaderRules.extraName("coatcheck-presence") }
     }

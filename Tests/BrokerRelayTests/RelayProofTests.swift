@@ -149,7 +149,9 @@ struct RelayProofTests {
         }
     }
 
-    @Test("A challenge with a short body → read, so the connection is kept; a long one → the connection is closed")
+    @Test(
+        "A nonce challenge with a short body → the body is read and the connection kept; with a long one → the connection is closed"
+    )
     func challengeBodies() async throws {
         for (size, connections) in [(4096, 1), (1_000_000, 2)] {
             let answers = Asked()
@@ -171,7 +173,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("A kept connection had closed → the call is repeated with a new proof, if it may be repeated")
+    @Test("A kept connection was closed → a call that may be repeated is repeated, with a new proof")
     func keptConnections() async throws {
         for (method, sent) in [(HTTPRequest.Method.get, 3), (.post, 2)] {
             try await run({ connection in
@@ -206,7 +208,9 @@ struct RelayProofTests {
         }
     }
 
-    @Test("A streamed body is gone → 503 upstream_nonce, never 401, and the next call has the nonce")
+    @Test(
+        "A call needs a nonce, but its streamed body is gone → 503 upstream_nonce instead of 401, and the next call has the nonce"
+    )
     func streamed() async throws {
         try await run(Self.demanding()) { fixture, upstream in
             let asked = Asked()
@@ -225,7 +229,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("An upstream asks for nonces without end → two calls, no more, and no refresh")
+    @Test("An upstream asks for a nonce every time → two calls, and no refresh")
     func endless() async throws {
         try await run({ connection in
             var number = 0
@@ -245,7 +249,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("A refused proof → the upstream's answer, without a refresh; a refused token → one refresh")
+    @Test("The upstream refuses the proof → its answer is passed on; it refuses the token → one refresh")
     func refused() async throws {
         for (error, calls) in [("invalid_dpop_proof", 1), ("invalid_token", 2)] {
             try await run({ connection in
@@ -263,7 +267,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("No signer → a bound token is not sent")
+    @Test("There is no signer → a bound token is not sent")
     func noSigner() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { fixture in

@@ -19,7 +19,7 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("An upstream's 401 → exactly one refresh and one repeat, body included")
+    @Test("An upstream's 401 → exactly one refresh and one repeat, including the body")
     func replay() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -32,7 +32,7 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("A second 401 → passed on as the upstream's, without its challenge (SEC-82)")
+    @Test("A second 401 → passed on as the upstream's answer, but without its challenge (SEC-82)")
     func remains() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {
@@ -51,7 +51,9 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("A streamed body → never repeated; a POST → only if the upstream certainly did nothing (SEC-60)")
+    @Test(
+        "A call with a streamed body → never repeated; a POST → repeated only if the upstream certainly did nothing (SEC-60)"
+    )
     func noReplay() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -74,7 +76,8 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("The session ended meanwhile → the broker's problem; it cannot be refreshed → the upstream's 401")
+    @Test(
+        "The session ended meanwhile → the broker's own problem; the session cannot be refreshed → the upstream's 401")
     func refreshFails() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -96,7 +99,7 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("Sessions that call at once → exactly their own tokens (SEC-61)")
+    @Test("Many sessions call at the same time → each call has its own session's token (SEC-61)")
     func ownTokens() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {

@@ -9,7 +9,7 @@ import Testing
 struct RelaySignInTests {
     private static let mfa = StepUpDemand(contextClasses: ["mfa"])
 
-    @Test("Several entries name a call → all hold, and the strictest counts; no entry → no demand")
+    @Test("Several `require` entries match a call → the strictest demands count; no entry matches → no demand")
     func entries() throws {
         let entries = [
             try UpstreamRequirement("POST,PUT /payments/**", StepUpDemand(contextClasses: ["mfa", "phr"])),
@@ -28,7 +28,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A call that an upstream may treat as the named one → the entry holds",
+        "A call that an upstream may treat like a named call → the entry's demand applies",
         arguments: [
             ("POST /payments/**", "POST", "/payments", true), ("POST /payments/**", "POST", "/payments/", true),
             ("POST /payments/**", "POST", "/Payments/1", true), ("POST /payments/**", "POST", "/PAYMENTS", true),
@@ -70,7 +70,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "An entry that `allow` can never reach → reported",
+        "A `require` entry for a path that `allow` does not permit → reported",
         arguments: [
             ("POST /a/**", true), ("POST /a", false), ("PUT /a/b", false), ("ANY /*/b", true), ("POST /a/b/c", true),
             ("POST /*", false), ("POST /x/**", false), ("GET /g", true), ("GET /g/", true), ("HEAD /g", false),
@@ -84,7 +84,7 @@ struct RelaySignInTests {
         #expect(try !UpstreamRequirement("GET /X:z", Self.mfa).isReached(by: encoded))
     }
 
-    @Test("A call that needs another sign-in → no token is asked for, and no upstream is called")
+    @Test("A call that needs another sign-in → gets no token, and the upstream is not called")
     func refused() async throws {
         let signIns = SignIns(.stepUpRequired)
         try await RelayFixture.run(
@@ -111,7 +111,7 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("An upstream's challenge → the broker's own, without a forced refresh before it")
+    @Test("An upstream challenges for a sign-in → the broker answers with its own challenge, without a forced refresh")
     func passed() async throws {
         let signIns = SignIns(.stepUpRequired)
         try await ScriptedUpstream.run(answering(Self.challenge)) { upstream in
@@ -123,7 +123,7 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("The session meets the challenge and has no other token → step_up_failed, without a forced refresh")
+    @Test("The session already meets the challenge and has no other token → step_up_failed, without a forced refresh")
     func named() async throws {
         let signIns = SignIns()
         try await ScriptedUpstream.run(answering(Self.challenge)) { upstream in
@@ -147,7 +147,7 @@ struct RelaySignInTests {
             })
     }
 
-    @Test("The session was read again when it was judged → the call goes on with that session")
+    @Test("The session was read again while it was judged → the call uses that newer session")
     func judged() async throws {
         let signIns = SignIns(judged: RelayFixture.session(subject: "ben"))
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -161,7 +161,9 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("A challenge to a call whose session has another token by then → repeated once, without a forced refresh")
+    @Test(
+        "A challenge comes, and the session has another token by then → the call is repeated once, without a forced refresh"
+    )
     func other() async throws {
         for works in [true, false] {
             let signIns = SignIns(judged: RelayFixture.session(subject: "ben"))
@@ -191,7 +193,7 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("`challenges: off`, or a challenge that does not parse completely → the 401 is passed on as usual")
+    @Test("`challenges: off`, or a challenge that is only partly readable → the upstream's 401 is passed on as usual")
     func off() async throws {
         let signIns = SignIns(.stepUpRequired)
         for (field, passes) in [(Self.challenge, false), (Self.challenge + " x", true), (Self.challenge + "\"", true)] {
@@ -215,7 +217,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "More parameters, or more challenges, than any real server sends → ignored (SEC-106)",
+        "More challenges or parameters than any real server sends → ignored (SEC-106)",
         arguments: [(16, 0, true), (17, 0, false), (500, 0, false), (1, 15, true), (1, 16, false), (1, 900, false)])
     func largeChallenges(parameters: Int, others: Int, isRead: Bool) async throws {
         let field = Self.challenge(parameters: parameters, others: others)
@@ -229,7 +231,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "Challenges → parsed strictly",
+        "Challenges with any fault in their syntax → ignored",
         arguments: [
             (#"DPoP error="insufficient_user_authentication""#, StepUpDemand()),
             (#"Bearer error=insufficient_user_authentication,max_age=0"#, StepUpDemand(maximumAge: 0)),

@@ -49,7 +49,7 @@ struct RelayStreamTests {
     }
 
     // Memory use is measured on the release binary, alone in its process (Tests/scenarios/relay/relay.sh).
-    @Test("100 MiB down and up again → arrive whole", arguments: [65_536 * count, nil])
+    @Test("100 MiB down and up again → arrive completely", arguments: [65_536 * count, nil])
     func flat(length: Int?) async throws {
         try await Self.pipe(Self.count, into: answeringSize, timeout: .seconds(10)) { fixture, body, _ in
             let response = try await fixture.call(
@@ -74,7 +74,7 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("A reader that stops → the upstream waits")
+    @Test("An app that stops reading → the upstream waits")
     func backPressure() async throws {
         let written = ChunkSource.Counter()
         try await ScriptedUpstream.run({ try await Self.sending(Self.endless, written, $0) }) { upstream in
@@ -124,7 +124,7 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("An answer before the request's end → reaches the app, and the app's body is no longer read")
+    @Test("The answer comes before the request's end → the app gets it, and its body is no longer read")
     func earlyAnswer() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.head()

@@ -11,7 +11,7 @@ import Testing
 @Suite("Uploads and early answers (SEC-79, SEC-81)", .serialized, .timeLimit(.minutes(2)))
 struct RelayUploadTests {
     @Test(
-        "An answer overtakes the request's end → passed on, and its connection serves the next call",
+        "An answer comes before the request's end → passed on, and its connection serves the next call",
         arguments: [
             "200 OK\r\nContent-Length: 2\r\n\r\nok", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
             "204 No Content\r\n\r\n",
@@ -35,7 +35,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("An answer overtakes a request that never ends → passed on, and its connection is closed")
+    @Test("An answer comes during a request that never ends → passed on, and its connection is closed")
     func neverEnded() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -54,7 +54,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "The answer is whole and the upstream closes before the request's end → still whole",
+        "The answer is complete, and the upstream closes before the request's end → still complete",
         arguments: [
             "200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", "204 No Content\r\nConnection: close\r\n\r\n",
         ])
@@ -89,7 +89,7 @@ struct RelayUploadTests {
     enum Manner: String, CaseIterable { case hangsUp, closesItsSide, hangsUpWithinBody, closesItsSideWithinBody }
 
     @Test(
-        "An answer that is complete before the upload's end → stays complete, with any later act of the upstream",
+        "The answer was complete before the upload's end → stays complete, whatever the upstream does later",
         arguments: answers,
         Manner.allCases)
     func early(_ answer: String, _ manner: Manner) async throws {
@@ -117,7 +117,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "An early answer breaks off → not whole",
+        "An early answer breaks off → does not count as complete",
         arguments: ["Content-Length: 3\r\n\r\nok", "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"])
     func earlyAndCut(_ answer: String) async throws {
         try await ScriptedUpstream.run({ connection in
@@ -135,7 +135,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("An early answer's head arrives → the upload goes on, and the answer ends after the upload")
+    @Test("The head of an early answer comes → the upload continues, and the answer ends after the upload")
     func bothWays() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.head()
@@ -155,7 +155,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("A body that is longer or shorter than announced → never reaches the upstream as another request")
+    @Test("A body that is longer or shorter than announced → the upstream never reads it as another request")
     func wrongLength() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -175,7 +175,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "A refusal during a stalled upload → passed on whole, and no caller is left waiting for room",
+        "A refusal comes during a stalled upload → passed on completely, and no caller hangs",
         arguments: [
             "Content-Length: 9\r\n\r\ntoo large", "Transfer-Encoding: chunked\r\n\r\n9\r\ntoo large\r\n0\r\n\r\n",
         ])
@@ -205,7 +205,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("The upstream leaves during a stalled upload → no caller is left waiting for room")
+    @Test("The upstream leaves during a stalled upload → no caller hangs")
     func upstreamGone() async throws {
         let (signal, go) = AsyncStream<Never>.makeStream()
         try await ScriptedUpstream.run({ connection in
@@ -228,7 +228,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("The caller leaves during its stalled upload → no caller is left waiting for room")
+    @Test("The caller leaves during its stalled upload → no other caller hangs")
     func heldUp() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.head()

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("The relay on the wire", .timeLimit(.minutes(2)))
 struct RelayWireTests {
-    @Test("A GET → arrives byte for byte as expected")
+    @Test("A relayed GET → arrives with exactly the expected bytes")
     func get() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url + "/base") { (fixture) async throws in
@@ -29,7 +29,7 @@ struct RelayWireTests {
     }
 
     @Test(
-        "A relayed path → unchanged by the URL parser behind the relay",
+        "A relayed path → the URL parser behind the relay does not change it",
         arguments: [
             ("/a?filter[name]=a%20b", "/a?filter%5Bname%5D=a%20b"), ("/a?q=%41%2e%2F", "/a?q=%41%2e%2F"),
             ("/a?", "/a?"), ("/?x", "/?x"), ("/a%20b/caf%c3%a9?é=1", "/a%20b/caf%C3%A9?%C3%A9=1"),
@@ -80,7 +80,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A Zephr session → sent as its cookie")
+    @Test("A Zephr session → sent as Zephr's cookie")
     func zephr() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, credential: .zephrCookie) { (fixture) async throws in
@@ -96,7 +96,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A body → framed again, by a known length or in chunks (SEC-79)")
+    @Test("A body → sent with new framing, by a known length or in chunks (SEC-79)")
     func bodies() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -117,7 +117,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A redirect → passed on, and not followed (SEC-74)", arguments: [301, 302, 303, 307, 308])
+    @Test("A redirect → passed on without being followed (SEC-74)", arguments: [301, 302, 303, 307, 308])
     func redirect(code: Int) async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {
@@ -152,7 +152,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("HEAD, 204 and 304 → no body, and all but HEAD keep the connection")
+    @Test("Answers to HEAD, 204 and 304 → have no body; all except HEAD keep the connection")
     func bodiless() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {

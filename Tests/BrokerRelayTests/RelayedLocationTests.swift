@@ -15,7 +15,7 @@ struct RelayedLocationTests {
     }
 
     @Test(
-        "A reference that would be read at the broker's origin → removed",
+        "A reference that the app would read at the broker's origin → removed",
         arguments: [
             // Paths of the broker, and of another upstream.
             "/v1/relay/other/transfer?to=evil", "/v1/session/refresh", "/", "/v3.0x/items", "/v3", "?", "/?a",
@@ -77,7 +77,7 @@ struct RelayedLocationTests {
         #expect(try mapped("//cdn.example.com/x", base: "http://127.0.0.1:9000") == "http://cdn.example.com/x")
     }
 
-    @Test("An upstream without a base path, or on the broker's host → mapped in the same way")
+    @Test("An upstream without a base path, or on the broker's host → its references are mapped in the same way")
     func bases() throws {
         #expect(try mapped("/v1/session", base: "http://127.0.0.1:9000", target: "/x") == "/v1/relay/api/v1/session")
         #expect(try mapped("/../v1/session", base: "http://127.0.0.1:9000", target: "/x") == nil)
@@ -92,7 +92,7 @@ struct RelayedLocationTests {
                 == "http://127.0.0.1:9001/x")
     }
 
-    @Test("A redirect on the wire → reaches the app with the address that is right for the app")
+    @Test("A redirect on the wire → its address is right for the app")
     func wire() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {

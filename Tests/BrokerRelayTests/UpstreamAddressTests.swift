@@ -54,7 +54,7 @@ struct UpstreamAddressTests {
     }
 
     @Test(
-        "A name leads to a forbidden address → the connection is made, and nothing is sent",
+        "An upstream's name leads to a forbidden address → a connection is made, but nothing is sent",
         arguments: [
             "localhost", "127.0.0.1",
         ])
@@ -71,7 +71,9 @@ struct UpstreamAddressTests {
         }
     }
 
-    @Test("A forbidden literal address → not requested from a proxy", arguments: ["10.1.2.3", "fd00::7"])
+    @Test(
+        "An upstream has a forbidden literal address → the proxy is not asked for it",
+        arguments: ["10.1.2.3", "fd00::7"])
     func literalRefused(host: String) async throws {
         let policy = Policy(refusing: [host])
         try await ScriptedUpstream.run { connection in
@@ -85,7 +87,7 @@ struct UpstreamAddressTests {
     }
 
     @Test(
-        "A call through a proxy → the requested address or name counts, and never the proxy's own",
+        "A call through a proxy → the upstream's address or name is judged, and never the proxy's",
         arguments: [
             ("192.0.2.7", "192.0.2.7:8443", ["192.0.2.7"]), ("2001:db8::7", "[2001:db8::7]:8443", ["2001:db8::7"]),
             ("api.example.test", "api.example.test:8443", []),

@@ -69,7 +69,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("Several kept connections → the last used one is used first")
+    @Test("Several kept connections → the connection that was used last is used first")
     func lastFirst() async throws {
         try await ScriptedUpstream.run(Self.numbered(4)) { (upstream) async throws in
             let client = Self.client(upstream)
@@ -82,7 +82,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("A connection without a call → closed after a while; with calls → kept")
+    @Test("A connection without calls → closed after a while; with calls → kept")
     func idle() async throws {
         try await ScriptedUpstream.run(Self.numbered(2)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.idle = .seconds(3) }
@@ -101,7 +101,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("More connections than may be kept → the rest is closed")
+    @Test("More connections than the pool may keep → the others are closed")
     func bound() async throws {
         try await ScriptedUpstream.run(Self.numbered(4)) { (upstream) async throws in
             // An idle connection would be closed by its own timer only long after this test.
@@ -119,7 +119,7 @@ struct UpstreamPoolTests {
 
     // MARK: Calls that end their connection
 
-    @Test("HEAD, or a body where servers expect none → a new connection, which is closed afterwards")
+    @Test("HEAD, or a body where servers expect none → uses a new connection, which is closed afterwards")
     func ownConnection() async throws {
         try await ScriptedUpstream.run(Self.numbered(1)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.linger = .milliseconds(20) }
@@ -141,7 +141,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "The connection of a HEAD, whether the upstream closes it or not → occupies no port afterwards",
+        "The connection of a HEAD → occupies no port afterwards, whichever side closes it",
         arguments: [true, false])
     func noPorts(closes: Bool) async throws {
         try await ScriptedUpstream.run({ connection in
@@ -174,7 +174,7 @@ struct UpstreamPoolTests {
             lines.filter { $0.count > 3 && $0[2].hasSuffix(suffix) && $0[3] == "06" }.map { $0[1] })
     }
 
-    @Test("Many upstreams that do not close → only a limited number is waited for")
+    @Test("Many upstreams that do not close → the broker waits only for a limited number")
     func lingering() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil { try await connection.answer(body: "") }
@@ -192,7 +192,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "A body that an upstream leaves unread → never becomes another request (SEC-79)",
+        "A body that an upstream leaves unread → never read as another request (SEC-79)",
         arguments: [HTTPMethod.GET, .HEAD, .DELETE, .OPTIONS, .POST, .PUT])
     func unreadBody(_ method: HTTPMethod) async throws {
         let asked = Counters()
@@ -234,7 +234,7 @@ struct UpstreamPoolTests {
         return UpstreamClient(target, limits, on: MultiThreadedEventLoopGroup.singleton.next())
     }
 
-    @Test("Callers give up while no connection is made → the number of attempts stays bounded")
+    @Test("Callers give up before a connection exists → the number of attempts stays limited")
     func givenUpWaiting() async throws {
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { (upstream) async throws in
             let client = Self.stuck(upstream, connect: .minutes(1))
@@ -250,7 +250,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("A call inherits another call's connection attempt → has its own full time")
+    @Test("A call takes over another call's connection attempt → it still has its own full time")
     func inherited() async throws {
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { (upstream) async throws in
             let client = Self.stuck(upstream, connect: .seconds(3))
@@ -287,7 +287,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "A kept connection is dead → an idempotent call is sent again, once",
+        "A kept connection is dead → an idempotent call is sent once more",
         arguments: [HTTPMethod.GET, .PUT, .DELETE, .OPTIONS])
     func again(_ method: HTTPMethod) async throws {
         try await ScriptedUpstream.run(Self.dying()) { (upstream) async throws in
@@ -303,7 +303,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("A POST, a streamed call, a call after a byte of an answer, or on a new connection → not sent again")
+    @Test("A POST, a streamed call, a call with a byte of an answer, or a call on a new connection → not sent again")
     func notAgain() async throws {
         let stream = UpstreamRequest.Stream(limit: 5) {
             let once = Mutex<ByteBuffer?>(ByteBuffer(string: "hello"))
@@ -331,7 +331,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("Calls are given up at any moment → no state is left")
+    @Test("Calls are given up at any moment → no state remains")
     func givenUp() async throws {
         try await ScriptedUpstream.run(Self.numbered(1)) { (upstream) async throws in
             let client = Self.client(upstream)

@@ -16,7 +16,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A base URL that is not plain https → refused",
+        "A base URL without https, or with more than host, port and plain path → refused",
         arguments: [
             "", "api.example.com", "http://api.example.com", "http://10.0.0.1", "ftp://x", "https://", "https:///a",
             "https://user@api.example.com", "https://user:pw@api.example.com", "https://a?b", "https://a#b",
@@ -32,7 +32,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A base URL → parsed once",
+        "A base URL → parsed only once",
         arguments: [
             ("https://API.Example.com", "https://api.example.com", "api.example.com"),
             ("https://a:443/", "https://a", "a"), ("https://a:8443/v1/", "https://a:8443/v1", "a:8443"),
@@ -55,14 +55,14 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "Plain http to an address outside the own network → refused, also with `internal: true`",
+        "Plain http to an address outside of the own network → refused, even with `internal: true`",
         arguments: ["http://8.8.8.8", "http://169.254.169.254", "http://[2606:4700::1111]", "http://[fe80::1]"])
     func plainOutside(url: String) {
         #expect(throws: UpstreamFaults.self) { try Self.settings(url, isInternal: true) }
     }
 
     @Test(
-        "Plain http inside the own network → accepted with `internal: true` only",
+        "Plain http inside the own network → accepted, but only with `internal: true`",
         arguments: ["http://orders.shop.svc.cluster.local:8080", "http://10.0.0.1", "http://[fd00::1]"])
     func plainInside(url: String) throws {
         #expect(throws: UpstreamFaults.self) { try Self.settings(url) }
@@ -70,7 +70,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A plain http upstream's name leads outside → its connection is not used; an https one → judged by its policy"
+        "An http upstream's name leads outside → its connection is not used; for https → the address policy decides"
     )
     func plainConnections() throws {
         let addresses = ["8.8.8.8", "169.254.169.254", "::ffff:1.1.1.1", "10.0.0.1", "127.0.0.1"].map { IPAddress($0) }
@@ -82,7 +82,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A header of the relay's own → cannot be configured (SEC-75)",
+        "A configured header with a name that the relay sets itself → refused (SEC-75)",
         arguments: [
             "Authorization", "cookie", "Host", "Connection", "Transfer-Encoding", "content-length", "TE", "Upgrade",
             "X-Forwarded-For", "x-forwarded-anything", "Forwarded", "X-Real-IP", "Proxy-Authorization",

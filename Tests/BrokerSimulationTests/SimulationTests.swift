@@ -6,7 +6,7 @@ import Testing
 /// A seed computes without a pause, so other tests run between two seeds. `scripts/simulate` runs many seeds.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct SimulationTests {
     @Test(
-        "A fault that was found once, with events in another order → does not come back",
+        "A fault that the simulation once found, with events in any order → does not come back",
         .timeLimit(.minutes(2)), arguments: Scenario.allCases)
     func scenario(_ scenario: Scenario) async {
         for seed in 1...5 as ClosedRange<UInt64> {
@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    @Test("Mixed weather of any seed → no wrongful log-out and no loss", .timeLimit(.minutes(2)))
+    @Test("Any seed with mixed faults → no wrongful log-out and no loss", .timeLimit(.minutes(2)))
     func mixed() async {
         for seed in 1...25 as ClosedRange<UInt64> {
             let verdict = Simulation(seed: seed).run()

@@ -50,7 +50,7 @@ struct AdministrationContract {
         return found
     }
 
-    @Test("Every row moves from any engine to any other → unchanged", arguments: StoreEngine.allCases)
+    @Test("Every row is moved between any two engines → the rows are unchanged", arguments: StoreEngine.allCases)
     func move(_ engine: StoreEngine) async throws {
         for target in [StoreEngine.inMemory, .sqlite, .postgresql] where target != engine || engine == .inMemory {
             try await engine.withStore { store in
@@ -95,7 +95,7 @@ struct AdministrationContract {
         }
     }
 
-    @Test("The count of sessions → living ones only, without ended or lapsed ones", arguments: StoreEngine.allCases)
+    @Test("The count of sessions → has only living sessions", arguments: StoreEngine.allCases)
     func live(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)
@@ -112,7 +112,7 @@ struct AdministrationContract {
         }
     }
 
-    @Test("Sealed values → found in each place, and counted by key", arguments: StoreEngine.allCases)
+    @Test("Sealed values in every place → found, and counted by key", arguments: StoreEngine.allCases)
     func sealed(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)
@@ -151,7 +151,7 @@ struct AdministrationContract {
         }
     }
 
-    @Test("A refresh commits during resealing → not overwritten", arguments: StoreEngine.allCases)
+    @Test("A refresh commits during resealing → resealing does not overwrite it", arguments: StoreEngine.allCases)
     func compareAndSwap(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)

@@ -18,7 +18,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "A pair is not stored → its token is not stored either; a token of another session → not found",
+        "A pair is not stored → its access token is not stored either; a token of another session → not found",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -44,7 +44,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "A step-up has lent other tokens → the pair is stored without the token, in any order of the two",
+        "A step-up has changed the tokens → a concurrent pair is stored without its access token, in either order",
         arguments: StoreEngine.allCases)
     func lent(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -100,7 +100,7 @@ struct AudienceContract {
         }
     }
 
-    @Test("The session's subject is unchecked → no token is given out", arguments: StoreEngine.allCases)
+    @Test("The session's subject is unchecked → no token is handed out", arguments: StoreEngine.allCases)
     func unchecked(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -114,7 +114,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "An exchanged token → stored with the claim's own fence and version, which releases the claim; otherwise not stored",
+        "An exchanged token → stored only with the claim's own fence and version, and this releases the claim",
         arguments: StoreEngine.allCases)
     func exchanged(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -150,7 +150,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "The session or its grant ends in any way → its tokens end with it, and only then",
+        "The session or its grant ends in any way → its tokens for APIs end too; otherwise → they stay",
         arguments: StoreEngine.allCases)
     func ends(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -194,7 +194,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "A ninth token is stored → the longest unused one of this session goes, and never the new one",
+        "A ninth token is stored → the token that was unused longest goes, and never the new one",
         arguments: StoreEngine.allCases)
     func eight(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

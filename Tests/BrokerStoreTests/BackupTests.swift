@@ -98,7 +98,7 @@ struct BackupTests {
         }
     }
 
-    @Test("A backup → never overwrites a file; a failed backup → leaves no file")
+    @Test("A backup → never overwrites a file; a backup that fails → leaves no file")
     func overwriting() async throws {
         try await TemporaryStore.with { store, path in
             let copy = path + ".copy"
@@ -112,7 +112,7 @@ struct BackupTests {
         }
     }
 
-    @Test("A backup made during writes → complete, can be restored, and the old database is kept")
+    @Test("A backup made during writes → is complete and can be restored, and the restore keeps the old database")
     func roundTrip() async throws {
         try await TemporaryStore.withDirectory { directory in
             let (path, copy) = (directory + "/data/coatcheck.db", directory + "/copy.db")
@@ -152,7 +152,7 @@ struct BackupTests {
         }
     }
 
-    @Test("A clean stop → the log is merged, so that one file is the whole database")
+    @Test("A clean stop → one file is the whole database, because the log is merged into it")
     func mergedLog() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/data/coatcheck.db"
@@ -172,7 +172,7 @@ struct BackupTests {
         }
     }
 
-    @Test("Many processes migrate at once → one does it, and the others wait for it")
+    @Test("Many processes migrate at the same time → one migrates, and the others wait for it")
     func migrators() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/data/coatcheck.db"

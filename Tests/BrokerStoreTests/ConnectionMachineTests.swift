@@ -201,7 +201,7 @@ struct ConnectionMachineTests {
         }
     }
 
-    @Test("Faults of the server → distinguished in one place")
+    @Test("Errors of the server → classified in one place")
     func faults() {
         for (state, kind) in [
             ("40001", ServerFault.Kind.repeat), ("40P01", .repeat), ("08006", .reconnect), ("08P01", .reconnect),

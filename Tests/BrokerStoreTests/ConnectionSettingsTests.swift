@@ -8,7 +8,7 @@ struct ConnectionSettingsTests {
         settings.parameters.last { $0.keyword == keyword }?.value
     }
 
-    @Test("Options that the URL lacks → added; those that it has → stay")
+    @Test("Options that the URL lacks → added; options in the URL → unchanged")
     func defaults() throws {
         let bare = try ConnectionSettings(url: "postgresql://u@localhost/db")
         for (keyword, expected) in [
@@ -29,7 +29,7 @@ struct ConnectionSettingsTests {
     }
 
     @Test(
-        "A host other than this machine → verified in full, unless the URL or the environment chooses otherwise",
+        "A host other than this machine → its certificate is verified in full, unless the URL or the environment decides otherwise",
         arguments: [
             ("postgresql://db.example/x", false), ("postgresql://localhost,db.example/x", false),
             ("postgresql://10.0.0.1/x", false), ("postgresql://127.0.0.1.example.com/x", false),
@@ -48,7 +48,7 @@ struct ConnectionSettingsTests {
     }
 
     @Test(
-        "The address that libpq uses → judged, from any source",
+        "The address that libpq will use → checked, whatever source it comes from",
         arguments: [
             ("postgresql://localhost/x", ["host": "localhost", "hostaddr": "10.1.2.3"], false),
             ("postgresql:///x", ["host": "db.example"], false), ("postgresql:///x", ["hostaddr": "192.0.2.7"], false),
@@ -72,7 +72,7 @@ struct ConnectionSettingsTests {
         #expect(value("sslmode", of: said) == nil && value("sslrootcert", of: said) == nil)
     }
 
-    @Test("The options of a store URL → read by libpq itself, without a connection")
+    @Test("The options of a store URL → libpq itself reads them, without a connection")
     func options() {
         let found = ResolvedOptions.find(["host": "192.0.2.1", "dbname": "x", "target_session_attrs": "any"])
         #expect(found["host"] == "192.0.2.1" && found["dbname"] == "x" && found["port"] == "5432")
@@ -82,7 +82,7 @@ struct ConnectionSettingsTests {
         #expect(missing["host"] == "192.0.2.1")
     }
 
-    @Test("A URL that cannot be read → refused without being quoted")
+    @Test("An unreadable URL → refused, and the message does not quote it")
     func refused() {
         for url in ["", "sqlite:x", "postgresql://u:hunter2@h/%zz", "postgresql://h/x?nonsense=hunter2", "host=h"] {
             do throws(StoreOpenFailure) {

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("SQLite: files", .serialized, .timeLimit(.minutes(2)))
 struct DatabaseFileTests {
-    @Test("Directory and files, under any umask → closed to others (SEC-51)")
+    @Test("Directory and files, under any umask → other users have no access (SEC-51)")
     func modes() async throws {
         let previous = umask(0)
         defer { umask(previous) }
@@ -23,7 +23,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("Files, or the store's own directory, are open to others → closed at the start (SEC-51)")
+    @Test("Files, or the store's own directory, are open to other users → closed at the start (SEC-51)")
     func tightened() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/own/coatcheck.db"
@@ -39,7 +39,7 @@ struct DatabaseFileTests {
 
     private func reopen(_ path: String) async throws -> SQLiteStore { try await SQLiteStore.open(path: path) }
 
-    @Test("A shared directory that others may write in → refused; a readable one keeps its mode")
+    @Test("A shared directory in which others may write → refused; a readable one → keeps its mode")
     func sharedDirectory() async throws {
         try await TemporaryStore.withDirectory { directory in
             try Data("x".utf8).write(to: URL(fileURLWithPath: directory + "/neighbour"))
@@ -55,7 +55,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("A second opening → refused with a message, and possible once the first is closed (SEC-127)")
+    @Test("A second opening of the database → refused with a message; after the first is closed → works (SEC-127)")
     func locked() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -93,7 +93,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("A write is answered → a copy of the files taken then has it (guarantee 4)")
+    @Test("A write has been answered → a copy of the files has the write (guarantee 4)")
     func durable() async throws {
         try await TemporaryStore.with { store, path in
             let session = Rows.session()
@@ -112,7 +112,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("A backup → opens alone, has everything, and does not overwrite a file")
+    @Test("A backup → opens alone, is complete, and does not overwrite a file")
     func backup() async throws {
         try await TemporaryStore.with { store, path in
             let session = Rows.session()

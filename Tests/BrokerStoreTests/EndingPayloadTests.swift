@@ -5,7 +5,7 @@ import Testing
 
 @Suite("PostgreSQL: the notices between replicas")
 struct EndingPayloadTests {
-    @Test("One replica's notices, in any number of texts → read by another one, and ignored by the sender")
+    @Test("A replica's notices, in any number of texts → another replica reads them, and the sender ignores them")
     func roundTrip() {
         for count in [0, 1, 119, 120, 500] {
             let ended = (0..<count).map { index in

@@ -77,7 +77,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A second process with any database → refused (SEC-127)")
+    @Test("A second process opens the endings file, with any database → refused (SEC-127)")
     func locked() async throws {
         try await with { place in
             let store = try await place.open()
@@ -95,7 +95,7 @@ struct EndingsFileTests {
 
     // MARK: Contents
 
-    @Test("A session ends by a user, operator or provider → in the file, as digest, time and reason")
+    @Test("A user, operator or provider ends a session → the file has its digest, time and reason")
     func everyWay() async throws {
         try await with { place in
             let store = try await place.open()
@@ -131,7 +131,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("Endings at the same time → share a sync")
+    @Test("Several endings at the same time → one sync writes all of them")
     func together() async throws {
         try await with { place in
             let noted = Atomic<Int>(0)
@@ -166,7 +166,9 @@ struct EndingsFileTests {
 
     // MARK: The file's disk
 
-    @Test("The file is gone → endings hold, are answered with \"not written\", and are written when it is back")
+    @Test(
+        "The endings file is gone → endings hold, are answered with \"not written\", and are written when the file is back"
+    )
     func gone() async throws {
         try await with { place in
             let store = try await place.open()
@@ -198,7 +200,7 @@ struct EndingsFileTests {
     }
 
     @Test(
-        "Another file in place of the endings file → not written to, because it lacks earlier endings; a restart adopts it"
+        "Another file replaces the endings file → not used, because it lacks earlier endings; after a restart → used"
     )
     func another() async throws {
         try await with { place in
@@ -226,7 +228,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A logout token answered with \"not written\" comes again → not a replay")
+    @Test("A logout token that was answered with \"not written\" comes again → not treated as a replay")
     func noticeAgain() async throws {
         try await with { place in
             let store = try await place.open()
@@ -250,7 +252,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A wait for all endings → does not wait for later ones")
+    @Test("A caller waits for its ending to be written → it does not wait for later endings")
     func steadily() async throws {
         try await with { place in
             let noted = Atomic<Int>(0)
@@ -278,7 +280,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A reload brings a longer lifetime → stored in the file")
+    @Test("A reload makes sessions live longer → the file records the longer lifetime")
     func longerLife() async throws {
         try await with { place in
             let store = try await place.open()
@@ -295,7 +297,7 @@ struct EndingsFileTests {
 
     // MARK: Crashes
 
-    @Test("kill -9 at each step → answered endings are in the file, and others follow at the next start")
+    @Test("kill -9 at each step → the file has the answered endings, and the others follow at the next start")
     func crashes() async throws {
         try await with { place in
             let rows = [Rows.session(), Rows.session()]
@@ -335,7 +337,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A torn last line at any byte → cut off, and the database repeats its ending")
+    @Test("A last line that is cut at any byte → removed, and the database writes its ending again")
     func torn() async throws {
         try await with { place in
             let store = try await place.open()
@@ -362,7 +364,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A damaged line in the middle → counted, and makes no ending")
+    @Test("A damaged line in the middle → counted, and ends no session")
     func damaged() async throws {
         try await with { place in
             let store = try await place.open()
@@ -386,7 +388,8 @@ struct EndingsFileTests {
     // MARK: Shortening
 
     @Test(
-        "A grown file → forgets endings older than any session, survives a crash at each step, and keeps its origin")
+        "The file has grown → endings older than any session are removed, and a crash at any step loses none of the others"
+    )
     func shortening() async throws {
         try await with { place in
             let old = Rows.now.advanced(by: .zero - Self.life - Self.life)
@@ -433,7 +436,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A clock that is years ahead for a while → the file forgets nothing")
+    @Test("A clock is years ahead for a while → the file keeps all endings")
     func wrongClock() async throws {
         try await with { place in
             var text = EndingsHeader(since: Rows.now, longestLifetime: Self.life).line
@@ -451,7 +454,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("No ending for longer than tombstones are kept → the file begins again")
+    @Test("No session has ended for longer than tombstones are kept → the file begins again")
     func neglected() async throws {
         try await with { place in
             let store = try await place.open()
@@ -465,7 +468,7 @@ struct EndingsFileTests {
 
     // MARK: Restoring
 
-    @Test("A restore → ends the file's sessions in the copy, before it replaces the database")
+    @Test("A restore → ends the file's sessions in the copy before the copy replaces the database")
     func restoring() async throws {
         try await with { place in
             let store = try await place.open()

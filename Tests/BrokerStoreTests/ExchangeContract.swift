@@ -5,7 +5,9 @@ import Testing
 
 @Suite("Store contract: exchanges", .timeLimit(.minutes(2)))
 struct ExchangeContract {
-    @Test("A hundred claims of one code at once → exactly one is granted (SEC-124)", arguments: StoreEngine.allCases)
+    @Test(
+        "A hundred claims of one code at the same time → exactly one is granted (SEC-124)",
+        arguments: StoreEngine.allCases)
     func oneClaim(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()
@@ -24,7 +26,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A hundred different codes of one login at once → one passes its gate (SEC-124)",
+        "A hundred codes for one login at the same time → one passes the login's gate (SEC-124)",
         arguments: StoreEngine.allCases)
     func oneGate(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -42,7 +44,9 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A burned, expired, unknown or taken gate → no claim and no row", arguments: StoreEngine.allCases)
+    @Test(
+        "A gate that is burned, expired, unknown or taken → the claim is refused, and no row is written",
+        arguments: StoreEngine.allCases)
     func closedGates(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let burned = Rows.login()
@@ -64,7 +68,7 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A release → opens the gate again, but only for the same starter", arguments: StoreEngine.allCases)
+    @Test("A claim is released → its gate opens again, but only for the same starter", arguments: StoreEngine.allCases)
     func release(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()
@@ -102,7 +106,9 @@ struct ExchangeContract {
         }
     }
 
-    @Test("Calls that the provider saw → counted; others → not", arguments: StoreEngine.allCases)
+    @Test(
+        "A call that the provider saw → counts as an attempt; any other call → does not",
+        arguments: StoreEngine.allCases)
     func attempts(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let row = Rows.exchange()
@@ -124,7 +130,7 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A released exchange's login is burned → no further claim", arguments: StoreEngine.allCases)
+    @Test("A released exchange's login is burned → no further claim is possible", arguments: StoreEngine.allCases)
     func releasedThenBurned(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()
@@ -139,7 +145,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A lapsed claim that is spared → still its owner's; any other → a dead owner's",
+        "A lapsed claim that is spared → still its owner's; otherwise → the owner counts as dead",
         arguments: StoreEngine.allCases)
     func spared(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -178,7 +184,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "An owner died → the code is spent, and the owner's own late result is refused", arguments: StoreEngine.allCases
+        "The owner died → the code is spent, and the owner's late result is refused", arguments: StoreEngine.allCases
     )
     func lapsedOwner(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -208,7 +214,7 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A result with another fence → refused, but its outbox rows are kept", arguments: StoreEngine.allCases)
+    @Test("A result with another fence → refused, but its outbox rows are stored", arguments: StoreEngine.allCases)
     func settle(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()
@@ -236,7 +242,7 @@ struct ExchangeContract {
         }
     }
 
-    @Test("Each outcome → read back unchanged", arguments: StoreEngine.allCases)
+    @Test("Each outcome of an exchange → read back unchanged", arguments: StoreEngine.allCases)
     func outcomes(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let reasons: [ExchangeRow.SpentReason] = [
@@ -291,7 +297,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A released completion of a registration → opens the registration again; a session closes it",
+        "A completed registration is released → the registration is open again; it becomes a session → closed",
         arguments: StoreEngine.allCases)
     func registrationCompleted(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -339,7 +345,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "Beyond the cap → the oldest sessions of this subject and client end (SEC-100)",
+        "More sessions than the cap → the oldest sessions of this user and client end (SEC-100)",
         arguments: StoreEngine.allCases)
     func sessionLimit(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -367,7 +373,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A session whose digest or handle exists → not stored, and nothing changes",
+        "A new session whose digest or handle already exists → not stored, and nothing changes",
         arguments: StoreEngine.allCases)
     func collision(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -387,7 +393,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A starter without a proof → never counts as the same starter, and claims no released exchange",
+        "A starter without a proof → never recognised as the same starter, and cannot claim a released exchange",
         arguments: StoreEngine.allCases)
     func proofless(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

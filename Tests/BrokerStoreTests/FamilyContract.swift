@@ -5,7 +5,9 @@ import Testing
 /// Sessions and their children: places, endings and lists, on every engine.
 @Suite("Store contract: families", .timeLimit(.minutes(2)))
 struct FamilyContract {
-    @Test("A child → stored completely, in the place of the former one", arguments: StoreEngine.allCases)
+    @Test(
+        "A child → all its values are stored, and it replaces the former child in its place",
+        arguments: StoreEngine.allCases)
     func places(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let parent = Rows.session(sid: Rows.digest())
@@ -31,7 +33,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "All places are taken → only an existing place can be filled again; lapsed children take none",
+        "All places are taken → a new child needs the place of an existing one; lapsed children take no place",
         arguments: StoreEngine.allCases)
     func full(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -60,7 +62,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "A parent that has ended, lapsed, is unknown or is a child → gets no child",
+        "A parent that is ended, lapsed, unknown or itself a child → cannot get a child",
         arguments: StoreEngine.allCases)
     func orphans(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -80,7 +82,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "A selector names a child's former sid → nothing ends; it names the parent → the child ends with it",
+        "A selector has a child's former sid → nothing ends; it has the parent's sid → the parent and the child end",
         arguments: StoreEngine.allCases)
     func outgrownSignIn(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -103,7 +105,7 @@ struct FamilyContract {
     enum Ending: CaseIterable { case token, subject, logoutToken, replaced, limit, condemned, lapsed }
 
     @Test(
-        "A session ends in any way → its children end in the same transaction, and no others (guarantee 10)",
+        "A session ends in any way → exactly its children end in the same transaction (guarantee 10)",
         arguments: StoreEngine.allCases)
     func together(_ engine: StoreEngine) async throws {
         for ending in Ending.allCases {
@@ -166,7 +168,7 @@ struct FamilyContract {
         }
     }
 
-    @Test("A child ends → its parent and its siblings live", arguments: StoreEngine.allCases)
+    @Test("A child ends → its parent and siblings live on", arguments: StoreEngine.allCases)
     func alone(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let parent = Rows.session()
@@ -182,7 +184,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "Lists of living sessions → without children; of ended ones → with them; an end of all others → keeps the caller's",
+        "Lists of living sessions → without children; of ended sessions → with children; ending all others → keeps the caller's",
         arguments: StoreEngine.allCases)
     func lists(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -211,7 +213,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "Calls that make children, and those that end the parent → take turns",
+        "Calls that make children, and calls that end the parent → run one after the other",
         arguments: StoreEngine.allCases)
     func atOnce(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -245,7 +247,7 @@ struct FamilyContract {
         }
     }
 
-    @Test("Many calls want one place at once → one gets it", arguments: StoreEngine.allCases)
+    @Test("Many calls want one place at the same time → one of them gets it", arguments: StoreEngine.allCases)
     func onePlace(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let parent = Rows.session()

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("SQLite: formats and versions", .timeLimit(.minutes(2)))
 struct FormatTests {
-    @Test("Rows of a newer version → left alone: a failure, no rewrite, no loss (SEC-130)")
+    @Test("Rows of a newer version → cause a failure, and are neither changed nor lost (SEC-130)")
     func newerRows() async throws {
         try await TemporaryStore.with { store, _ in
             let session = Rows.session()
@@ -54,7 +54,7 @@ struct FormatTests {
         }
     }
 
-    @Test("A schema that a newer version extended → usable; one that it broke → refused (SEC-130)")
+    @Test("A newer version added to the schema → usable; it changed the schema incompatibly → refused (SEC-130)")
     func newerSchema() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -85,7 +85,7 @@ struct FormatTests {
         }
     }
 
-    @Test("An unmigrated database → refused without the option to migrate, and migrated once with it")
+    @Test("An unmigrated database → refused without the option to migrate; with it → migrated once")
     func migrating() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -102,7 +102,7 @@ struct FormatTests {
         }
     }
 
-    @Test("A damaged row → a failure of the store, not \"no session\" and not a trap (SEC-106, guarantee 3)")
+    @Test("A damaged row → a failure of the store, and neither \"no session\" nor a crash (SEC-106, guarantee 3)")
     func damaged() async throws {
         try await TemporaryStore.with { store, _ in
             let session = Rows.session()
@@ -135,7 +135,7 @@ struct FormatTests {
         }
     }
 
-    @Test("A change or removal of audit records → refused (SEC-99)")
+    @Test("An audit record is changed or removed → refused (SEC-99)")
     func audit() async throws {
         try await TemporaryStore.with { store, _ in
             try await store.appendAudit(
@@ -146,7 +146,7 @@ struct FormatTests {
         }
     }
 
-    @Test("Any lookup → reads and sorts no whole table")
+    @Test("Any lookup → reads and sorts only a part of a table")
     func queryPlans() async throws {
         let digest = Rows.digest()
         let selectors: [SessionSelector] = [

@@ -65,7 +65,7 @@ struct FullDiskTests {
         }
     }
 
-    @Test("Endings wait for a full disk → written at close", .timeLimit(.minutes(1)))
+    @Test("Endings wait because of a full disk → written when the store is closed", .timeLimit(.minutes(1)))
     func close() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -115,7 +115,7 @@ struct FullDiskTests {
         }
     }
 
-    @Test("A complete reserve on a full disk → counts as ready, and a refusal leaves the file as it was")
+    @Test("The disk is full, but the reserve is complete → ready; making a reserve fails → the file is unchanged")
     func reserveStands() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/reserve"
@@ -142,7 +142,7 @@ struct FullDiskTests {
         }
     }
 
-    @Test("A reserve could not be made at the start → made with a later sweep", .timeLimit(.minutes(1)))
+    @Test("The reserve could not be made at the start → a later sweep makes it", .timeLimit(.minutes(1)))
     func reserveIsMadeLater() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -158,7 +158,8 @@ struct FullDiskTests {
         }
     }
 
-    @Test("Endings wait for the disk → written without any other write", .timeLimit(.minutes(1)))
+    @Test(
+        "Endings wait for the disk → written as soon as there is room, without another write", .timeLimit(.minutes(1)))
     func byThemselves() async throws {
         try await TemporaryStore.withDirectory { directory in
             let store = try await SQLiteStore.open(path: directory + "/coatcheck.db", reserve: 0)
@@ -181,7 +182,7 @@ struct FullDiskTests {
     }
 
     @Test(
-        "The reserve → enough for 1,000 endings next to a reader that delays the checkpoint", .timeLimit(.minutes(2)))
+        "The reserve → enough for 1,000 endings, even if a reader delays the checkpoint", .timeLimit(.minutes(2)))
     func measured() async throws {
         try await TemporaryStore.with { store, path in
             let text = String(repeating: "t", count: 1200)

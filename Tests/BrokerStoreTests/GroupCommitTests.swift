@@ -9,7 +9,7 @@ import Testing
 struct GroupCommitTests {
     private struct Refusal: Error {}
 
-    @Test("Writes wait together → share one transaction, and each gets its own result")
+    @Test("Several writes wait → they share one transaction, and each gets its own result")
     func grouped() async throws {
         try await TemporaryStore.with { store, _ in
             let hold = await WriterHold.take(store)
@@ -28,7 +28,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("A member of a transaction fails → the others succeed")
+    @Test("One write of a transaction fails → the others succeed")
     func failingMember() async throws {
         try await TemporaryStore.with { store, _ in
             let login = Rows.login()
@@ -57,7 +57,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("SQLite rolls back under a member → all members fail and none commits alone (library note 10)")
+    @Test("SQLite itself rolls a transaction back → all its writes fail, and none commits alone (library note 10)")
     func lostTransaction() async throws {
         try await TemporaryStore.with { store, _ in
             let (early, late) = (Rows.login(), Rows.login())
@@ -79,7 +79,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("A caller is cancelled → it stops waiting, and the write is made (library note 9)")
+    @Test("A caller is cancelled → it stops waiting, but its write is made (library note 9)")
     func cancelledCaller() async throws {
         try await TemporaryStore.with { store, _ in
             let login = Rows.login()
@@ -103,7 +103,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("A close → finishes the accepted writes")
+    @Test("The store is closed → the accepted writes are finished first")
     func closing() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -127,7 +127,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("Sixty-four writers at once → never SQLITE_BUSY (SEC-127)")
+    @Test("Sixty-four writers at the same time → never SQLITE_BUSY (SEC-127)")
     func manyWriters() async throws {
         try await TemporaryStore.with { store, _ in
             try await withThrowingTaskGroup(of: Void.self) { group in

@@ -4,7 +4,8 @@ import Testing
 
 @Suite("Store contract: handoffs", .timeLimit(.minutes(2)))
 struct HandoffContract {
-    @Test("Many callbacks of a login at once → one live handoff (SEC-124)", arguments: StoreEngine.allCases)
+    @Test(
+        "Many callbacks of one login at the same time → one living handoff (SEC-124)", arguments: StoreEngine.allCases)
     func one(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.digest()
@@ -25,7 +26,8 @@ struct HandoffContract {
     }
 
     @Test(
-        "A handoff has expired → replaced by another, and a neighbour is not touched", arguments: StoreEngine.allCases)
+        "A handoff has expired → another one replaces it, and handoffs of other logins stay",
+        arguments: StoreEngine.allCases)
     func replaced(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let first = Rows.handoff()
@@ -43,7 +45,7 @@ struct HandoffContract {
     }
 
     @Test(
-        "A handoff → swept at its own end, or kept with the exchange that took its login",
+        "A handoff → swept at its end; redeemed → kept as long as the exchange that took its login",
         arguments: StoreEngine.allCases)
     func swept(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -5,7 +5,7 @@ import Testing
 @Suite("Store contract: logins", .timeLimit(.minutes(2)))
 struct LoginContract {
     @Test(
-        "A token's ninth pending login → refused, and no pending one is evicted (SEC-119)",
+        "A login token's ninth pending login → refused, and the other eight stay (SEC-119)",
         arguments: StoreEngine.allCases)
     func capByToken(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -26,7 +26,9 @@ struct LoginContract {
         }
     }
 
-    @Test("A hundred logins of one token at once → stay within the cap (SEC-119)", arguments: StoreEngine.allCases)
+    @Test(
+        "A hundred logins of one token at the same time → stay within the cap (SEC-119)",
+        arguments: StoreEngine.allCases)
     func capContended(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let token = Rows.digest()
@@ -43,7 +45,7 @@ struct LoginContract {
     }
 
     @Test(
-        "The cap on all pending logins → holds, and has room when one is taken, burned or expires (SEC-119)",
+        "The cap of pending logins is reached → refused until a login is taken, burned or expires (SEC-119)",
         arguments: StoreEngine.allCases)
     func capInTotal(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -70,7 +72,7 @@ struct LoginContract {
     }
 
     @Test(
-        "A token's pending logins → newest first, without taken, burned or expired ones",
+        "A login token's pending logins → newest first, and only pending ones",
         arguments: StoreEngine.allCases)
     func pending(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -90,7 +92,7 @@ struct LoginContract {
         }
     }
 
-    @Test("A hundred burns at once → one succeeds (SEC-124)", arguments: StoreEngine.allCases)
+    @Test("A login is burned a hundred times at once → one attempt succeeds (SEC-124)", arguments: StoreEngine.allCases)
     func burnedOnce(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()

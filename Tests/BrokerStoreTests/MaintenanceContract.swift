@@ -6,7 +6,9 @@ import Testing
 struct MaintenanceContract {
     private static let day: Int64 = 86_400
 
-    @Test("Outbox work → taken by one worker at a time, the oldest due row first", arguments: StoreEngine.allCases)
+    @Test(
+        "Outbox work → only one worker gets a row, and the row that is due longest comes first",
+        arguments: StoreEngine.allCases)
     func outbox(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let rows = (0..<20).map { Rows.outbox(at: Rows.seconds($0)) }
@@ -34,7 +36,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A batch of work → postponed to different times, or removed, in one transaction each",
+        "A batch of work → postponed to different times or removed, in one transaction for each",
         arguments: StoreEngine.allCases)
     func outboxBatches(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -66,7 +68,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("Work that a wrong clock postponed for months → due", arguments: StoreEngine.allCases)
+    @Test("A wrong clock postponed work for months → the work is due", arguments: StoreEngine.allCases)
     func putOffTooFar(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let (far, later) = (Rows.outbox(at: Rows.seconds(91 * 86_400)), Rows.outbox(at: Rows.seconds(3600)))
@@ -80,7 +82,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "The clock is in doubt → rows that prevent a second use of a code or token stay",
+        "The clock is in doubt → rows that prevent a second use of a code or token are kept",
         arguments: StoreEngine.allCases)
     func doubtedSweep(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -100,7 +102,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("Seals → added up by key", arguments: StoreEngine.allCases)
+    @Test("Seals → counted by key", arguments: StoreEngine.allCases)
     func seals(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             #expect(try await store.countSeals([:]).isEmpty)
@@ -115,7 +117,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token's selector → its sid, or without one its subject's sessions, of its clients only",
+        "A logout token with a sid → selects its sessions; without → all of its subject; in both cases only of its clients",
         arguments: StoreEngine.allCases)
     func logoutSelector(_ engine: StoreEngine) async throws {
         let (sid, subject, app, web) = (Rows.digest(), Rows.digest(), Rows.digest(), Rows.digest())
@@ -142,7 +144,9 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A logout token's id → new once, also for fifty at the same time (SEC-67)", arguments: StoreEngine.allCases)
+    @Test(
+        "A logout token's id → new only once, even if it arrives fifty times at once (SEC-67)",
+        arguments: StoreEngine.allCases)
     func logoutTokens(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let id = Rows.digest()
@@ -162,7 +166,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token for many sessions → ends them in steps, and is used up with the last step (SEC-67)",
+        "A logout token ends many sessions → this takes several steps, and the last one uses up the token (SEC-67)",
         .timeLimit(.minutes(1)), arguments: StoreEngine.allCases)
     func logoutTokenSteps(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -194,7 +198,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A lease → one owner until it lapses, and the owner renews it", arguments: StoreEngine.allCases)
+    @Test("A lease → has one owner until it lapses, and its owner can renew it", arguments: StoreEngine.allCases)
     func leases(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             func acquire(_ owner: String, at time: Int64, _ name: String) async throws -> Bool {
@@ -226,7 +230,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A sweep → removes rows beyond their keeping time only", arguments: StoreEngine.allCases)
+    @Test("A sweep → removes only rows whose keeping time is over", arguments: StoreEngine.allCases)
     func sweep(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let day = Self.day
@@ -285,7 +289,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "Two limits have passed → the earlier one is the reason, in the sweep as in answers",
+        "Both limits of a session have passed → the earlier one is the reason, in a sweep and in answers",
         arguments: StoreEngine.allCases)
     func lapseReasons(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -324,7 +328,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A large sweep → made in batches", arguments: StoreEngine.allCases)
+    @Test("A sweep of many rows → made in batches", arguments: StoreEngine.allCases)
     func sweepBatches(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             for _ in 0..<25 { try await store.signIn(Rows.session()) }
@@ -340,7 +344,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A closed store → refuses everything, and never reports \"no session\" (guarantee 3)",
+        "A closed store → refuses every operation, and never reports \"no session\" (guarantee 3)",
         arguments: StoreEngine.allCases)
     func closed(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

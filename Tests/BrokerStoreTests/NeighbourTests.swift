@@ -33,7 +33,7 @@ struct NeighbourTests {
     }
 
     @Test(
-        "A subject is ended → every row of the subject ends, the unreadable one too", .timeLimit(.minutes(1)),
+        "All sessions of a user are ended, and one row is unreadable → every row ends", .timeLimit(.minutes(1)),
         arguments: Harm.allCases)
     func endings(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, subject in
@@ -48,7 +48,7 @@ struct NeighbourTests {
         }
     }
 
-    @Test("An unreadable row ends → its sealed tokens go to the outbox unchanged", .timeLimit(.minutes(1)))
+    @Test("An unreadable row is ended → its sealed tokens go to the outbox unchanged", .timeLimit(.minutes(1)))
     func outbox() async throws {
         try await with(.newerFormat) { store, sessions, subject in
             let ended = try await store.endSessions(.subject(subject), reason: .admin, now: Rows.seconds(9))
@@ -60,7 +60,7 @@ struct NeighbourTests {
     }
 
     @Test(
-        "A device presents an unreadable session → it can sign in again", .timeLimit(.minutes(1)),
+        "A device has an unreadable session → it can sign in again", .timeLimit(.minutes(1)),
         arguments: Harm.allCases)
     func signIn(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, subject in
@@ -70,7 +70,9 @@ struct NeighbourTests {
         }
     }
 
-    @Test("Lists → show the other sessions, page after page", .timeLimit(.minutes(1)), arguments: Harm.allCases)
+    @Test(
+        "Lists of sessions with an unreadable row → show the other sessions, page by page", .timeLimit(.minutes(1)),
+        arguments: Harm.allCases)
     func lists(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, subject in
             let all = try await store.sessions(.subject(subject), .live, after: nil, limit: 9, now: Rows.seconds(5))
@@ -83,7 +85,7 @@ struct NeighbourTests {
         }
     }
 
-    @Test("A sweep → passes the unreadable row", .timeLimit(.minutes(1)), arguments: Harm.allCases)
+    @Test("A sweep finds an unreadable row → skips it", .timeLimit(.minutes(1)), arguments: Harm.allCases)
     func sweep(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, _ in
             for _ in 0..<3 {
@@ -95,7 +97,7 @@ struct NeighbourTests {
         }
     }
 
-    @Test("A damaged piece of revocation work → does not block the others", .timeLimit(.minutes(1)))
+    @Test("Revocation work that is damaged → other work goes on", .timeLimit(.minutes(1)))
     func revocations() async throws {
         try await TemporaryStore.with { store, _ in
             let rows = (0..<3).map { Rows.outbox(at: Rows.seconds($0)) }
@@ -108,7 +110,7 @@ struct NeighbourTests {
         }
     }
 
-    @Test("A pending login of a newer format → does not block its device's other logins", .timeLimit(.minutes(1)))
+    @Test("A pending login of a newer format → other logins of its device go on", .timeLimit(.minutes(1)))
     func logins() async throws {
         try await TemporaryStore.with { store, _ in
             let token = Rows.digest()

@@ -61,7 +61,7 @@ struct OlderBackupTests {
     }
 
     @Test(
-        "A backup of each released schema → is restored, and its sessions live",
+        "A backup of each released schema → restored, and its sessions live",
         arguments: Schema.migrations.map(\.version))
     func restored(version: Int) async throws {
         try await TemporaryStore.withDirectory { directory in
@@ -82,7 +82,7 @@ struct OlderBackupTests {
     }
 
     @Test(
-        "A backup of each released schema, with an endings file → is restored without the sessions that ended since",
+        "A backup of each released schema, with an endings file → restored without the sessions that have ended since",
         arguments: Schema.migrations.map(\.version))
     func endedSince(version: Int) async throws {
         try await TemporaryStore.withDirectory { directory in

@@ -50,7 +50,7 @@ struct PipelineLaneTests {
         func add() { value.add(1, ordering: .relaxed) }
     }
 
-    @Test("No gathering → each job wakes a connection, as long as one is idle")
+    @Test("Jobs are not gathered → each job wakes a connection, as long as one is idle")
     func spreads() throws {
         let bench = try Bench(gathering: 0)
         for awake in 1...3 {
@@ -63,7 +63,7 @@ struct PipelineLaneTests {
         #expect(bench.lane.take(64, for: 0).count == 4)
     }
 
-    @Test("A job arrives while a connection works → left to this connection, and watched")
+    @Test("A job arrives while a connection works → this connection will take it, under a time limit")
     func gathers() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()
@@ -81,14 +81,14 @@ struct PipelineLaneTests {
         #expect(bench.lane.awakeCount == 1)
     }
 
-    @Test("A woken connection has not come yet → it also gets the jobs that arrive meanwhile")
+    @Test("A woken connection has not started yet → it also gets the jobs that arrive meanwhile")
     func woken() throws {
         let bench = try Bench(gathering: 4)
         bench.submit(3)
         #expect(bench.lane.awakeCount == 1)
     }
 
-    @Test("More jobs wait than one connection should take → another is woken")
+    @Test("More jobs wait than one connection should take → another connection is woken")
     func much() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()
@@ -99,7 +99,7 @@ struct PipelineLaneTests {
         #expect(bench.lane.awakeCount == 3)
     }
 
-    @Test("A silent connection → delays the others' jobs by 50 ms at most")
+    @Test("A silent connection → delays the jobs of others by at most 50 ms")
     func haste() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()
@@ -125,7 +125,7 @@ struct PipelineLaneTests {
         for job in jobs { #expect(job.failure.withLock { $0 } == nil) }
     }
 
-    @Test("A woken connection is lost → another one takes its jobs")
+    @Test("A woken connection is lost → another connection takes its jobs")
     func lost() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()
@@ -141,7 +141,7 @@ struct PipelineLaneTests {
         #expect(late[0].failure.withLock { $0 } == .store(.unavailable("PostgreSQL is not reached")))
     }
 
-    @Test("Unfinished jobs → return to the front, and fail once they have waited too long")
+    @Test("A connection fails → its jobs return to the front of the queue, and fail after waiting too long")
     func givenBack() throws {
         let bench = try Bench(gathering: 0)
         let (job, other) = (bench.submit()[0], bench.submit()[0])

@@ -33,7 +33,7 @@ struct PostgreSQLPlanTests {
     private static let many = 1000.0
     private static let stored = 20_000
 
-    @Test("Every statement on tables of any size → finds its rows by an index", .timeLimit(.minutes(3)))
+    @Test("Every statement, with tables of any size → finds its rows by an index", .timeLimit(.minutes(3)))
     func plans() async throws {
         let statements = Self.statements
         #expect(Set(statements.map(\.name)).count == statements.count)
@@ -69,7 +69,7 @@ struct PostgreSQLPlanTests {
     ///
     /// Until PostgreSQL analyzes a table, it knows only the table's size.
     @Test(
-        "The tables were filled and not analyzed since → every statement finds its rows by an index",
+        "The tables were filled and not analyzed yet → every statement finds its rows by an index",
         .timeLimit(.minutes(3)),
         arguments: [false, true])
     func youngPlans(hasSeenThemEmpty: Bool) async throws {

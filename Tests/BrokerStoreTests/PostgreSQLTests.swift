@@ -37,7 +37,7 @@ struct PostgreSQLTests {
             """, in: url)
     }
 
-    @Test("Many migrators at once → one does the work", .timeLimit(.minutes(1)))
+    @Test("Many processes migrate at the same time → one does the work", .timeLimit(.minutes(1)))
     func migrators() async throws {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
             let settings = try ConnectionSettings(url: url)
@@ -60,7 +60,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "An operator made columns and index of the family migration before → the migration uses them and checks new rows"
+        "An operator made the columns and the index of the family migration earlier → the migration uses them and checks new rows"
     )
     func familiesBeforehand() async throws {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
@@ -94,7 +94,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A transaction delays a migration → other calls go on, and the migration succeeds afterwards")
+    @Test("A transaction delays a migration → other calls continue, and the migration succeeds afterwards")
     func blockedMigration() async throws {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
             try PostgreSQLServer.execute(PostgreSQLSchema.versionTable, in: url)
@@ -127,7 +127,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A schema that a newer version extended → usable; one that it broke → refused (SEC-130)")
+    @Test("A newer version added to the schema → usable; it changed the schema incompatibly → refused (SEC-130)")
     func newerSchema() async throws {
         try await PostgreSQLServer.withDatabase(isSpoilt: true) { url, _ in
             let newest = PostgreSQLSchema.newest
@@ -149,7 +149,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("The server's time, and known tokens' versions → reported, without ended sessions")
+    @Test("The check of cached sessions → returns the server's time and the versions of those that have not ended")
     func replicasAsk() async throws {
         try await withReplicas(2) { stores, _ in
             let time = try await stores[0].time()
@@ -172,7 +172,8 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A released proof → can be taken again; a presence key → other replicas are notified")
+    @Test(
+        "A proof of presence is released → can be taken again; a presence key is stored → other replicas are notified")
     func replicas() async throws {
         try await withReplicas(2) { stores, _ in
             let name = Rows.digest()
@@ -193,7 +194,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Replicas make children at once → one child for each place, and none outlives a parent that ends meanwhile"
+        "Replicas make children at the same time → one child for each place, and none survives a parent that ends meanwhile"
     )
     func families() async throws {
         try await withReplicas(3) { stores, _ in
@@ -226,7 +227,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Two endings of one family, of any size → wait in one order, without a deadlock",
+        "Two endings of one family, of any size → wait for each other in one order, without a deadlock",
         arguments: [false, true])
     func endingsAtOnce(bySubject: Bool) async throws {
         try await PostgreSQLServer.withDatabase { url, _ in
@@ -271,7 +272,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A step-up keeps its grant → also drops the first token for another API that is stored while it waits")
+    @Test("A step-up keeps its grant → it also drops the first token for another API that is stored while it waits")
     func steppedUpMeanwhile() async throws {
         try await withReplicas(1) { stores, url in
             let store = stores[0]
@@ -298,7 +299,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("Rows of a newer version → left alone: a failure, no rewrite, no loss (SEC-130)")
+    @Test("Rows of a newer version → cause a failure, and are neither changed nor lost (SEC-130)")
     func newerRows() async throws {
         try await withReplicas(1) { stores, url in
             let store = stores[0]
@@ -350,7 +351,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Three replicas at once → one claim, one refresh, one use of a logout token, and each outbox row for one replica"
+        "Three replicas at the same time → one claim, one refresh, one use of a logout token, each outbox row once"
     )
     func acrossReplicas() async throws {
         try await withReplicas(3) { stores, _ in
@@ -478,7 +479,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "A row is locked by another → its own write fails, and other writes go on (SEC-126)", .timeLimit(.minutes(3)))
+        "Another transaction locks a row → only the write to this row fails (SEC-126)", .timeLimit(.minutes(3)))
     func heldRow() async throws {
         try await withReplicas(1) { stores, url in
             let store = stores[0]
@@ -571,7 +572,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("Plans from empty tables → made again as the tables grow")
+    @Test("Plans were made for empty tables → made again as the tables grow")
     func growth() async throws {
         let count = 2000
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
@@ -606,7 +607,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "The server becomes read-only → no write is accepted, and the writable one is found again",
+        "The server becomes read-only → writes are refused, and the store finds the writable server again",
         .timeLimit(.minutes(1)))
     func readOnly() async throws {
         try await withReplicas(1, isSpoilt: true) { stores, url in
@@ -623,7 +624,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("Endings at other replicas → known within a second; a lost listener is reported")
+    @Test("Endings at other replicas → known within a second; the listening connection is lost → reported")
     func notices() async throws {
         try await withReplicas(2, listening: true) { stores, url in
             let heard = stores.map { _ in HeardNotices([EndingNotice]()) }
@@ -682,7 +683,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A role has synchronous commits switched off → switched on (guarantee 4)")
+    @Test("The role's setting switches synchronous commits off → the store switches them on (guarantee 4)")
     func durability() async throws {
         try await withReplicas(1) { stores, url in
             let found = try await stores[0].read(
@@ -704,7 +705,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A change or removal of audit records → refused (SEC-99)")
+    @Test("An audit record is changed or removed → refused (SEC-99)")
     func audit() async throws {
         try await withReplicas(1) { stores, url in
             try await stores[0].appendAudit(
@@ -716,7 +717,9 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("The server does not answer → the opening reports this, and names no password", .timeLimit(.minutes(1)))
+    @Test(
+        "The server does not answer → the opening fails with a message that contains no password",
+        .timeLimit(.minutes(1)))
     func unreachable() async throws {
         let settings = try ConnectionSettings(url: "postgresql://u:hunter2hunter2@127.0.0.1:1/x")
         do throws(StoreOpenFailure) {

@@ -6,7 +6,7 @@ import Testing
 @Suite("Store contract: presence keys", .timeLimit(.minutes(2)))
 struct PresenceContract {
     @Test(
-        "A presence key → only for a living session that is no child and has none; another key is reported and changes nothing",
+        "A presence key → stored only for a living session that is not a child and has none; a second key → reported, without a change",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -34,7 +34,9 @@ struct PresenceContract {
         }
     }
 
-    @Test("Two registrations at once → one succeeds, with the only audit record", arguments: StoreEngine.allCases)
+    @Test(
+        "Two registrations at the same time → one succeeds, and only it has an audit record",
+        arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -56,7 +58,7 @@ struct PresenceContract {
         }
     }
 
-    @Test("Refreshes and step-ups → keep the presence key; an ending removes it", arguments: StoreEngine.allCases)
+    @Test("Refreshes and step-ups → keep the presence key; an ending → removes it", arguments: StoreEngine.allCases)
     func kept(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -93,7 +95,9 @@ struct PresenceContract {
         }
     }
 
-    @Test("A session with a presence key moves to another store → the key moves, too", arguments: StoreEngine.allCases)
+    @Test(
+        "A session with a presence key is moved to another store → the key is moved, too",
+        arguments: StoreEngine.allCases)
     func moved(_ engine: StoreEngine) async throws {
         let session = Rows.session()
         let commit = Rows.presence(of: session.tokenDigest)

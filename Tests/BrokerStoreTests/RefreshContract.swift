@@ -6,7 +6,7 @@ import Testing
 @Suite("Store contract: refreshes", .timeLimit(.minutes(2)))
 struct RefreshContract {
     @Test(
-        "A hundred refresh claims at once → one is granted, and the others wait (SEC-54)",
+        "A hundred refresh claims at the same time → one is granted, and the others wait (SEC-54)",
         arguments: StoreEngine.allCases)
     func oneClaim(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -23,7 +23,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("A claim for an ended, unknown or moved session → not granted", arguments: StoreEngine.allCases)
+    @Test("A claim for a session that has ended, moved or never existed → not granted", arguments: StoreEngine.allCases)
     func notGranted(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let ended = Rows.session()
@@ -43,7 +43,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A lapsed claim is taken over → the late owner commits without the fence, and the other is superseded (SEC-125)",
+        "A lapsed claim is taken over, and its owner commits late → the first pair is stored, whatever its fence (SEC-125)",
         arguments: StoreEngine.allCases)
     func lateWinner(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -84,7 +84,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("A hundred commits of one version at once → one pair is stored", arguments: StoreEngine.allCases)
+    @Test("A hundred commits of one version at the same time → one pair is stored", arguments: StoreEngine.allCases)
     func oneCommit(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -123,7 +123,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A log-out and a commit at once → the pair is revoked with the session, or the commit reports the end",
+        "A log-out and a commit at the same time → the pair is revoked with the session, or the commit reports the end",
         arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -145,7 +145,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A condemnation → needs its own fence and version, and ends the session with its reason (guarantee 2)",
+        "A condemnation with the claim's own fence and version → ends the session with its reason; otherwise → refused (guarantee 2)",
         arguments: StoreEngine.allCases)
     func condemn(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -170,7 +170,9 @@ struct RefreshContract {
         }
     }
 
-    @Test("A release of a claim → needs its own fence and version", arguments: StoreEngine.allCases)
+    @Test(
+        "A release with the claim's own fence and version → works; otherwise → no effect",
+        arguments: StoreEngine.allCases)
     func release(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -186,7 +188,8 @@ struct RefreshContract {
     }
 
     @Test(
-        "A commit → stores tokens, facts and lifetimes; nil values leave the old ones", arguments: StoreEngine.allCases)
+        "A commit → stores tokens, facts and lifetimes, and leaves a value that is nil unchanged",
+        arguments: StoreEngine.allCases)
     func commitDetails(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -259,7 +262,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A take-over, a lost answer, refusals and the pause → remembered in the row, until a commit clears them",
+        "A take-over, a lost answer, refusals and the pause → stay in the row until a commit clears them",
         arguments: StoreEngine.allCases)
     func memory(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -296,7 +299,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("Tokens with an unchecked subject → marked until they are checked", arguments: StoreEngine.allCases)
+    @Test("Tokens with an unchecked subject → marked until their subject is checked", arguments: StoreEngine.allCases)
     func unchecked(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -314,7 +317,9 @@ struct RefreshContract {
         }
     }
 
-    @Test("The server's clock was set back after a claim → the claim has lapsed", arguments: [StoreEngine.postgresql])
+    @Test(
+        "The server's clock was set back after a claim → the claim counts as lapsed",
+        arguments: [StoreEngine.postgresql])
     func clockSetBack(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
             let session = Rows.session()
@@ -332,7 +337,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("A provider asked for a pause → the next process obeys it, for its whole time")
+    @Test("The provider asked for a pause → the next process waits until its end, too")
     func heldBackOverRestart() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"

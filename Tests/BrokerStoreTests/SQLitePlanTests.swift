@@ -8,7 +8,7 @@ import Testing
 @Suite("SQLite: the plans of lists", .timeLimit(.minutes(1)))
 struct SQLitePlanTests {
     @Test(
-        "A list of many subjects' sessions → read in the order of an index that has its filter",
+        "A list of many users' sessions → read in the order of an index with the list's filter",
         arguments: SessionState.allCases)
     func lists(_ state: SessionState) async throws {
         try await TemporaryStore.with { store, _ in

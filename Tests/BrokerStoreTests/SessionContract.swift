@@ -4,7 +4,9 @@ import Testing
 
 @Suite("Store contract: sessions", .timeLimit(.minutes(2)))
 struct SessionContract {
-    @Test("A session → found completely by its digest or handle, and by nothing else", arguments: StoreEngine.allCases)
+    @Test(
+        "A session → found with all its values by its digest or its handle, and by nothing else",
+        arguments: StoreEngine.allCases)
     func lookUp(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             var session = Rows.session(sid: Rows.digest())
@@ -24,7 +26,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A selector → its own sessions only; an equal sid of another issuer is another digest (SEC-68)",
+        "A selector → selects only its own sessions; an equal sid of another issuer has another digest (SEC-68)",
         arguments: StoreEngine.allCases)
     func selectors(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -57,7 +59,7 @@ struct SessionContract {
         }
     }
 
-    @Test("Pages of a list → without gap or repetition, also for equal times", arguments: StoreEngine.allCases)
+    @Test("Pages of a list → have each session once, even if times are equal", arguments: StoreEngine.allCases)
     func pages(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let subject = Rows.digest()
@@ -85,7 +87,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A second ending → the first reason stays, and the tokens go to the outbox once (SEC-62)",
+        "A session is ended twice → the first reason stays, and the tokens go to the outbox once (SEC-62)",
         arguments: StoreEngine.allCases)
     func endedOnce(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -115,7 +117,7 @@ struct SessionContract {
     }
 
     @Test(
-        "The list of ended sessions → by their end, with reason and facts, without live and lapsed ones",
+        "The list of ended sessions → in the order of their ends, with reason and facts, and without other sessions",
         arguments: StoreEngine.allCases)
     func ended(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -169,7 +171,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A slide → never goes back, and moves no ended or unknown session",
+        "A slide → never moves the idle end back, and never changes an ended or unknown session",
         arguments: StoreEngine.allCases)
     func slide(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -193,7 +195,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A use is written late → a session that lived at that time moves, and never beyond its own end",
+        "A use is written late → moves the idle end if the session lived at that time, up to its absolute end",
         arguments: StoreEngine.allCases)
     func slideLate(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -216,7 +218,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A use with a shorter idle time → the idle end stays, because the later one counts",
+        "A use with a shorter idle time → leaves the idle end, because the later one counts",
         arguments: StoreEngine.allCases)
     func slideShorter(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

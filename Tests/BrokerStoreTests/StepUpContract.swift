@@ -6,7 +6,7 @@ import Testing
 @Suite("Store contract: step-ups", .timeLimit(.minutes(2)))
 struct StepUpContract {
     @Test(
-        "A step-up's commit → needs its exchange, a session that has not ended, and the version that it was made from",
+        "A step-up's commit → needs its exchange, a session that has not ended, and an unchanged version",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -85,7 +85,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "An older grant's pair or condemnation, in either order → without effect",
+        "A pair or a condemnation of the older grant, in either order → has no effect",
         arguments: StoreEngine.allCases)
     func olderGrant(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -115,7 +115,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "A step-up keeps the refresh token → a refresh with it commits or condemns as usual",
+        "A step-up keeps the refresh token → a refresh with this token commits or condemns as usual",
         arguments: StoreEngine.allCases)
     func sameGrant(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -159,7 +159,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "The mark of an unchecked subject → goes with its grant, and stays with a kept grant",
+        "The mark of an unchecked subject → goes if its grant goes, and stays if its grant is kept",
         arguments: StoreEngine.allCases)
     func uncheckedSubject(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -181,7 +181,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "Step-ups and a presence key → raise a session's version; refreshes and slides do not",
+        "A step-up or a presence key → raises the session's version; a refresh or a slide → does not",
         arguments: StoreEngine.allCases)
     func versions(_ engine: StoreEngine) async throws {
         let session = Rows.session()
@@ -223,7 +223,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "Two step-ups are made from the same row → the second is refused and has to read the row again",
+        "Two step-ups start from the same row → the second one is refused and has to read the row again",
         arguments: StoreEngine.allCases)
     func twoOfOneRow(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -256,7 +256,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "An exchange ends with a session that another step-up has changed → the session stays, and the tokens go to the outbox",
+        "Another step-up has already changed the session → the exchange ends with it, the session stays, and its tokens go to the outbox",
         arguments: StoreEngine.allCases)
     func overtaken(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -279,7 +279,9 @@ struct StepUpContract {
         }
     }
 
-    @Test("A step-up and a refresh at once → the pair is stored first, or is outgrown", arguments: StoreEngine.allCases)
+    @Test(
+        "A step-up and a refresh at the same time → the refresh's pair is stored first, or is outgrown",
+        arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             for _ in 0..<30 {

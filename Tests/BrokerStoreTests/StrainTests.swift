@@ -19,7 +19,7 @@ struct StrainTests {
         return clock.now - begin
     }
 
-    @Test("A long read holds a lane → other lanes' reads go on", .timeLimit(.minutes(1)))
+    @Test("A long read uses a lane → reads on other lanes continue", .timeLimit(.minutes(1)))
     func longRead() async throws {
         try await TemporaryStore.with { store, _ in
             let session = Rows.session()
@@ -40,7 +40,7 @@ struct StrainTests {
         }
     }
 
-    @Test("A sweep next to another process's read → does not delay writes", .timeLimit(.minutes(1)))
+    @Test("A sweep while another process reads → does not delay writes", .timeLimit(.minutes(1)))
     func sweepBesideRead() async throws {
         try await TemporaryStore.with { store, path in
             for _ in 0..<50 { try await store.signIn(Rows.session()) }
@@ -70,7 +70,8 @@ struct StrainTests {
     }
 
     @Test(
-        "The lock's name has been removed → the database still belongs to this process alone", .timeLimit(.minutes(1)))
+        "The name of the lock file was removed → the database still belongs only to this process",
+        .timeLimit(.minutes(1)))
     func lockName() async throws {
         try await TemporaryStore.with { store, path in
             try FileManager.default.removeItem(atPath: path + ".lock")
@@ -79,7 +80,7 @@ struct StrainTests {
         }
     }
 
-    @Test("A disk that hangs → neither callers nor the close wait for it", .timeLimit(.minutes(1)))
+    @Test("A disk that hangs → callers and the close do not wait for it", .timeLimit(.minutes(1)))
     func hangingDisk() async throws {
         try await TemporaryStore.with { store, _ in
             let hold = await WriterHold.take(store)

@@ -30,7 +30,7 @@ struct TableRightsTests {
         }
     }
 
-    @Test("The newest schema → the rights to each table are listed")
+    @Test("The newest schema → the list has the rights for each table")
     func complete() async throws {
         try await PostgreSQLServer.withDatabase { owner, _ in
             let tables = try PostgreSQLServer.execute(
@@ -40,7 +40,7 @@ struct TableRightsTests {
         }
     }
 
-    @Test("A role without a right to a table → the role, the right and the table are named")
+    @Test("A role lacks a right to a table → the message names the role, the right and the table")
     func lacking() async throws {
         try await withRole { role, settings, owner in
             try grant(role, owner)
@@ -56,7 +56,7 @@ struct TableRightsTests {
         }
     }
 
-    @Test("A role with exactly the listed rights → signs in, hands out a token, logs out and sweeps")
+    @Test("A role with exactly the listed rights → can sign in, hand out a token, log out and sweep")
     func enough() async throws {
         try await withRole { role, settings, owner in
             try grant(role, owner)

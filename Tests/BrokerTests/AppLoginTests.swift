@@ -17,7 +17,7 @@ import Testing
         return input
     }
 
-    @Test("A client that did not opt in to the app's own logins → refused")
+    @Test("A client that does not allow the app's own logins → refused")
     func notOptedIn() async throws {
         let broker = try TestBroker()
         let input = input("strict") {
@@ -28,7 +28,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("The key ring opens no stored record → no login begins and no code is spent")
+    @Test("The key ring opens none of the stored records → no login begins, and no code is spent")
     func foreignRing() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -61,7 +61,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("Other than exactly one of callback, code, handoff and tokens → refused")
+    @Test("A forward without, or with more than one, of callback, code, handoff and tokens → refused")
     func oneSource() async throws {
         let broker = try TestBroker()
         let both = input("ios") {
@@ -106,7 +106,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("The same code and verifier again → the same session after one call; another verifier → `code_already_used`")
+    @Test("The same code and verifier again → the same session, after one call; another verifier → `code_already_used`")
     func bareCode() async throws {
         let broker = try TestBroker()
         let good = input("ios") {
@@ -124,7 +124,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.grants.first?.redirect } == .uri(TestBroker.redirect))
     }
 
-    @Test("The app's own login token → 43 to 128 base64url characters")
+    @Test("The app's own login token → must be 43 to 128 base64url characters")
     func loginTokens() async throws {
         let broker = try TestBroker()
         for bad in [
@@ -153,7 +153,7 @@ import Testing
         #expect(await problem { try await broker.forward(wrong) }?.code == .invalidCallback)
     }
 
-    @Test("A native SDK's code → needs login token and nonce, and is redeemed without a redirect URI")
+    @Test("A native SDK's code → needs a login token and a nonce, and is redeemed without a redirect URI")
     func native() async throws {
         let broker = try TestBroker()
         let bare = input("native") { $0.code = Secret("c") }
@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test(
-        "An arrival that the provider started → a new login, its code is never redeemed, and two in a row do not loop (SEC-15)"
+        "An arrival → starts a new login, and its code is never redeemed; two arrivals in a row → no loop (SEC-15)"
     )
     func providerStarted() async throws {
         let broker = try TestBroker()

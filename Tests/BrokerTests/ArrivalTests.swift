@@ -70,7 +70,7 @@ import Testing
     // MARK: The issuer
 
     @Test(
-        "The issuer is unknown → any iss is accepted and logged, except another configured provider's (SEC-09)",
+        "The provider's issuer is unknown → any iss is accepted and logged, except another configured provider's (SEC-09)",
         arguments: ["A", "B", "C"])
     func unknownIssuer(_ flow: String) async throws {
         let broker = try broker(issuer: nil)
@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test(
-        "The issuer is known → iss is compared byte for byte, and with a template by its tenant (SEC-09)",
+        "The provider's issuer is known → iss must be equal byte for byte; a template also checks the tenant (SEC-09)",
         arguments: ["A", "B", "C"])
     func knownIssuer(_ flow: String) async throws {
         let fixed = try broker(issuer: "https://as.example")
@@ -122,7 +122,7 @@ import Testing
     ]
 
     @Test(
-        "An error in any dialect → the same code in every flow, and the login is not burned",
+        "An error in any form that providers send → the same code in every flow, and the login is not burned",
         arguments: ["A", "B", "C"])
     func dialects(_ flow: String) async throws {
         let broker = try broker()
@@ -133,7 +133,7 @@ import Testing
         #expect(broker.provider.grants == 0 && broker.burned == 0)
     }
 
-    @Test("A provider's error word → passed on only in the members for which a standard defines it")
+    @Test("A provider's error code → passed on only in members for which a standard defines the code")
     func words() async throws {
         let broker = try broker()
         for error in Self.errors {
@@ -166,7 +166,8 @@ import Testing
     }
 
     @Test(
-        "A return without a code, or with a code but no state → belongs to no login, whatever the body names (SEC-15)")
+        "A callback without a code, or with a code but no state → belongs to no login, whatever its body names (SEC-15)"
+    )
     func arrivals() async throws {
         let broker = try broker()
         let named = { (input: inout ForwardCodeInput) in
@@ -211,7 +212,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A return without a login → its new login can be finished by that client with its usual body")
+    @Test("A callback without a login → the app gets a new login, and can finish it with its usual body")
     func handed() async throws {
         let broker = try broker()
         var input = ForwardCodeInput()
@@ -233,7 +234,9 @@ import Testing
         #expect(await problem { try await broker.forward(foreign) }?.code == .invalidCallback)
     }
 
-    @Test("The hosted callback without a code or state → login_required for the app; an error keeps its meaning")
+    @Test(
+        "The hosted callback without a code or state → login_required for the app; with an error → the error's own code"
+    )
     func hostedArrivals() async throws {
         let broker = try broker()
         let login = try await broker.start("web")
@@ -251,7 +254,7 @@ import Testing
 
     // MARK: Faults found before the code is spent
 
-    @Test("A fault that is certain before the token call → the code is not spent")
+    @Test("A fault that is found before the token call → the code is not spent")
     func beforeSpending() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.callbackFault = "no merchant" }
@@ -271,7 +274,7 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("An unusable token answer → its tokens are revoked")
+    @Test("An unusable token answer has tokens → they are revoked")
     func unusable() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.refusal = "not a Bearer token" }
@@ -285,7 +288,7 @@ import Testing
     }
 
     @Test(
-        "An answer without a scope → the login's scope if the client's settings allow it, in flow A only; an empty scope stays empty"
+        "The answer has no scope → in flow A the login's scope, if the client's settings allow it; an empty scope stays empty"
     )
     func scopes() async throws {
         for (assumes, answered, expected) in [
@@ -308,7 +311,7 @@ import Testing
         }
     }
 
-    @Test("The app names its requested scope → used if the answer has none, and never more than the client's")
+    @Test("The app names its requested scope → used if the answer has no scope, and never exceeds the client's scope")
     func scopeOfAppLogin() async throws {
         func input(_ code: String, _ scope: [String]?, whole: Bool = false) -> ForwardCodeInput {
             var input = ForwardCodeInput()
@@ -343,7 +346,7 @@ import Testing
         }
     }
 
-    @Test("A pushed request's lifetime → limits when its URL can be opened, and not the sign-in after that")
+    @Test("A pushed request's lifetime → limits the time for opening its URL, but not the sign-in afterwards")
     func pushedLifetime() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.urlLifetime = .seconds(60) }
@@ -363,7 +366,7 @@ import Testing
         }
     }
 
-    @Test("A start joins a pending login → the request is pushed again, with a URL lifetime of its own")
+    @Test("A start joins a pending login → its request is pushed again, with a new lifetime for the URL")
     func joining() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.urlLifetime = .seconds(60) }
@@ -376,7 +379,7 @@ import Testing
         _ = try await broker.forward(broker.callback(second), second.loginToken)
     }
 
-    @Test("A login's demands on the sign-in → checked at its end, and demanded again by the login that replaces it")
+    @Test("A login's demands on the sign-in → checked at its end; a login that replaces it has the same demands")
     func demands() async throws {
         let broker = try broker()
         let claims = #"{"id_token":{"acr":{"essential":true}}}"#

@@ -32,7 +32,7 @@ import Testing
     private let granted = Input.claimed(lossKnown: false, settled: true)
 
     @Test(
-        "An unclear refusal of a target → nothing is condemned or counted; one plain refresh decides",
+        "An unclear refusal of a target → ends and counts nothing, because one plain refresh decides",
         arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
     func question(_ refusal: Machine.Refusal) {
         let begun: [(Input, Action)] = [
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "An exchange is refused, and the plain refresh succeeds → one more exchange, whose refusal concerns the target",
+        "An exchange is refused, and the plain refresh succeeds → one more exchange; if it is refused, the fault is the target's",
         arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
     func exchangedAgain(_ refusal: Machine.Refusal) {
         let begun: [(Input, Action)] = [
@@ -79,7 +79,7 @@ import Testing
         run(.exchange, .expiring, begun + [(.rejected(.target), .release(then: .targetRefused))])
     }
 
-    @Test("A plain refresh under a claim that was just taken over → condemns nothing")
+    @Test("A plain refresh fails under a claim that was just taken over → the session is not condemned")
     func takenOver() {
         run([
             (read(), .claim(version: 3)),
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(
-        "The provider is being left alone → a target's token that still lives is served",
+        "The provider must not be called now → a target's token is served as long as it lives",
         arguments: [Machine.Purpose.audience, .exchange])
     func resting(_ purpose: Machine.Purpose) {
         func lately(usable: Bool, fresh: Bool = false) -> Input {
@@ -120,7 +120,7 @@ import Testing
     }
 
     @Test(
-        "A call with a target is lost → one confirming call, then a plain one, whose refusal means refresh_lost")
+        "A call with a target is lost → one confirming call, then a plain refresh; if that is refused → refresh_lost")
     func lost() {
         let begun: [(Input, Action)] = [
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
@@ -140,7 +140,7 @@ import Testing
             ])
     }
 
-    @Test("An answer with tokens → committed, then the subject is checked, then the row's tokens are used")
+    @Test("An answer with tokens → first committed, then its subject is checked, then the row's tokens are used")
     func goodWay() {
         run([
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)), (.refreshed, .commit),
@@ -155,7 +155,7 @@ import Testing
         run([(read(refreshable: false), .finish(.notRefreshable))])
     }
 
-    @Test("A refused token → a newer one of its own audience, at any version of the row")
+    @Test("An upstream refused a target's token → a newer token of the same target, whatever the row's version")
     func forced() {
         run(.audience, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
         run(.audience, .forced(fromVersion: 5), [(read(5, fresh: true, .version(8)), .finish(.useStored))])
@@ -166,7 +166,7 @@ import Testing
     }
 
     @Test(
-        "An exchange, and the session's own token has no time left → a refresh comes first; the exchange spends nothing"
+        "An exchange is due, and the session's own token has expired → a refresh comes first, because an exchange spends nothing"
     )
     func exchange() {
         run(

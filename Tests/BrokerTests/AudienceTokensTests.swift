@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(
-        "A refusal while the target's older token lives → that token is served, and no further call is made",
+        "A target is refused while its older token lives → this token is served, without a further call",
         arguments: [("invalid_target", 2), ("invalid_grant", 3)])
     func refusedWhileLiving(_ code: String, _ calls: Int) async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
@@ -56,7 +56,7 @@ import Testing
         #expect(await problem { try await ask(broker, session, Self.target("b")) }?.code == .providerError)
     }
 
-    @Test("A token that is due and still lives → served at once, and the next is fetched in the background")
+    @Test("A token is due but lives → served at once, and the next one is fetched in the background")
     func beside() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(
-        "An answer whose access token is unusable → its refresh token is kept, and the target waits 30 s (SEC-57)")
+        "The answer's access token is unusable → its refresh token is stored, and the target waits 30 s (SEC-57)")
     func ofNoUse() async throws {
         let broker = try TestBroker(script: .init(isOfNoUse: "not a Bearer token"))
         let session = try await broker.signIn()
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test(
-        "An id_token of another user, with any other fault → the session ends, also if a later flight checks it (SEC-59)"
+        "An id_token of another user, with any other fault → the session ends, even if a later flight checks it (SEC-59)"
     )
     func strangers() async throws {
         let script = ScriptedProvider.Script(refreshedSubject: .unverifiable("at_hash", subject: "user-2"))
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test(
-        "An unusable answer for a target → this target alone waits two seconds",
+        "The answer for a target is unusable → only this target waits two seconds",
         arguments: [nil, "temporarily_unavailable", "slow_down"])
     func rests(_ code: String?) async throws {
         let failure =
@@ -144,7 +144,7 @@ import Testing
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-\(calls + 3)")
     }
 
-    @Test("A target's answer that names a time → the session's next call waits for it")
+    @Test("A target's answer names a time → the session's next call waits until then")
     func restsForAsLong() async throws {
         let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(20), detail: "")
         let broker = try TestBroker(script: .init(targeted: [busy, nil]))
@@ -157,7 +157,7 @@ import Testing
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-2")
     }
 
-    @Test("A client that may not exchange → 502, and no further call for a minute")
+    @Test("A client that may not exchange tokens → 502, and no further call for a minute")
     func mayNotExchange() async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 401, code: "invalid_client"))
         let broker = try TestBroker(script: .init(targeted: [refusal, refusal]))
@@ -171,7 +171,7 @@ import Testing
     }
 
     @Test(
-        "A refusal that concerns one user, or an old refusal → other sessions are not held back",
+        "A refusal that concerns one user, or an old refusal → other sessions still call",
         arguments: ["access_denied", "consent_required", "interaction_required", "invalid_target"])
     func hindersNobody(_ code: String) async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
@@ -190,7 +190,7 @@ import Testing
     }
 
     @Test(
-        "A call with a target for an unbound session → has no proof, so the refresh token is not bound to an unknown key"
+        "A call with a target for an unbound session → has no proof, so the refresh token stays unbound"
     )
     func bindsNothing() async throws {
         let before = try TestBroker()
@@ -208,7 +208,7 @@ import Testing
     }
 
     @Test(
-        "A refused target → 502, the session stays, no call for a minute, and other targets are served",
+        "A target is refused → 502, the session stays, no call for a minute, and other targets are served",
         arguments: [
             "invalid_target", "invalid_scope", "unauthorized_client", "unsupported_grant_type", "consent_required",
         ])
@@ -231,7 +231,7 @@ import Testing
         #expect(try await row(broker, session).endedAt == nil)
     }
 
-    @Test("The provider voided the access token for an exchange → one plain refresh, then one more exchange")
+    @Test("The provider has voided the access token that an exchange needs → one plain refresh, then one more exchange")
     func voidedSubject() async throws {
         let broker = try TestBroker(script: .init(targeted: [Self.invalidGrant, nil]))
         let session = try await broker.signIn()
@@ -241,7 +241,7 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
-    @Test("A refusal of one user → ends the wait of other users after an earlier refusal of the client")
+    @Test("The provider refuses one user → other users no longer wait because of an earlier refusal of the client")
     func oneUsersRefusal() async throws {
         let ofClient = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_target"))
         let ofUser = ProviderFailure.rejected(OAuthError(status: 400, code: "consent_required"))
@@ -254,7 +254,7 @@ import Testing
         #expect(try await ask(broker, third, Self.target("a")).token.reveal() == "a-3")
     }
 
-    @Test("A refused target, asked for by another session of the client within five seconds → no call")
+    @Test("Another session of the client asks for a refused target within five seconds → no call")
     func refusedElsewhere() async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_target"))
         let broker = try TestBroker(script: .init(targeted: [refusal, nil]))
@@ -291,7 +291,7 @@ import Testing
         #expect(try await row(other, dead).endReason == .grantRevoked)
     }
 
-    @Test("Any number of refusals of a target → never counted against the grant")
+    @Test("A target is refused any number of times → the refusals never count against the grant")
     func notCounted() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
         let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -309,7 +309,7 @@ import Testing
     }
 
     @Test(
-        "A lost answer → confirmed once with the same key and target, and remembered: a later refusal is refresh_lost"
+        "An answer for a target is lost → confirmed once with the same key and target; a later refusal is refresh_lost"
     )
     func lost() async throws {
         let lost = ProviderFailure.lost(detail: "")
@@ -325,7 +325,7 @@ import Testing
             await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .refreshLost)
     }
 
-    @Test("An upstream's 401 → a newer token for its own audience only; the session's own token is separate")
+    @Test("An upstream's 401 → a newer token only for its own target; the session's own token is separate")
     func versions() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -355,7 +355,9 @@ import Testing
         #expect(broker.provider.refreshes == 5)
     }
 
-    @Test("Many callers want many targets → one call for each target, in turn, and no refresh token is sent twice")
+    @Test(
+        "Many callers want many targets → one call for each target, one after the other, and no refresh token is sent twice"
+    )
     func many() async throws {
         let broker = try TestBroker(
             settings: {
@@ -379,7 +381,7 @@ import Testing
     }
 
     @Test(
-        "An exchange → the row's version stays, its refresh token is dropped, and its access token must be bound as the session's"
+        "An exchange → keeps the row's version, drops its refresh token, and must bind its access token as the session's"
     )
     func exchanged() async throws {
         let broker = try TestBroker()
@@ -402,7 +404,7 @@ import Testing
         #expect(try await row(broker, session).tokenVersion == before.tokenVersion + 1)
     }
 
-    @Test("Two upstreams that void each other's tokens → one call a minute for each")
+    @Test("Two upstreams void each other's tokens → one call a minute for each")
     func alternating() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -426,7 +428,7 @@ import Testing
                 != a.token.reveal())
     }
 
-    @Test("No newer token can be had → one that still lives is served; a row that does not open is fetched again")
+    @Test("There is no newer token → a token that lives is served; its row does not open → fetched again")
     func living() async throws {
         let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
         let broker = try TestBroker(script: .init(targeted: [nil, away, away, nil]))
@@ -456,7 +458,7 @@ import Testing
     }
 
     @Test(
-        "An API's token bound in another way than the session's → withheld, its refresh token kept, and requested again",
+        "An API's token is bound in another way than the session's → withheld, its refresh token stored, and fetched again",
         arguments: [Self.target("a"), Self.exchange])
     func notBound(_ target: TokenTarget) async throws {
         var client = ClientProfile(
@@ -520,7 +522,7 @@ import Testing
     }
 
     @Test(
-        "A step-up that keeps the grant → all targets are dropped, also calls in progress, and its access token stays",
+        "A step-up keeps the grant → all targets' tokens are dropped, also in calls in progress, but its own access token stays",
         arguments: [false, true])
     func lent(_ isExchange: Bool) async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt"))
@@ -585,7 +587,7 @@ import Testing
     }
 
     @Test(
-        "A record with the access token's own version → the older release reads it, with the session's origin (SEC-130)"
+        "A record with the access token's own version → an older release can read it, with the session's origin (SEC-130)"
     )
     func releaseBefore() throws {
         let broker = try TestBroker()

@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct BrokerLoginTests {
     // MARK: Refusals
 
-    @Test("A stranger finishes a login → the login is burned, and its starter cannot finish it (SEC-05)")
+    @Test("A stranger tries to finish a login → the login is burned, and its starter cannot finish it (SEC-05)")
     func stranger() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -25,7 +25,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("A session token, state or login id of the app → not accepted as a login token or session (SEC-06)")
+    @Test("A session token, state or login id in place of a login token or session token → refused (SEC-06)")
     func namespaces() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -53,7 +53,7 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("A login → good for ten minutes, and its state for one code (SEC-04)")
+    @Test("A login → good for ten minutes, and its state is good for one code (SEC-04)")
     func lateAndAgain() async throws {
         let broker = try TestBroker()
         let late = try await broker.start()
@@ -68,7 +68,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("Each refusal → one event for operators; a login that a stranger finishes → burned")
+    @Test("Each refusal → causes one event for operators; a stranger tries to finish a login → the event is burned")
     func told() async throws {
         let broker = try TestBroker()
         func refusal(_ work: () async throws -> Void) async -> [ProblemCode] {
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test(
-        "The provider promises iss → required; an iss anywhere → must be equal (SEC-09)",
+        "The provider promises iss → iss is required; any provider sends iss → it must be equal (SEC-09)",
         arguments: ["", "&iss=", "&iss=https%3A%2F%2Fas.example%2F", "&iss=https%3A%2F%2Fevil.example"])
     func issuers(_ extra: String) async throws {
         let broker = try TestBroker()
@@ -134,7 +134,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("An error callback that also carries a code → ends the login (SEC-13)")
+    @Test("An error callback also has a code → the login ends (SEC-13)")
     func errorCallback() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -190,7 +190,7 @@ import Testing
             await problem { try await forward(ours, verifier) }?.errors == [FieldFault("/code_verifier", .notAllowed)])
     }
 
-    @Test("A start with several forbidden values → all of them are named (SEC-07, SEC-08)")
+    @Test("A start with several forbidden values → the refusal names all of them (SEC-07, SEC-08)")
     func orders() async throws {
         let broker = try TestBroker()
         let input = StartLoginInput(
@@ -208,7 +208,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.requests.isEmpty })
     }
 
-    @Test("The cap of pending logins is reached → new ones are refused, and a pending one still finishes (SEC-119)")
+    @Test("The cap of pending logins is reached → new logins are refused, and a pending one can finish (SEC-119)")
     func caps() async throws {
         var settings = BrokerSettings()
         settings.loginLimits = LoginLimits(pending: 3, pendingPerToken: 2)
@@ -222,7 +222,7 @@ import Testing
     }
 
     @Test(
-        "The provider is down at the start → 503; it refuses the start → 502",
+        "The provider is unavailable at the start → 503; it refuses the start → 502",
         arguments: [
             (ProviderFailure.notSent(detail: ""), ProblemCode.providerUnavailable),
             (.lost(detail: ""), .providerUnavailable),
@@ -236,7 +236,7 @@ import Testing
 
     // MARK: Successful logins
 
-    @Test("Each start → its own state, verifier and nonce, with an S256 challenge (SEC-02, SEC-30)")
+    @Test("Each start → has its own state, verifier and nonce, with an S256 challenge (SEC-02, SEC-30)")
     func fresh() async throws {
         var settings = BrokerSettings()
         settings.loginLimits = LoginLimits(pending: 1000, pendingPerToken: 8)
@@ -249,7 +249,7 @@ import Testing
         #expect(requests.allSatisfy { $0.codeChallenge?.utf8.count == 43 })
     }
 
-    @Test("A forwarded code → redeemed with the broker's verifier, and the login's redirect URI and nonce")
+    @Test("A forwarded code → redeemed with the broker's verifier and with the login's redirect URI and nonce")
     func goodWay() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -267,7 +267,7 @@ import Testing
     }
 
     @Test(
-        "A device starts further logins while one is pending → they share its login token, which finished logins keep")
+        "A device starts more logins while one is pending → they share its login token, also after one has finished")
     func joined() async throws {
         let broker = try TestBroker()
         let first = try await broker.start()

@@ -22,14 +22,14 @@ import Testing
     }
 
     @Test(
-        "An address's share → a fiftieth of the cap, at least 64, and at most half of the cap (SEC-119)",
+        "An address's share → a fiftieth of the cap, but at least 64 and at most half of the cap (SEC-119)",
         arguments: [(100_000, 2000), (3200, 64), (3250, 65), (300, 64), (128, 64), (100, 50), (3, 1), (1, 1)])
     func share(pending: Int, share: Int) {
         #expect(ChargeLimits(pending: pending).share == share)
     }
 
     @Test(
-        "An address's share is full → this address alone is refused, until a row expires or becomes a session (SEC-119)"
+        "An address's share is full → only this address is refused, until a row expires or becomes a session (SEC-119)"
     )
     func shares() throws {
         let clock = TestClock()
@@ -55,7 +55,7 @@ import Testing
         #expect(ledger.count(.login, of: one) == 0)
     }
 
-    @Test("The same item again → charged once; an IPv6 client is its whole /64")
+    @Test("The same item is charged again → counted once; an IPv6 client is its whole /64")
     func once() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 2), monotonic: clock.clock.monotonic)
@@ -67,7 +67,7 @@ import Testing
         #expect(ledger.count(.login, of: one) == 1)
     }
 
-    @Test("A login's session is made → the charges of login and handoff are released, and not before (SEC-119)")
+    @Test("A login becomes a session → the charges of login and handoff are released then, and not before (SEC-119)")
     func comingBack() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 1), monotonic: clock.clock.monotonic)
@@ -87,7 +87,7 @@ import Testing
         #expect(try take(ledger, .login, 3, from: one) != nil)
     }
 
-    @Test("A registration's session is made → its login's charge is released, too")
+    @Test("A registration becomes a session → the charge of its login is released, too")
     func registrations() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 1), monotonic: clock.clock.monotonic)
@@ -101,7 +101,7 @@ import Testing
         #expect(ledger.count(.registration, of: one) == 0)
     }
 
-    @Test("Any number of addresses → the books stay within their caps, and forget expired items")
+    @Test("Requests from any number of addresses → the books stay within their caps, and forget expired items")
     func bounded() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 10, pending: 500), monotonic: clock.clock.monotonic)
@@ -130,7 +130,7 @@ import Testing
         #expect(book.places <= 128)
     }
 
-    @Test("A guess that is refused by the limit of logins → not charged as a wrong token (SEC-121)")
+    @Test("The limit of logins refuses a guess → the guess is not charged as a wrong token as well (SEC-121)")
     func refusedGuess() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(
@@ -146,7 +146,7 @@ import Testing
         #expect(ledger.takeWrongToken(from: one) != nil)
     }
 
-    @Test("Many burned logins → do not use up the cap of pending ones (SEC-119)")
+    @Test("Many logins are burned → they do not use up the cap of pending logins (SEC-119)")
     func burned() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(
@@ -160,7 +160,7 @@ import Testing
         #expect(try take(ledger, .handoff, 100, from: Self.address(100)) == .seconds(60))
     }
 
-    @Test("The table of provider calls is full → it stays at the cap, and has room again after its logins end")
+    @Test("The table of provider calls is full → it stays at its cap, and has room again when its logins end")
     func calls() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(pending: 100), monotonic: clock.clock.monotonic)
@@ -175,7 +175,7 @@ import Testing
         #expect(ledger.calls(of: try #require(Self.key(299))) == 1)
     }
 
-    @Test("Charges are released into a full bucket → the bucket stays at its size (SEC-119)")
+    @Test("A charge is released into a full bucket → the bucket does not exceed its size (SEC-119)")
     func refunds() {
         let time = TestClock()
         let buckets = TokenBuckets(perMinute: 5, monotonic: time.clock.monotonic)

@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test(
-        "A start's charge → released to the starter's address when the session is made, whichever address finishes (SEC-119)"
+        "A session is made → its start's charge is released to the starter's address, whichever address finishes (SEC-119)"
     )
     func sessions() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1))
@@ -83,7 +83,7 @@ import Testing
         #expect(await problem { try await broker.start(charge: fixture.one) }?.code == .rateLimited)
     }
 
-    @Test("Arrivals that the provider started → charged as starts, with any login token (SEC-119)")
+    @Test("Arrivals → charged as starts, whatever login token they have (SEC-119)")
     func providerStarted() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 3))
         var codes: [ProblemCode?] = []
@@ -99,7 +99,8 @@ import Testing
         _ = try await fixture.broker.start(charge: fixture.two)
     }
 
-    @Test("One address starts logins without end → it gets its share, and others get the rest of the cap (SEC-119)")
+    @Test(
+        "One address starts logins without end → it gets only its share, and others get the rest of the cap (SEC-119)")
     func pendingShare() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1_000_000, pending: 100))
         for _ in 0..<50 { _ = try await fixture.broker.start(charge: fixture.one) }
@@ -110,7 +111,7 @@ import Testing
         _ = try await fixture.broker.start(charge: fixture.one)
     }
 
-    @Test("A start that fails → its share is released")
+    @Test("A start fails → its share is released")
     func failedStart() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1_000_000, pending: 2))
         fixture.broker.provider.script.withLock { $0.start = .lost(detail: "away") }
@@ -123,7 +124,7 @@ import Testing
         #expect(await problem { try await fixture.broker.start(charge: fixture.one) }?.code == .rateLimited)
     }
 
-    @Test("More than three calls for a login → each further one is charged to the caller's address")
+    @Test("More than three calls for one login → each further call is charged to the caller's address")
     func furtherCalls() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 2))
         let broker = fixture.broker
@@ -143,7 +144,7 @@ import Testing
 
     // MARK: Exchanges of flow B
 
-    @Test("Invented codes → charged before a row is made or the provider is called (SEC-119)")
+    @Test("Invented codes → charged before a row is written or the provider is called (SEC-119)")
     func inventedCodes() async throws {
         var script = ScriptedProvider.Script()
         script.redeem = Array(repeating: .rejected(OAuthError(status: 400, code: "invalid_grant")), count: 20)
@@ -213,7 +214,7 @@ import Testing
         return try await fixture.broker.useCases.forwardCode.forward(input)
     }
 
-    @Test("A partial registration without a free share → refused, and its callback can be forwarded later")
+    @Test("An address has no share left for a registration → refused, but its callback can be forwarded later")
     func partialShare() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1000, pending: 4))
         for number in 0..<2 { _ = try await partial("partial-\(number)", fixture) }
@@ -238,7 +239,7 @@ import Testing
 
     // MARK: Logout tokens
 
-    @Test("A logout token that verifies → never limited; a wrong signature or a fetch of keys is charged (SEC-121)")
+    @Test("A logout token that verifies → never limited; a wrong signature, or a fetch of keys → charged (SEC-121)")
     func logoutTokens() async throws {
         let fixture = try Fixture(ChargeLimits(wrongTokensPerMinute: 2))
         let broker = fixture.broker

@@ -28,7 +28,8 @@ import Testing
         await problem { try await broker.useCases.resumeSession.use(session.token) }
     }
 
-    @Test("A start with a clock 91 days ahead → the session lives by the store's time", .timeLimit(.minutes(1)))
+    @Test(
+        "A process starts with a clock 91 days ahead → the session lives by the store's time", .timeLimit(.minutes(1)))
     func wrongStart() async throws {
         let (right, wrong, session) = try await replicas(Self.quarter)
         // The process notices its wrong clock only by the comparison. Before, it does not believe that a session has lapsed.
@@ -43,7 +44,9 @@ import Testing
         #expect(try await right.store.session(handle: session.session.handle)?.endedAt == nil)
     }
 
-    @Test("The clock is off → lapses are not believed until it is right again", .timeLimit(.minutes(1)))
+    @Test(
+        "A replica's clock is wrong → no session counts as lapsed until the clock is right again",
+        .timeLimit(.minutes(1)))
     func lapses() async throws {
         let (right, wrong, session) = try await replicas(.seconds(7200))
         let comparison = ClockComparison(wrong.context, TestSharedStore(clock: right.clock))
@@ -59,7 +62,7 @@ import Testing
         #expect(await answer(wrong, session)?.reason == .idleExpired)
     }
 
-    @Test("The clock jumps → corrected at once, before the store is asked again", .timeLimit(.minutes(1)))
+    @Test("A replica's clock jumps → corrected at once, before the store is asked again", .timeLimit(.minutes(1)))
     func jump() async throws {
         let (right, wrong, _) = try await replicas(.zero)
         let context = wrong.context
@@ -89,7 +92,7 @@ import Testing
         #expect(try await right.store.session(handle: session.session.handle)?.endedAt == nil)
     }
 
-    @Test("The store does not answer → the clock stays trusted or doubted, as it was", .timeLimit(.minutes(1)))
+    @Test("The store does not answer → the clock keeps its state, trusted or in doubt", .timeLimit(.minutes(1)))
     func silence() async throws {
         let broker = try TestBroker()
         let store = TestSharedStore(clock: broker.clock)
@@ -99,7 +102,7 @@ import Testing
         #expect(broker.context.watch.allows(.concludeLapse, broker.context.clock))
     }
 
-    @Test("A refresh while the clock is set back → the session's end stays", .timeLimit(.minutes(1)))
+    @Test("A refresh while the clock is set back → the session's end does not change", .timeLimit(.minutes(1)))
     func refreshTokenEnd() async throws {
         let broker = try TestBroker(
             script: .init(tokenLifetime: .seconds(3600), refreshTokenLifetime: .seconds(14 * 86_400)))

@@ -32,7 +32,8 @@ import Testing
 
     // MARK: False sources
 
-    @Test("A kernel that is not synchronised, or refuses the call → no evidence", arguments: [false, nil])
+    @Test(
+        "The kernel's clock is not synchronised, or the kernel refuses the call → no evidence", arguments: [false, nil])
     func unsynchronised(says: Bool?) async throws {
         let (rig, _) = try await away(bootedAfter: true)
         rig.kernel.withLock { $0 = says }
@@ -41,7 +42,7 @@ import Testing
     }
 
     @Test(
-        "A machine is restored from a snapshot → its kernel counts only after it was seen to synchronise again"
+        "A machine is restored from a snapshot → its kernel counts as evidence only after it has synchronised again"
     )
     func snapshot() async throws {
         let (rig, _) = try await away()
@@ -55,7 +56,7 @@ import Testing
         #expect(rig.may(.begin))
     }
 
-    @Test("A provider's Date is another time, or missing → no evidence")
+    @Test("A provider's Date is missing, or shows another time → no evidence")
     func otherTimes() async throws {
         let (rig, truth) = try await away(ahead: .seconds(40 * 86_400))
         rig.tellers.withLock {
@@ -83,7 +84,7 @@ import Testing
         #expect(!rig.may(.begin))
     }
 
-    @Test("Two providers at one host → one witness, asked once in thirty seconds")
+    @Test("Two providers on one host → one witness, which is asked at most every thirty seconds")
     func oneHost() async throws {
         let (rig, _) = try await away()
         let clock = rig.broker.clock
@@ -94,7 +95,7 @@ import Testing
         #expect(tellers.reduce(0) { $0 + $1.asked.withLock { $0 } } <= 21)
     }
 
-    @Test("A witness falls silent, or reports another time → it counts no longer")
+    @Test("A witness does not answer, or reports another time → it no longer counts")
     func silent() async throws {
         let (rig, _) = try await away()
         let clock = rig.broker.clock
@@ -122,7 +123,7 @@ import Testing
     private final class SharedOffset: Sendable { let offset = Mutex<Duration?>(.zero) }
 
     @Test(
-        "The database's clock on this machine → no evidence; on another machine → one kind, which alone ends no session"
+        "The database runs on this machine → no evidence; on another machine → one kind, which alone ends no session"
     )
     func database() async throws {
         let database = TestClock()
@@ -149,7 +150,7 @@ import Testing
     }
 
     @Test(
-        "The database's clock alone, for hours → sign-ins are allowed, and sessions end on time",
+        "For hours, the database's clock is the only evidence → sign-ins are allowed, and sessions end on time",
         arguments: [(3, 0), (0, 8)])
     func databaseAlone(markAhead: Int, away: Int) async throws {
         let first = try TestBroker(
@@ -182,7 +183,7 @@ import Testing
         #expect(rig.may(.bury))
     }
 
-    @Test("A clock behind the mark jumps beyond it → a witness's earlier answers are forgotten")
+    @Test("A clock that was behind the mark jumps beyond it → a witness's earlier answers are forgotten")
     func beforeTheJump() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil), clock: TestClock(ahead: .seconds(3 * 86_400)))
         _ = try await Sweeper.checkClock(first.context)
@@ -195,7 +196,7 @@ import Testing
         #expect(!rig.may(.begin) && !rig.may(.concludeLapse))
     }
 
-    @Test("A wrong witness of a trusted clock → never asked, and the clock stays trusted")
+    @Test("The clock is trusted, and a witness is wrong → the witness is never asked, and the clock stays trusted")
     func beginsNone() async throws {
         let rig = try ClockRig()
         _ = try await Sweeper.checkClock(rig.broker.context)
@@ -229,7 +230,9 @@ import Testing
         #expect(try await rig.broker.store.lease("clock") == rig.broker.clock.now)
     }
 
-    @Test("Two kinds of evidence → lapses at once, the rest ten minutes later; a new jump revokes all of this")
+    @Test(
+        "Two kinds of evidence → lapses at once, burials and the mark ten minutes later; a new jump revokes all of this"
+    )
     func twoKinds() async throws {
         let (rig, _) = try await away(bootedAfter: true)
         rig.kernel.withLock { $0 = true }
@@ -245,7 +248,7 @@ import Testing
         #expect(!rig.may(.begin) && !rig.may(.concludeLapse) && !rig.may(.bury))
     }
 
-    @Test("A clock jumps and returns to its own course → sign-ins at once, lapses after ten minutes")
+    @Test("A clock jumps and returns to its former course → sign-ins at once, lapses after ten minutes")
     func course() async throws {
         let rig = try ClockRig()
         let session = try await rig.broker.signIn()
@@ -261,7 +264,7 @@ import Testing
         #expect(rig.may(.bury), "one kind for an hour, and ten minutes")
     }
 
-    @Test("The mark is days ahead because the clock was → evidence moves it back, and the next start is trusted")
+    @Test("The mark is days ahead because the clock was → evidence moves the mark back, and the next start is trusted")
     func markAhead() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil), clock: TestClock(ahead: .seconds(3 * 86_400)))
         _ = try await Sweeper.checkClock(first.context)
@@ -277,7 +280,7 @@ import Testing
         #expect(try await Sweeper.checkClock(next.context) == .believed)
     }
 
-    @Test("Starts of ten hours each without evidence → the time of agreement adds up over restarts")
+    @Test("Several starts, each of ten hours without evidence → the hours add up until the clock is trusted")
     func agreement() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil))
         _ = try await Sweeper.checkClock(first.context)
@@ -296,7 +299,7 @@ import Testing
         #expect(starts == [.doubted, .uncertain, .uncertain, .believed])
     }
 
-    @Test("A clock that is wrong by a different amount at each start → the times of agreement do not add up")
+    @Test("A clock that is wrong by another amount at each start → the hours do not add up")
     func disagreement() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil))
         _ = try await Sweeper.checkClock(first.context)

@@ -41,7 +41,7 @@ import Testing
     private func seen(_ broker: TestBroker) async throws -> WallTime? { try await broker.store.lease("clock") }
 
     @Test(
-        "A start days ahead of the mark → nothing is buried for a day of running time, also over restarts",
+        "A start days after the mark → nothing is buried for a day of running time, even over restarts",
         .timeLimit(.minutes(1)), arguments: [2, 6])
     func ahead(days: Int) async throws {
         let (broker, session) = try await first()
@@ -70,7 +70,9 @@ import Testing
         #expect(try await seen(broker) == away.clock.now)
     }
 
-    @Test("A start less than a day ahead → sessions that lapsed a day ago are buried at once", .timeLimit(.minutes(1)))
+    @Test(
+        "A start less than a day after the mark → sessions that lapsed a day ago are buried at once",
+        .timeLimit(.minutes(1)))
     func hours() async throws {
         let (broker, _) = try await first()
         let next = try restarted(broker, ahead: .seconds(86_000))
@@ -79,7 +81,7 @@ import Testing
     }
 
     @Test(
-        "A start behind the mark → in doubt until it has caught up, without sign-ins and without shortened sessions",
+        "A start before the mark → in doubt until the clock reaches the mark: no sign-ins, and no session is shortened",
         .timeLimit(.minutes(1)))
     func behind() async throws {
         let (broker, session) = try await first(
@@ -118,7 +120,7 @@ import Testing
         }
     }
 
-    @Test("An operator's word about the clock → outweighs the stored mark", .timeLimit(.minutes(1)))
+    @Test("An operator confirms the clock → this counts more than the stored mark", .timeLimit(.minutes(1)))
     func trusted() async throws {
         let (broker, _) = try await first()
         for days in [-45, 91] {
@@ -156,7 +158,7 @@ import Testing
     }
 
     @Test(
-        "The clock is in doubt → no code is spent on a session, and a spent one is answered again",
+        "The clock is in doubt → no code is spent on a session, and a spent code gets its earlier answer",
         .timeLimit(.minutes(1)))
     func jumped() async throws {
         let broker = try TestBroker()
@@ -186,7 +188,7 @@ import Testing
         _ = try await broker.signIn(code: "last")
     }
 
-    @Test("A replica's own clock jumps → it goes on by the store's clock", .timeLimit(.minutes(1)))
+    @Test("A replica's own clock jumps → the replica continues with the store's clock", .timeLimit(.minutes(1)))
     func replica() async throws {
         let broker = try TestBroker(correctsClock: true)
         try await ClockComparison(broker.context, TestSharedStore()).look()

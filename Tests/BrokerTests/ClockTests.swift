@@ -18,7 +18,7 @@ import Testing
         await problem { try await broker.useCases.resumeSession.use(session.token) }
     }
 
-    @Test("A clock 91 days ahead for a while → 503, and every session lives on", .timeLimit(.minutes(1)))
+    @Test("A clock is 91 days ahead for a while → 503, and every session survives", .timeLimit(.minutes(1)))
     func ahead() async throws {
         let (broker, session, sweeper) = try await signedIn()
         broker.clock.jump(Self.quarter)
@@ -35,7 +35,7 @@ import Testing
         #expect(try await broker.store.session(handle: session.session.handle)?.endedAt == nil)
     }
 
-    @Test("A clock that has jumped → refreshes and revocations do not use it", .timeLimit(.minutes(1)))
+    @Test("A clock has jumped → refreshes and revocations do not use it", .timeLimit(.minutes(1)))
     func nothingBegins() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(60)))
         let session = try await broker.signIn(code: "c1")
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test(
-        "A clock jumps while a revocation is sent → the work is postponed by its usual pause at most",
+        "A clock jumps while a revocation is sent → the work is postponed by at most its usual pause",
         .timeLimit(.minutes(1)))
     func jumpAmidARevocation() async throws {
         let failure = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test(
-        "A clock's new time lasts for ten minutes → lapses get 401, and their rows stay whole for a day",
+        "A clock's new time lasts for ten minutes → lapsed sessions get 401, and their rows stay complete for a day",
         .timeLimit(.minutes(1)))
     func believed() async throws {
         let (broker, session, sweeper) = try await signedIn()
@@ -95,7 +95,7 @@ import Testing
         #expect(await answer(broker, session) == nil)
     }
 
-    @Test("Small steps, or a slow drift → no doubt", .timeLimit(.minutes(1)))
+    @Test("Small steps of the clock, or a slow drift → no doubt", .timeLimit(.minutes(1)))
     func smallSteps() async throws {
         let (broker, session, _) = try await signedIn()
         for _ in 0..<30 {
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test(
-        "A start more than a week beyond the mark → lapses are not believed for an hour", .timeLimit(.minutes(1))
+        "A start more than a week after the mark → no session counts as lapsed for an hour", .timeLimit(.minutes(1))
     )
     func start() async throws {
         let (broker, session, _) = try await signedIn()

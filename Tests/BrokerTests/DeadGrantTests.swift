@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(
-        "An error about the client or the moment, with another status, or outside the OAuth member → never ends a session",
+        "An error about the client or the moment, with another status, or outside of the OAuth member → never ends a session",
         arguments: [
             OAuthError(status: 401, code: "invalid_client"), OAuthError(status: 400, code: "unauthorized_client"),
             OAuthError(status: 400, code: "temporarily_unavailable"), OAuthError(status: 400, code: "server_error"),
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(
-        "Another OAuth error, three times in five minutes → ends the session, if others were granted tokens meanwhile")
+        "Another OAuth error, three times in five minutes → the session ends, if others were granted tokens meanwhile")
     func counted() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         // For ten minutes the endpoint refuses every session. This may be the provider's fault.
@@ -55,7 +55,7 @@ import Testing
         #expect(broker.provider.refreshes == 6)
     }
 
-    @Test("A refusal that was sent before the endpoint recovered → ends nothing, however late it arrives")
+    @Test("A refusal was sent before the endpoint recovered → it does not count, however late it arrives")
     func recovery() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         let session = try await broker.signIn(code: "c1")
@@ -79,14 +79,14 @@ import Testing
         #expect(next?.reason == .grantRevoked)
     }
 
-    @Test("Two refusals, or three in less than five minutes → no proof of a dead grant")
+    @Test("Two refusals, or three in less than five minutes → do not prove a dead grant")
     func tooFew() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         let answers = try await answers(broker, tries: 3, grantBefore: 1)
         #expect(answers.allSatisfy { $0?.code == .providerUnavailable })
     }
 
-    @Test("A counted refusal after a lost answer → refresh_lost (SEC-56)")
+    @Test("A counted refusal comes after a lost answer → refresh_lost (SEC-56)")
     func lost() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"), after: .lost(detail: ""))
         let answers = try await answers(broker, tries: 4, grantBefore: 3)

@@ -4,19 +4,19 @@ import Testing
 
 @Suite("Digests (SEC-53)", .timeLimit(.minutes(2)))
 struct DigestTests {
-    @Test("Anything but 32 bytes → not a digest", arguments: [0, 1, 31, 33, 64])
+    @Test("Bytes of any length except 32 → not a digest", arguments: [0, 1, 31, 33, 64])
     func length(count: Int) {
         #expect(Digest([UInt8](repeating: 7, count: count)) == nil)
     }
 
-    @Test("A digest → gives back its bytes in order")
+    @Test("A digest → returns its bytes in order")
     func bytes() throws {
         let bytes = (0..<32).map { UInt8(($0 * 7 + 129) & 255) }
         #expect(try #require(Digest(bytes)).bytes == bytes)
         #expect(try #require(Digest([UInt8](repeating: 255, count: 32))).bytes == [UInt8](repeating: 255, count: 32))
     }
 
-    @Test("Two digests that differ in any one bit → not equal")
+    @Test("Two digests that differ in a single bit → not equal")
     func difference() throws {
         let bytes = (0..<32).map { UInt8($0) }
         let digest = try #require(Digest(bytes))

@@ -7,7 +7,7 @@ import Testing
 /// An ending is carried out completely, and all parties are notified.
 @Suite(.timeLimit(.minutes(2))) struct EndingTests {
     @Test(
-        "The work of a logout token is interrupted → it takes effect when the token comes again (SEC-66, SEC-67)",
+        "The processing of a logout token is interrupted → it takes effect when the token comes again (SEC-66, SEC-67)",
         .timeLimit(.minutes(1)), arguments: 0..<6)
     func interruptedLogoutToken(_ step: Int) async throws {
         let store = InMemoryStore()
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(
-        "The answer to an ending is lost → asked again, and no cached entry serves an ended session",
+        "The answer to an ending is lost → the call is retried, and no cached entry serves an ended session",
         .timeLimit(.minutes(1)))
     func lostAnswer() async throws {
         let store = InMemoryStore()
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(
-        "A second copy of a logout token does the last of the work → the first is accepted, not treated as a replay (SEC-67)"
+        "A second copy of a logout token does the last part of the work → the first copy is accepted, not treated as a replay (SEC-67)"
     )
     func twins() async throws {
         let store = InMemoryStore()
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test(
-        "The provider's keys cannot be had → 503 for a logout token, nothing ends, and the token is good later",
+        "The provider's keys cannot be fetched → 503 for a logout token, no session ends, and the token is good later",
         arguments: [
             ProviderFailure.notSent(detail: ""), .retryable(status: 503, retryAfter: .seconds(9), detail: ""),
             .lost(detail: ""),
@@ -119,7 +119,7 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .providerLogout)
     }
 
-    @Test("A sign-in's sid cannot be kept → one event for operators")
+    @Test("A sign-in's sid cannot be stored → one event for operators")
     func unusableSID() async throws {
         let broker = try TestBroker(script: .init(sidIsUnusable: true))
         let session = try await broker.signIn()
@@ -131,7 +131,7 @@ import Testing
         #expect(told == [session.session.handle.text])
     }
 
-    @Test("A logout token with a sid → ends only that sign-in's sessions (SEC-68)")
+    @Test("A logout token with a sid → ends only the sessions of that sign-in (SEC-68)")
     func sid() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))
         let one = try await broker.signIn(code: "c1")
@@ -144,7 +144,7 @@ import Testing
         _ = try await broker.useCases.resumeSession.resume(two.token)
     }
 
-    @Test("The same token id from two providers → not a replay (SEC-67)")
+    @Test("Two providers send the same token id → not a replay (SEC-67)")
     func sameTokenIDElsewhere() async throws {
         let clock = TestClock()
         let other = ScriptedProvider(
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test("One sweeper has the lease → another one sweeps nothing")
+    @Test("One sweeper has the lease → another sweeper does nothing")
     func oneSweeper() async throws {
         let broker = try TestBroker()
         _ = try await broker.start()
@@ -177,7 +177,7 @@ import Testing
         #expect(try await Sweeper(broker.context, owner: "two").sweep() == 1)
     }
 
-    @Test("A sweeper stops in order → the lease goes to the next, which sweeps at once")
+    @Test("A sweeper stops normally → the next process gets the lease and sweeps at once")
     func stoppedSweeper() async throws {
         let broker = try TestBroker()
         _ = try await broker.start()
@@ -191,7 +191,7 @@ import Testing
         #expect(try await one.sweep() == nil)
     }
 
-    @Test("An operator ends more sessions than one step takes → all of them end")
+    @Test("An operator ends more sessions than one step can end → all of them end")
     func moreThanOneStep() async throws {
         let broker = try TestBroker()
         for number in 0...EndSession.batch {
@@ -202,7 +202,7 @@ import Testing
         #expect(try await broker.useCases.adminSessions.end(filter, actor: "ops") == EndSession.batch + 1)
     }
 
-    @Test("Endings wait for the disk → the sessions have ended, and the call is not reported as done (SEC-123)")
+    @Test("Endings wait for the disk → the sessions have ended, but the call does not report success (SEC-123)")
     func unwritten() async throws {
         let broker = try TestBroker(store: UnwrittenEndings())
         let other = try await broker.signIn(code: "c1")
@@ -214,7 +214,7 @@ import Testing
         )
     }
 
-    @Test("The audit record of an ending → names its subject only by a tag (SEC-99)")
+    @Test("The audit record of an ending → names the subject only by a tag (SEC-99)")
     func audit() async throws {
         let store = InMemoryStore()
         let broker = try TestBroker(store: store)
@@ -248,7 +248,7 @@ import Testing
     }
 
     @Test(
-        "A second sweeper → announces the lapses since the first one's sweep, and none twice",
+        "A second sweeper takes over → it announces the lapses since the first one's sweep, and none twice",
         .timeLimit(.minutes(1)))
     func nextSweeper() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))
@@ -267,7 +267,7 @@ import Testing
     }
 
     @Test(
-        "A session ends with its token → the sweep gives the same reason as its own use would", .timeLimit(.minutes(1)))
+        "A session ends with its token → the sweep gives the same reason as a use would", .timeLimit(.minutes(1)))
     func tokenExpired() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600), refreshToken: false))
         let session = try await broker.signIn()

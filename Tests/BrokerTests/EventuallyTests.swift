@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Waiting for a condition", .timeLimit(.minutes(1)))
 struct EventuallyTests {
-    @Test("A condition that stays false → the failure names it, and the line that waits for it")
+    @Test("A condition stays false → the failure names the condition and the line that waits for it")
     func lost() async {
         let error = await #expect(throws: NotWithinTime.self) {
             try await eventually("the owner answers", within: .milliseconds(5)) { false }
@@ -11,7 +11,7 @@ struct EventuallyTests {
         #expect(error?.description.contains("the owner answers (BrokerTests/EventuallyTests.swift:") == true)
     }
 
-    @Test("A condition → checked until it holds, and only once if it holds already")
+    @Test("A condition → checked until it is true, and only once if it is true already")
     func asked() async throws {
         for count in [1, 3] {
             var asked = 0

@@ -18,7 +18,7 @@ import Testing
     /// The exchange's key for `code-1`, the code that tests forward.
     private func key(_ broker: TestBroker) -> Digest { broker.vault.index(.code, ["as", "code-1"]) }
 
-    @Test("Tokens arrive after the owner's claim has lapsed and another process has given the code up → revoked")
+    @Test("The owner's claim lapsed, another process gave the code up, and tokens arrive afterwards → revoked")
     func lapsedOwner() async throws {
         let (frozen, store) = try broker()
         let other = try TestBroker(store: store, vault: frozen.vault, provider: frozen.provider, clock: frozen.clock)
@@ -54,7 +54,7 @@ import Testing
         _ = try await answer
     }
 
-    @Test("The store cannot store the session → the app gets 503 after five seconds, and the session later")
+    @Test("The store cannot store the session → the app gets 503 after five seconds, and gets the session later")
     func earlyAnswer() async throws {
         let (broker, store) = try broker()
         let login = try await broker.start()
@@ -73,7 +73,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("The answer to a replacing sign-in is lost → the device's old session is still refused at once")
+    @Test("The answer to a sign-in that replaces a session is lost → the device's old session is still refused at once")
     func replacedUnheard() async throws {
         let (broker, store) = try broker()
         let old = try await broker.signIn(code: "c0")
@@ -85,7 +85,9 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(old.token) }?.reason == .replaced)
     }
 
-    @Test("The owner has died → a waiting caller is answered as soon as the claim has lapsed", .timeLimit(.minutes(1)))
+    @Test(
+        "The claim's owner has died → a waiting caller is answered as soon as the claim has lapsed",
+        .timeLimit(.minutes(1)))
     func ownerDies() async throws {
         let (broker, store) = try broker()
         let login = try await broker.start()
@@ -128,7 +130,7 @@ import Testing
         return (owner, other, store, url, login.loginToken)
     }
 
-    @Test("A claim lapses with a sign-in in hand while the store is away → another replica waits for the owner")
+    @Test("A claim lapses while the store is away, and its owner has the sign-in → another replica waits for the owner")
     func awayForLonger() async throws {
         let (owner, other, store, url, token) = try await inHand(isSeen: true)
         async let waiting = problem { try await other.forward(url, token) }
@@ -146,7 +148,7 @@ import Testing
         #expect(owner.provider.grants == 1 && store.failures(.completeExchange) == 0)
     }
 
-    @Test("The owner died while the store was away → given up a minute after the store's return")
+    @Test("The owner died while the store was away → the code is given up a minute after the store's return")
     func awayAndDead() async throws {
         let (_, other, store, url, token) = try await inHand(isSeen: true)
         // The last failure was five seconds ago.
@@ -159,7 +161,7 @@ import Testing
         store.fail(.completeExchange, [])
     }
 
-    @Test("The owner died and the store was present → answered without waiting")
+    @Test("The owner died while the store was present → the app is answered without waiting")
     func notAway() async throws {
         let (_, other, store, url, token) = try await inHand(isSeen: false)
         #expect(await problem { try await other.forward(url, token) }?.code == .loginRequired)
@@ -187,7 +189,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("Claims that existed while the store was away → spared for a minute from its return")
+    @Test("Claims that existed while the store was away → not given up for a minute after its return")
     func spared() {
         let lifetime = Duration.seconds(25)
         let watch = StoreWatch(startedAt: .zero)
@@ -251,7 +253,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("A process has the maximum of unwritten results → no further code is redeemed")
+    @Test("A process has as many unwritten results as it may → it redeems no further code")
     func full() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()
@@ -264,7 +266,7 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("A replay is too late only by a wrong clock → 503, and it is answered once the clock is right")
+    @Test("A replay seems too late only because of a wrong clock → 503, and it is answered once the clock is right")
     func replayByWrongClock() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()
@@ -278,7 +280,7 @@ import Testing
         #expect(try await broker.forward(url, login.loginToken).token.reveal() == first.token.reveal())
     }
 
-    @Test("A state in the body that differs from the callback's → refused")
+    @Test("The body's state differs from the callback's → refused")
     func otherState() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()
@@ -292,7 +294,7 @@ import Testing
         _ = try await broker.forward(input)
     }
 
-    @Test("The identity call gets 429 with a time → repeated after that time")
+    @Test("The identity call gets 429 with a time → repeated at that time")
     func retryAfterOfIdentity() async throws {
         let (broker, _) = try broker(
             .init(identify: [.retryable(status: 429, retryAfter: .seconds(4), detail: "")]))
@@ -302,7 +304,7 @@ import Testing
     }
 
     @Test(
-        "A stranger brings the code of an app's login → learns nothing of its result",
+        "A stranger brings the code of an app's login → does not learn its result",
         arguments: [ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant")), .lost(detail: "")])
     func strangerOfAnAppLogin(_ failure: ProviderFailure) async throws {
         let (broker, _) = try broker(.init(redeem: [failure]))
@@ -333,7 +335,7 @@ import Testing
         return input
     }
 
-    @Test("The answer to a Zephr identity call is lost → nothing is used up, and the same callback signs in")
+    @Test("The answer to a Zephr identity call is lost → nothing is spent, and the same callback signs in")
     func accountAskedAgain() async throws {
         let registrar = ScriptedRegistrar()
         registrar.script.withLock { $0.account = [.lost(detail: "")] }
@@ -344,7 +346,7 @@ import Testing
         _ = try await broker.forward(input)
     }
 
-    @Test("A stranger asks about a registration → learns neither its state nor gets a new login")
+    @Test("A stranger asks about a registration → learns nothing of its state, and gets no new login")
     func strangerOfARegistration() async throws {
         let registrar = ScriptedRegistrar()
         let (broker, store) = try broker(also: [registrar])

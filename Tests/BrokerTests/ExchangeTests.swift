@@ -7,7 +7,9 @@ import Testing
 
 /// Guarantee 1: one code, one token call, with its failure table.
 @Suite(.timeLimit(.minutes(2))) struct ExchangeTests {
-    @Test("Fifty identical forwards at once → one call and one session, and all get its token (SEC-14, SEC-124)")
+    @Test(
+        "Fifty identical forwards at once → one call and one session, and all get the session's token (SEC-14, SEC-124)"
+    )
     func fifty() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -54,7 +56,7 @@ import Testing
     }
 
     @Test(
-        "A stranger asks about a failed exchange → learns no reason and gets no new login",
+        "A stranger asks about a failed exchange → learns no reason, and gets no new login",
         arguments: [ProviderFailure.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))])
     func strangerAfterFailure(_ failure: ProviderFailure) async throws {
         let broker = try TestBroker(script: .init(redeem: [failure]))
@@ -81,7 +83,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A session was stored and the store's answer was lost → that session is served, and its tokens stay")
+    @Test("A session was stored, but the store's answer was lost → this session is served, and its tokens stay")
     func answerOfTheStoreLost() async throws {
         let store = InMemoryStore()
         let broker = try TestBroker(store: store)
@@ -93,7 +95,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A replay → answered for ten minutes, and only while its session lives")
+    @Test("A forward is repeated → answered for ten minutes, and only while its session lives")
     func replayWindow() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -112,7 +114,7 @@ import Testing
                 == .codeAlreadyUsed)
     }
 
-    @Test("The call was surely not sent → released, and the same starter may call any number of times")
+    @Test("The call was surely not sent → the claim is released, and the same starter may try any number of times")
     func notSent() async throws {
         let broker = try TestBroker(script: .init(redeem: Array(repeating: .notSent(detail: ""), count: 5)))
         let login = try await broker.start()
@@ -126,7 +128,7 @@ import Testing
     }
 
     @Test(
-        "The store refuses any one write once → the claim is still released", .timeLimit(.minutes(1)),
+        "The store refuses any single write → the claim is still released", .timeLimit(.minutes(1)),
         arguments: 0..<8)
     func releaseRefused(_ step: Int) async throws {
         let store = InMemoryStore()
@@ -144,7 +146,7 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("429 and 5xx → released, two more calls at most")
+    @Test("The provider answers 429 or 5xx → the claim is released, and at most two more calls follow")
     func retryable() async throws {
         let failures = Array(
             repeating: ProviderFailure.retryable(status: 500, retryAfter: .seconds(7), detail: ""), count: 9)
@@ -159,7 +161,9 @@ import Testing
         #expect(broker.provider.grants == 3)
     }
 
-    @Test("An OAuth error → spent, code_rejected, and the same answer without a call")
+    @Test(
+        "The provider answers with an OAuth error → the code is spent: code_rejected, and the same answer later without a call"
+    )
     func rejected() async throws {
         let broker = try TestBroker(script: .init(redeem: [.rejected(OAuthError(status: 400, code: "invalid_grant"))]))
         let login = try await broker.start()
@@ -171,7 +175,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("An unusable answer → spent, and provider_error each time")
+    @Test("The provider's answer is unusable → the code is spent, and the app gets provider_error each time")
     func unusable() async throws {
         let broker = try TestBroker(script: .init(redeem: [.unusable(detail: "")]))
         let login = try await broker.start()
@@ -183,7 +187,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("The identity fails → spent, 502, and the tokens go to the revocation outbox")
+    @Test("The identity fails → the code is spent, the answer is 502, and the tokens go to the revocation outbox")
     func identity() async throws {
         let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]))
         let login = try await broker.start()
@@ -199,7 +203,9 @@ import Testing
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("A lost answer → 503 with retry new_login, then login_required with a new login, and no second call")
+    @Test(
+        "The provider's answer is lost → 503 with retry new_login, then login_required with a new login, without a second call"
+    )
     func lost() async throws {
         let broker = try TestBroker(script: .init(redeem: [.lost(detail: "")]))
         let login = try await broker.start()
@@ -212,7 +218,7 @@ import Testing
         #expect(broker.provider.grants == 2)
     }
 
-    @Test("The owner died → treated as a lost answer, without a second call (SEC-56)")
+    @Test("The claim's owner died → like a lost answer, without a second call (SEC-56)")
     func ownerDied() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -230,7 +236,7 @@ import Testing
     }
 
     @Test(
-        "The app hangs up → the exchange goes on, and the app's retry gets the session", .timeLimit(.minutes(1)))
+        "The app hangs up → the exchange continues, and the app's retry gets the session", .timeLimit(.minutes(1)))
     func hangUp() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -246,7 +252,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("The identity call fails for a passing reason → repeated before the login is given up")
+    @Test("The identity call fails for a temporary reason → repeated before the login is given up")
     func identityInPassing() async throws {
         let broker = try TestBroker(
             script: .init(identify: [.lost(detail: ""), .retryable(status: 503, retryAfter: nil, detail: "")]))
@@ -255,7 +261,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.contexts.count } == 3)
     }
 
-    @Test("All calls of an exchange → one deadline of twenty seconds")
+    @Test("All calls of an exchange → share one deadline of twenty seconds")
     func oneDeadline() async throws {
         let broker = try TestBroker()
         _ = try await broker.signIn()

@@ -38,7 +38,9 @@ import Testing
         return token
     }
 
-    @Test("A web page is used every ten days → the app's session lapses after thirty, and the page ends with it")
+    @Test(
+        "Only a web page's child is used, every ten days → the app's session lapses after thirty days, and the page's child with it"
+    )
     func pageDoesNotKeepTheAppAlive() async throws {
         let parent = try await broker.signIn()
         let page = try await page(of: parent)
@@ -55,7 +57,7 @@ import Testing
         #expect(await problem { try await live(page) }?.reason == .parentEnded)
     }
 
-    @Test("A child of a session that is a day old → ends with its parent, although its own time would be longer")
+    @Test("A child of a session that is a day old → ends with its parent, even if its own time would be longer")
     func absoluteEnd() async throws {
         let parent = try await broker.signIn()
         broker.clock.advance(.seconds(Self.day))
@@ -65,7 +67,8 @@ import Testing
         #expect(row.expiresAt == (try await broker.row(of: parent)).expiresAt)
     }
 
-    @Test("A child's call needs its user's presence → refused, and the answer names the parent as the one to call")
+    @Test(
+        "A child's call needs the user's presence → refused, and the answer says that the parent has to make the call")
     func presence() async throws {
         let parent = try await broker.signIn()
         let child = try await live(try await widget(of: parent).token)

@@ -23,7 +23,7 @@ import Testing
         _ = try await broker.useCases.makeChild.make(ChildOrder(kind: kind, name: name), of: live)
     }
 
-    @Test("All places are taken by a page and by a kind that left the configuration → the page keeps its place")
+    @Test("All places belong to a page and to a kind that is no longer configured → the page keeps its place")
     func pageStays() async throws {
         let broker = try broker(Self.widget)
         let parent = try await broker.signIn()

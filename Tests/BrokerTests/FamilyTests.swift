@@ -48,7 +48,7 @@ import Testing
         return problem?.reason
     }
 
-    @Test("A child → its own handle, token and limits, and none of the provider's tokens")
+    @Test("A child → has its own handle, token and limits, but none of the provider's tokens")
     func made() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(600)))
         let parent = try await broker.signIn()
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test(
-        "A child's row → a newer format to an older release, and a changed place in a family is refused")
+        "A child's row → an older release sees it as a newer format, and a changed place in a family is refused")
     func sealed() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -91,7 +91,7 @@ import Testing
         #expect(throws: RecordFailure.malformed) { try SessionFacts.open(adopted, broker.vault) }
     }
 
-    @Test("Any members of a family need a refresh → one refresh serves all of them")
+    @Test("Several members of a family need a refresh → one refresh serves all of them")
     func refresh() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(600)))
         let parent = try await broker.signIn()
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test(
-        "An upstream refuses every token → a child and its parent rotate the grant once a minute at most"
+        "An upstream refuses every token → a child and its parent together force one refresh a minute"
     )
     func refusedAgain() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(3600)))
@@ -150,7 +150,7 @@ import Testing
         #expect(parents?.code == .notRefreshable && broker.provider.refreshes == 1)
     }
 
-    @Test("A row that is its own parent, or its child's child → counts as without a parent, and the look-up ends")
+    @Test("A row that is its own parent, or its child's child → counts as having no parent, and the look-up ends")
     func corrupt() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -179,7 +179,7 @@ import Testing
     }
 
     @Test(
-        "A parent ends → its children end at once, also cached ones, and on a replica that gets no notices"
+        "A parent ends → its children end at once, also cached children, and on a replica that gets no notices"
     )
     func parentEnds() async throws {
         let store = InMemoryStore()
@@ -204,7 +204,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A replica gets the notice of a parent's end → the children's streams end, and are forgotten")
+    @Test("A replica is notified of a parent's end → the children's streams end and are forgotten")
     func told() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -232,7 +232,7 @@ import Testing
     }
 
     @Test(
-        "A parent lapses → its children end with it, also with longer times of their own, and their streams are notified"
+        "A parent lapses → its children end with it, even if their own times are longer, and their streams are notified"
     )
     func lapse() async throws {
         let broker = try broker()
@@ -250,7 +250,7 @@ import Testing
         #expect(told?.reason == .parentEnded)
     }
 
-    @Test("A child is used → its parent's idle time slides, if both have one")
+    @Test("A child is used → its parent's idle time slides, if both have an idle time")
     func slides() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -269,7 +269,7 @@ import Testing
     }
 
     @Test(
-        "A new child of the same kind and name → replaces the former, also after a lost answer; there are sixteen places"
+        "A new child with the same kind and name → replaces the former one, also after a lost answer; there are sixteen places"
     )
     func places() async throws {
         let broker = try broker()
@@ -307,7 +307,7 @@ import Testing
     }
 
     @Test(
-        "An unknown kind, a missing key, the parent's key, or too many children → refused"
+        "An unknown kind, a missing key, the parent's own key, or too many children → refused"
     )
     func refused() async throws {
         let broker = try broker()
@@ -343,7 +343,7 @@ import Testing
         #expect(rows.count == 1)
     }
 
-    @Test("The parent ends while a child is made → refused with the parent's reason")
+    @Test("The parent ends while a child is made → refused with the reason of the parent's end")
     func tooLate() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -354,7 +354,7 @@ import Testing
         #expect(late?.code == .sessionEnded && late?.reason == .loggedOut)
     }
 
-    @Test("A child's kind leaves the configuration → refused but alive, and served when the kind is back")
+    @Test("A child's kind is no longer configured → refused but alive, and served when the kind is configured again")
     func reconfigured() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -376,7 +376,7 @@ import Testing
         #expect(try await store.session(handle: child.session.handle)?.endReason == .loggedOut)
     }
 
-    @Test("Children of a kind that left the configuration → make room for its first successor only")
+    @Test("Children of a kind that is no longer configured → make room only for its first successor")
     func renamedKind() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -401,7 +401,7 @@ import Testing
         for session in made { #expect(await ending(renamed, session) == nil) }
     }
 
-    @Test("A child's own call finds the grant refused → the answer is the row's reason, parent_ended")
+    @Test("A child's own call finds that the grant was refused → the answer is parent_ended, like the row's reason")
     func refusedGrant() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(600)))
         let parent = try await broker.signIn()
@@ -417,7 +417,9 @@ import Testing
         #expect(await ending(broker, parent) == .grantRevoked)
     }
 
-    @Test("A list of sessions → children follow their parents, within the parents' limits, and end by their handles")
+    @Test(
+        "A list of sessions → has children after their parents, within the parents' limits, and they can be ended by their handles"
+    )
     func lists() async throws {
         let broker = try broker()
         let first = try await broker.signIn(code: "c1")
@@ -463,7 +465,7 @@ import Testing
         #expect(view.child?.kind == Self.widget)
     }
 
-    @Test("The process cannot read a parent → 503 for its children, and none of them ends")
+    @Test("The process cannot read a parent's row → 503 for its children, and none of them ends")
     func unreadable() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()

@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    @Test("An upstream refuses twenty calls → one refresh, and one more a minute later")
+    @Test("An upstream refuses twenty calls → one refresh, and another one a minute later")
     func refusingUpstream() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -49,7 +49,7 @@ import Testing
         #expect(broker.provider.refreshes == 2)
     }
 
-    @Test("A token comes from a forced refresh → not forced again within the minute, also for another upstream")
+    @Test("A token comes from a forced refresh → no other forced refresh within the minute, even for another upstream")
     func otherUpstream() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -80,7 +80,7 @@ import Testing
         #expect(try await refusedCall(broker, session, at: "other") != nil)
     }
 
-    @Test("An upstream accepted the newer token → may force again, after the first pause each time")
+    @Test("An upstream has accepted the newer token → it may force again, each time after the first pause")
     func accepting() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(600)))
         let session = try await broker.signIn()
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test("A token of an ordinary refresh → may be forced at any age, also right after a forced one")
+    @Test("A token of an ordinary refresh → may be replaced by force at any age, even just after a forced refresh")
     func ordinary() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(100)))
         let session = try await broker.signIn()
@@ -103,7 +103,7 @@ import Testing
         #expect(try await refusedCall(broker, session) == nil)
     }
 
-    @Test("Two replicas behind a balancer → each forces one refresh, and they do not alternate")
+    @Test("Two replicas behind a balancer → each forces one refresh, and they do not refresh in turn")
     func replicas() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -117,7 +117,7 @@ import Testing
         #expect(one.provider.refreshes <= 2)
     }
 
-    @Test("A user refreshes in a loop → one call a minute, and the stored session as the answer")
+    @Test("A user refreshes in a loop → one call a minute; otherwise the answer is the stored session")
     func loop() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -129,7 +129,7 @@ import Testing
         }
     }
 
-    @Test("Some sessions loop at a provider that allows twenty calls a second → others can still sign in")
+    @Test("Some sessions refresh in a loop at a provider that allows twenty calls a second → others can still sign in")
     func twentyCallsASecond() async throws {
         let broker = try TestBroker()
         var sessions: [SignedIn] = []
@@ -146,7 +146,9 @@ import Testing
         #expect(broker.provider.grants + broker.provider.refreshes - before <= 20)
     }
 
-    @Test("A user has many sessions → they share a part of the provider's places, and another user's refresh finds one")
+    @Test(
+        "A user has many sessions → they share a part of the provider's places, and another user's refresh gets a place"
+    )
     func share() async throws {
         let broker = try TestBroker(script: .init(places: 12))
         var sessions: [LiveSession] = []
@@ -168,7 +170,7 @@ import Testing
         #expect(broker.provider.refreshes == 9)
     }
 
-    @Test("The memory of forced refreshes → bounded, and recently used sessions are kept")
+    @Test("The memory of forced refreshes → bounded, and keeps the sessions that were used last")
     func bounded() throws {
         let (forced, vault) = (ForcedRefreshes(capacity: 50), try TestBroker().vault)
         let (kept, pause) = (vault.digest([0]), Duration.seconds(60))
@@ -187,7 +189,7 @@ import Testing
 
     // MARK: Tokens that another replica has stored
 
-    @Test("A refresh finds another replica's tokens → they are the answer, also for the next calls")
+    @Test("A refresh finds another replica's tokens → these are the answer, also for the next calls")
     func storedElsewhere() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -203,7 +205,7 @@ import Testing
         #expect(try await two.useCases.refreshTokens.accessToken(for: next).token.reveal() == "at-r1")
     }
 
-    @Test("A call's token was refused → it gets another replica's newer one, and so do the next calls")
+    @Test("A call's token was refused, and another replica has a newer one → this call and the next ones get it")
     func refusedElsewhere() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -216,7 +218,9 @@ import Testing
         #expect(one.provider.refreshes == 1)
     }
 
-    @Test("A call is refused within the pause → it gets another replica's newer token, and so do the next calls")
+    @Test(
+        "A call is refused during the pause, and another replica has a newer token → this call and the next ones get it"
+    )
     func refusedWithinThePause() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -232,7 +236,7 @@ import Testing
     }
 
     @Test(
-        "A call is refused within the pause, and the newer token's user is unchecked → that token is not used (SEC-59)")
+        "A call is refused during the pause, and the newer token's user is unchecked → that token is not used (SEC-59)")
     func uncheckedElsewhere() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -253,7 +257,7 @@ import Testing
         #expect(newer.version == refused.version + 1)
     }
 
-    @Test("A refresh within the pause → reads the stored tokens, including another replica's step-up")
+    @Test("A refresh during the pause → reads the stored tokens, including another replica's step-up")
     func withinThePause() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)

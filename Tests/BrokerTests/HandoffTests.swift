@@ -63,7 +63,9 @@ import Testing
         ).touched
     }
 
-    @Test("The same callback → the same handoff; another callback of the login → refused while it lives (SEC-91)")
+    @Test(
+        "The same callback again → the same handoff; another callback of the login → refused while the handoff lives (SEC-91)"
+    )
     func oneHandoff() async throws {
         let (broker, login, handoff) = try await handedOff()
         for _ in 0..<20 { #expect(try await receive(broker, login).reveal() == handoff.reveal()) }
@@ -77,7 +79,7 @@ import Testing
         #expect(signedIn.session.provider.text == "as" && broker.provider.grants == 1)
     }
 
-    @Test("The handoff has lapsed → another callback of the login takes its place")
+    @Test("A handoff has lapsed → another callback of the login can replace it")
     func afterwards() async throws {
         let (broker, login, handoff) = try await handedOff()
         broker.clock.advance(.seconds(60))
@@ -88,7 +90,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.grants.map { $0.code.reveal() } } == ["code-2"])
     }
 
-    @Test("A handoff's row → deleted within three minutes, or kept as long as its exchange if redeemed")
+    @Test("A handoff's row → deleted within three minutes; if it was redeemed → kept as long as its exchange")
     func retention() async throws {
         let (broker, login, handoff) = try await handedOff()
         #expect(try await swept(broker, after: 119) == 0)
@@ -102,7 +104,7 @@ import Testing
         #expect(try await swept(other, after: 120) == 1)
     }
 
-    @Test("A callback with further parameters → only those that the exchange reads are kept")
+    @Test("A callback with additional parameters → only the parameters that the exchange reads are kept")
     func keptParameters() async throws {
         let (broker, _, _) = try await handedOff()
         let login = try await broker.start("web")
@@ -120,7 +122,7 @@ import Testing
     }
 
     @Test(
-        "A callback → charged to its address before its row is made; unknown states are wrong tokens (SEC-119, SEC-121)"
+        "A callback → charged to its address before its row is written; an unknown state → a wrong token (SEC-119, SEC-121)"
     )
     func charged() async throws {
         let (broker, first, _) = try await handedOff()

@@ -48,7 +48,7 @@ struct HeldSessionTests {
     }
 
     @Test(
-        "A held session that is no longer served → replaced for the same user, and kept for another user",
+        "The web view's session is no longer served → replaced for the same user, and kept for another user",
         arguments: [false, true])
     func unserved(clientLeft: Bool) async throws {
         let store = InMemoryStore()
@@ -75,7 +75,7 @@ struct HeldSessionTests {
         _ = try await handOver(broker, stranger, held: [old.token])
     }
 
-    @Test("The app's own session in the same jar → not replaced, served or not")
+    @Test("The app's own session is in the same cookie jar → never replaced, whether it is served or not")
     func appsOwn() async throws {
         let store = InMemoryStore()
         let before = try Self.broker(

@@ -41,7 +41,7 @@ import Testing
         #expect(handed(broker) == 0)
     }
 
-    @Test("A missing nonce, or members of other flows → refused before anything is verified")
+    @Test("A missing nonce, or members of other flows → refused before a signature is verified")
     func members() async throws {
         let broker = try TestBroker()
         let bare = input { $0.nonce = nil }
@@ -63,7 +63,7 @@ import Testing
         #expect(handed(broker) == 0)
     }
 
-    @Test("A token that does not verify → the app's fault; no row is made and nothing is spent")
+    @Test("An id_token that does not verify → the app's fault; no row is written and nothing is spent")
     func doesNotVerify() async throws {
         let broker = try TestBroker(script: .init(idTokens: [.identityRejected(detail: "aud is not this client")]))
         let refused = await problem { try await broker.forward(input()) }
@@ -74,7 +74,7 @@ import Testing
         #expect(handed(broker) == 2)
     }
 
-    @Test("The provider's keys cannot be had → no refusal of the token, which is good a moment later")
+    @Test("The provider's keys cannot be fetched → the id_token is not refused, and is good a moment later")
     func noKeys() async throws {
         let broker = try TestBroker(
             script: .init(idTokens: [
@@ -87,7 +87,7 @@ import Testing
         _ = try await broker.forward(input())
     }
 
-    @Test("The clock is in doubt → no token is judged by it")
+    @Test("The clock is in doubt → no id_token is judged by it")
     func doubtedClock() async throws {
         let broker = try TestBroker()
         #expect(broker.context.watch.allows(.concludeLapse, broker.context.clock))
@@ -100,7 +100,7 @@ import Testing
         _ = try await broker.forward(input())
     }
 
-    @Test("A token that fails → charged each time, and so is a fetch of newer keys")
+    @Test("An id_token that fails → charged each time, and so is a fetch of newer keys")
     func charged() async throws {
         let broker = try TestBroker(
             script: .init(idTokens: Array(repeating: .identityRejected(detail: "forged"), count: 10)))
@@ -123,7 +123,7 @@ import Testing
 
     // MARK: Used once
 
-    @Test("A token that was used → its starter gets the session again for ten minutes; others are refused")
+    @Test("An id_token that was used → its starter gets the session again for ten minutes; others are refused")
     func once() async throws {
         let broker = try TestBroker()
         let first = try await broker.forward(input())
@@ -142,7 +142,7 @@ import Testing
         #expect(handed(broker) == 1)
     }
 
-    @Test("A sign-in without a login token → its session cannot be asked for again")
+    @Test("A sign-in without a login token → the app cannot ask for its session again")
     func withoutLoginToken() async throws {
         let broker = try TestBroker()
         _ = try await broker.forward(input { $0.loginToken = nil })
@@ -150,7 +150,7 @@ import Testing
             await problem { try await broker.forward(input { $0.loginToken = nil }) }?.code == .codeAlreadyUsed)
     }
 
-    @Test("Ten requests at once with one id_token → its starter's requests all get one session")
+    @Test("Ten requests with one id_token at the same time → its starter's requests all get one session")
     func atOnce() async throws {
         let broker = try TestBroker()
         let tokens = try await withThrowingTaskGroup(of: String.self) { group in
@@ -162,7 +162,7 @@ import Testing
 
     // MARK: The session
 
-    @Test("A session from an id_token → has no tokens, lives its configured time, and nothing is refreshed or revoked")
+    @Test("A session from an id_token → has no tokens and a configured lifetime, and nothing is refreshed or revoked")
     func withoutTokens() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.forward(input())
@@ -185,7 +185,7 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(signedIn.token) }?.reason == .loggedOut)
     }
 
-    @Test("A client that hands out access tokens → none for a session of an id_token")
+    @Test("A client that may hand out access tokens → hands out none for a session from an id_token")
     func handOut() async throws {
         var client = ClientProfile(
             name: ClientName(unchecked: "native"), login: .app,
@@ -198,7 +198,7 @@ import Testing
     }
 
     @Test(
-        "A session of an id_token → does not keep another session's tokens alive at the provider (SEC-63)",
+        "A session from an id_token → does not prevent the revocation of another session's tokens (SEC-63)",
         arguments: [RevocationReach.user, .signIn])
     func revocation(_ reach: RevocationReach) async throws {
         let broker = try TestBroker(script: .init(sid: reach == .user ? nil : "sid-1"), reach: reach)
@@ -210,7 +210,7 @@ import Testing
         #expect(broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] } == [1, 0])
     }
 
-    @Test("A log-out at the provider → also ends its user's session of an id_token")
+    @Test("A log-out at the provider → also ends its user's session from an id_token")
     func backchannel() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.forward(input())

@@ -5,7 +5,7 @@ import Testing
 @Suite("IP addresses (SEC-74, SEC-104)", .timeLimit(.minutes(2)))
 struct IPAddressTests {
     @Test(
-        "Text that is no address → nil",
+        "Text that is not an address → nil",
         arguments: [
             "", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.256", "1.2.3.-4", "+1.2.3.4", "1.2.3.x", "1.2.3.4 ", "0x7f.1",
             "::1::", ":::", "1::2::3", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6:7:8::", "g::", "12345::",
@@ -28,7 +28,7 @@ struct IPAddressTests {
         #expect(IPAddress(canonical) == address)
     }
 
-    @Test("A URL's host → an address only with brackets in the right place")
+    @Test("A URL's host → an IPv6 address only with brackets in the right place")
     func hosts() {
         #expect(IPAddress(urlHost: "127.0.0.1") == IPAddress("127.0.0.1"))
         #expect(IPAddress(urlHost: "[::1]") == IPAddress("::1"))
@@ -57,7 +57,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "Text that is no range → refused",
+        "Text that is not a range → refused",
         arguments: [
             "", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/08", "10.0.0.0/8/8", "10.0.0.1/8",
             "10.0.0", "x/8", "::/129", "::1/127", "fe80::1%eth0", "::ffff:10.0.0.0/8", "::ffff:0:0/95",
@@ -65,7 +65,7 @@ struct IPAddressTests {
     func notRange(_ text: String) { #expect(IPNetwork(text) == nil) }
 
     @Test(
-        "A range → contains its own addresses only",
+        "A range → contains exactly its own addresses",
         arguments: [
             ("10.0.0.0/8", "10.0.0.0/8", ["10.0.0.0", "10.255.255.255"], ["9.255.255.255", "11.0.0.0", "::a00:0"]),
             ("10.1.2.3", "10.1.2.3", ["10.1.2.3", "::ffff:10.1.2.3"], ["10.1.2.2", "10.1.2.4"]),
@@ -119,7 +119,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "A public address next to each reserved range → public",
+        "A public address next to a reserved range → public",
         arguments: [
             "1.0.0.0", "1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0",
             "126.255.255.255", "128.0.0.0", "168.63.129.15", "168.63.129.17", "169.253.255.255", "169.255.0.0",
@@ -136,7 +136,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "Private, shared, unique local and loopback addresses → of the own network; public, link-local and metadata → not",
+        "Private, shared, unique local and loopback addresses → belong to the own network; public, link-local and metadata → do not",
         arguments: [
             ("10.1.2.3", true), ("172.31.0.1", true), ("192.168.1.1", true), ("100.64.0.1", true), ("127.0.0.1", true),
             ("::1", true), ("fd12:3456::1", true), ("::ffff:10.0.0.1", true), ("172.32.0.1", false), ("8.8.8.8", false),
@@ -147,7 +147,7 @@ struct IPAddressTests {
         #expect(try #require(IPAddress(text)).isOfOwnNetwork == expected)
     }
 
-    @Test("A policy → allows exactly its addresses; without an address only if it allows all (SEC-74)")
+    @Test("A policy → allows exactly its addresses; an unknown address → only if the policy allows all (SEC-74)")
     func policies() throws {
         let loopback = try #require(IPAddress("127.0.0.1"))
         let inside = try #require(IPAddress("10.0.0.1"))

@@ -27,7 +27,7 @@ import Testing
         try #require(try await broker.store.session(handle: session.session.handle))
     }
 
-    @Test("A session lapsed before the clock went back → uses during the doubt do not revive it")
+    @Test("A session lapsed before the clock was set back → uses during the doubt do not revive it")
     func overBefore() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -44,7 +44,9 @@ import Testing
         #expect(await use(broker, session)?.reason == .idleExpired)
     }
 
-    @Test("A session lapsed before the clock went back, and was used meanwhile → lapsed once the clock is right")
+    @Test(
+        "A session lapsed before the clock was set back, and was used meanwhile → it has lapsed once the clock is right"
+    )
     func overOnceRight() async throws {
         let broker = try broker(idle: 3600)
         let session = try await broker.signIn()
@@ -73,7 +75,7 @@ import Testing
         #expect(await use(broker, session)?.reason == .loggedOut)
     }
 
-    @Test("Uses during a doubt → the idle time stays within the session's life")
+    @Test("Uses during a doubt → never extend the session beyond its absolute end")
     func absoluteEnd() async throws {
         let broker = try broker(idle: 300, absolute: 900)
         let session = try await broker.signIn()
@@ -90,7 +92,7 @@ import Testing
     }
 
     @Test(
-        "One step of the clock, and a use every 20 s → the session is never refused, during the doubt and after it",
+        "The clock steps once, and the session is used every 20 s → never refused, neither during the doubt nor after it",
         arguments: [70, 200, -70, -3600])
     func step(seconds: Int) async throws {
         let broker = try broker()
@@ -115,7 +117,7 @@ import Testing
     }
 
     @Test(
-        "A stop during the doubt → the uses are written, by a time at most two minutes after the former course",
+        "The process stops during the doubt → the uses are written, with a time at most two minutes after the former course",
         arguments: [(70, 270), (170, 320), (-70, 200)])
     func stop(seconds: Int, written: Int) async throws {
         let broker = try broker()
@@ -136,7 +138,7 @@ import Testing
         #expect(await use(next, session) == nil)
     }
 
-    @Test("The doubt ends → the look at the clock writes the uses")
+    @Test("The doubt ends → the next check of the clock writes the uses")
     func watch() async throws {
         let rig = try ClockRig()
         let session = try await rig.broker.signIn()
@@ -151,7 +153,7 @@ import Testing
         #expect(try await row(rig.broker, session).lastUsedAt == used)
     }
 
-    @Test("Uses that have waited for a day → the sweeper writes them before it buries")
+    @Test("Uses have waited for a day → the sweeper writes them before it buries sessions")
     func sweep() async throws {
         let broker = try broker(idle: 3 * 86_400, absolute: 30 * 86_400)
         let (session, unused) = (try await broker.signIn(code: "c1"), try await broker.signIn(code: "c2"))
@@ -168,7 +170,7 @@ import Testing
         #expect(await use(broker, session) == nil)
     }
 
-    @Test("A process is killed → only the uses of the doubt are lost")
+    @Test("A process is killed → it loses only the uses of the doubt")
     func kill() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -182,7 +184,7 @@ import Testing
         #expect(await use(next, session) == nil)
     }
 
-    @Test("The store fails while uses are written → they stay, and are written the next time")
+    @Test("The store fails while uses are written → they are kept, and written the next time")
     func storeFails() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -200,7 +202,7 @@ import Testing
         #expect(try await row(broker, session).lastUsedAt == broker.clock.now.advanced(by: .seconds(-280)))
     }
 
-    @Test("More sessions than there is room for → the first ones stay, and memory is bounded")
+    @Test("More sessions are used than there is room for → the first ones are kept, and the memory is bounded")
     func bound() throws {
         let uses = KeptUses(maximum: 2)
         let digests = try (0..<3).map { try #require(Digest(Array(repeating: UInt8($0), count: 32))) }
@@ -210,7 +212,7 @@ import Testing
         #expect(uses.count == 2 && uses[digests[2]] == nil)
     }
 
-    @Test("A session was found alive and has lapsed since → a late use does not revive it in the cache")
+    @Test("A session was read while it lived and has lapsed since → a late use does not revive it in the cache")
     func lateSlide() async throws {
         let broker = try broker(idle: 20)
         let session = try await broker.signIn()

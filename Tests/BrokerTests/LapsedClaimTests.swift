@@ -40,7 +40,7 @@ import Testing
 
     // MARK: Times when the store counts as calm
 
-    @Test("A store that failed → counts as calm fifteen seconds after the last failure")
+    @Test("A store that has failed → counts as calm fifteen seconds after its last failure")
     func calm() {
         let watch = StoreWatch(startedAt: .seconds(100))
         #expect(!watch.isCalm(at: .seconds(114)))
@@ -51,7 +51,8 @@ import Testing
     }
 
     @Test(
-        "A store that was away or silent → counts as calm fifteen seconds after its return, and not while it is silent")
+        "A store that was away or silent → counts as calm fifteen seconds after its return, but never while it is silent"
+    )
     func calmWhereAsked() {
         let watch = StoreWatch(startedAt: .zero)
         for second in stride(from: 1, through: 21, by: 2) { watch.answered(at: .seconds(second)) }
@@ -98,7 +99,7 @@ import Testing
     // MARK: The claim's owner
 
     @Test(
-        "A replica that was cut off with a pair in hand returns after forty seconds → its pair is stored, without another refresh"
+        "A replica is cut off for forty seconds with a pair in hand → its pair is stored, without another refresh"
     )
     func cutOff() async throws {
         let (one, store, live) = try await expired()
@@ -161,7 +162,7 @@ import Testing
         #expect(one.provider.refreshes == 2)
     }
 
-    @Test("A claim whose owner does not return → taken over a minute after it lapsed")
+    @Test("A claim's owner does not return → taken over a minute after the claim has lapsed")
     func dead() async throws {
         let (broker, _, live) = try await expired()
         try await claimAndDie(broker, live)
@@ -190,7 +191,9 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
-    @Test("A refresh token may have been sent twice → remembered for one more version, whose refusal is refresh_lost")
+    @Test(
+        "A refresh token may have been sent twice → recorded for one more version, and a refusal of that one is refresh_lost"
+    )
     func versionBefore() async throws {
         let (broker, _, live) = try await expired()
         try await claimAndDie(broker, live)
@@ -220,7 +223,7 @@ import Testing
         #expect(await answer == nil)
     }
 
-    @Test("The claim cannot be renewed → no confirming call")
+    @Test("The claim cannot be renewed → no confirming call is made")
     func notConfirmed() async throws {
         let (broker, store, live) = try await expired(.init(refresh: [.lost(detail: "")]))
         store.fail(.renewRefresh, Array(repeating: .refused, count: 1_000_000))

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Large id_tokens and several keys", .timeLimit(.minutes(2)))
 struct LargeIDTokenTests {
-    @Test("An id_token over 16 KiB → not stored with its session, unlike its other tokens")
+    @Test("An id_token over 16 KiB → not stored with its session, while the other tokens are")
     func stored() throws {
         for (length, isKept) in [(16_385, false), (16_384, true)] {
             let idToken = Secret(String(repeating: "a", count: length))
@@ -22,7 +22,7 @@ struct LargeIDTokenTests {
     }
 
     @Test(
-        "Each try of a stranger's token → charged as a wrong token; a token that verifies releases its charges (SEC-26)"
+        "Each attempt with a stranger's token → charged as a wrong token; the token verifies → its charges are released (SEC-26)"
     )
     func charges() throws {
         let clock = TestClock()

@@ -32,7 +32,9 @@ import Testing
         #expect(try await end.logOutInBrowser(session.token) == nil)
     }
 
-    @Test("A log-out with a page → the session ends at once, the browser ends the provider's, and the broker revokes")
+    @Test(
+        "A log-out with a page → the session ends at once, the browser ends the provider's session, and the broker revokes tokens"
+    )
     func pages() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page))
         broker.clock.hold(.seconds(2))
@@ -48,7 +50,7 @@ import Testing
         #expect(again != nil && again?.reveal() != first?.reveal())
     }
 
-    @Test("Two log-outs of one session at once → one gets the page")
+    @Test("Two log-outs of one session at the same time → one of them gets the page")
     func race() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page))
         broker.clock.hold(.seconds(2))
@@ -64,7 +66,7 @@ import Testing
         #expect(pages == 1)
     }
 
-    @Test("The provider hangs → the log-out waits for two seconds at most", .timeLimit(.minutes(1)))
+    @Test("The provider hangs → the log-out waits for at most two seconds", .timeLimit(.minutes(1)))
     func hangs() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page, logOutPageHangs: true))
         let session = try await broker.signIn()
@@ -81,7 +83,9 @@ import Testing
         #expect(await !lives(broker, session))
     }
 
-    @Test("One of two devices logs out → the provider's logout token for its sign-in leaves the other alive (SEC-68)")
+    @Test(
+        "One of two devices logs out → the provider's logout token for this sign-in does not end the other session (SEC-68)"
+    )
     func twoDevices() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1", logOutPage: page))
         broker.clock.hold(.seconds(2))

@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(
-        "An IPv6 address → counted by its /64, /56 and /48; an IPv4 address by itself only",
+        "An IPv6 address → counted by its /64, /56 and /48; an IPv4 address → only by itself",
         arguments: [
             ("2001:db8:1:2fe::7", ["2001:db8:1:2fe::/64", "2001:db8:1:200::/56", "2001:db8:1::/48"]),
             ("2001:db8::", ["2001:db8::/64", "2001:db8::/56", "2001:db8::/48"]),
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "An address with a translator's prefix → counted as the IPv4 address inside; with another prefix unchanged",
+        "An address with a translator's prefix → counted as the IPv4 address inside it; with another prefix → as itself",
         arguments: [
             ("64:ff9b::c000:201", "192.0.2.1"), ("64:ff9b::", "0.0.0.0"),
             ("64:ff9b::1:c000:201", "64:ff9b::1:c000:201"),
@@ -56,13 +56,13 @@ import Testing
         #expect(AddressTranslators(further).client(try #require(IPAddress(text))).description == expected)
     }
 
-    @Test("Networks of different lengths with the same beginning → different")
+    @Test("Networks with equal first bits but different lengths → different networks")
     func begin() throws {
         #expect(Set(try #require(IPAddress("2001:db8::1")).limitedNetworks).count == 3)
     }
 
     @Test(
-        "A cap's shares → four for a line, at most a quarter for a network, unless a single address has more",
+        "A line → gets four shares; a network → at most a quarter, unless a single address has more",
         arguments: [
             (100_000, 2000, 8000, 25_000), (10_000, 200, 800, 2500), (1000, 64, 250, 250), (200, 64, 64, 64),
             (8, 4, 4, 4),
@@ -74,7 +74,7 @@ import Testing
                 == LimitShares(address: address, customer: customer, network: network))
     }
 
-    @Test("The largest possible rate → works as a rate")
+    @Test("The largest possible rate → can be used")
     func largest() {
         #expect(LimitShares(perMinute: .max) == LimitShares(address: .max, customer: .max, network: .max))
         #expect(LimitShares(address: .max, of: .max).network == .max)
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test(
-        "A /56 fills its four shares of the pending logins, and a /48 a quarter → others sign in at once (SEC-119)")
+        "A /56 uses its four shares of pending logins, and a /48 its quarter → others sign in at once (SEC-119)")
     func hostile() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(
@@ -112,7 +112,7 @@ import Testing
         #expect(try fill(0..<8, site: 1) == 800)
     }
 
-    @Test("Exchanges of one /48 → leave three quarters of their book to others")
+    @Test("Exchanges of one /48 → leave three quarters of the book to others")
     func exchanges() throws {
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1_000_000, pending: 1000), monotonic: TestClock().clock.monotonic)
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test("A minute's limit → eight times an address's for a line, and a hundred times for a network (SEC-119)")
+    @Test("A limit for each minute → eight times an address's for a line, and a hundred times for a network (SEC-119)")
     func rates() throws {
         let time = Mutex(Duration.zero)
         let buckets = TokenBuckets(perMinute: 6) { time.withLock { $0 } }
@@ -163,7 +163,7 @@ import Testing
         #expect(taken(30_000..<34_000) == 92)
     }
 
-    @Test("The time to wait → that of the slowest of the address's networks")
+    @Test("The time to wait → the longest of the address, its line and its network")
     func waiting() {
         let buckets = TokenBuckets(perMinute: 6) { .zero }
         for phone in UInt64(0)..<8 {
@@ -174,7 +174,7 @@ import Testing
         #expect(buckets.take(Self.phone(0)) == .seconds(10))
     }
 
-    @Test("A released charge → released for the line and the network as well")
+    @Test("A charge is released → released for the line and the network, too")
     func comingBack() throws {
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1, pending: 1000), monotonic: TestClock().clock.monotonic)
@@ -185,7 +185,7 @@ import Testing
         #expect(try take(ledger, .login, 9, from: Self.phone(9)) != nil)
     }
 
-    @Test("An address's or network's items are gone → the books forget it")
+    @Test("All items of an address or network are gone → the books forget it")
     func forgetting() throws {
         var book = ChargeBook(capacity: 1000, shares: ChargeLimits(pending: 1000).shares)
         for number in UInt64(0)..<200 {
@@ -198,7 +198,7 @@ import Testing
         #expect(book.holders == 0)
     }
 
-    @Test("New limits → used at every level, and made charges stay")
+    @Test("New limits → apply at every level, and earlier charges stay")
     func adopting() throws {
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1000, pending: 1000), monotonic: TestClock().clock.monotonic)

@@ -35,7 +35,7 @@ import Testing
         return (broker, session, row)
     }
 
-    @Test("Facts of a newer format → 503, and the session lives", .timeLimit(.minutes(1)))
+    @Test("A session's facts have a newer format → 503, and the session lives", .timeLimit(.minutes(1)))
     func facts() async throws {
         let (broker, session, row) = try await session(facts: true)
         for _ in 0..<2 {
@@ -48,7 +48,8 @@ import Testing
     }
 
     @Test(
-        "Sessions without a key are ended → records that cannot be opened are left and counted", .timeLimit(.minutes(1))
+        "Sessions without a readable key are ended → records that do not open are left and counted",
+        .timeLimit(.minutes(1))
     )
     func unbound() async throws {
         let (broker, _, row) = try await session(facts: true)
@@ -60,7 +61,7 @@ import Testing
         #expect(try await broker.store.session(handle: other.session.handle)?.endReason == .admin)
     }
 
-    @Test("Tokens of a newer format → 503, and the session lives", .timeLimit(.minutes(1)))
+    @Test("A session's tokens have a newer format → 503, and the session lives", .timeLimit(.minutes(1)))
     func tokens() async throws {
         let (broker, session, row) = try await session(facts: false)
         let live = try await broker.useCases.resumeSession.resume(session.token)
@@ -84,7 +85,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .integrity)
     }
 
-    @Test("A login of a newer format → 503, and it stays pending", .timeLimit(.minutes(1)))
+    @Test("A login has a newer format → 503, and it stays pending", .timeLimit(.minutes(1)))
     func login() async throws {
         let broker = try TestBroker()
         let started = try await broker.start()
@@ -99,7 +100,7 @@ import Testing
         #expect(try await other.store.login(state: state)?.status == .pending)
     }
 
-    @Test("A registration or handoff of a newer format → 503", .timeLimit(.minutes(1)))
+    @Test("A registration or handoff has a newer format → 503", .timeLimit(.minutes(1)))
     func registration() async throws {
         let broker = try TestBroker()
         let key = broker.vault.digest(Array("key".utf8))
@@ -126,7 +127,7 @@ import Testing
         }
     }
 
-    @Test("Revocation work of a newer format → waits for a process that can read it", .timeLimit(.minutes(1)))
+    @Test("Revocation work has a newer format → it waits for a process that can read it", .timeLimit(.minutes(1)))
     func revocation() async throws {
         let broker = try TestBroker()
         let key = broker.vault.digest(Array("key".utf8))

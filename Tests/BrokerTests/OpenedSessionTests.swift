@@ -6,7 +6,7 @@ import Testing
 @Suite("Opened parts of a session, and their number (decision 39)", .timeLimit(.minutes(1)))
 struct OpenedSessionTests {
     @Test(
-        "A cached session → facts and access token are opened once, and again after an ending, a refresh or 5 s"
+        "A cached session → its facts and access token are opened once, and again after an ending, a refresh or 5 s"
     )
     func once() async throws {
         let broker = try TestBroker()
@@ -36,7 +36,7 @@ struct OpenedSessionTests {
         #expect(vault.opened(.session) == before + 1)
     }
 
-    @Test("A session whose provider has left the configuration → not served from the cache either")
+    @Test("A session's provider is no longer configured → not served, even from the cache")
     func configuration() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.signIn()

@@ -29,7 +29,7 @@ import Testing
         return try await broker.forward(broker.callback(login, code: code), login.loginToken, session: replacing)
     }
 
-    @Test("With `own: device` → a session lists and ends itself alone")
+    @Test("With `own: device` → a session lists and ends only itself")
     func device() async throws {
         let broker = try broker(own: .device)
         let first = try await signIn(broker, "c1")
@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test(
-        "A shop's cap is reached → the new login is refused, all sessions stay, and one that replaces its own session fits"
+        "A shop's cap is reached → a new login is refused and all sessions stay; a login that replaces its own session succeeds"
     )
     func cap() async throws {
         let broker = try broker(own: .device, limit: 2)
@@ -63,7 +63,7 @@ import Testing
         _ = try await signIn(broker, "c4", replacing: second.token)
     }
 
-    @Test("The access token of a client that opted in → handed out, counted as use, and reported")
+    @Test("A client allows the app to have its access token → handed out, counted as use, and reported")
     func handOut() async throws {
         let closed = try broker(own: .subject)
         let refused = try await signIn(closed, "c1")

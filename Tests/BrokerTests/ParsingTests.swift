@@ -3,7 +3,9 @@ import Testing
 @testable import Broker
 
 @Suite(.timeLimit(.minutes(2))) struct ParsingTests {
-    @Test("A loopback address → may have any port, a name may not, and the rest is compared byte for byte (RFC 8252)")
+    @Test(
+        "A loopback redirect address → may have any port; a host name may not; the rest must be equal byte for byte (RFC 8252)"
+    )
     func loopback() throws {
         let client = ClientProfile(
             name: ClientName(unchecked: "desktop"),
@@ -24,7 +26,7 @@ import Testing
         ] { #expect(client.redirectURI(bad) == nil, "\(bad)") }
     }
 
-    @Test("Two spellings of one redirect URI → one, and the provider gets the configured one")
+    @Test("Two spellings of one redirect URI → count as one, and the provider gets the configured spelling")
     func spellings() throws {
         for (registered, others) in [
             ("MyApp://", ["myapp://", "MYAPP://"]), ("MyApp:/Cb", ["myapp:/Cb"]),
@@ -55,7 +57,7 @@ import Testing
         ] { #expect(!RedirectURI.areSame(one, other), "\(one) \(other)") }
     }
 
-    @Test("A registered query part → returned byte for byte, and not read as the answer's parameters (RFC 6749 3.1.2)")
+    @Test("A registered query → returned byte for byte, and not read as parameters of the answer (RFC 6749 3.1.2)")
     func registeredQuery() throws {
         let queries = ["https://app.example/cb?tenant=7&x=%2F", "http://127.0.0.1/cb?d=1"]
         func parse(_ text: String) throws -> CallbackURL { try CallbackURL(parsing: text, queries: queries) }
@@ -87,7 +89,7 @@ import Testing
         #expect(throws: JSONFailure.self) { try JSONParser.parse(Array(text.utf8), maximumBytes: 1000) }
     }
 
-    @Test("Invalid UTF-8, depth or size → refused (SEC-102)")
+    @Test("Invalid UTF-8, too much depth or too large a size → refused (SEC-102)")
     func bounds() {
         #expect(throws: JSONFailure.self) { try JSONParser.parse([0x22, 0xC3, 0x28, 0x22], maximumBytes: 10) }
         #expect(throws: JSONFailure.self) { try JSONParser.parse([0x22, 0xED, 0xA0, 0x80, 0x22], maximumBytes: 10) }
@@ -143,7 +145,7 @@ import Testing
     }
 
     @Test(
-        "Any number → no trap (SEC-21)",
+        "Any number → no crash (SEC-21)",
         arguments: [
             ("1", Int64(1)), ("-0", 0), ("1.0", 1), ("1e3", 1000), ("1.5", nil), ("1e300", nil),
             ("9223372036854775808", nil), ("9223372036854775807", Int64.max),
@@ -180,7 +182,7 @@ import Testing
         #expect(throws: FormPairs.Failure.self) { try FormPairs(parsing: text) }
     }
 
-    @Test("Forms → plus and percent are decoded, and their size is bounded")
+    @Test("Forms → plus and percent are decoded, and the size is limited")
     func forms() throws {
         let pairs = try FormPairs(parsing: "a=b+c%2B%C3%A9&d&e=")
         #expect(pairs["a"] == "b c+é" && pairs["d"] == "" && pairs["e"] == "" && pairs["f"] == nil)
@@ -194,7 +196,7 @@ import Testing
     }
 
     @Test(
-        "A JSON text's values → counted at every depth, and a duplicate in a list is named by its place (SEC-106)"
+        "The values in a JSON text → counted at every depth, and a duplicate in a list is named by its place (SEC-106)"
     )
     func manyValues() throws {
         func parse(_ text: String, _ values: Int) throws(JSONFailure) -> JSONParser.Result {
@@ -207,7 +209,7 @@ import Testing
     }
 
     @Test(
-        "Text that is no callback URL → refused (SEC-12)",
+        "Text that is not a callback URL → refused (SEC-12)",
         arguments: [
             "", "x", "https:", "https://", "https://good@evil/cb?code=1", "https://good:0000000443/cb",
             "https://good/cb/../x?code=1",
@@ -248,7 +250,7 @@ import Testing
     }
 
     @Test(
-        "A known parameter that is malformed or repeated in any encoding → refused by its name (SEC-11)",
+        "A known parameter that is malformed or repeated, in any encoding → refused, and the refusal names it (SEC-11)",
         arguments: [
             ("code=%E9", "`code` has invalid UTF-8"), ("st%61te=%zz", "`state` has a broken percent-escape"),
             ("iss=https://a|b", "`iss` has a character that has to be percent-encoded"),
@@ -274,7 +276,7 @@ import Testing
         }
     }
 
-    @Test("Callback URLs of https, claimed links and custom schemes → split once")
+    @Test("Callback URLs with https, claimed links and custom schemes → parsed once")
     func callbacks() throws {
         let https = try CallbackURL(parsing: "https://app.example.com/oauth?code=c&state=s&iss=https%3A%2F%2Fas")
         #expect(https.target == "https://app.example.com/oauth" && https.parameters["iss"] == "https://as")
@@ -286,7 +288,7 @@ import Testing
         #expect(throws: CallbackURL.Failure.tooLong) { try CallbackURL(parsing: long) }
     }
 
-    @Test("base64url → round-trips, and text that is not canonical is refused")
+    @Test("base64url → encodes and decodes without loss, and text in a non-canonical form is refused")
     func base64URL() {
         for count in 0..<70 {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ count) }
@@ -298,7 +300,7 @@ import Testing
         #expect(Base64URL.encode(Array("foobar".utf8)) == "Zm9vYmFy")
     }
 
-    @Test("Times → print as RFC 3339, and do not wrap after 2038 (SEC-128)")
+    @Test("Times → printed as in RFC 3339, and correct after 2038 (SEC-128)")
     func times() {
         #expect(WallTime(seconds: 0).rfc3339 == "1970-01-01T00:00:00Z")
         #expect(WallTime(seconds: 0).httpDate == "Thu, 01 Jan 1970 00:00:00 GMT")
@@ -315,7 +317,7 @@ import Testing
         #expect(WallTime(milliseconds: .min).since(WallTime(milliseconds: .max)) < .zero)
     }
 
-    @Test("A printed secret → shows nothing of itself (SEC-114)")
+    @Test("A secret is printed → the text shows nothing of it (SEC-114)")
     func secrets() {
         let secret = Secret("canary-value")
         #expect(!"\(secret) \(String(reflecting: secret)) \(String(describing: Optional(secret)))".contains("canary"))
@@ -324,7 +326,7 @@ import Testing
         #expect(!dumped.contains("canary"))
     }
 
-    @Test("A damaged record → an error, and never a trap (SEC-106)")
+    @Test("A damaged record → an error, and never a crash (SEC-106)")
     func records() throws {
         let facts = SessionFacts(
             provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), subject: "s",

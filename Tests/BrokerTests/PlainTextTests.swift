@@ -9,7 +9,7 @@ struct PlainTextTests {
         byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F
     }
 
-    @Test("A byte at any place of a text → counts as it does alone", arguments: [0, 1, 7, 8, 9, 15, 16, 17, 31])
+    @Test("A byte at any place of a text → treated like the byte alone", arguments: [0, 1, 7, 8, 9, 15, 16, 17, 31])
     func everyByte(length: Int) {
         for filling in [UInt8(0x21), 0x61, 0x7E] {
             for place in 0..<length {
@@ -24,7 +24,7 @@ struct PlainTextTests {
         }
     }
 
-    @Test("Visible ASCII → 0x21 to 0x7E, at each place", arguments: [1, 7, 8, 9, 17])
+    @Test("Visible ASCII → 0x21 to 0x7E, at any place", arguments: [1, 7, 8, 9, 17])
     func visible(length: Int) {
         for place in 0..<length {
             for byte in UInt8(0)...0x7F {

@@ -10,7 +10,8 @@ import Testing
         broker.context.with(ProviderDirectory([]), broker.context.settings)
     }
 
-    @Test("A session's provider leaves the file → 503 on every route, and the session lives when it is back")
+    @Test(
+        "A session's provider is no longer configured → 503 on every route; it is configured again → the session lives")
     func provider() async throws {
         let broker = try TestBroker()
         let token = try await broker.signIn().token
@@ -25,7 +26,7 @@ import Testing
         #expect(try await broker.useCases.resumeSession.resume(token).view.provider.text == "as")
     }
 
-    @Test("A session's client leaves, or a flight finds its provider gone → nothing ends")
+    @Test("A session's client is no longer configured, or a flight finds its provider missing → no session ends")
     func client() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.signIn()
@@ -43,7 +44,7 @@ import Testing
         #expect(try await broker.useCases.refreshTokens.refreshNow(session).refreshable)
     }
 
-    @Test("A session's provider left → its user can still log out")
+    @Test("A session's provider is no longer configured → its user can still log out")
     func logOut() async throws {
         let broker = try TestBroker()
         let token = try await broker.signIn().token
@@ -51,7 +52,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(token) }?.reason == .loggedOut)
     }
 
-    @Test("A revocation's provider left → the work waits, and is done when the provider is back (SEC-63)")
+    @Test("A revocation's provider is no longer configured → the work waits until it is (SEC-63)")
     func revocation() async throws {
         let broker = try TestBroker()
         try await broker.useCases.endSession.logOut(broker.signIn().token)
@@ -65,7 +66,7 @@ import Testing
     }
 
     @Test(
-        "A session was used a moment ago, and its client's binding changes → the new one counts at once, both ways (guarantee 9)"
+        "A session was just used, and its client's binding changes → the new binding counts at once, in both directions (guarantee 9)"
     )
     func binding() async throws {
         func clients(_ evidence: BindingPolicy.Evidence) -> [ClientProfile] {
@@ -97,7 +98,7 @@ import Testing
         }
     }
 
-    @Test("A provider left → its sessions' streams still wait for their ends")
+    @Test("A provider is no longer configured → its sessions' streams still wait for their ends")
     func waiting() async throws {
         let broker = try TestBroker()
         let token = try await broker.signIn().token
@@ -108,7 +109,7 @@ import Testing
             await problem { try await waiting.checkLives(broker.vault.digest(token)) }?.reason == .loggedOut)
     }
 
-    @Test("New limits → hold at once, and used charges stay used (SEC-119, SEC-121)")
+    @Test("New limits → apply at once, and used charges stay used (SEC-119, SEC-121)")
     func limits() throws {
         let clock = TestClock()
         let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)
@@ -129,7 +130,7 @@ import Testing
         #expect(ledger.takeWrongToken(from: address) != nil)
     }
 
-    @Test("A smaller share → refuses the next item, and keeps the present ones")
+    @Test("A smaller share → refuses the next item, but keeps the present ones")
     func share() throws {
         let clock = TestClock()
         let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)

@@ -43,7 +43,7 @@ import Testing
         #expect(await ask(broker, live) == nil)
     }
 
-    @Test("A refusal without a body → the provider is left alone for half a minute")
+    @Test("A refusal without a body → no call to the provider for half a minute")
     func pauseAfterEmpty() async throws {
         let (broker, _, live) = try await expired(.init(refresh: [Self.empty]))
         #expect(await ask(broker, live)?.code == .providerUnavailable)
@@ -61,7 +61,7 @@ import Testing
         #expect(try await broker.store.session(tokenDigest: live.tokenDigest)?.endReason == .subjectChanged)
     }
 
-    @Test("The provider removes a scope → the session loses it for every caller (SEC-57)")
+    @Test("The provider removes a scope → the session loses the scope for every caller (SEC-57)")
     func shrunkScope() async throws {
         let (broker, _, live) = try await expired(
             .init(scope: ["openid", "email", "orders"], refreshedScope: ["openid", "email"]))
@@ -72,7 +72,7 @@ import Testing
         #expect(facts.scope == ["openid", "email"])
     }
 
-    @Test("Another replica asked for a pause → kept in memory, without a store call for each caller")
+    @Test("Another replica asked for a pause → kept in memory, so a caller needs no store call")
     func heldBackElsewhere() async throws {
         let (one, store, live) = try await expired(
             .init(refresh: [.retryable(status: 429, retryAfter: .seconds(60), detail: "")]))
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(
-        "A caller waits for another's refresh → answered after its patience, and the refresh goes on",
+        "A caller waits too long for another's refresh → answered, and the refresh goes on",
         .timeLimit(.minutes(1)))
     func patience() async throws {
         let (broker, _, live) = try await expired(.init())
@@ -103,7 +103,7 @@ import Testing
         #expect(await first == nil)
     }
 
-    @Test("A forced refresh joins one that fails → 503, and never the refused token")
+    @Test("A forced refresh joins a refresh that fails → 503, and never the refused token")
     func joinedInVain() async throws {
         let (broker, _, live) = try await expired(.init(refresh: [Self.unavailable]), after: .seconds(3560))
         broker.provider.gate.close()
@@ -120,7 +120,7 @@ import Testing
         #expect(await forced?.code == .providerUnavailable)
     }
 
-    @Test("A forced refresh is held back → 503, and never the refused token")
+    @Test("A forced refresh has to wait → 503, and never the refused token")
     func heldBackForced() {
         var machine = RefreshStateMachine(need: .forced(fromVersion: 3))
         let usable = RefreshStateMachine.Input.read(

@@ -29,7 +29,7 @@ import Testing
             [(.read(version: 1, live: true, fresh: true, usable: true, refreshable: true), .finish(.useStored))])
     }
 
-    @Test("A successful refresh → claim, call, commit, check, use")
+    @Test("A successful refresh → claim, call, commit, check, use, in this order")
     func goodWay() {
         run(
             .expiring,
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(
-        "The access token is withheld → callers are refused, and any need asks the provider again after a pause"
+        "The access token is withheld → callers are refused, and after a pause any need causes another call"
     )
     func withheld() {
         func read(_ version: Int64, _ withheld: RefreshStateMachine.Withheld) -> Input {
@@ -67,7 +67,9 @@ import Testing
             ])
     }
 
-    @Test("A pair → stored before its id_token is checked; another subject then ends the session (SEC-56, SEC-59)")
+    @Test(
+        "A pair arrives → stored before its id_token is checked; another subject → then ends the session (SEC-56, SEC-59)"
+    )
     func otherSubject() {
         run(
             .expiring,
@@ -78,7 +80,7 @@ import Testing
             ])
     }
 
-    @Test("A parsed invalid_grant → condemns, with its own fence and version (SEC-58)")
+    @Test("A parsed invalid_grant → condemns the session, with the claim's own fence and version (SEC-58)")
     func invalidGrant() {
         run(
             .expiring,
@@ -89,7 +91,7 @@ import Testing
             ])
     }
 
-    @Test("A condemnation that is too late → reads the winner's pair instead (SEC-55)")
+    @Test("A condemnation comes too late → reads the winner's pair instead (SEC-55)")
     func lateCondemnation() {
         run(
             .expiring,
@@ -101,7 +103,7 @@ import Testing
             ])
     }
 
-    @Test("An invalid_grant after a take-over → does not condemn until a late winner had time to commit")
+    @Test("An invalid_grant after a take-over → condemns only after a late owner had time to commit")
     func takenOver() {
         run(
             .expiring,
@@ -117,7 +119,7 @@ import Testing
             ])
     }
 
-    @Test("A lost answer → retried once; a refusal then is refresh_lost")
+    @Test("A lost answer → retried once; the retry is refused → refresh_lost")
     func lostAnswer() {
         run(
             .expiring,
@@ -135,7 +137,7 @@ import Testing
     }
 
     @Test(
-        "A passing fault → never ends a session (guarantee 3)",
+        "A temporary fault → never ends a session (guarantee 3)",
         arguments: [
             Input.notSent, .retryable, .unusable,
         ])
@@ -166,7 +168,7 @@ import Testing
             ])
     }
 
-    @Test("The claim is taken → wait and read again (SEC-54)")
+    @Test("Another process has the claim → wait and read again (SEC-54)")
     func busy() {
         run(
             .expiring,
@@ -178,7 +180,7 @@ import Testing
         run(.expiring, [(stale, .claim(version: 3)), (.busy, .wait), (.patienceOver, .finish(.unavailable))])
     }
 
-    @Test("A forced refresh finds another version → does nothing")
+    @Test("A forced refresh finds another version → makes no call")
     func forced() {
         run(
             .forced(fromVersion: 2),
@@ -188,7 +190,7 @@ import Testing
             [(.read(version: 3, live: true, fresh: true, usable: true, refreshable: true), .claim(version: 3))])
     }
 
-    @Test("A pair for a newer version → dropped; one for an ended session → revoked (SEC-64)")
+    @Test("A pair loses to a newer version → dropped; its session has ended → revoked (SEC-64)")
     func lateCommit() {
         let called: [(Input, Action)] = [
             (stale, .claim(version: 3)), (granted, .call(confirming: false)),
@@ -223,14 +225,15 @@ import Testing
         run(.expiring, [(renewed, .checkSubject), (.subjectChecked(.unknown), .finish(.unavailable))])
     }
 
-    @Test("A refusal without a body, or with another error → no proof until there are enough of them (guarantee 2)")
+    @Test(
+        "A refusal without a body, or with another error → proves nothing until there are enough of them (guarantee 2)")
     func emptyRefusals() {
         let called: [(Input, Action)] = [(stale, .claim(version: 3)), (granted, .call(confirming: false))]
         run(.expiring, called + [(.rejected(.counted(enough: false)), .release(then: .unavailable))])
         run(.expiring, called + [(.rejected(.counted(enough: true)), .condemn(.grantRevoked))])
     }
 
-    @Test("A rotation may have been lost → refresh_lost, from any process (SEC-56)")
+    @Test("A rotated token may have been lost → refresh_lost, in any process (SEC-56)")
     func lossKnown() {
         run(
             .expiring,
@@ -240,7 +243,7 @@ import Testing
             ])
     }
 
-    @Test("An unclear refusal before an invalid_grant → not a lost answer")
+    @Test("An unclear refusal comes before an invalid_grant → not a lost answer")
     func unclearFirst() {
         run(
             .expiring,
@@ -250,7 +253,7 @@ import Testing
             ])
     }
 
-    @Test("An ended session → stays ended; a failing store → not an ending")
+    @Test("An ended session → stays ended; the store fails → this does not count as an end")
     func endings() {
         run(
             .expiring,

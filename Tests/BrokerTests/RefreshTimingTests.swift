@@ -23,7 +23,7 @@ struct RefreshTimingTests {
         }.map { $0 - 1 }
     }
 
-    @Test("A token that a wrong clock stored in the future → due")
+    @Test("A wrong clock stored a token with a future time → the token is due")
     func future() throws {
         let token = try #require(Digest([UInt8](repeating: 7, count: 32)))
         let end = Self.issued.advanced(by: .seconds(3600))
@@ -40,7 +40,7 @@ struct RefreshTimingTests {
     }
 
     @Test(
-        "An ordinary token → due a minute before its end, or up to 5 % earlier, so that sessions of one moment spread")
+        "An ordinary token → due a minute and up to 5 % before its end, so that refreshes spread over time")
     func jitter() {
         #expect(lead(life: 3600, digestBegin: 0) == 60)
         #expect(lead(life: 3600, digestBegin: 255) == 63)
@@ -53,7 +53,7 @@ struct RefreshTimingTests {
     func short(life: Int64) { #expect(lead(life: life, digestBegin: 255) == life / 10) }
 
     @Test(
-        "A token's life and its age, in seconds → run out if it had a life and that is over",
+        "A token's life and age in seconds → the token has expired if it had a life and the life is over",
         arguments: [(10, 9, false), (10, 10, true), (10, -60, false), (0, 0, false), (-5, 0, false), (-5, 60, false)])
     func runOut(life: Int64, age: Int64, expected: Bool) {
         let access = StoredTokens(

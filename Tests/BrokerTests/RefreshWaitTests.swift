@@ -20,7 +20,7 @@ import Testing
         await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
     }
 
-    @Test("A provider named a time → no process asks it before", .timeLimit(.minutes(1)))
+    @Test("A provider named a time → no process calls it before that time", .timeLimit(.minutes(1)))
     func retryAfter() async throws {
         let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(9), detail: "")
         let (broker, _, live) = try await expired(.init(refresh: [busy]))
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(
-        "A token that expires while its refresh fails → callers who waited get a 503",
+        "A token expires while its refresh fails → the waiting callers get 503",
         arguments: [nil, TokenTarget(audience: "a")])
     func expiresMeanwhile(_ target: TokenTarget?) async throws {
         let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -72,7 +72,8 @@ import Testing
     }
 
     @Test(
-        "An invalid_grant after a take-over → condemns after a minute, and not before (SEC-55)", .timeLimit(.minutes(1))
+        "An invalid_grant after a take-over → condemns after a minute, and not earlier (SEC-55)",
+        .timeLimit(.minutes(1))
     )
     func takeOver() async throws {
         let refused = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
@@ -109,7 +110,7 @@ import Testing
         #expect(token.token.reveal() == "at-r1")
     }
 
-    @Test("A forced refresh finds another in progress → waits, and never answers with the refused token")
+    @Test("A forced refresh finds another refresh in progress → waits, and never returns the refused token")
     func forcedBusy() {
         var machine = RefreshStateMachine(need: .forced(fromVersion: 3))
         let usable = RefreshStateMachine.Input.read(
@@ -119,7 +120,7 @@ import Testing
         #expect(machine.handle(usable) != .finish(.useStored))
     }
 
-    @Test("A refresh's scope → may remove scopes, and never adds any (SEC-57)")
+    @Test("A refreshed scope → may lose scopes, but never gains any (SEC-57)")
     func scope() {
         var tokens = TokenSet(accessToken: Secret("a"), refreshToken: Secret("r"), scope: ["openid", "email"])
         tokens = tokens.refreshed(with: TokenSet(accessToken: Secret("b"), scope: ["openid", "email", "admin"]))
@@ -131,7 +132,7 @@ import Testing
     }
 
     @Test(
-        "A refresh token has an end → the session ends with it, from the login and from each refresh",
+        "The refresh token has an end → the session ends with it, after a login and after each refresh",
         .timeLimit(.minutes(1)))
     func refreshTokenEnd() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(86_400)))

@@ -7,7 +7,9 @@ import Testing
 
 /// Notices of other replicas close the cache, empty it, and reach listeners (guarantee 6).
 @Suite(.timeLimit(.minutes(1))) struct ReplicaNoticesTests {
-    @Test("Notices cannot arrive → nothing is cached; they arrive again → the cache begins empty (SEC-129)")
+    @Test(
+        "A replica cannot receive notices → caches nothing; it receives them again → begins with an empty cache (SEC-129)"
+    )
     func deafness() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -30,7 +32,7 @@ import Testing
         #expect(try await use() == 1)
     }
 
-    @Test("A refresh by any replica → its listeners are notified once; without listeners the store is not asked")
+    @Test("Any replica refreshes → listeners are notified once; there are no listeners → the store is not asked")
     func refreshes() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
@@ -81,7 +83,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A refresh by this replica → listeners are notified once")
+    @Test("This replica refreshes → its listeners are notified once")
     func ownRefresh() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
@@ -103,7 +105,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("The last listener of a session leaves → the store is no longer asked about it")
+    @Test("A session's last listener leaves → the store is no longer asked about the session")
     func listenersLeave() async throws {
         let broker = try TestBroker()
         let notices = broker.context.notices
@@ -116,7 +118,7 @@ import Testing
         #expect(notices.listenedTo.isEmpty)
     }
 
-    @Test("Any number of sessions has listeners → the store is asked about each, a thousand at a time")
+    @Test("Many sessions have listeners → the store is asked about all of them, a thousand at a time")
     func manyListeners() async throws {
         let broker = try TestBroker()
         let versions = TestSharedStore()
@@ -136,7 +138,7 @@ import Testing
         withExtendedLifetime(subscriptions) {}
     }
 
-    @Test("An ending elsewhere → out of the cache at once, and listeners get the reason")
+    @Test("A session ends elsewhere → removed from the cache at once, and listeners get the reason")
     func endings() async throws {
         let broker = try TestBroker()
         let sessions = [try await broker.signIn(code: "c1"), try await broker.signIn(code: "c2")]
@@ -156,7 +158,9 @@ import Testing
         withExtendedLifetime(subscriptions) {}
     }
 
-    @Test("A step-up elsewhere that keeps the token version → out of the cache at once, and listeners are notified")
+    @Test(
+        "A step-up elsewhere keeps the token version → the session is removed from the cache, and listeners are notified"
+    )
     func stepUps() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -175,7 +179,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A session changes elsewhere → read again at once, and only polling notifies listeners")
+    @Test("A session changes elsewhere → read again at once, and only the regular check notifies listeners")
     func changes() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -203,7 +207,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A session ends elsewhere for an internal reason → listeners get a reason of the contract")
+    @Test("A session ends elsewhere for an internal reason → listeners get a reason that the contract has")
     func reason() async throws {
         let broker = try TestBroker()
         let live = try await broker.useCases.resumeSession.resume(try await broker.signIn().token)

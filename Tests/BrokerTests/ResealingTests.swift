@@ -15,7 +15,7 @@ struct ResealingTests {
         while try await resealing.step() {}
     }
 
-    @Test("Resealing → begins on request, in one process (a lease)")
+    @Test("Resealing → begins on request, in only one process (a lease)")
     func lease() async throws {
         let broker = try TestBroker()
         let store = try #require(broker.store as? InMemoryStore)
@@ -40,7 +40,7 @@ struct ResealingTests {
         #expect(try await first.begin().state == .running)
     }
 
-    @Test("All values are sealed again → the contents stay, and the old key may go (SEC-49)")
+    @Test("All values are sealed again → their contents are unchanged, and the old key may be removed (SEC-49)")
     func everything() async throws {
         let ring = try KeyRing.generate(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
         let vault = try OpenSSLVault(ring: ring)
@@ -76,7 +76,7 @@ struct ResealingTests {
         #expect(resealing.progress.resealed == 0)
     }
 
-    @Test("A record that does not open → stays, and is counted")
+    @Test("A record that does not open → left as it is, and counted")
     func unopened() async throws {
         let broker = try TestBroker()
         let store = try #require(broker.store as? InMemoryStore)
@@ -92,7 +92,9 @@ struct ResealingTests {
         #expect(try await store.keyUse(exchangesSince: broker.clock.now) == ["kElsewhere": 1])
     }
 
-    @Test("The key is rotated during resealing → it begins again, and ends with all values under the newest key")
+    @Test(
+        "The key is rotated during resealing → resealing begins again, and at its end the newest key has sealed all values"
+    )
     func rotatedAmid() async throws {
         let ring = try KeyRing.generate(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
         let vault = try OpenSSLVault(ring: ring)
@@ -113,7 +115,7 @@ struct ResealingTests {
         #expect(try await store.keyUse(exchangesSince: since).keys.sorted() == [vault.currentKeyID])
     }
 
-    @Test("A process's lease lapses and another takes it → the first one makes no further step")
+    @Test("A process's lease lapses and another takes it → the first process does no further step")
     func leaseLost() async throws {
         let broker = try TestBroker()
         let store = try #require(broker.store as? InMemoryStore)

@@ -19,7 +19,7 @@ import Testing
             ])
     }
 
-    @Test("A cached session → ends at its end, and not when it leaves the cache; listeners are notified")
+    @Test("A cached session → lives until its own end, even if its cache entry ends earlier; listeners are notified")
     func cachedLapse() async throws {
         let broker = try broker()
         let token = try await broker.signIn().token
@@ -39,7 +39,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A use while the clock is in doubt → the idle end stays (SEC-128)")
+    @Test("A session is used while the clock is in doubt → its idle end does not move (SEC-128)")
     func doubtedSlide() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.signIn()

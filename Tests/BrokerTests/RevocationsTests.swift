@@ -12,7 +12,7 @@ import Testing
         broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] }
     }
 
-    @Test("A log-out → revokes, then ends the provider's session, once each (SEC-63)")
+    @Test("A log-out → revokes the tokens, then ends the provider's session, once each (SEC-63)")
     func logOut() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))
         try await broker.useCases.endSession.logOut(broker.signIn().token)
@@ -21,7 +21,9 @@ import Testing
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("Any ending → revokes; only a log-out also ends the provider's session", arguments: EndReason.allCases)
+    @Test(
+        "Any ending → revokes the tokens; only a log-out also ends the provider's session",
+        arguments: EndReason.allCases)
     func reasons(_ reason: EndReason) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))
         let token = try await broker.signIn().token
@@ -56,7 +58,7 @@ import Testing
     }
 
     @Test(
-        "A revocation would end a living session, too → it waits for the last session in its reach (guarantee 3)",
+        "A revocation would end a living session, too → it waits until no living session is in its reach (guarantee 3)",
         arguments: RevocationReach.allCases)
     func reach(_ reach: RevocationReach) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: reach)
@@ -77,7 +79,7 @@ import Testing
     }
 
     @Test(
-        "A device signs in again → the new login survives the revocation of its old session",
+        "A device signs in again → the revocation of its old session does not end the new login",
         arguments: [(RevocationReach.token, 1), (.signIn, 0), (.user, 0)])
     func replaced(_ reach: RevocationReach, _ revoked: Int) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: reach)
@@ -89,7 +91,7 @@ import Testing
     }
 
     @Test(
-        "Tokens of an unknown user → revoked only if their reach is not the user",
+        "Tokens of an unknown user → revoked, unless the revocation would reach all of the user's tokens",
         arguments: [(RevocationReach.token, 1), (.signIn, 1), (.user, 0)])
     func unknownOrigin(_ reach: RevocationReach, _ revoked: Int) async throws {
         let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]), reach: reach)
@@ -99,7 +101,7 @@ import Testing
     }
 
     @Test(
-        "A revocation that reaches a sign-in is in progress → the sign-in waits; the sign-in was first → the revocation is dropped"
+        "A revocation that reaches a sign-in is in progress → the sign-in waits; the sign-in came first → the revocation is dropped"
     )
     func signInUnderWay() async throws {
         let broker = try TestBroker(script: .init(hangs: ["at-1"]), reach: .user)
@@ -129,7 +131,7 @@ import Testing
         signIns.leave(broker.vault.digest(Secret("exchange")))
     }
 
-    @Test("A revocation is skipped for a living session → logins of its user do not wait")
+    @Test("A revocation is skipped because of a living session → logins of its user need not wait")
     func leftOut() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: .user)
         let one = try await broker.signIn(code: "c1")
@@ -144,7 +146,7 @@ import Testing
         #expect(third == nil)
     }
 
-    @Test("A provider is known to be away → not called, and no try is counted")
+    @Test("A provider is known to be unavailable → not called, and no attempt is counted")
     func refusedCalls() async throws {
         let broker = try TestBroker(script: .init(refusesCallsFor: .seconds(30)))
         try await broker.useCases.endSession.logOut(broker.signIn().token)
@@ -159,7 +161,7 @@ import Testing
         #expect(told(broker) == [1, 1])
     }
 
-    @Test("A passing fault → tried again a minute later; a refusal → not; revocation comes first (SEC-63)")
+    @Test("A temporary fault → tried again a minute later; a refusal → not; revocation comes first (SEC-63)")
     func failures() async throws {
         let passing: [ProviderFailure] = [
             .notSent(detail: ""), .retryable(status: 503, retryAfter: nil, detail: ""), .lost(detail: ""),
@@ -196,7 +198,7 @@ import Testing
     }
 
     @Test(
-        "A provider that hangs → two revocations at a time, and calls that were not made are not counted",
+        "A provider hangs → two revocations at a time, and calls that were not made do not count",
         .timeLimit(.minutes(1)))
     func twoAtATime() async throws {
         let broker = try TestBroker(script: .init(hangs: (1...6).map { "at-\($0)" }))
@@ -240,7 +242,7 @@ import Testing
         #expect(broker.clock.monotonic - TestClock().monotonic < .seconds(4))
     }
 
-    @Test("A provider's places → its share if it answers at once, half if it is slow, two if it fails")
+    @Test("A provider's places → its share if it answers at once, half of it if it is slow, two if it fails")
     func share() {
         let slots = RevocationSlots()
         let (provider, share) = (ProviderName(unchecked: "as"), RevocationSlots.share(of: 40))
@@ -281,7 +283,7 @@ import Testing
         #expect(slots.underWay(provider) == 0)
     }
 
-    @Test("Rows that have to wait → due one after the other, after the provider's pause")
+    @Test("Rows have to wait after a provider's pause → they are due one after the other")
     func oneAfterTheOther() {
         let slots = RevocationSlots()
         let (provider, other) = (ProviderName(unchecked: "as"), ProviderName(unchecked: "other"))
@@ -296,7 +298,7 @@ import Testing
     }
 
     @Test(
-        "A provider that is away has a backlog → another provider's log-out is revoked at once",
+        "An unavailable provider has a backlog → another provider's log-out is revoked at once",
         arguments: [true, false])
     func backlogOfAnother(isDead: Bool) async throws {
         let clock = TestClock()
@@ -341,7 +343,7 @@ import Testing
         away.hanging.open()
     }
 
-    @Test("A provider answers 429 with a time → all its rows rest for that time, and no try is counted")
+    @Test("A provider answers 429 with a time → all its rows wait until then, and no attempt is counted")
     func tooMany() async throws {
         let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(20), detail: "")
         let broker = try TestBroker(script: .init(revoke: [busy]))
@@ -365,7 +367,7 @@ import Testing
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("A 429 without a time → a rest of half a minute; a 429 for days → a rest of an hour")
+    @Test("A 429 without a time → a wait of half a minute; a 429 that names days → a wait of an hour")
     func restTimes() {
         typealias Answer = RevocationSlots.Answer
         func rest(_ status: Int, _ retryAfter: Duration?) -> Answer {
@@ -378,7 +380,7 @@ import Testing
         #expect(rest(503, nil) == .failed)
     }
 
-    @Test("Looks at an empty outbox → take no place from later work")
+    @Test("The outbox is empty → looking at it takes no place from later work")
     func placesWithoutWork() async throws {
         let broker = try TestBroker()
         let revocations = Revocations(broker.context)
@@ -388,7 +390,7 @@ import Testing
         try await eventually("the outbox is empty") { try await broker.store.outboxCount() == 0 }
     }
 
-    @Test("Repeated failures → the pause doubles from a minute to an hour", .timeLimit(.minutes(1)))
+    @Test("Repeated failures → the pause doubles, from a minute up to an hour", .timeLimit(.minutes(1)))
     func pauses() async throws {
         let down = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
         let broker = try TestBroker(script: .init(revoke: Array(repeating: down, count: 9)))
@@ -417,7 +419,7 @@ import Testing
         #expect((72...75).contains(hours))
     }
 
-    @Test("A provider that hangs → other rows are not held up (SEC-63)", .timeLimit(.minutes(1)))
+    @Test("A provider hangs → rows of other providers are not delayed (SEC-63)", .timeLimit(.minutes(1)))
     func hanging() async throws {
         let broker = try TestBroker(script: .init(hangs: ["at-1"]))
         for code in ["c1", "c2"] {

@@ -25,7 +25,7 @@ import Testing
             store: store, provider: ScriptedProvider(profile: profile, clock: TestClock(), script: script))
     }
 
-    @Test("A session's refresh token is replaced → the session outlives the first one, used or not (SEC-40)")
+    @Test("A session's refresh token is replaced → the session survives the end of the first one, used or not (SEC-40)")
     func firstRefreshToken() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(1800)))
         let session = try await broker.signIn()
@@ -43,7 +43,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .expired)
     }
 
-    @Test("The store fails to count a shop's sessions → asked again, because the code is spent")
+    @Test("The store fails to count a shop's sessions → asked again, because the code is already spent")
     func countedAgain() async throws {
         let store = InMemoryStore()
         let broker = try broker(store, own: .device)
@@ -54,7 +54,7 @@ import Testing
         #expect(store.failures(.sessions) == 0)
     }
 
-    @Test("The answer to a claim is lost → asked again until the store reports its fate")
+    @Test("The answer to a claim is lost → the store is asked until it reports the claim's fate")
     func doubtedClaim() async throws {
         let store = InMemoryStore()
         let broker = try TestBroker(store: store)
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "A claim's forward gave up → the claim is released, and the code is good for the next forward",
+        "The forward that made a claim gave up → the claim is released, and the code is good for the next forward",
         .timeLimit(.minutes(1)))
     func claimOfNobody() async throws {
         let clock = TestClock()
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test("The store refuses a refresh's pair → the refusal is recorded before the callers get their answer")
+    @Test("The store refuses a refresh's pair → the refusal is recorded before the callers are answered")
     func noted() async throws {
         let store = InMemoryStore()
         // The log waits a moment, so that the test would notice an early answer.
@@ -161,7 +161,7 @@ import Testing
         }
     }
 
-    @Test("A replica with a fast clock has used a callback → used for the others, too")
+    @Test("A replica with a fast clock has used a callback → it counts as used at the other replicas, too")
     func fastClock() async throws {
         let registrar = ScriptedRegistrar()
         // The slow clock is ten seconds before a new period of the callback's key. The fast clock is twenty seconds after its

@@ -23,7 +23,7 @@ import Testing
         cache.insert(session, loadedAt: moment, generation: cache.lookUp(session.tokenDigest, at: moment).generation)
     }
 
-    @Test("An ending → also reaches a session in the older generation (SEC-129)")
+    @Test("A session ends → removed, even from the older generation (SEC-129)")
     func olderGeneration() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()
@@ -36,7 +36,7 @@ import Testing
         #expect(cache.count == 0)
     }
 
-    @Test("A session that is used → lives in the cache no longer than an unused one (SEC-129)")
+    @Test("A session that is used often → lives in the cache no longer than an unused one (SEC-129)")
     func slides() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()
@@ -48,7 +48,7 @@ import Testing
         #expect(cache.lookUp(session.tokenDigest, at: .seconds(105)).session == nil)
     }
 
-    @Test("More sessions than there is room for → the cache stays full, and the last loaded ones are found")
+    @Test("More sessions than there is room for → the cache stays full, and has the sessions that were loaded last")
     func capacity() async throws {
         let all = try await sessions(5)
         let cache = SessionCache(capacity: 2)

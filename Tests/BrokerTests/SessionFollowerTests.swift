@@ -43,7 +43,7 @@ struct SessionFollowerTests {
     }
 
     @Test(
-        "A session ends → its own followers are notified, a child's by its parent's end, and forgotten ones not"
+        "A session ends → its own followers are notified, and its children's; followers that have left are not"
     )
     func ends() async throws {
         let broker = try broker()
@@ -63,7 +63,7 @@ struct SessionFollowerTests {
         #expect(notices.listenedTo.isEmpty)
     }
 
-    @Test("A session lapses → its followers and event streams end at the next look, and a child's with its parent")
+    @Test("A session lapses → its followers and event streams end at the next check, and a child's with its parent's")
     func lapses() async throws {
         let clock = TestClock()
         let broker = try broker(clock: clock)
@@ -88,7 +88,7 @@ struct SessionFollowerTests {
         withExtendedLifetime((places, subscription)) {}
     }
 
-    @Test("Another replica saw the session in use, or the store is away → its followers go on")
+    @Test("Another replica saw the session in use, or the store is away → its followers stay")
     func slidElsewhere() async throws {
         let clock = TestClock()
         let store = InMemoryStore()
@@ -111,7 +111,7 @@ struct SessionFollowerTests {
         broker.context.notices.forget(place)
     }
 
-    @Test("The notice of an ending is lost → found by asking, with its reason")
+    @Test("The notice of an ending is lost → the regular check finds the ending with its reason")
     func lostNotice() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -164,7 +164,7 @@ struct SessionFollowerTests {
         broker.context.notices.forget(place)
     }
 
-    @Test("A refresh by this or another replica, or a step-up → a child's event stream is notified once")
+    @Test("This or another replica refreshes, or the user steps up → a child's event stream is notified once")
     func childHears() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -191,7 +191,7 @@ struct SessionFollowerTests {
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A child's event streams → counted apart from those of its siblings and its parent")
+    @Test("A child's event streams → counted separately from those of its siblings and its parent")
     func allowance() async throws {
         var settings = BrokerSettings()
         settings.sessionsPerSubjectAndClient = 1
@@ -218,7 +218,7 @@ struct SessionFollowerTests {
     }
 
     @Test(
-        "A relayed call carries bytes → its session's idle time slides, and a child's parent's, but not a web page's parent's"
+        "A relayed call carries bytes → slides its session's idle time, and a child's parent's, but not a web page's parent's"
     )
     func use() async throws {
         let clock = TestClock()

@@ -18,7 +18,7 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(Secret(token)) }?.code == .sessionRequired)
     }
 
-    @Test("An unused session → ends by the idle limit; a busy one by the absolute limit (SEC-40)")
+    @Test("An unused session → ends at its idle end; a busy session → at its absolute end (SEC-40)")
     func lifetimes() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))
         let idle = try await broker.signIn(code: "c1")
@@ -40,7 +40,7 @@ import Testing
         #expect(problem2?.code == .sessionEnded && problem2?.reason == .expired)
     }
 
-    @Test("A look at the session → no slide of its idle time; a use → a slide")
+    @Test("Looking at a session → its idle time does not slide; using it → its idle time slides")
     func sliding() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))
         let session = try await broker.signIn()
@@ -54,7 +54,7 @@ import Testing
         #expect(slid.expiresAt == session.session.expiresAt)
     }
 
-    @Test("A session that cannot be refreshed → ends with its token, with that reason")
+    @Test("A session that cannot be refreshed → ends with its token, for that reason")
     func tokenExpired() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600), refreshToken: false))
         let session = try await broker.signIn()
@@ -65,7 +65,8 @@ import Testing
     }
 
     @Test(
-        "Two log-outs → the session ends at once, the second changes nothing, and the tokens go to the outbox (SEC-62)")
+        "A session is logged out twice → it ends at once, the second changes nothing, and the tokens go to the outbox (SEC-62)"
+    )
     func logOut() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -78,7 +79,7 @@ import Testing
         #expect(try await broker.store.session(handle: session.session.handle)?.tokens == nil)
     }
 
-    @Test("A user ends devices → only the user's own (SEC-100)")
+    @Test("A user ends devices → only the user's own devices can end (SEC-100)")
     func devices() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -103,7 +104,7 @@ import Testing
         _ = try await broker.useCases.resumeSession.resume(foreign.token)
     }
 
-    @Test("A logout token → ends all of a subject's sessions, once; a bad one ends none (SEC-66, SEC-67, SEC-68)")
+    @Test("A logout token → ends all sessions of a subject, once; a bad one → ends no session (SEC-66, SEC-67, SEC-68)")
     func backchannel() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -125,7 +126,7 @@ import Testing
             }?.code == .invalidRequest)
     }
 
-    @Test("A logout token whose replay cannot be ruled out → 503, and the provider tries again (SEC-67)")
+    @Test("The broker cannot find out whether a logout token is a replay → 503, and the provider tries again (SEC-67)")
     func replayMemoryDown() async throws {
         let broker = try TestBroker()
         _ = try await broker.signIn()
@@ -137,7 +138,7 @@ import Testing
         #expect(refused?.code == .storeUnavailable)
     }
 
-    @Test("The cap of a subject and client is exceeded → the oldest session makes room, with that reason (SEC-100)")
+    @Test("A user has more sessions in a client than the cap → the oldest one makes room, with that reason (SEC-100)")
     func sessionCap() async throws {
         var settings = BrokerSettings()
         settings.sessionsPerSubjectAndClient = 2
@@ -154,7 +155,7 @@ import Testing
         #expect(try await broker.store.outboxCount() == 1)
     }
 
-    @Test("Operators' list of ended sessions → reason, subject and time, newest first")
+    @Test("Operators' list of ended sessions → has reason, subject and time, newest first")
     func endedSessions() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -178,7 +179,7 @@ import Testing
     }
 
     @Test(
-        "Two hundred callers at the moment of expiry → one refresh, and all get the new token (SEC-54)",
+        "Two hundred callers when the token expires → one refresh, and all get the new token (SEC-54)",
         .timeLimit(.minutes(1)))
     func oneRefresh() async throws {
         let broker = try TestBroker()
@@ -205,7 +206,7 @@ import Testing
     }
 
     @Test(
-        "Three hundred callers at the moment of expiry → few writes, because waiting callers do not write (SEC-54)",
+        "Three hundred callers when the token expires → few writes, because waiting callers do not write (SEC-54)",
         .timeLimit(.minutes(1)))
     func writesAtExpiry() async throws {
         let directory = FileManager.default.temporaryDirectory.path + "/coatcheck-refresh-\(UUID().uuidString)"
@@ -235,7 +236,7 @@ import Testing
         await store.close()
     }
 
-    @Test("All calls of a refresh → one deadline, which each of them gets (SEC-54)")
+    @Test("All calls of one refresh → share one deadline (SEC-54)")
     func oneDeadline() async throws {
         let broker = try TestBroker(
             script: .init(refresh: [.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))]))
@@ -253,7 +254,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.deadlines.suffix(2) } == [end, end])
     }
 
-    @Test("A lost answer left no time to confirm → remembered, so a later invalid_grant is refresh_lost (SEC-56)")
+    @Test("A lost answer left no time to confirm it → recorded, so a later invalid_grant is refresh_lost (SEC-56)")
     func lostWithoutTime() async throws {
         let broker = try TestBroker(script: .init(refresh: [.lost(detail: "")]))
         let session = try await broker.signIn()
@@ -273,7 +274,7 @@ import Testing
     }
 
     @Test(
-        "Three refusals without a body over five minutes, and grants to others meanwhile → the session ends"
+        "Three refusals without a body over five minutes, while others get tokens → the session ends"
     )
     func emptyRefusals() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
@@ -293,7 +294,7 @@ import Testing
             await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .grantRevoked)
     }
 
-    @Test("A call from before the first refusal without a body is granted → this does not count as a grant since then")
+    @Test("A call that was sent before the first refusal is granted → does not count as a grant since then")
     func emptyRefusalsAfterALateGrant() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
         let broker = try TestBroker(script: .init(refresh: Array(repeating: empty, count: 20)))
@@ -315,7 +316,7 @@ import Testing
         }
     }
 
-    @Test("A refreshed id_token is unchecked → it is checked before its access token is given out (SEC-59)")
+    @Test("A refreshed id_token is still unchecked → checked before its access token is handed out (SEC-59)")
     func uncheckedSubject() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("somebody-else")))
         let session = try await broker.signIn()
@@ -351,7 +352,7 @@ import Testing
     }
 
     @Test(
-        "A passing fault → 503, and the session lives on (SEC-58)",
+        "A temporary fault → 503, and the session lives on (SEC-58)",
         arguments: [
             ProviderFailure.notSent(detail: ""), .retryable(status: 503, retryAfter: .seconds(9), detail: ""),
             .unusable(detail: ""), .rejected(OAuthError(status: 401, code: "invalid_client")),
@@ -385,7 +386,7 @@ import Testing
         #expect(endings.count == 1)
     }
 
-    @Test("A lost answer → tried once more with the same idempotency key; a refusal then is refresh_lost (SEC-56)")
+    @Test("A lost answer → tried once more with the same idempotency key; this is refused → refresh_lost (SEC-56)")
     func lost() async throws {
         let broker = try TestBroker(
             script: .init(refresh: [.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))]))
@@ -426,7 +427,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .loggedOut)
     }
 
-    @Test("A row with another session's facts → ends with integrity (SEC-48)")
+    @Test("A row has another session's facts → the session ends with integrity (SEC-48)")
     func integrity() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -443,7 +444,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(two.token) }?.reason == .integrity)
     }
 
-    @Test("An ending → removes the session from the cache, and a load that began before does not restore it (SEC-129)")
+    @Test("A session ends → removed from the cache, and a load that began before does not restore it (SEC-129)")
     func cache() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

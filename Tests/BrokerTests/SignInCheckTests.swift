@@ -6,7 +6,7 @@ import Testing
 
 /// An upstream's own challenge, compared with the session's sign-in.
 @Suite(.timeLimit(.minutes(1))) struct SignInCheckTests {
-    @Test("A challenge for a stronger sign-in → step_up_required, at the first token and at the last one")
+    @Test("An upstream demands a stronger sign-in, by its first or its last token → step_up_required")
     func unmet() async throws {
         let broker = try TestBroker()
         broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "pwd") }

@@ -45,7 +45,8 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "An answer is kept over an outage, and another replica stores a later one → the later one stays, with its pair")
+        "An answer waits during an outage, and another replica stores a later one → the later answer stays, with its pair"
+    )
     func keptOverAnOutage() async throws {
         let (one, two, away, session, first) = try await kept("mfa")
         // The later answer may report an older sign-in, because the user may have shown the second factor before.
@@ -66,7 +67,8 @@ struct StepUpOrderTests {
         #expect(one.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-3")
     }
 
-    @Test("The later answer lacks the class that the earlier step-up asked for → the earlier one is `step_up_failed`")
+    @Test(
+        "The later answer lacks the class that the earlier step-up asked for → the earlier step-up is `step_up_failed`")
     func laterIsWeaker() async throws {
         let (_, two, away, session, first) = try await kept("phr", StepUpDemand(contextClasses: ["phr"]))
         two.signsIn("mfa")
@@ -81,7 +83,8 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "Another replica's clock is two minutes behind → a step-up that is sent after one was stored is the later one")
+        "Another replica's clock is two minutes behind → a step-up that is sent after a stored one still counts as later"
+    )
     func clocksApart() async throws {
         let clock = TestClock()
         let one = try TestBroker(clock: clock)
@@ -96,7 +99,7 @@ struct StepUpOrderTests {
         #expect(try await refreshToken(two, session) == "rt-3")
     }
 
-    @Test("A code is sent first and answered last → its answer is the later one")
+    @Test("A code is sent first and answered last → its answer counts as the later one")
     func answeredLast() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -116,7 +119,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "Two step-ups cross → the stored one is later if it was stored after the other's code was sent, and answered after it",
+        "Two step-ups cross → a stored one is later if it was stored after the other's code was sent, and answered after it",
         arguments: [(3, 1, true), (3, -1, false), (3, 0, false), (2, 1, false), (1, 1, false)])
     func isLater(version: Int64, seconds: Int64, isLater: Bool) {
         let answeredAt = TestClock.start
@@ -124,7 +127,7 @@ struct StepUpOrderTests {
         #expect(note.isLater(than: answeredAt, ofCodeSentAt: 2) == isLater)
     }
 
-    @Test("A session's facts with a last step-up → the same facts are read", arguments: [nil, 7])
+    @Test("A session's facts with a last step-up → read back unchanged", arguments: [nil, 7])
     func record(lentVersion: Int64?) async throws {
         let broker = try TestBroker()
         var facts = try SessionFacts.open(try await broker.row(of: broker.signIn()), broker.vault)
@@ -157,7 +160,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up is answered with the refresh token of a refresh in progress → it is stored at once, and the grant stays",
+        "A step-up returns the refresh token of a refresh in progress → stored at once, and the grant stays",
         arguments: [false, true])
     func unstored(isRefreshedBefore: Bool) async throws {
         let (broker, session, refreshed) = try await refreshing("rt-r1")
@@ -187,7 +190,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up is answered with another grant during a refresh → both old pairs are revoked when the refresh is over"
+        "A step-up returns another grant during a refresh → both old pairs are revoked when the refresh is over"
     )
     func anotherGrant() async throws {
         let (broker, session, refreshed) = try await refreshing(nil)
@@ -203,7 +206,7 @@ struct StepUpOrderTests {
         #expect(try await refreshToken(broker, session) == "rt-2")
     }
 
-    @Test("A step-up replaces a grant, and the refresh's owner dies → the old pair is revoked after the claim")
+    @Test("A step-up replaces a grant, and the refresh's owner dies → the old pair is revoked after the claim's end")
     func deadOwner() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -226,7 +229,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up fails whose answer has the refresh token of a refresh in progress → the grant stays",
+        "A step-up that returns the refresh token of a refresh in progress fails → the grant stays",
         arguments: ["weak", "refused", "unidentified"])
     func unstoredInVain(_ fault: String) async throws {
         let (broker, session, refreshed) = try await refreshing("rt-r1")
@@ -249,7 +252,7 @@ struct StepUpOrderTests {
         #expect(try await refreshToken(broker, session) == "rt-r1")
     }
 
-    @Test("A step-up fails whose answer has another grant during a refresh → that grant is revoked")
+    @Test("A step-up that returns another grant during a refresh fails → that grant is revoked")
     func anotherGrantInVain() async throws {
         let (broker, session, refreshed) = try await refreshing(nil)
         broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "pwd") }
@@ -264,7 +267,7 @@ struct StepUpOrderTests {
         #expect(try await refreshToken(broker, session) == "rt-r1")
     }
 
-    @Test("Work of the outbox names the refresh token that its session has → the token stays until the session's end")
+    @Test("Outbox work has the refresh token that its session uses → the token is kept until the session's end")
     func held() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

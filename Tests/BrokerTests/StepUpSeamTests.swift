@@ -22,7 +22,7 @@ import Testing
     // MARK: Another session
 
     @Test(
-        "A step-up is finished with another session's token → the login is refused, and ends",
+        "A step-up is finished with another session's token → the login is refused and ends",
         arguments: ["user-1", "user-2"])
     func otherSession(subject: String) async throws {
         let broker = try TestBroker()
@@ -40,7 +40,7 @@ import Testing
         #expect(try await contextClass(broker, other) == nil)
     }
 
-    @Test("A step-up's code without a session token → refused, and the code stays good")
+    @Test("A step-up's code without a session token → refused, and the code is still good")
     func noSession() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -55,7 +55,7 @@ import Testing
 
     enum Ending: CaseIterable { case atTheProvider, beforeTheCommit }
 
-    @Test("A session that ends while it steps up → the new tokens are revoked, too", arguments: Ending.allCases)
+    @Test("A session ends while it steps up → the new tokens are revoked, too", arguments: Ending.allCases)
     func ended(_ ending: Ending) async throws {
         let clock = TestClock()
         let memory = InMemoryStore(monotonic: clock.clock.monotonic)
@@ -81,7 +81,7 @@ import Testing
 
     // MARK: A lost answer
 
-    @Test("The store's answer to a step-up's write is lost → the retry finds it done, and its tokens stay")
+    @Test("The store's answer to a step-up's write is lost → the retry finds the step-up done, and its tokens stay")
     func lostAnswer() async throws {
         let clock = TestClock()
         let memory = InMemoryStore(monotonic: clock.clock.monotonic)
@@ -105,7 +105,7 @@ import Testing
     enum Sealing: CaseIterable { case scopeShrank, newKey }
 
     @Test(
-        "A refresh that seals the facts again while a step-up keeps the grant → the step-up's facts stay",
+        "A refresh seals the facts again while a step-up keeps the grant → the step-up's facts stay",
         arguments: Sealing.allCases)
     func factsStay(_ sealing: Sealing) async throws {
         let ring = try KeyRing.generate(now: TestClock.start, random: SystemRandom.bytes)
@@ -129,7 +129,7 @@ import Testing
         #expect(try await contextClass(broker, session) == "mfa")
     }
 
-    @Test("A stranger's ID token with a refresh of the grant before the step-up → the session stays (SEC-59)")
+    @Test("A refresh of the grant before the step-up returns a stranger's ID token → the session stays (SEC-59)")
     func strangerOfTheOldGrant() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Step-up: the new sign-in in its session, and the grant", .timeLimit(.minutes(1)))
 struct StepUpSettlementTests {
-    @Test("The provider repeats the session's refresh token → nothing is revoked, and the grant goes on")
+    @Test("The provider returns the session's refresh token → nothing is revoked, and the grant continues")
     func sameRefreshToken() async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
         let session = try await broker.signIn()
@@ -56,7 +56,7 @@ struct StepUpSettlementTests {
         return (broker, session, refusal)
     }
 
-    @Test("The answer has the refresh token from when the code was sent → the tokens of a refresh since then stay")
+    @Test("The answer has the refresh token from the time of the code → the tokens of a later refresh stay")
     func repeatedRefreshToken() async throws {
         let (broker, session, refusal) = try await overtaken()
         #expect(refusal == nil)
@@ -73,7 +73,7 @@ struct StepUpSettlementTests {
     }
 
     @Test(
-        "A step-up fails → no refresh token that its session has or had is revoked",
+        "A step-up fails → the refresh tokens that its session has or had are not revoked",
         arguments: ["refused", "stranger", "weak", "unidentified"])
     func repeatedInVain(_ fault: String) async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
@@ -95,7 +95,7 @@ struct StepUpSettlementTests {
     // MARK: Tokens that arrive long before they are stored
 
     @Test(
-        "A step-up's tokens arrive long before they are stored → issued when they arrived, and an expired token is replaced",
+        "A step-up's tokens are stored long after their arrival → their life counts from the arrival, and an expired token is replaced",
         arguments: [true, false])
     func issuedAt(hasGrant: Bool) async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(10)))
@@ -122,7 +122,7 @@ struct StepUpSettlementTests {
 
     // MARK: A sign-in that lends its access token
 
-    @Test("A sign-in's lent access token is refreshed away → an upstream's challenge asks for another sign-in")
+    @Test("A refresh replaces the access token of a step-up → an upstream's challenge asks for another sign-in")
     func lent() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -157,7 +157,7 @@ struct StepUpSettlementTests {
         #expect(try await challenged()?.code == .stepUpFailed)
     }
 
-    @Test("Facts with the version of a lent access token → the older release reads them (SEC-130)")
+    @Test("Facts with the version of a step-up's access token → an older release can read them (SEC-130)")
     func releaseBefore() async throws {
         let broker = try TestBroker()
         var facts = try SessionFacts.open(try await broker.row(of: try await broker.signIn()), broker.vault)
@@ -206,7 +206,7 @@ struct StepUpSettlementTests {
         #expect(stepped.session.signIn.contextClass == "mfa" && older.provider.grants == 2)
     }
 
-    @Test("A newer key seals the session during a step-up → the sign-in in hand waits for that key")
+    @Test("A newer key seals the session during a step-up → the received sign-in waits for that key")
     func sealedMeanwhile() async throws {
         let (older, newer, ring) = try unequalRings()
         let session = try await older.signIn()
@@ -259,7 +259,7 @@ struct StepUpSettlementTests {
         #expect(older.provider.refreshes == 1)
     }
 
-    @Test("Another refresh token → another grant, and the one before is revoked")
+    @Test("A step-up returns another refresh token → it is another grant, and the former one is revoked")
     func otherRefreshToken() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -269,7 +269,7 @@ struct StepUpSettlementTests {
         #expect(try await broker.row(of: session).tokenVersion == 2)
     }
 
-    @Test("The store is slow → the sign-in's age is judged by the time of the answer")
+    @Test("The store is slow → the sign-in's age is judged at the time of the provider's answer")
     func judgedOnce() async throws {
         let clock = TestClock()
         let store = SlowStepUps(InMemoryStore(monotonic: clock.clock.monotonic), clock)
@@ -281,7 +281,7 @@ struct StepUpSettlementTests {
         #expect(store.asked == 2)
     }
 
-    @Test("An answer without tokens → a step-up does not make a session", arguments: [true, false])
+    @Test("An answer without tokens → a step-up does not make a session of it", arguments: [true, false])
     func withoutTokens(hasSession: Bool) async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -301,7 +301,7 @@ struct StepUpSettlementTests {
     // MARK: The login
 
     @Test(
-        "A step-up's scope → the granted one, if the provider uses the file's names, else the file's",
+        "A step-up's scope → the granted one if the provider uses the file's scope names, otherwise the file's",
         arguments: [
             (["https://as.example/scopes/email"], ["openid", "email"]),
             (["openid", "email.read"], ["openid", "email"]), (["openid"], ["openid"]),
@@ -314,7 +314,7 @@ struct StepUpSettlementTests {
         #expect(broker.provider.script.withLock { $0.requests.last?.scope } == asked)
     }
 
-    @Test("An exchange of a first sign-in has an unknown fate → the replacing login makes the same demand")
+    @Test("A first sign-in's exchange has an unknown fate → the login that replaces it makes the same demand")
     func demandedAnew() async throws {
         let broker = try TestBroker()
         var input = StartLoginInput(provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"))
@@ -334,7 +334,7 @@ struct StepUpSettlementTests {
         #expect(refusal?.code == .stepUpFailed)
     }
 
-    @Test("A first sign-in → is asked to meet the app's demand and the file's; if nothing meets both, no login begins")
+    @Test("A first sign-in → must meet the app's demand and the file's; nothing can meet both → no login begins")
     func joined() async throws {
         var client = ClientProfile(
             name: ClientName(unchecked: "ios"), redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
@@ -359,7 +359,7 @@ struct StepUpSettlementTests {
 
     // MARK: A call's demands
 
-    @Test("The clock is in doubt → no age is judged", arguments: [3600, -3600])
+    @Test("The clock is in doubt → no sign-in's age is judged", arguments: [3600, -3600])
     func doubted(seconds: Int) async throws {
         let broker = try TestBroker()
         broker.signsIn("mfa", secondsAgo: seconds < 0 ? 3600 : 0)
@@ -372,7 +372,7 @@ struct StepUpSettlementTests {
         #expect(await problem { try await check.require(.mfa, of: live) } == nil)
     }
 
-    @Test("Another replica stepped the session up → found before a call is refused, and the call goes on")
+    @Test("Another replica stepped the session up → noticed before a call is refused, and the call continues")
     func judgedElsewhere() async throws {
         let clock = TestClock()
         let store = InMemoryStore(monotonic: clock.clock.monotonic)
@@ -395,7 +395,7 @@ struct StepUpSettlementTests {
         #expect(broker.provider.refreshes == 0)
     }
 
-    @Test("A call is refused and the store has nothing newer → the cache stays as it is")
+    @Test("A call is refused, and the store has nothing newer → the cache does not change")
     func cached() async throws {
         let broker = try TestBroker()
         broker.signsIn("pwd")

@@ -13,7 +13,7 @@ struct StepUpTests {
         return demand.isMet(by: signIn, at: now, leeway: .seconds(leeway))
     }
 
-    @Test("A demanded class → met by a named class, byte for byte; an unknown time of sign-in → meets no age")
+    @Test("A demanded class → only an equal class meets it, byte for byte; an unknown time of sign-in → meets no age")
     func demands() {
         let classes = StepUpDemand(contextClasses: ["phr", "mfa"])
         #expect(isMet(classes))
@@ -45,7 +45,7 @@ struct StepUpTests {
         #expect(ages(nil).isEmpty)
     }
 
-    @Test("A demand that no provider of the kind can meet → known before a browser opens")
+    @Test("A demand that no provider of the kind can meet → noticed before a browser opens")
     func capability() {
         let classOnly = StepUpCapability(contextClass: true, maximumAge: false)
         #expect(classOnly.canFulfil(StepUpDemand(contextClasses: ["mfa"])))
@@ -54,7 +54,7 @@ struct StepUpTests {
         #expect(StepUpCapability.everything.canFulfil(StepUpDemand(contextClasses: ["mfa"], maximumAge: 1)))
     }
 
-    @Test("The sign-in → stored behind the members of the older format; without a sign-in nothing is added")
+    @Test("The sign-in → stored after the members of the older format; no sign-in → nothing is added")
     func facts() throws {
         var facts = SessionFacts(
             provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), subject: "s", identity: [],
@@ -70,7 +70,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("A login that steps a session up → a record that the older version does not read")
+    @Test("A login that steps a session up → an older version cannot read its record")
     func login() throws {
         let session = try #require(Digest(Array(repeating: 7, count: 32)))
         var secrets = LoginSecrets(
@@ -92,7 +92,7 @@ struct StepUpTests {
         #expect(try LoginSecrets(record: secrets.record).stepUp == secrets.stepUp)
     }
 
-    @Test("A sign-in lends an access token → its certificate is stored with it")
+    @Test("A step-up provides an access token → its certificate is stored with it")
     func lending() {
         var tokens = TokenSet(credential: .mtls, accessToken: Secret("old"), refreshToken: Secret("r"))
         tokens.certificate = "first"

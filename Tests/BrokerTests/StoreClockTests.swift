@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(
-        "A clock is stepped and corrected → a session in use is never refused, and an unused one ends",
+        "A clock is stepped and corrected → a session in use is never refused, and an unused session ends",
         arguments: Clock.allCases, [-120, -70, -50, 50, 70, 120])
     func steps(clock: Clock, seconds: Int) async throws {
         let cluster = try Cluster(idle: 30)
@@ -83,7 +83,7 @@ import Testing
         for broker in cluster.replicas { #expect(await use(broker, session.token)?.reason == .idleExpired) }
     }
 
-    @Test("A process begins after a step of the database's clock → it judges lapses as late as the others")
+    @Test("A process starts after a step of the database's clock → it judges lapses as late as the others")
     func begins() async throws {
         let cluster = try Cluster(idle: 30)
         try await cluster.compare()
@@ -108,7 +108,7 @@ import Testing
         return next
     }
 
-    @Test("A process begins between a step of the database's clock and the note of it → no session in use is refused")
+    @Test("A process starts between a step of the database's clock and its note → no session in use is refused")
     func beginsBeforeTheNote() async throws {
         let cluster = try Cluster(idle: 30)
         try await cluster.compare()
@@ -125,7 +125,7 @@ import Testing
         #expect(await use(alike, session.token) == nil)
     }
 
-    @Test("A process whose machine's clock is seconds off → ten seconds after its start it judges lapses exactly")
+    @Test("The clock of a process's machine is seconds off → ten seconds after its start it judges lapses exactly")
     func seconds() async throws {
         let cluster = try Cluster(idle: 30)
         try await cluster.compare()
@@ -137,7 +137,7 @@ import Testing
         #expect(await use(next, session.token)?.reason == .idleExpired)
     }
 
-    @Test("A replica's clock is minutes off → children, tickets and ages are served like sign-ins")
+    @Test("A replica's clock is minutes off → it serves children, tickets and ages like sign-ins")
     func offReplica() async throws {
         let cluster = try Cluster(idle: 60)
         cluster.second.clock.jump(.seconds(300))
@@ -174,7 +174,7 @@ import Testing
         return Secret(String(url.split(separator: "/").last ?? ""))
     }
 
-    @Test("The replicas' clocks differ → a ticket's minute is the store's", arguments: [-55, 55, 100])
+    @Test("The replicas' clocks differ → a ticket's minute follows the store's clock", arguments: [-55, 55, 100])
     func ticket(seconds: Int) async throws {
         let cluster = try Cluster(idle: 3600)
         cluster.second.clock.jump(.seconds(seconds))
@@ -193,7 +193,7 @@ import Testing
         }
     }
 
-    @Test("SQLite with a clock two hours back → no child, no ticket, and no ticket is spent")
+    @Test("SQLite, with a clock set two hours back → no child and no ticket is made, and no ticket is spent")
     func doubted() async throws {
         let cluster = try Cluster(idle: 3600)
         let broker = try TestBroker(

@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test(
-        "Ten hours a day for three weeks, with clocks that are moved → no early burial and no long refusal",
+        "Three weeks of ten hours a day, with clocks that are changed → no early burial and no long refusal",
         arguments: Help.allCases)
     func threeWeeks(help: Help) async throws {
         let machine = try Machine(help)

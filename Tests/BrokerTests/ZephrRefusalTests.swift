@@ -5,7 +5,7 @@ import Testing
 /// The meaning of the words in a Zephr failure (flow E).
 @Suite struct ZephrRefusalTests {
     @Test(
-        "A message that is not surely the user's refusal → a fault",
+        "A message that may not be the user's refusal → counts as a fault",
         arguments: [
             "", " ", "something went wrong", "Connection denied", "permission denied by upstream: invalid redirect_uri",
             "Access denied: unknown client", "access denied: bad secret", "Denied by configuration",
@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test(
-        "A message that begins with the refusal → the user's refusal",
+        "A message that begins with the refusal's text → counts as the user's refusal",
         arguments: [
             "access denied", "access_denied", "Access Denied", "denied", "User denied access", "The user denied access",
             "user_cancelled", "Cancelled", "cancelled by user", "The user has declined", "Login was cancelled",

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Key ring", .timeLimit(.minutes(2)))
 struct KeyRingTests {
-    @Test("A key file with any deviation → refused, with its place (SEC-110)")
+    @Test("A key file with any fault → refused, and the message names the place (SEC-110)")
     func refusals() {
         func refusal(_ text: String) -> KeyRingFailure? {
             do throws(KeyRingFailure) {
@@ -42,7 +42,7 @@ struct KeyRingTests {
         }
     }
 
-    @Test("A short, long, padded, hexadecimal or uniform key → refused without printing it (SEC-110)")
+    @Test("A short, long, padded, hexadecimal or uniform key → refused, and the message does not print it (SEC-110)")
     func keysRefused() {
         let short = String(Fixture.zeroTo31.dropLast(2)) + "w"
         let bad: [(key: String, failure: KeyRingFailure)] = [
@@ -64,7 +64,7 @@ struct KeyRingTests {
         }
     }
 
-    @Test("A generated ring → survives its file, and no description shows a key")
+    @Test("A generated ring → unchanged after it was written and read, and no description shows a key")
     func roundTrip() throws {
         let now = WallTime(milliseconds: 1_795_000_000_123)
         let ring = try KeyRing.generate(now: now, random: SystemRandom.bytes)
@@ -80,7 +80,7 @@ struct KeyRingTests {
         for line in text.reveal().split(separator: "\"") where line.count == 43 { #expect(!dumped.contains(line)) }
     }
 
-    @Test("A rotation → a new key first; the others and the index key stay (SEC-49)")
+    @Test("A rotation → puts a new key first; the others and the index key stay (SEC-49)")
     func rotation() throws {
         let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))
         let rotated = try ring.rotated(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
@@ -91,7 +91,7 @@ struct KeyRingTests {
         #expect(rotated.json().reveal().contains(Fixture.indexKey))
     }
 
-    @Test("No randomness → no ring")
+    @Test("There is no randomness → no ring is made")
     func noRandomness() {
         func broken(_ count: Int) throws(VaultFailure) -> [UInt8] { throw .unavailable }
         func short(_ count: Int) throws(VaultFailure) -> [UInt8] { [1, 2, 3] }
@@ -99,7 +99,7 @@ struct KeyRingTests {
         #expect(throws: KeyRingFailure.noRandomness) { try KeyRing.generate(now: WallTime(seconds: 0), random: short) }
     }
 
-    @Test("A new key waits for its time → until then it only opens, and no other key is added (SEC-49)")
+    @Test("A new key waits for its time → until then it only opens records, and no other key is added (SEC-49)")
     func waiting() throws {
         let now = WallTime(seconds: 1_795_000_000)
         let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))
@@ -129,7 +129,7 @@ struct KeyRingTests {
         #expect(try other.open(late, as: .login, row: row) == [1, 2])
     }
 
-    @Test("The removal of the sealing key, a waiting one or an unknown one → refused")
+    @Test("A removal of the sealing key, of a waiting key or of an unknown key → refused")
     func removing() throws {
         let now = WallTime(seconds: 1_795_000_000)
         let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))
@@ -146,7 +146,7 @@ struct KeyRingTests {
     }
 
     @Test(
-        "A malformed time to seal → refused",
+        "A malformed time at which a key begins to seal → refused",
         arguments: ["\"soon\"", "7", "null", "\"2026-02-30T00:00:00Z\""])
     func badTime(_ value: String) throws {
         let text = String(decoding: Fixture.file((id: "k1", key: Fixture.zeroTo31)), as: UTF8.self)

@@ -2,7 +2,7 @@ import Broker
 import BrokerVault
 import Testing
 
-@Suite("Keys for provider-bound tokens", .timeLimit(.minutes(1)))
+@Suite("Keys for tokens that the provider binds", .timeLimit(.minutes(1)))
 struct ProofKeyTests {
     private func bytes(_ hexadecimal: String) -> [UInt8] {
         stride(from: 0, to: hexadecimal.count, by: 2).compactMap { start in
@@ -11,7 +11,7 @@ struct ProofKeyTests {
         }
     }
 
-    @Test("A scalar → the point of RFC 6979 A.2.5")
+    @Test("A scalar → gives the point of RFC 6979 A.2.5")
     func vector() throws {
         let vault = try Fixture.vault()
         let scalar = bytes("C9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721")
@@ -21,7 +21,7 @@ struct ProofKeyTests {
         #expect(Base64URL.decode(pair.scalar.reveal()) == scalar)
     }
 
-    @Test("A seed that is no scalar → still a key, and the same one each time")
+    @Test("A seed that is not a scalar → still gives a key, and always the same one")
     func outOfRange() throws {
         let vault = try Fixture.vault()
         let order = "FFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551"
@@ -37,7 +37,7 @@ struct ProofKeyTests {
         }
     }
 
-    @Test("Signatures → 64 bytes, valid for this key alone, and never the same twice")
+    @Test("Signatures → 64 bytes, valid for only this key, and different each time")
     func signatures() throws {
         let vault = try Fixture.vault()
         let (own, other) = (
@@ -55,7 +55,7 @@ struct ProofKeyTests {
         }
     }
 
-    @Test("Bytes that are no key → sign nothing; a key → never described")
+    @Test("Bytes that are not a key → sign nothing; a key → its description shows nothing")
     func noKey() throws {
         let vault = try Fixture.vault()
         let pair = try vault.proofKeyPair(seed: try vault.random(32))

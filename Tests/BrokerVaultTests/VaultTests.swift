@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Vault", .timeLimit(.minutes(2)))
 struct VaultTests {
-    @Test("A ciphertext moved to another row, kind or key id → does not open (SEC-48)")
+    @Test("A ciphertext is moved to another row, kind or key id → does not open (SEC-48)")
     func moved() throws {
         let ring = try KeyRing.parse(
             Fixture.file((id: "k1", key: Fixture.zeroTo31), (id: "k2", key: Fixture.otherKey)))
@@ -19,7 +19,7 @@ struct VaultTests {
         #expect(try vault.open(sealed, as: .tokens, row: Fixture.digest(1)) == Array("refresh-token".utf8))
     }
 
-    @Test("A flipped bit, a truncation or an appended byte → refused (SEC-50)")
+    @Test("A changed bit, a missing or an additional byte → refused (SEC-50)")
     func tampered() throws {
         let vault = try Fixture.vault()
         let row = try Fixture.digest(1)
@@ -52,7 +52,7 @@ struct VaultTests {
         }
     }
 
-    @Test("A key that this process lacks → a different failure from tampering (guarantee 3)")
+    @Test("A key that this process does not have → a different failure than tampering (guarantee 3)")
     func unknownKey() throws {
         let vault = try Fixture.vault()
         let row = try Fixture.digest(1)
@@ -64,7 +64,7 @@ struct VaultTests {
         }
     }
 
-    @Test("One text sealed twice → neither nonce nor ciphertext is the same (SEC-47)", arguments: [0, 1, 500, 70_000])
+    @Test("One text is sealed twice → both nonce and ciphertext differ (SEC-47)", arguments: [0, 1, 500, 70_000])
     func freshNonces(length: Int) throws {
         let vault = try Fixture.vault()
         let row = try Fixture.digest(1)
@@ -82,7 +82,7 @@ struct VaultTests {
         #expect(vault.rotationAdvised && vault.sealCounts == ["k1": 200])
     }
 
-    @Test("Equal texts in different roles → unrelated digests (SEC-110)")
+    @Test("Equal texts with different roles → different digests (SEC-110)")
     func purposes() throws {
         let vault = try Fixture.vault()
         let digests = IndexKind.allCases.map { vault.index($0, ["issuer", "subject"]) }
@@ -90,7 +90,7 @@ struct VaultTests {
         #expect(!digests.contains(vault.digest(Array("issuersubject".utf8))))
     }
 
-    @Test("A character moves from one part to the next → another digest (SEC-68)")
+    @Test("A character moves from one part to the next → the digest changes (SEC-68)")
     func lengthPrefixes() throws {
         let vault = try Fixture.vault()
         let variants = [["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], ["", "abc"], []]
@@ -112,7 +112,8 @@ struct VaultTests {
         #expect(try vault.sessionToken(keyID: "k1", salt: otherSalt, proof: Secret("p")).reveal() != base)
     }
 
-    @Test("A rotation under traffic → no failure: old rows open, lookups stay, new rows use the new key (SEC-49)")
+    @Test(
+        "A rotation under traffic → causes no failure: old rows open, lookups work, new rows use the new key (SEC-49)")
     func rotationUnderTraffic() async throws {
         let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))
         let vault = try OpenSSLVault(ring: ring)
@@ -145,7 +146,7 @@ struct VaultTests {
         #expect(vault.sealCounts.values.reduce(0, +) == 2001)
     }
 
-    @Test("A ring with another index key → not used, because no lookup would find its row")
+    @Test("A ring with another index key → not used, because its lookups would find no row")
     func indexKeyStays() throws {
         let vault = try Fixture.vault()
         let stranger = try KeyRing.parse(
@@ -154,7 +155,7 @@ struct VaultTests {
         #expect(vault.index(.subject, ["https://issuer.example", "user-1"]).bytes.first == 0xC1)
     }
 
-    @Test("The rows of a removed key → an unknown key, not tampering (SEC-49)")
+    @Test("Rows of a removed key → reported as an unknown key, and not as tampering (SEC-49)")
     func removedKey() throws {
         let vault = try Fixture.vault()
         let row = try Fixture.digest(1)
@@ -163,7 +164,7 @@ struct VaultTests {
         #expect(throws: VaultFailure.unknownKey("k1")) { try vault.open(sealed, as: .tokens, row: row) }
     }
 
-    @Test("Random bytes → the requested number, and always different")
+    @Test("Random bytes → have the requested number, and always differ")
     func randomness() throws {
         let vault = try Fixture.vault()
         #expect(try vault.random(0) == [])

@@ -42,7 +42,7 @@ struct ChunkedBodyTests {
     }
 
     @Test(
-        "A body that another reader could end elsewhere, cut anywhere → malformed (SEC-101)",
+        "A body that another parser could end at another place, cut anywhere → malformed (SEC-101)",
         arguments: [
             "zz\r\n", "\r\n", ";a\r\n", "-2\r\n{}", "+2\r\n{}", "0x2\r\n{}", " 2\r\n{}", "2 \r\n{}", "2\n{}", "2\r{}",
             "2\r\r\n",
@@ -58,7 +58,7 @@ struct ChunkedBodyTests {
         }
     }
 
-    @Test("A body that is cut anywhere → read alike, up to its last chunk")
+    @Test("A body that is cut anywhere → read in the same way, up to its last chunk")
     func cuts() {
         let long = String(repeating: "0123456789", count: 300)
         let text =
@@ -81,7 +81,9 @@ struct ChunkedBodyTests {
         #expect(single.end == .last)
     }
 
-    @Test("Eleven thousand chunks of one byte → one piece for each read, with the memory of their bytes (SEC-105)")
+    @Test(
+        "Eleven thousand chunks of one byte → one piece for each read, and little more memory than their bytes (SEC-105)"
+    )
     func small() {
         var reader = ChunkedBody()
         var input = ByteBuffer(string: String(repeating: "1\r\nx\r\n", count: 11_000))
@@ -100,7 +102,7 @@ struct ChunkedBodyTests {
         #expect(held <= 2 * body, "\(held) bytes are held")
     }
 
-    @Test("A long chunk → not copied")
+    @Test("A long chunk → read without a copy")
     func long() throws {
         var reader = ChunkedBody()
         var input = ByteBuffer(string: "4000\r\n" + String(repeating: "x", count: 10_000))
@@ -110,7 +112,7 @@ struct ChunkedBodyTests {
         #expect(piece.storageCapacity == memory)
     }
 
-    @Test("A head that is cut anywhere → its end is found, and only there")
+    @Test("A head that is cut anywhere → its end is found at the right place")
     func emptyLines() {
         for (text, length) in [
             ("\r\n\r\n", 4), ("GET / HTTP/1.1\r\nHost: a\r\n\r\nrest", 27), ("a\r\n\r\r\n\r\n", 8), ("a\r\r\n\r\nb", 6),

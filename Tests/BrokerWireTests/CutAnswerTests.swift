@@ -48,7 +48,7 @@ struct CutAnswerTests {
         "GET \(path) HTTP/1.\(manner.version)\r\nHost: a\r\nConnection: close\r\n\r\n"
     }
 
-    @Test("An answer that breaks off, with or without TLS → never ends like a whole one", arguments: manners)
+    @Test("An answer that breaks off, with or without TLS → never looks complete", arguments: manners)
     func brokenOff(_ manner: Manner) async throws {
         try await Self.service.run(isSecure: manner.tls != nil) { (port) async throws in
             let cut = try await WireClient.connect(port, manner.context())
@@ -63,7 +63,7 @@ struct CutAnswerTests {
     }
 
     @Test(
-        "A client does not read and its answer breaks off → it does not end like a whole one either",
+        "An answer breaks off while its client does not read → it does not look complete either",
         arguments: manners)
     func unread(_ manner: Manner) async throws {
         var limits = ConnectionLimits()
@@ -80,7 +80,7 @@ struct CutAnswerTests {
         }
     }
 
-    @Test("A whole body over TLS whose client does not read → cut, too")
+    @Test("A client does not read a complete body over TLS → the connection is cut, too")
     func unreadSlices() async throws {
         var limits = ConnectionLimits()
         limits.rateWindow = .milliseconds(500)

@@ -14,14 +14,14 @@ struct FramingRulesTests {
     }
 
     @Test(
-        "A target that is neither a path nor the broker's absolute form → refused (SEC-101, SEC-103)",
+        "A target that is neither a path nor an absolute URL of the broker → refused (SEC-101, SEC-103)",
         arguments: [
             "*", "a.example:443", "v1/session", "ftp://a.example/", "http://b.example/", "http://a.example:81/",
             "http://u@a.example/", "http:///x", "http://", "/a#b", "/a b", "/\u{E9}", "\\x", "http:/a.example/", "",
         ])
     func targets(uri: String) { #expect(verdict(uri) == .refuse) }
 
-    @Test("An absolute-form target with the Host as authority → reduced to its path")
+    @Test("An absolute target whose authority equals the Host → reduced to its path")
     func absoluteForm() {
         for (uri, path) in [
             ("http://a.example/x?y", "/x?y"), ("HTTP://A.example", "/"), ("https://a.example?q", "/?q"),
@@ -39,7 +39,9 @@ struct FramingRulesTests {
         ] as [[(String, String)]])
     func hosts(headers: [(String, String)]) { #expect(verdict("/", headers) == .refuse) }
 
-    @Test("HTTP/1.0 without a Host → the service judges a GET or HEAD without a body; all else is refused (SEC-103)")
+    @Test(
+        "HTTP/1.0 without a Host → only a GET or HEAD without a body reaches the service; all else is refused (SEC-103)"
+    )
     func withoutHost() {
         for method in [HTTPMethod.POST, .PUT, .DELETE, .OPTIONS, .TRACE, .CONNECT] {
             #expect(verdict("/livez", [], version: .http1_0, method: method) == .refuse)
@@ -65,7 +67,7 @@ struct FramingRulesTests {
     }
 
     @Test(
-        "Framing fields that two readers could read differently → refused (SEC-101)",
+        "Framing fields that two parsers could read differently → refused (SEC-101)",
         arguments: [
             [("Transfer-Encoding", "gzip, chunked")], [("Transfer-Encoding", "chunked, chunked")],
             [("Transfer-Encoding", "chunked "), ("Transfer-Encoding", "chunked")], [("Transfer-Encoding", "identity")],
@@ -77,7 +79,7 @@ struct FramingRulesTests {
         #expect(verdict("/", [("Host", "a.example")] + headers) == .refuse)
     }
 
-    @Test("Transfer-Encoding on HTTP/1.0 → refused; HTTP/1.0, Upgrade or close → the connection ends")
+    @Test("Transfer-Encoding with HTTP/1.0 → refused; HTTP/1.0, Upgrade or close → the connection ends")
     func oldVersion() {
         let host = ("Host", "a.example")
         #expect(verdict("/", [host, ("Transfer-Encoding", "chunked")], version: .http1_0) == .refuse)
@@ -93,7 +95,7 @@ struct FramingRulesTests {
                 == .pass(closing(minorVersion: 0), path: nil))
     }
 
-    @Test("A length other than 0, or a coding → announces a body")
+    @Test("A length above 0, or a transfer coding → announces a body")
     func bodies() {
         let host = ("Host", "a.example")
         #expect(verdict("/", [host, ("Content-Length", "0")]) == .pass(summary(), path: nil))

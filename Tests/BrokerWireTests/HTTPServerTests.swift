@@ -19,7 +19,7 @@ struct HTTPServerTests {
     // MARK: TLS
 
     @Test(
-        "TLS 1.2 → only ciphers with forward secrecy and authenticated encryption",
+        "TLS 1.2 → offers only ciphers with forward secrecy and authenticated encryption",
         arguments: [
             ("ECDHE-ECDSA-AES128-SHA", false), ("ECDHE-ECDSA-AES256-SHA", false), ("AES128-SHA", false),
             ("AES256-GCM-SHA384", false), ("ECDHE-ECDSA-AES128-GCM-SHA256", true),
@@ -38,7 +38,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("Large bodies over TLS, pipelined ones too → arrive whole and in order")
+    @Test("Large bodies over TLS, also pipelined → arrive complete and in order")
     func slices() async throws {
         let bodies = [0, 4096, 4097, 16_000, 16_001, 48_000, 300_000].map { count in
             ByteBuffer(bytes: (0..<count).map { UInt8(0x61 + $0 % 23) })
@@ -63,7 +63,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("A TLS client that does not read → holds a slice of a large body, not all of it (SEC-105)")
+    @Test("A TLS client does not read a large body → the broker holds only a part of it (SEC-105)")
     func sliceMemory() async throws {
         let body = ByteBuffer(repeating: 0x78, count: 32 << 20)
         let service = TestService { _, _, _ in Answer(.ok, [], body: .whole(body)) }
@@ -92,7 +92,7 @@ struct HTTPServerTests {
 
     // MARK: Requests and the end of the input
 
-    @Test("Any number of whole requests before a FIN → all answered (RFC 9112 section 9.6)")
+    @Test("Complete requests before a FIN, any number → all are answered (RFC 9112 section 9.6)")
     func pipelinedFIN() async throws {
         let served = Mutex(0)
         let service = TestService { request, _, _ in
@@ -115,7 +115,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("Requests answered at once while later ones are still being decoded → all answered")
+    @Test("Requests are answered while later ones are still being parsed → all are answered")
     func pipelinedFINAtOnce() async throws {
         let served = Mutex(0)
         let service = TestService { request, _, _ in
@@ -138,7 +138,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("An upload after which the client closes its side, read slowly → whole")
+    @Test("A client uploads a body and closes its side, and the broker reads slowly → the body is complete")
     func slowUploadFIN() async throws {
         let service = TestService { _, body, _ in
             try? await Task.sleep(for: .milliseconds(500))
@@ -163,7 +163,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("A client that pipelines → leaves turns to the others of its event loop (SEC-105)")
+    @Test("A client that pipelines → other connections of its event loop get their turns (SEC-105)")
     func turns() async throws {
         let served = Mutex(0)
         let servedBefore = Mutex<Int?>(nil)
@@ -188,7 +188,7 @@ struct HTTPServerTests {
         #expect(before <= 64, "\(before) requests were served in one turn")
     }
 
-    @Test("A body that breaks off → incomplete, and not malformed")
+    @Test("A body that breaks off → counts as incomplete, and not as malformed")
     func brokenBody() async throws {
         let service = TestService { _, body, _ in
             do throws(BodyFault) {
@@ -215,7 +215,7 @@ struct HTTPServerTests {
 
     // MARK: Charges to the address
 
-    @Test("A kept connection with any number of requests → answered bytes are released (SEC-105)")
+    @Test("Any number of requests on one connection → the bytes of answered requests are released (SEC-105)")
     func answeredBytes() async throws {
         try await TestService { _, _, _ in .text("ok") }.run(heldBytes: 16 * 1024) { (port) async throws in
             let client = try await WireClient.connect(port)
@@ -229,7 +229,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("A request with a session → not charged; the next one without → charged (SEC-105)")
+    @Test("A request with a session → free; the next request without a session → charged (SEC-105)")
     func sessionOfOneRequest() async throws {
         let service = TestService { request, body, connection in
             if request.path == "/session" { connection.carriesSession() }
@@ -274,7 +274,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "A body of eleven thousand chunks of one byte → few pieces, with little more than their bytes (SEC-105)",
+        "A body of eleven thousand chunks of one byte → few pieces, with little more memory than its bytes (SEC-105)",
         arguments: [false, true])
     func smallChunks(isSecure: Bool) async throws {
         try await Self.counting().run(isSecure: isSecure) { (port) async throws in
@@ -290,7 +290,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "Requests after chunked bodies, with or without trailers, cut anywhere → answered in turn (SEC-101)"
+        "Requests after chunked bodies, with or without trailers, cut anywhere → answered in order (SEC-101)"
     )
     func chunkedPipelines() async throws {
         let requests = [
@@ -315,7 +315,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "A chunked body after a head that ends with a bare LF → refused, and nothing in it is served (SEC-101)",
+        "A chunked body after a head that ends with only LF → refused, and no request in it is served (SEC-101)",
         arguments: ["\n\n", "\r\n\n", "\n\r\n"])
     func bareLineFeeds(end: String) async throws {
         try await Self.counting().run { (port) async throws in

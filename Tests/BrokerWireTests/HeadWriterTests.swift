@@ -3,12 +3,12 @@ import Testing
 
 @testable import BrokerWire
 
-@Suite("A head's bytes are written into the room that they need", .timeLimit(.minutes(2)))
+@Suite("Writing a head into exactly the memory that it needs", .timeLimit(.minutes(2)))
 struct HeadWriterTests {
     /// A text that needs more room than the first pass has.
     private static let long = String(repeating: "z", count: 1100)
 
-    @Test("Bytes that the first pass did not count → left out by the second", arguments: [0, 1, 7, 300])
+    @Test("Bytes that the first pass did not count → the second pass leaves them out", arguments: [0, 1, 7, 300])
     func uncounted(more: Int) {
         var passes = 0
         let written = HeadWriter.buffer(more: 0) { head in
@@ -23,7 +23,7 @@ struct HeadWriterTests {
         #expect(String(buffer: written) == Self.long)
     }
 
-    @Test("Bytes that were counted and not written → not part of the head")
+    @Test("Bytes that were counted but not written → not part of the head")
     func unwritten() {
         var passes = 0
         let written = HeadWriter.buffer(more: 5) { head in
@@ -35,7 +35,7 @@ struct HeadWriterTests {
         #expect(String(buffer: written) == "abc" && written.writableBytes >= 5)
     }
 
-    @Test("Texts behind one that does not fit → left out, however short")
+    @Test("A text does not fit → all texts after it are left out, even short ones")
     func holes() {
         var passes = 0
         let written = HeadWriter.buffer(more: 0) { head in
@@ -49,7 +49,7 @@ struct HeadWriterTests {
     }
 
     @Test(
-        "Texts of any alphabet and storage → the whole head; a head that fits takes one pass",
+        "Texts in any alphabet and storage → the whole head; a head that fits → needs one pass",
         arguments: [0, 1, 15, 16, 500, 993, 994, 5000])
     func whole(length: Int) {
         for value in [

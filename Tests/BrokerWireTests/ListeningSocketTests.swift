@@ -34,7 +34,7 @@ struct ListeningSocketTests {
         } catch { return "\(error)" }
     }
 
-    @Test("A descriptor that is closed, or other than a listening TCP socket → refused by its number")
+    @Test("A descriptor that is closed, or is not a listening TCP socket → refused, and the message has its number")
     func refuses() throws {
         // The number is above any limit, so a concurrent test cannot have opened it.
         #expect(Self.refusal(of: .max) == "descriptor \(Int32.max) is not open")
@@ -49,7 +49,7 @@ struct ListeningSocketTests {
         for descriptor in [file, datagrams, local, bound] { close(descriptor) }
     }
 
-    @Test("A listening socket → accepted, and not inherited by started programs")
+    @Test("A listening socket → accepted, and programs that the broker starts do not inherit it")
     func takes() throws {
         let made = try Self.descriptor(AF_INET, SOCK_STREAM, bound: true)
         try #require(listen(made, 1) == 0)
@@ -64,7 +64,7 @@ struct ListeningSocketTests {
         #expect(wasOpen && (!isOpen || after.st_ino != before.st_ino))
     }
 
-    @Test("An address in use → a different error from one that is not this machine's")
+    @Test("An address in use → a different error from an address of another machine")
     func addresses() throws {
         let first = try ListeningSocket(host: "127.0.0.1", port: 0)
         let port = try Self.port(first)
@@ -146,7 +146,7 @@ struct ListeningSocketTests {
         }
     }
 
-    @Test("Connections that come between two servers of one socket → wait for the second")
+    @Test("Connections that arrive between two servers of one socket → wait for the second server")
     func waits() async throws {
         let socket = try ListeningSocket(host: "127.0.0.1", port: 0)
         let first = try await HTTPServer.start(Named(name: "first"), HTTPServer.Configuration(), on: socket)

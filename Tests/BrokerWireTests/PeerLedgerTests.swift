@@ -19,7 +19,7 @@ struct PeerLedgerTests {
         }
     }
 
-    @Test("One address → a limited number of connections; an exempt one → any number (SEC-105)")
+    @Test("One address → has a limited number of connections; an exempt address → any number (SEC-105)")
     func connections() throws {
         let ledger = ledger()
         let first = try #require(ledger.open(Self.one))
@@ -30,7 +30,8 @@ struct PeerLedgerTests {
         for _ in 0..<10 { #expect(ledger.open(Self.proxy) != nil) }
     }
 
-    @Test("A live session on an address's connection → a higher limit until all its connections are closed")
+    @Test(
+        "An address has a connection with a living session → its limit is higher until all its connections are closed")
     func session() throws {
         let ledger = ledger()
         let first = try #require(ledger.open(Self.one))
@@ -43,7 +44,7 @@ struct PeerLedgerTests {
         #expect(ledger.open(Self.one) == nil)
     }
 
-    @Test("Bytes beyond the address's share → refused, and released when they are answered")
+    @Test("Bytes over the address's share → refused; they have been answered → released")
     func heldBytes() throws {
         let account = try #require(ledger().open(Self.one))
         var first = HeldBytes(account: account)
@@ -85,7 +86,7 @@ struct PeerLedgerTests {
         PeerAddress(high: network, low: number)
     }
 
-    @Test("A network's connections → counted with its addresses'; a refused one → counted nowhere (SEC-105)")
+    @Test("A network's connections → counted together with its addresses'; a refused one → not counted (SEC-105)")
     func networks() throws {
         let refused = Mutex<[PeerPolicy.Key]>([])
         let ledger = levels(refused: { _, limit in refused.withLock { $0.append(limit) } })
@@ -105,7 +106,7 @@ struct PeerLedgerTests {
         #expect(ledger.count == 0)
     }
 
-    @Test("Bytes that a network's share refuses → not charged to the address, either")
+    @Test("Bytes that the network's share refuses → not charged to the address, either")
     func networkBytes() throws {
         let ledger = levels(bytes: 15_000)
         let one = try #require(ledger.open(Self.peer(1, 1)))
@@ -119,7 +120,7 @@ struct PeerLedgerTests {
         #expect(!two.take(1))
     }
 
-    @Test("A network that never empties → uses the present limits")
+    @Test("A network always has a connection → still follows the present limits")
     func adoption() throws {
         let limit = Mutex(1)
         let ledger = PeerLedger { peer in
@@ -136,7 +137,7 @@ struct PeerLedgerTests {
         #expect(ledger.open(Self.one) == nil)
     }
 
-    @Test("A listener stops accepting at a cap → reported each time, with the number of open connections")
+    @Test("A listener stops accepting at a limit → reported each time, with the number of open connections")
     func cap() {
         let told = Mutex(0)
         let cap = ConnectionCap(maximum: 2) { told.withLock { $0 += 1 } }

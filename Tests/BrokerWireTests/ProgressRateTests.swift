@@ -27,7 +27,7 @@ struct ProgressRateTests {
     }
 
     @Test(
-        "Less than the rate, in any rhythm → too slow after the grace and one window",
+        "A stream below the rate, in any rhythm → too slow after the grace time and one window",
         arguments: [(0, 1), (1, 20), (900, 1), (10_000, 10)] as [(Int, Int64)])
     func tooSlow(bytes: Int, seconds: Int64) throws {
         let end = try #require(Self.end(bytes, every: seconds * Self.second))
@@ -35,7 +35,7 @@ struct ProgressRateTests {
     }
 
     @Test(
-        "At least the rate → never too slow",
+        "A stream at the rate or above → never too slow",
         arguments: [(103, 0), (1024, 1), (10_240, 10), (30_720, 30), (1 << 20, 30)] as [(Int, Int64)])
     func fastEnough(bytes: Int, seconds: Int64) {
         #expect(Self.end(bytes, every: seconds == 0 ? Self.second / 10 : seconds * Self.second) == nil)
@@ -51,7 +51,7 @@ struct ProgressRateTests {
         #expect(kept > 69 * Self.second && kept <= 73 * Self.second, "\(kept)")
     }
 
-    @Test("Odd bounds and times → no harm")
+    @Test("Extreme limits and times → no crash")
     func odd() {
         var none = ProgressRate(bytesPerSecond: 1, window: 0, grace: -5)
         none.account(.max, at: 0)

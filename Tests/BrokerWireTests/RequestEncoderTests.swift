@@ -19,7 +19,7 @@ struct RequestEncoderTests {
         return text
     }
 
-    @Test("A request without a body → nothing follows its head, even if a body is written")
+    @Test("A request without a body → no bytes follow its head, even if a body is written")
     func nothing() {
         let head = "/a?b=c HTTP/1.1\r\nHost: h\r\nX-A: \r\nx-a: 2\r\n"
         #expect(wire(.GET, .none, pieces: ["a"]) == "GET \(head)\r\n")
@@ -30,7 +30,7 @@ struct RequestEncoderTests {
     }
 
     @Test(
-        "A body where many servers expect none → the last bytes on its connection",
+        "A body where many servers expect none → its bytes are the last on the connection",
         arguments: [HTTPMethod.GET, .HEAD, .DELETE, .OPTIONS])
     func last(method: HTTPMethod) {
         let bodies: [UpstreamRequest.Body] = [
@@ -50,7 +50,7 @@ struct RequestEncoderTests {
         #expect(!post.endsConnection && post.hasBody)
     }
 
-    @Test("A body of known length → unchanged, after one length", arguments: [0, 3, 4096, 4097, 70_000])
+    @Test("A body of known length → sent unchanged, with one length", arguments: [0, 3, 4096, 4097, 70_000])
     func length(count: Int) {
         let body = String(repeating: "y", count: count)
         let expected =
@@ -59,7 +59,7 @@ struct RequestEncoderTests {
         #expect(wire(.PUT, .stream(Self.stream, length: count), pieces: [body]) == expected)
     }
 
-    @Test("A body of unknown length → chunks; an empty piece → none")
+    @Test("A body of unknown length → sent in chunks; an empty piece → no chunk")
     func chunks() {
         let head = "POST /a?b=c HTTP/1.1\r\nHost: h\r\nX-A: \r\nx-a: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
         let long = String(repeating: "x", count: 300)

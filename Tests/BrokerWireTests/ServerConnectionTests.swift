@@ -3,7 +3,7 @@ import Testing
 @testable import BrokerWire
 
 /// The state machine of a connection as a table: earlier events, an event, and the expected effects.
-@Suite("A connection's fate", .timeLimit(.minutes(1)))
+@Suite("The life of a listener's connection", .timeLimit(.minutes(1)))
 struct ServerConnectionTests {
     private typealias Event = ServerConnection.Event
     private typealias Effects = ServerConnection.Effects
@@ -210,7 +210,7 @@ struct ServerConnectionTests {
             phase: .closed),
     ]
 
-    @Test("Each event in each state → its effects", arguments: table)
+    @Test("Each event in each state → the expected effects", arguments: table)
     func effects(row: Row) {
         var machine = Self.machine()
         for event in row.before { _ = machine.handle(event, at: 0) }
@@ -219,7 +219,7 @@ struct ServerConnectionTests {
         if let takesInput = row.takesInput { #expect(machine.takesInput == takesInput) }
     }
 
-    @Test("The form of an answer → follows from the request and the connection")
+    @Test("The form of an answer → depends on the request and the connection")
     func framing() {
         func framing(_ events: [Event], more: Bool = false) -> ServerConnection.AnswerFraming {
             var machine = Self.machine()
@@ -243,7 +243,7 @@ struct ServerConnectionTests {
         #expect(!framing(Self.get + [.inputClosed(more: false)], more: true).saysClose)
     }
 
-    @Test("A client that sends no head → closed after the idle time, and not before")
+    @Test("A client that sends no head → closed after exactly the idle time")
     func idle() {
         var machine = Self.machine()
         #expect(machine.deadline == 60 * Self.second)
@@ -252,7 +252,7 @@ struct ServerConnectionTests {
     }
 
     @Test(
-        "A kept connection → closed 75 s after its last answer, so that proxies close theirs first (nginx, AWS: 60 s)"
+        "A kept connection → closed 75 s after its last answer, so proxies close theirs first (nginx, AWS: 60 s)"
     )
     func keptConnection() {
         var machine = Self.machine()
@@ -262,7 +262,7 @@ struct ServerConnectionTests {
         #expect(machine.checkDeadlines(at: 85 * Self.second, taken: 0, pending: false) == .close)
     }
 
-    @Test("A longer time → for trusted proxies; a shorter one → for all peers (SEC-105)")
+    @Test("A longer idle time → only for trusted proxies; a shorter one → for all peers (SEC-105)")
     func keepAlive() {
         var limits = ConnectionLimits()
         func deadline(ofProxy: Bool, after events: [ServerConnection.Event]) -> Int64? {
@@ -285,7 +285,7 @@ struct ServerConnectionTests {
     }
 
     @Test(
-        "A body that is discarded → the last request, and a linger of a second")
+        "A discarded body → its request is the last one, and the connection lingers for a second")
     func droppedBody() {
         var machine = Self.machine()
         _ = machine.handle(Self.post, at: 0)
@@ -302,7 +302,7 @@ struct ServerConnectionTests {
         #expect(machine.handle(Self.head(), at: 2 * Self.second) == [])
     }
 
-    @Test("A shutdown → the first request is waited for until a second after the connection was accepted")
+    @Test("A shutdown → waits for the first request until a second after the connection was accepted")
     func firstRequest() {
         var machine = Self.machine()
         _ = machine.handle(.quiesce(more: false, pending: false), at: Self.second / 2)
@@ -312,13 +312,13 @@ struct ServerConnectionTests {
         #expect(late.handle(.quiesce(more: false, pending: false), at: Self.second) == .close)
     }
 
-    @Test("Bytes stay unsent for the idle time → a reset")
+    @Test("Bytes stay unsent for the idle time → the connection is reset")
     func idleWithPending() {
         var machine = Self.machine()
         #expect(machine.checkDeadlines(at: 60 * Self.second, taken: 0, pending: true) == .reset)
     }
 
-    @Test("A body → waited for while its reader wants it; a slow reader costs the client no time")
+    @Test("A body's reader is slow → this costs the client no time, because only waiting for bytes counts")
     func slowBodyReader() {
         var machine = Self.machine()
         for event in [Self.post, .body] { _ = machine.handle(event, at: Self.second) }
@@ -330,7 +330,7 @@ struct ServerConnectionTests {
         #expect(machine.checkDeadlines(at: 61 * Self.second, taken: 0, pending: false) == [.close, .failBody])
     }
 
-    @Test("A FIN while the reader has not taken the whole body → the body has its reader's time")
+    @Test("A FIN before the reader has taken the whole body → the body still has its reader's time")
     func halfClosedBody() {
         var machine = Self.machine()
         let get = Self.head { $0.hasBody = true }
@@ -339,7 +339,7 @@ struct ServerConnectionTests {
         #expect(machine.deadline == nil)
     }
 
-    @Test("Bytes that came together with a request → wait until its answer is sent (SEC-105)")
+    @Test("Bytes that arrive together with a request → wait until the request is answered (SEC-105)")
     func pipelined() {
         var machine = Self.machine()
         for event in Self.get + [Self.answer, .writable(false), Self.ended] { _ = machine.handle(event, at: 0) }
@@ -348,14 +348,14 @@ struct ServerConnectionTests {
         #expect(machine.takesPart)
     }
 
-    @Test("A whole request → has no time limit")
+    @Test("A complete request → has no time limit")
     func serving() {
         var machine = Self.machine()
         for event in Self.get { _ = machine.handle(event, at: 0) }
         #expect(machine.deadline == nil)
     }
 
-    @Test("A client that reads less than 1 KiB a second over 30 s, after the first 10 → cut by a reset")
+    @Test("A client that reads less than 1 KiB a second over 30 s, after the first 10 s → the connection is reset")
     func slowReader() {
         for (perSecond, expected) in [(900, Effects.reset), (1100, [])] {
             var machine = Self.machine()
@@ -370,7 +370,7 @@ struct ServerConnectionTests {
         }
     }
 
-    @Test("A closing answer that is not read → a reset")
+    @Test("The client does not read the last answer → the connection is reset")
     func closing() {
         var machine = Self.machine()
         for event in [Self.head { $0.closes = true }, .end, Self.answer, .writable(false), Self.ended] {
@@ -383,7 +383,7 @@ struct ServerConnectionTests {
         #expect(effects == .reset)
     }
 
-    @Test("The linger → ends after two seconds")
+    @Test("The lingering of a connection → ends after two seconds")
     func linger() {
         var machine = Self.machine()
         for event in [Self.head { $0.closes = true }, .end, Self.answer, Self.ended, .outputClosed] {
@@ -393,7 +393,7 @@ struct ServerConnectionTests {
         #expect(machine.checkDeadlines(at: 7 * Self.second, taken: 0, pending: false) == .close)
     }
 
-    @Test("A FIN → a safe request is given up ten seconds after the last written byte, an unsafe one is not")
+    @Test("A FIN → a safe request is given up ten seconds after the last written byte; an unsafe request is not")
     func halfClosed() {
         var machine = Self.machine()
         for event in Self.get + [.inputClosed(more: false), .answer(closes: false, more: false)] {

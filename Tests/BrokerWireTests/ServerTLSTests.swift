@@ -19,7 +19,7 @@ struct ServerTLSTests {
         try ServerTLS(certificate: Array(certificate.utf8), key: Array(key.utf8), now: now)
     }
 
-    @Test("A certificate that cannot be served → refused, with the reason")
+    @Test("A certificate that cannot be served → refused with the reason")
     func refusals() {
         #expect(throws: ServerTLS.Failure.noCertificate) { try make("") }
         #expect(throws: ServerTLS.Failure.noCertificate) { try make(TestCertificate.key) }
@@ -33,7 +33,7 @@ struct ServerTLSTests {
         #expect(throws: ServerTLS.Failure.notYet(1_795_361_502)) { try make(now: 1_700_000_000) }
     }
 
-    @Test("A certificate that fits its key → served, with its names and its time")
+    @Test("A certificate that fits its key → served, and its names and its time are known")
     func serves() throws {
         let tls = try make()
         #expect(tls.names == ["localhost", "*.example.com"])
@@ -44,7 +44,7 @@ struct ServerTLSTests {
         }
     }
 
-    @Test("The maximum of handshakes is reached → the oldest makes room (SEC-105)")
+    @Test("The limit of handshakes is reached → the oldest one makes room (SEC-105)")
     func room() {
         let room = HandshakeRoom(maximum: 3)
         let gone = Mutex<[Int]>([])

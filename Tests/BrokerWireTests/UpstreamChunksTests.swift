@@ -60,7 +60,7 @@ struct UpstreamChunksTests {
 
     private static let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-    @Test("Eleven thousand chunks of one byte → few pieces, with little more than their bytes")
+    @Test("Eleven thousand chunks of one byte → few pieces, with little more memory than their bytes")
     func small() async throws {
         let answer = Self.head + String(repeating: "1\r\nx\r\n", count: 11_000) + "0\r\n\r\n"
         try await Self.run([answer]) { client in
@@ -77,7 +77,7 @@ struct UpstreamChunksTests {
         }
     }
 
-    @Test("Small pieces that wait for their reader → merged")
+    @Test("Small pieces wait for their reader → merged")
     func waiting() {
         let exchange = UpstreamExchange(UpstreamRequest(.GET, "/x", [:], within: .seconds(1)))
         var memory = 0
@@ -99,7 +99,7 @@ struct UpstreamChunksTests {
         #expect(memory <= 64 * 1024, "\(memory) bytes are held")
     }
 
-    @Test("An answer in chunks that is cut anywhere → read alike, and its connection serves the next call")
+    @Test("A chunked answer that is cut anywhere → read in the same way, and its connection serves the next call")
     func cuts() async throws {
         let text =
             "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + Self.head
@@ -119,7 +119,7 @@ struct UpstreamChunksTests {
     }
 
     @Test(
-        "A malformed chunked coding → no valid answer (SEC-79)",
+        "A malformed chunked coding → the answer is invalid (SEC-79)",
         arguments: [
             "zz\r\n", "2\n{}\r\n0\r\n\r\n", "2\r\n{}x\r\n0\r\n\r\n", "2\r\n{}\r\n0\r\n\n", "2\r\n{}\r\n0 \r\n\r\n",
         ])
@@ -130,7 +130,7 @@ struct UpstreamChunksTests {
         }
     }
 
-    @Test("An answer to HEAD with any coding → no body")
+    @Test("An answer to HEAD with any transfer coding → has no body")
     func head() async throws {
         try await Self.run([Self.head]) { client in
             let response = try await Self.ask(client, .HEAD)

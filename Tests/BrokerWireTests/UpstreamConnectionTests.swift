@@ -3,7 +3,7 @@ import Testing
 @testable import BrokerWire
 
 /// The state machine of a connection to an upstream as a table: earlier events, an event, and the expected effects.
-@Suite("An upstream connection's fate (SEC-79)", .timeLimit(.minutes(1)))
+@Suite("The life of a connection to an upstream (SEC-79)", .timeLimit(.minutes(1)))
 struct UpstreamConnectionTests {
     private typealias Effects = UpstreamConnection.Effects
 
@@ -215,7 +215,7 @@ struct UpstreamConnectionTests {
         return machine
     }
 
-    @Test("Each event → its effects", arguments: table)
+    @Test("Each event → the expected effects", arguments: table)
     func row(_ row: Row) {
         var machine = Self.machine(after: row.before)
         #expect(machine.handle(row.event, at: 1) == row.effects)
@@ -226,7 +226,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(
-        "One side lets the other wait → it has a deadline, and the waiting side has none",
+        "One side waits for the other → only the side that delays has a deadline",
         arguments: [
             ([], idle, .close), ([get], limit, [.fail, .close]), ([post], nil, []),
             ([post, .writable(false)], limit, [.fail, .stopSending, .close]),
@@ -249,7 +249,9 @@ struct UpstreamConnectionTests {
         #expect(machine.phase == .closed)
     }
 
-    @Test("A piece that is taken, or a byte that arrives → the time begins again; a byte before the head → it does not")
+    @Test(
+        "A piece is taken, or a byte arrives → the time starts again; a byte before the end of the head → does not restart it"
+    )
     func progress() {
         var machine = Self.machine(after: [Self.post, .writable(false)])
         _ = machine.handle(.writable(true), at: 5)
@@ -263,7 +265,7 @@ struct UpstreamConnectionTests {
         #expect(machine.deadline == 11 + Self.silence)
     }
 
-    @Test("Any events in any order → a call ends once, and none begins before the one before is over")
+    @Test("Any events in any order → a call ends once, and the next one begins only after it")
     func anyOrder() {
         let events: [UpstreamConnection.Event] = [
             Self.get, Self.last, Self.post, .requestPart, .requestEnd, .requestCut, .writable(false), .writable(true),

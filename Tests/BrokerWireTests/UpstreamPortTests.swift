@@ -33,7 +33,7 @@ struct UpstreamPortTests {
         }
     }
 
-    @Test("An upstream sends TLS's closing message and leaves the end to the broker → no port stays occupied")
+    @Test("An upstream sends TLS's closing message and waits for the broker's end → no port stays occupied")
     func goodbye() async throws {
         let served = try TestCertificate.served()
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)

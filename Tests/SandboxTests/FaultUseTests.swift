@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The sandbox's faults", .timeLimit(.minutes(2)))
 struct FaultUseTests {
-    @Test("Each fault of the sandbox → in a test of the product, and in its documents")
+    @Test("Each fault of the sandbox → used by a test of the broker, and described in the documents")
     func used() throws {
         let root = #filePath.components(separatedBy: "/Tests/SandboxTests/")[0]
         var tests: Set<Substring> = []

@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test("A fault → has its effect, and the record has the request")
+    @Test("A fault is switched on → it has its effect, and the record has the request")
     func faultAndRecord() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test("A used refresh token → refused, and under rotate-strict the family ends")
+    @Test("A used refresh token → refused; with rotate-strict → the whole token family ends")
     func refreshReuse() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test("A client → may prove itself with its own method only, and with one only")
+    @Test("A client → authenticates with exactly one method, its own")
     func clientAuthentication() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test(
-        "drop-before → the work is not done; drop-after → the work is done; both → no answer",
+        "drop-before → the sandbox does no work; drop-after → it does the work; both → send no answer",
         arguments: ["drop-before", "drop-after"])
     func drops(name: String) async throws {
         try await withSandbox { sandbox in
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test("A truncated answer → ends in a closed connection")
+    @Test("A truncated answer → the connection closes before its end")
     func truncated() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test("A fault for one client → leaves another alone, and is used up")
+    @Test("A fault for one client → does not affect another, and is used up")
     func matching() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test("The record → keeps order and spelling of header fields, and the body's bytes")
+    @Test("The record of requests → keeps the order and spelling of header fields, and the body's bytes")
     func record() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test("Fifty parallel redemptions of one code → one succeeds")
+    @Test("Fifty parallel token calls with one code → one succeeds")
     func parallelRedemption() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    @Test("Clever → accepts JSON with a blank secret once, and nothing else")
+    @Test("Clever → accepts only JSON with a blank secret, and only once")
     func clever() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -160,7 +160,7 @@ import Testing
         }
     }
 
-    @Test("A Zephr state key → registers once and expires")
+    @Test("A Zephr state key → registers once, and expires")
     func zephr() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

@@ -22,7 +22,7 @@ struct SignOnTests {
         return try await browser.send(.GET, "/oidc/authorize?" + query.encoded, headers: headers)
     }
 
-    @Test("No sign-on cookie → login_required for prompt=none, else a page; another provider's cookie → ignored")
+    @Test("Without a sign-on cookie, or with another provider's → login_required for prompt=none, otherwise a page")
     func strangers() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -36,7 +36,7 @@ struct SignOnTests {
         }
     }
 
-    @Test("A sign-on cookie → a silent sign-in for an allowed client; any other demand → its own error")
+    @Test("A sign-on cookie → a silent sign-in for an allowed client; any unmet demand → its own error")
     func known() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -58,7 +58,9 @@ struct SignOnTests {
         }
     }
 
-    @Test("end_session without a hint → asks, and ends the cookie's session; with the setting `cookie` → does not ask")
+    @Test(
+        "end_session without a hint → asks the user, then ends the cookie's session; with the setting `cookie` → does not ask"
+    )
     func logOut() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -96,7 +98,7 @@ struct SignOnTests {
         #expect(throws: SeedFile.Refused.self) { try SeedFile(Array(text.utf8)) }
     }
 
-    @Test("A seed file → sets up the sandbox, and a reset returns to it")
+    @Test("A seed file → sets the sandbox's state, and a reset returns to it")
     func seed() async throws {
         let text = """
             {"users":{"dora":{"email":"dora@example.net"}},"clients":{"oidc":{"app":{"redirect_uris":["app:/cb"]}}},

@@ -35,7 +35,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A provider set to refuse → an error for every user",
+        "The provider is set to refuse → an error for every user",
         arguments: [
             ("acr_values", "mfa", "unmet_authentication_requirements"), ("max_age", "60", "login_required"),
         ])
@@ -52,7 +52,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A provider that honours the demand, and a session that is too old or of another class → asks again",
+        "The provider respects the demand, and the sign-in is too old or of another class → asks again",
         arguments: [("max_age", "60"), ("acr_values", "mfa"), ("acr_values", "phr mfa")])
     func asksAgain(_ name: String, _ value: String) async throws {
         try await withSandbox { sandbox in
@@ -72,7 +72,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("The user has signed in again → the session has the new class and time, and meets the demand")
+    @Test("The user has signed in again → the sign-in has the new class and time, and meets the demand")
     func honours() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -90,7 +90,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("A provider that ignores the demand → lets the old sign-in through, with its time")
+    @Test("The provider ignores the demand → accepts the old sign-in, with its time")
     func ignores() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -103,7 +103,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("The faults for another user, or without auth_time → another user answers, or auth_time is missing")
+    @Test("The faults of another user and of a missing auth_time → another user answers, or auth_time is missing")
     func faults() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -118,7 +118,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("A payment → needs an amount, and behind a token shows its user; accepted payments are listed")
+    @Test("A payment → needs an amount, and with a token shows its user; accepted payments are listed")
     func payments() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

@@ -24,7 +24,9 @@ import Testing
         return all.first { $0["token"]?.text == token }?["audience"]?.elements?.compactMap(\.text) ?? []
     }
 
-    @Test("A resource with a fragment, without a scheme or never asked for → refused, and no refresh token is spent")
+    @Test(
+        "A resource with a fragment, without a scheme, or that was never requested → refused, and no refresh token is spent"
+    )
     func refusals() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -42,7 +44,7 @@ import Testing
     }
 
     @Test(
-        "A refresh for an API → its audience and scope, which an upstream requires; the next refresh → the whole scope"
+        "A refresh for an API → gives its audience and scope, which an upstream requires; the next refresh → the whole scope"
     )
     func audiences() async throws {
         try await withSandbox { sandbox in
@@ -67,7 +69,7 @@ import Testing
         }
     }
 
-    @Test("A fault → refuses one API alone, and a plain refresh succeeds")
+    @Test("A fault for one API → refuses only this API, and a plain refresh succeeds")
     func oneTarget() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -85,7 +87,7 @@ import Testing
         }
     }
 
-    @Test("Older tokens are voided → each refresh ends the access token before")
+    @Test("The provider voids older tokens → each refresh ends the access token before it")
     func voided() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -129,7 +131,7 @@ import Testing
         }
     }
 
-    @Test("An exchange → an access token for the audience, and with a fault also a refresh token")
+    @Test("An exchange → gives an access token for the audience; with a fault → also a refresh token")
     func exchange() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

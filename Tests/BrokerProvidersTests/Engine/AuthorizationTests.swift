@@ -21,7 +21,7 @@ struct AuthorizationTests {
             clients: [client])
     }
 
-    @Test("A client's authorization parameters with max_age and acr_values → a demand on every sign-in")
+    @Test("A client's authorization parameters have max_age and acr_values → they count as a demand on every sign-in")
     func configuredSignIn() throws {
         let settings = settings("https://id.example.com") {
             $0.wire.authorizationParameters = [("prompt", "consent"), ("max_age", "300"), ("acr_values", "mfa phr")]
@@ -30,7 +30,7 @@ struct AuthorizationTests {
         #expect(demand == StepUpDemand(contextClasses: ["mfa", "phr"], maximumAge: 300))
     }
 
-    @Test("Each parameter of a start → present once, in order, with S256, state and nonce (SEC-02, SEC-04, SEC-30)")
+    @Test("Each parameter of a start → occurs once, in order, with S256, state and nonce (SEC-02, SEC-04, SEC-30)")
     func url() async throws {
         let settings = settings("https://id.example.com") {
             $0.wire.authorizationParameters = [("access_type", "offline"), ("prompt", "consent")]
@@ -60,7 +60,7 @@ struct AuthorizationTests {
         }
     }
 
-    @Test("A login of kind oidc → always asks for openid")
+    @Test("A login of kind oidc → its scope always has openid")
     func openid() async throws {
         try await withSandbox { sandbox in
             let settings = ProviderSettings(
@@ -74,7 +74,7 @@ struct AuthorizationTests {
         }
     }
 
-    @Test("A pushed request → only client_id and request_uri in the browser (SEC-10)")
+    @Test("A pushed request → the browser's URL has only client_id and request_uri (SEC-10)")
     func pushed() async throws {
         let server = try RawServer { _ in
             .json(#"{"request_uri":"urn:ietf:params:oauth:request_uri:x1","expires_in":60}"#, status: 201)
@@ -97,7 +97,9 @@ struct AuthorizationTests {
         }
     }
 
-    @Test("PAR is required and the push fails → never a plain request (SEC-10)", arguments: [400, 500, 200, 302])
+    @Test(
+        "PAR is required and the push fails → the request is never sent unpushed (SEC-10)",
+        arguments: [400, 500, 200, 302])
     func pushDemanded(_ status: Int) async throws {
         let server = try RawServer { _ in .json(#"{"error":"invalid_request"}"#, status: status) }
         try await Support.with(settings(server.base) { $0.wire.pushedAuthorization = .required }) { client in

@@ -38,7 +38,7 @@ struct CachedFetchTests {
         return CachedFetch(clock: waiting) { await source.fetch() }
     }
 
-    @Test("Many callers at once → share one fetch")
+    @Test("Many callers at the same time → one fetch serves all of them")
     func shared() async throws {
         let source = Source()
         let cache = cache(source, TestClock())
@@ -49,7 +49,7 @@ struct CachedFetchTests {
         #expect(source.calls.withLock { $0 } == 1)
     }
 
-    @Test("Forced fetches for unknown kids → from a small bucket, so they cannot flood a provider (SEC-27)")
+    @Test("Fetches for unknown kids → limited, so strangers cannot flood a provider (SEC-27)")
     func bucket() async throws {
         let source = Source()
         let clock = TestClock()
@@ -68,7 +68,7 @@ struct CachedFetchTests {
     }
 
     @Test(
-        "Tokens from anyone, and logins → separate buckets for forced fetches (SEC-27)",
+        "Fetches for strangers' tokens, and for logins → have separate limits (SEC-27)",
         arguments: [true, false])
     func buckets(_ strangersFirst: Bool) async throws {
         let source = Source()
@@ -88,7 +88,7 @@ struct CachedFetchTests {
         #expect(granted == [3, 3])
     }
 
-    @Test("A caller saw an older document → gets the newer one without a fetch")
+    @Test("A caller saw an older document than the cached one → gets the cached one without a fetch")
     func older() async throws {
         let source = Source()
         let cache = cache(source, TestClock())
@@ -98,7 +98,7 @@ struct CachedFetchTests {
         #expect(source.calls.withLock { $0 } == 2)
     }
 
-    @Test("A document cannot be fetched again → usable for a day, and tried every half minute")
+    @Test("A document can no longer be fetched → usable for a day, with an attempt every half minute")
     func stale() async throws {
         let source = Source()
         let clock = TestClock()
@@ -116,7 +116,7 @@ struct CachedFetchTests {
         await #expect(throws: ProviderFailure.self) { try await cache.current() }
     }
 
-    @Test("A fetch hangs → callers get the usable document, and the new one when it arrives")
+    @Test("A fetch hangs → callers get the present document, and the new one after it has arrived")
     func hanging() async throws {
         let source = Source()
         let clock = TestClock()

@@ -38,7 +38,7 @@ struct ClientAuthenticationTests {
         "grant_type=authorization_code&code=c0de-1&redirect_uri=com.example.app%3A%2Foauth2redirect&code_verifier="
         + String(repeating: "V", count: 43)
 
-    @Test("auth: none → the id in the body, without Authorization")
+    @Test("auth: none → the client id is in the body, and there is no Authorization field")
     func none() async throws {
         let request = try await sent(.none)
         #expect(request.body == body + "&client_id=cid-1")
@@ -47,14 +47,14 @@ struct ClientAuthenticationTests {
         #expect(request.header("Host")?.hasPrefix("127.0.0.1:") == true)
     }
 
-    @Test("client_secret_post → id and secret in the body only (SEC-18)")
+    @Test("client_secret_post → id and secret are only in the body (SEC-18)")
     func post() async throws {
         let request = try await sent(.clientSecretPost(Secret("s&=1")))
         #expect(request.body == body + "&client_id=cid-1&client_secret=s%26%3D1")
         #expect(request.header("Authorization") == nil)
     }
 
-    @Test("client_secret_basic → form-encoded or raw halves, in the header only (SEC-18)")
+    @Test("client_secret_basic → id and secret are only in the header, form-encoded or raw (SEC-18)")
     func basic() async throws {
         let form = try await sent(.clientSecretBasic(Secret("s:c %+")), clientID: "a b")
         #expect(form.body == body)
@@ -63,7 +63,7 @@ struct ClientAuthenticationTests {
         #expect(raw.header("Authorization") == "Basic " + Base64.encode(Array("a b:s:c %+".utf8)))
     }
 
-    @Test("The broker's form-encoded Basic with reserved characters → decoded by the sandbox")
+    @Test("Reserved characters in the broker's form-encoded Basic → the sandbox decodes them")
     func basicReserved() async throws {
         try await withSandbox { sandbox in
             let base = sandbox.baseURL + "/oauth2"
@@ -79,7 +79,9 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("private_key_jwt → the issuer as only audience, typed, good for a minute, a new jti each time (SEC-19)")
+    @Test(
+        "private_key_jwt → an assertion for the issuer alone, with its type, valid for a minute, and with a new jti each time (SEC-19)"
+    )
     func privateKeyJWT() async throws {
         try await withSandbox { sandbox in
             let key = sandbox.control.clientKey
@@ -113,7 +115,7 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "A file that is no key, or a key of another algorithm → the broker does not start",
+        "A file that has no key, or a key of another algorithm → the broker does not start",
         arguments: ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"])
     func badKey(_ pem: String) async {
         await #expect(throws: (any Error).self) {
@@ -122,7 +124,7 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("An RSA key → signs", arguments: [SignatureAlgorithm.rs256, .ps256])
+    @Test("An RSA key → signs assertions", arguments: [SignatureAlgorithm.rs256, .ps256])
     func rsa(_ algorithm: SignatureAlgorithm) async throws {
         let request = try await sent(.privateKeyJWT(SigningKey(pem: Secret(TestKeys.rsaPEM), algorithm: algorithm)))
         let assertion = try #require(FormPairs(parsing: request.body)["client_assertion"])
@@ -134,7 +136,7 @@ struct ClientAuthenticationTests {
     private static let bothNames = ["EdDSA", "ES256", "Ed25519"]
 
     @Test(
-        "An Ed25519 key's assertion → the one name that the metadata lists (RFC 9864), else the configured one",
+        "The metadata lists one of Ed25519's two names → the assertion has this name (RFC 9864); otherwise → the configured name",
         arguments: [
             (["EdDSA", "ES256"], "Ed25519", "EdDSA"), (["ES256", "Ed25519"], "EdDSA", "Ed25519"),
             (["Ed25519"], nil, "Ed25519"), (bothNames, "EdDSA", "EdDSA"), (bothNames, "Ed25519", "Ed25519"),
@@ -165,7 +167,7 @@ struct ClientAuthenticationTests {
         #expect(header["alg"]?.string == expected && header["kid"]?.string == "ed")
     }
 
-    @Test("No metadata, or neither name in them → an Ed25519 key's assertion has the configured name")
+    @Test("The metadata is missing or lists neither name of Ed25519 → the assertion has the configured name")
     func configuredName() async throws {
         for (configured, expected) in [("Ed25519", "Ed25519"), ("EdDSA", "EdDSA"), (nil, "EdDSA")] {
             let key = SigningKey(pem: Secret(TestKeys.ed25519PEM), algorithm: .edDSA, algorithmName: configured)
@@ -178,7 +180,7 @@ struct ClientAuthenticationTests {
         #expect(SignatureAlgorithm.es256.name(listed: ["Ed25519", "EdDSA"], configured: "ES256") == "ES256")
     }
 
-    @Test("A native code → redeemed with an empty redirect URI (Google) or without one (Apple)")
+    @Test("A code from a native SDK → redeemed with an empty redirect URI (Google) or without one (Apple)")
     func nativeCodes() async throws {
         let google = try await sent(.none, grant: Support.grant("4/x", redirect: .empty, verifier: nil))
         #expect(google.body == "grant_type=authorization_code&code=4%2Fx&redirect_uri=&client_id=cid-1")
@@ -186,7 +188,9 @@ struct ClientAuthenticationTests {
         #expect(apple.body == "grant_type=authorization_code&code=c&client_id=cid-1")
     }
 
-    @Test("Renamed, omitted and additional parameters, JSON bodies and headers → set by the configuration")
+    @Test(
+        "The configuration renames, omits or adds parameters and headers, or chooses JSON → the request is sent accordingly"
+    )
     func shapes() async throws {
         let request = try await sent(.none) {
             $0.tokenRequest = TokenRequestSettings(
@@ -202,7 +206,7 @@ struct ClientAuthenticationTests {
         #expect(request.header("X-Idempotency-Key") == nil)
     }
 
-    @Test("A required scope is not granted → no session (SEC-20)")
+    @Test("The provider grants less than a required scope → no session (SEC-20)")
     func requiredScope() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1","scope":"email"}"#) }
         try await Support.with(settings(server.base, .none) { $0.requiredScope = ["repo"] }) { client in
@@ -212,7 +216,7 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("The answer leaves out the scope → a required scope counts as missing (SEC-20)")
+    @Test("The answer has no scope → a required scope counts as missing (SEC-20)")
     func assumedScope() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
         try await Support.with(settings(server.base, .none) { $0.requiredScope = ["openid"] }) { client in
@@ -222,7 +226,7 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "An unusable answer with tokens → they are kept for revocation",
+        "An unusable answer has tokens → the tokens are kept for revocation",
         arguments: [
             #"{"access_token":"at-1","token_type":"DPoP","refresh_token":"rt-1"}"#,
             #"{"access_token":"a\nb","refresh_token":"rt-1"}"#, #"{"access_token":"at-1","id_token":"\u0000"}"#,
@@ -244,7 +248,7 @@ struct ClientAuthenticationTests {
         )
     }
 
-    @Test("client_secret_jwt → HS256 with the secret, which is not sent itself")
+    @Test("client_secret_jwt → the assertion is signed with the secret (HS256), and the secret is not sent")
     func secretJWT() async throws {
         let secret = String(repeating: "s3cret-", count: 6)
         let request = try await sent(.clientSecretJWT(Secret(secret)))
@@ -271,7 +275,7 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("An assertion's audience, type and key header → set by the client's settings (Microsoft has its own)")
+    @Test("The client's settings → decide the assertion's audience, type and key header (Microsoft needs other values)")
     func dialects() async throws {
         let key = SigningKey(pem: Secret(TestKeys.rsaPEM), keyID: "kid-1", algorithm: .ps256)
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }

@@ -53,7 +53,7 @@ struct ClientProofTests {
         return await Support.failure { try await revoker.revoke(tokens, client: Support.ios, by: Support.deadline) }
     }
 
-    @Test("A server refuses both authentication methods → refused after two calls; any other answer → no second call")
+    @Test("A server refuses both authentication methods → two calls; any other refusal → one call")
     func refusedBoth() async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
         try await Support.with(settings(server)) { client in
@@ -72,7 +72,7 @@ struct ClientProofTests {
     }
 
     @Test(
-        "A client with only one authentication method that is refused → refused after one call",
+        "A client has only one authentication method, and it is refused → one call",
         arguments: [true, false])
     func oneWay(_ isPublic: Bool) async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
@@ -83,7 +83,7 @@ struct ClientProofTests {
         #expect(ways(server) == ["other"])
     }
 
-    @Test("A code or refresh token → sent once, with the configured method only (guarantee 1)")
+    @Test("A code or a refresh token → sent once, with the configured method only (guarantee 1)")
     func tokenCalls() async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
         try await Support.with(
@@ -111,7 +111,7 @@ struct ClientProofTests {
     }
 
     @Test(
-        "The listed method is refused at revocation → the registered one is tried, and remembered (Glewlwyd)",
+        "The listed method is refused at revocation → the registered method is tried and remembered (Glewlwyd)",
         arguments: [401, 400])
     func revocation(_ status: Int) async throws {
         let server = try server(#"["client_secret_basic"]"#) { request in
@@ -127,7 +127,7 @@ struct ClientProofTests {
         #expect(revoked.allSatisfy { $0.body.contains("token=rt-") })
     }
 
-    @Test("A server begins to refuse the remembered method → the other method is tried again")
+    @Test("A server starts to refuse the remembered method → the other method is tried again")
     func changed() async throws {
         let takesBasic = Mutex(false)
         let server = try server(#"["client_secret_basic"]"#) { request in
@@ -142,7 +142,7 @@ struct ClientProofTests {
         #expect(ways(server) == ["basic", "post", "post", "basic", "basic"])
     }
 
-    @Test("A pushed request → the registered method first, then the listed one, which is remembered")
+    @Test("A pushed request → the registered method is tried first, then the listed one, which is remembered")
     func pushed() async throws {
         let server = try server(#"["client_secret_basic"]"#) { request in
             request.header("Authorization") != nil
@@ -159,7 +159,7 @@ struct ClientProofTests {
         #expect(ways(server) == ["post", "basic", "basic"])
     }
 
-    @Test("audience: endpoint → the called address itself, also an alias (Glewlwyd, idpyoidc)")
+    @Test("audience: endpoint → the audience is the called address, also for an alias (Glewlwyd, idpyoidc)")
     func audiences() async throws {
         let server = try server(#"["private_key_jwt"]"#) { request in
             switch request.target {

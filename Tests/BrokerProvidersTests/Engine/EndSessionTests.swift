@@ -29,7 +29,7 @@ struct EndSessionTests {
         }
     }
 
-    @Test("An end-session request → a form with the id_token and the client, without client authentication (SEC-70)")
+    @Test("An end-session request → a form with the id_token and the client id, without client authentication (SEC-70)")
     func wire() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await end(settings(server.base), tokens))
@@ -45,7 +45,7 @@ struct EndSessionTests {
     }
 
     @Test(
-        "An end-session answer of 2xx or a redirect → done, and the redirect is not followed (SEC-17)",
+        "An end-session answer of 2xx or a redirect → counts as done, and the redirect is not followed (SEC-17)",
         arguments: [200, 204, 302, 303, 307])
     func done(_ status: Int) async throws {
         let server = try RawServer { _ in .http(status, [("Location", "/elsewhere")], Array("<html>".utf8)) }
@@ -53,7 +53,7 @@ struct EndSessionTests {
         #expect(server.received.map(\.target) == ["/oidc/logout"])
     }
 
-    @Test("A refused end-session request → final; a fault → tried later")
+    @Test("An end-session request is refused → not repeated; it fails otherwise → tried later")
     func failures() async throws {
         func failure(_ reply: RawServer.Reply) async throws -> String? {
             let server = try RawServer { _ in reply }
@@ -65,7 +65,7 @@ struct EndSessionTests {
         #expect(try await failure(.close) == "lost")
     }
 
-    @Test("The log-out page is down → the token calls' breaker stays closed (SEC-120)")
+    @Test("The log-out page is unavailable → the breaker of the token calls stays closed (SEC-120)")
     func ownBreaker() async throws {
         let server = try RawServer { $0.target == "/oidc/logout" ? .http(503, [], []) : .http(200, [], []) }
         try await Support.with(settings(server.base)) { client in
@@ -82,7 +82,8 @@ struct EndSessionTests {
     }
 
     @Test(
-        "Nothing can be revoked → end_session is still sent; without id_token or endpoint, or switched off → not sent")
+        "No token can be revoked → end_session is still sent, unless it is switched off or the id_token or endpoint is missing"
+    )
     func whether() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await end(settings(server.base, RevocationSettings(style: .none)), tokens))
@@ -96,7 +97,7 @@ struct EndSessionTests {
     }
 
     @Test(
-        "A discovered endpoint → the sandbox ends the session; a page that asks first → nothing ends, and no second call",
+        "A discovered end-session endpoint → the sandbox ends the session; a page that asks first → the session stays, and no second call",
         arguments: ["", "end-session-confirm", "discovery-no-end-session"])
     func sandbox(_ fault: String) async throws {
         try await withSandbox { sandbox in
@@ -129,7 +130,8 @@ struct EndSessionTests {
         }
     }
 
-    @Test("The browser's page → the client, the return address with a state, and never the id_token (SEC-70)")
+    @Test(
+        "The browser's log-out page → has the client, the return address and a state, but never the id_token (SEC-70)")
     func page() async throws {
         let base = "https://as.example"
         var settings = settings(base)
@@ -144,7 +146,7 @@ struct EndSessionTests {
         #expect(try await page(settings, tokens) == base + "/logout?tenant=a&client_id=c%20id")
     }
 
-    @Test("No endpoint, switched off, or the endpoint's own query names the client → no page")
+    @Test("No endpoint, a disabled one, or one whose own query names the client → no log-out page")
     func noPage() async throws {
         #expect(try await page(settings("https://as.example", RevocationSettings(endSession: false)), tokens) == nil)
         var settings = settings("https://as.example")
@@ -170,7 +172,7 @@ struct EndSessionTests {
         }
     }
 
-    @Test("A hint of another client, or not signed by the sandbox → refused by the sandbox")
+    @Test("A logout_hint of another client, or one that the sandbox did not sign → the sandbox refuses it")
     func hints() async throws {
         try await withSandbox { sandbox in
             func settings(_ clientID: String) -> ProviderSettings {

@@ -8,7 +8,7 @@ import Testing
 @Suite("Reads with a new token", .timeLimit(.minutes(2)))
 struct IdentityReadTests {
     @Test(
-        "Metadata that offers only `plain` → a login with a challenge does not start",
+        "The metadata offers only `plain` for PKCE → a login with a challenge does not start",
         arguments: [
             (#"["plain"]"#, false), ("[]", false), (#"["plain","S256"]"#, true),
         ])
@@ -27,7 +27,7 @@ struct IdentityReadTests {
         }
     }
 
-    @Test("Userinfo with a canonically equal subject → another user's (SEC-32)")
+    @Test("Userinfo's subject has equal characters in other bytes → counts as another user (SEC-32)")
     func subjectBytes() async throws {
         try await withSandbox { sandbox in
             try sandbox.control.place(

@@ -28,7 +28,7 @@ struct LogoutTokenTests {
 
     private static let order: JSON = ["provider": "oidc", "client_id": "mobile-app", "user": "ana", "sid": "sid-1"]
 
-    @Test("A good token → subject, sid and its own id")
+    @Test("A good logout token → its subject, sid and id are read")
     func good() async throws {
         try await verify(Self.order) { result in
             let notice = try result.get()
@@ -39,7 +39,7 @@ struct LogoutTokenTests {
     }
 
     @Test(
-        "A token typed JWT, without exp, or with only sub or sid → accepted (real servers)",
+        "A logout token with the type JWT, without exp, or with only sub or sid → accepted, because real servers send it",
         arguments: [
             #"{"header":{"typ":"JWT"}}"#, #"{"mutate":{"exp":null}}"#, #"{"mutate":{"sub":null}}"#,
             #"{"mutate":{"sid":null}}"#, #"{"header":{"typ":null}}"#,
@@ -49,7 +49,7 @@ struct LogoutTokenTests {
     }
 
     @Test(
-        "A token with any fault → identity_rejected (SEC-66)",
+        "A logout token with any fault → identity_rejected (SEC-66)",
         arguments: [
             #"{"mutate":{"iss":"https://evil.example"}}"#, #"{"mutate":{"aud":"other"}}"#, #"{"mutate":{"aud":null}}"#,
             #"{"mutate":{"iat":null}}"#, #"{"mutate":{"iat":1000}}"#, #"{"mutate":{"iat":99999999999}}"#,
@@ -78,7 +78,7 @@ struct LogoutTokenTests {
         }
     }
 
-    @Test("Forged logout tokens after a key rotation → do not delay logins (SEC-27)")
+    @Test("Forged logout tokens after a key rotation → logins are not delayed (SEC-27)")
     func forgedBeforeRotation() async throws {
         try await withSandbox { sandbox in
             let settings = ProviderSettings(
@@ -111,7 +111,7 @@ struct LogoutTokenTests {
         else { return #expect(Bool(false), "\(change)") }
     }
 
-    @Test("An id_token as logout token, or the reverse → refused (SEC-31)")
+    @Test("An id_token in place of a logout token, or the reverse → refused (SEC-31)")
     func crossing() async throws {
         try await withSandbox { sandbox in
             let settings = ProviderSettings(

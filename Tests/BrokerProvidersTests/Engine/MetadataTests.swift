@@ -7,7 +7,7 @@ import Testing
 @Suite("Metadata", .timeLimit(.minutes(2)))
 struct MetadataTests {
     @Test(
-        "The well-known addresses → follow both specifications (RFC 8414 section 3.1)",
+        "The well-known addresses → formed by both specifications (RFC 8414 section 3.1)",
         arguments: [
             (
                 "https://id.example", "https://id.example/.well-known/openid-configuration",
@@ -61,7 +61,7 @@ struct MetadataTests {
     ]
 
     @Test(
-        "An authorization, token or key endpoint that cannot be called → no sign-in starts (SEC-24)",
+        "An authorization, token or key endpoint whose address may not be called → no sign-in starts (SEC-24)",
         arguments: unusable)
     func neededEndpoints(_ value: String) async throws {
         for member in ["authorization_endpoint", "token_endpoint", "jwks_uri"] {
@@ -77,7 +77,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("Userinfo for the identity, or required PAR, cannot be called → no sign-in starts (SEC-10, SEC-24)")
+    @Test("Userinfo or PAR is required, but its address may not be called → no sign-in starts (SEC-10, SEC-24)")
     func neededByConfiguration() async throws {
         var answers = RawProvider.Answers()
         answers.metadata = [
@@ -107,7 +107,7 @@ struct MetadataTests {
     }
 
     @Test(
-        "A document with a wrong issuer and any other content → refused (SEC-23)",
+        "A document with a wrong issuer, whatever else it has → refused (SEC-23)",
         arguments: [#""""#, "null", #""BASE/""#, #"["BASE"]"#])
     func badIssuer(_ issuer: String) async throws {
         var answers = RawProvider.Answers()
@@ -121,7 +121,7 @@ struct MetadataTests {
     }
 
     @Test(
-        "An alias that cannot be called → only clients with a certificate lose that endpoint (SEC-24)"
+        "An alias whose address may not be called → only clients with a certificate lose that endpoint (SEC-24)"
     )
     func aliases() throws {
         let url = { (text: String) in try #require(EndpointURL("https://id.example" + text)) }
@@ -143,7 +143,8 @@ struct MetadataTests {
     }
 
     @Test(
-        "A malformed endpoint that is never called → the sign-in goes on", arguments: unusable + [#""""#, "null"])
+        "A malformed endpoint that the broker never calls → the sign-in continues",
+        arguments: unusable + [#""""#, "null"])
     func uncalledEndpoints(_ value: String) async throws {
         var answers = RawProvider.Answers()
         for member in [
@@ -162,7 +163,7 @@ struct MetadataTests {
         #expect(try await replaced.signIn(settings).identity.subject == "u1")
     }
 
-    @Test("A revocation endpoint that cannot be called → reported by the log-out, readiness and the probe")
+    @Test("A revocation endpoint whose address may not be called → the log-out, readiness and the probe report it")
     func revocation() async throws {
         var answers = RawProvider.Answers()
         answers.metadata = ["revocation_endpoint": #""/revoke""#]
@@ -198,7 +199,7 @@ struct MetadataTests {
                 try #require(EndpointURL("https://login.example.net/t")), from: issuer, allowPrivate: false))
     }
 
-    @Test("Only the RFC 8414 document names revocation → found there")
+    @Test("Only the RFC 8414 document has the revocation endpoint → it is found there")
     func secondDocument() async throws {
         let base = Mutex("")
         let server = try RawServer { request in
@@ -218,7 +219,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("An HTML page instead of the second document → ignored", arguments: [200, 404, 500])
+    @Test("The second document is an HTML page → ignored", arguments: [200, 404, 500])
     func htmlSecond(_ status: Int) async throws {
         let base = Mutex("")
         let server = try RawServer { request in
@@ -233,7 +234,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("An HTML page instead of both documents → no sign-in starts")
+    @Test("Both documents are HTML pages → no sign-in starts")
     func htmlBoth() async throws {
         let server = try RawServer { _ in .http(200, [("Content-Type", "text/html")], Array("<html></html>".utf8)) }
         try await Support.with(settings(server.base)) { client in
@@ -243,7 +244,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("The metadata promises iss → required (SEC-09); fifty starts at once → one fetch of the metadata")
+    @Test("The metadata promises iss → iss is required (SEC-09); fifty starts at once → one fetch of the metadata")
     func promised() async throws {
         let base = Mutex("")
         let server = try RawServer { _ in
@@ -264,7 +265,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("The metadata cannot be fetched → a code is surely not sent", arguments: [500, 404, 429])
+    @Test("The metadata cannot be fetched → the code was surely not sent", arguments: [500, 404, 429])
     func failingBeforeTheCall(_ status: Int) async throws {
         let server = try RawServer { _ in .http(status, [], []) }
         try await Support.with(settings(server.base)) { client in
@@ -287,7 +288,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("Settings that contradict each other → the broker does not start")
+    @Test("Contradictory settings → the broker does not start")
     func contradictions() async {
         var cases: [ProviderSettings] = []
         cases.append(settings("http://id.example.com"))

@@ -59,7 +59,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "A sign-in with a certificate → calls the aliases, needs no other proof, and its tokens are marked as bound"
+        "A sign-in with a certificate → calls the aliases and needs no other client proof, and its tokens are marked as bound"
     )
     func signsIn() async throws {
         let authority = try TestAuthority()
@@ -90,7 +90,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "The configuration names an endpoint → used before an alias; both addresses → the provider's own, so backends get no proof"
+        "The configuration sets an endpoint → it is used instead of the alias, and both addresses count as the provider's own"
     )
     func own() async throws {
         let authority = try TestAuthority()
@@ -130,7 +130,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "The server refuses the certificate by an alert → nothing was sent, lost or spent, and the operator is notified",
+        "The server refuses the certificate by a TLS alert → the call counts as unsent, nothing is spent, and the operator is notified",
         arguments: ["run out", "of another authority"])
     func refused(_ fault: String) async throws {
         let (authority, stranger) = (try TestAuthority(), try TestAuthority("stranger"))
@@ -168,7 +168,9 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("A certificate that is not the client's → a passing fault: code and refresh token stay good")
+    @Test(
+        "The server says that the certificate is not the client's → a temporary fault: code and refresh token stay good"
+    )
     func notTheClients() async throws {
         let authority = try TestAuthority()
         let good = try authority.sign("first", for: "client.example")
@@ -190,7 +192,7 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("Two clients of one provider, or one after its renewal → never share a connection")
+    @Test("Two clients of one provider, or one client before and after a renewal → never share a connection")
     func pools() async throws {
         let authority = try TestAuthority()
         let first = try authority.identity(try authority.sign("first", for: "client.example"))
@@ -223,7 +225,9 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("A TLS alert → a refused certificate if one was shown; otherwise the call failed unsent")
+    @Test(
+        "A TLS alert after a certificate was shown → a refused certificate; without a certificate → the call was not sent"
+    )
     func alert() async throws {
         let authority = try TestAuthority()
         let certificate = try authority.certificate(try authority.sign("first", for: "client.example"))
@@ -267,7 +271,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "A TLS proxy in front of the server answers with a page → not the server's answer",
+        "A TLS proxy answers with its own page → does not count as the server's answer",
         arguments: [
             (495, "text/html", "", true), (496, "text/html", "", true),
             (400, "text/html", "<h1>400 Bad Request</h1>The SSL certificate error", true),

@@ -69,25 +69,25 @@ struct OIDCConformanceTests {
         "jwks-strange-keys", "no-token-type", "token-type-lower", "no-expires-in", "jku-header",
     ]
 
-    @Test("A case that the suite accepts → accepted", arguments: accepted)
+    @Test("A case that the conformance suite accepts → accepted", arguments: accepted)
     func accepts(_ fault: String) async throws {
         let result = try await login([Fault(provider: "oidc", fault)])
         #expect(throws: Never.self) { try result.get() }
     }
 
-    @Test("Every configured algorithm → verified", arguments: ["RS256", "PS256", "ES256", "EdDSA"])
+    @Test("An id_token with any configured algorithm → verifies", arguments: ["RS256", "PS256", "ES256", "EdDSA"])
     func algorithms(_ algorithm: String) async throws {
         let result = try await login([], userSettings: ["alg": .string(algorithm)])
         #expect(throws: Never.self) { try result.get() }
     }
 
-    @Test("An algorithm that is not configured, with fitting key and signature → refused (SEC-25)")
+    @Test("A right signature with an algorithm that is not configured → refused (SEC-25)")
     func algorithmNotConfigured() async throws {
         let wire = WireSettings(idToken: IDTokenSettings(algorithms: [.rs256]))
         #expect(isIdentityRejected(try await login([], wire: wire, userSettings: ["alg": "ES256"])))
     }
 
-    @Test("A second audience → accepted if it is trusted and azp names the client")
+    @Test("A second audience → accepted if it is trusted and azp is the client")
     func trustedAudience() async throws {
         let fault = Fault(provider: "oidc", "secondary-aud-azp")
         #expect(isIdentityRejected(try await login([fault])))
@@ -99,14 +99,15 @@ struct OIDCConformanceTests {
         "discovery-issuer-mismatch", "discovery-issuer-slash", "discovery-no-issuer", "discovery-not-object",
     ]
 
-    @Test("Metadata of another issuer, or without one → no login starts (SEC-23)", arguments: badMetadata)
+    @Test("Metadata of another issuer, or without an issuer → no login starts (SEC-23)", arguments: badMetadata)
     func metadata(_ fault: String) async throws {
         let result = try await login([Fault(provider: "oidc", fault)])
         guard case .failure(.unusable) = result else { return #expect(Bool(false), "\(fault): \(result)") }
     }
 
     @Test(
-        "The keys cannot be fetched → the code is not sent, and nothing is lost", arguments: ["discovery-no-jwks-uri"])
+        "The keys cannot be fetched → the code is not sent, and the login can still finish",
+        arguments: ["discovery-no-jwks-uri"])
     func noKeys(_ fault: String) async throws {
         let result = try await login([Fault(provider: "oidc", fault)])
         guard case .failure(.notSent) = result else { return #expect(Bool(false), "\(result)") }
@@ -116,7 +117,7 @@ struct OIDCConformanceTests {
         "userinfo-invalid-sub", "userinfo-missing-sub", "userinfo-sub-number", "userinfo-not-object",
     ]
 
-    @Test("Userinfo of another subject, or without one → identity_rejected (SEC-32)", arguments: userinfoFaults)
+    @Test("Userinfo of another subject, or without a subject → identity_rejected (SEC-32)", arguments: userinfoFaults)
     func userinfo(_ fault: String) async throws {
         let wire = WireSettings(identity: IdentitySettings(source: .userinfo))
         let result = try await login([Fault(provider: "oidc", fault)], wire: wire)
@@ -145,7 +146,7 @@ struct OIDCConformanceTests {
         #expect(detail.hasPrefix("userinfo: iss") || detail.hasPrefix("userinfo: aud"))
     }
 
-    @Test("A sid of up to 4 KiB → kept; a longer one, or one that is no text → reported as unusable (SEC-68)")
+    @Test("A sid of at most 4 KiB → kept; a longer one, or one that is not a text → reported as unusable (SEC-68)")
     func sid() async throws {
         for (sid, kept) in [
             (JSON.string(String(repeating: "s", count: 272)), true),
@@ -159,7 +160,7 @@ struct OIDCConformanceTests {
         #expect(identity.sid == nil && !identity.sidIsUnusable)
     }
 
-    @Test("A login → subject and the standard claims")
+    @Test("A login → gives the subject and the standard claims")
     func success() async throws {
         let identity = try await login([]).get()
         #expect(identity.subject == "user-ana")
@@ -168,7 +169,7 @@ struct OIDCConformanceTests {
         #expect(identity.unverified.isEmpty)
     }
 
-    @Test("Keys rotated between two logins → found with one more fetch (SEC-27)", arguments: [false, true])
+    @Test("Keys are rotated between two logins → one more fetch finds them (SEC-27)", arguments: [false, true])
     func rotation(_ keepOld: Bool) async throws {
         try await withSandbox { sandbox in
             let settings = ProviderSettings(
@@ -186,7 +187,7 @@ struct OIDCConformanceTests {
         }
     }
 
-    @Test("A flood of unknown kids → a handful of key fetches (SEC-27)")
+    @Test("Many tokens with unknown kids → only a few key fetches (SEC-27)")
     func flood() async throws {
         try await withSandbox { sandbox in
             try sandbox.control.place(Fault(provider: "oidc", "unknown-kid"))

@@ -69,7 +69,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A sign-in and refreshes, pushed or not → succeed with any handling of nonces by the server",
+        "A sign-in and refreshes, pushed or not → succeed, however the server handles nonces",
         arguments: [
             ("off", WireSettings.PushedAuthorization.required), ("keep", .required), ("change", .required),
             ("change", .off),
@@ -109,7 +109,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("PAR without a proof → the thumbprint alone is sent")
+    @Test("PAR without a proof → the request has only the thumbprint")
     func thumbprintAlone() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "accept"], of: "oidc")
@@ -143,7 +143,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A refused proof → reported by its name, without a further call")
+    @Test("A proof is refused → reported as such, without a further call")
     func refusesProof() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require"], of: "oidc")
@@ -161,7 +161,9 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A Bearer answer to a code → refused with its tokens; to a refresh → no access token (SEC-22)")
+    @Test(
+        "A Bearer answer to a code → refused, and its tokens are kept for revocation; to a refresh → no access token (SEC-22)"
+    )
     func bearer() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require"], of: "oidc")
@@ -194,7 +196,8 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "An old nonce at a server that may spend the token first → a pushed request before the refresh; else none")
+        "The nonce is old, and the server may spend the token before it checks → a pushed request first fetches a nonce; else none"
+    )
     func primes() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(
@@ -223,7 +226,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A server that spends the token first refuses the nonce → the refresh token may be spent")
+    @Test("A server that spends the token first refuses the nonce → the refresh token counts as possibly spent")
     func spentPerhaps() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(
@@ -239,7 +242,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("The repeat for a nonce → a new idempotency key, which its confirming call repeats")
+    @Test("A call is repeated for a nonce → a new idempotency key, which a confirming call repeats")
     func idempotency() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require", "nonces": "keep"], of: "cloudentity")
@@ -265,7 +268,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A bound token → revoked with the client's authentication only")
+    @Test("A bound token is revoked → only the client's authentication is sent")
     func revokes() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require"], of: "oidc")
@@ -279,7 +282,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A client without the setting → sends no proof, and requires none")
+    @Test("A client without bound tokens → sends no proofs, and accepts unbound tokens")
     func unbound() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(sandbox) { $0.pushedAuthorization = .required }) { client in
@@ -342,7 +345,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "No usable nonce, or a second challenge → tried later: nothing is spent, and no third call is made"
+        "A challenge without a usable nonce, or a second challenge → tried later, without a third call, and nothing is spent"
     )
     func notSatisfied() async throws {
         for fields in [
@@ -377,7 +380,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A code that was given up for its nonces is tried later → with a new idempotency key")
+    @Test("A code was given up because of its nonces and is tried later → with a new idempotency key")
     func laterCode() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 < 3 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-\($0)")]) : .json(Self.tokens)
@@ -392,7 +395,9 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A code's call fails without a challenge → the later try has the same key, so a replaying server answers it")
+    @Test(
+        "A code's call fails without a challenge → the later attempt has the same key, so a server that replays answers it"
+    )
     func sameCode() async throws {
         for fields in [[], [("DPoP-Nonce", "n-1")]] as [[(String, String)]] {
             let answers: @Sendable (Int) -> RawServer.Reply = { number in
@@ -440,7 +445,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("Unbound tokens and a server that takes no proofs for them → refreshed without a proof")
+    @Test("Unbound tokens, and a server that accepts no proofs for them → refreshed without a proof")
     func bare() async throws {
         let bearer = RawServer.Reply.json(#"{"access_token":"at-2","token_type":"Bearer","refresh_token":"rt-2"}"#)
         try await refusedProof(isBound: true, bearer) { tokens, failure, _, sent in
@@ -464,7 +469,8 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A client changes from a certificate to a key → its tokens keep the certificate's mark until a key binds them")
+        "A client changes from a certificate to a key → its tokens stay marked as bound to the certificate until a key binds them"
+    )
     func switched() async throws {
         let authority = try TestAuthority()
         let identity = try authority.identity(try authority.sign("first", for: "client.example"))
@@ -494,7 +500,7 @@ struct ProvenCallTests {
         return asked
     }
 
-    @Test("A call that confirms a lost one → the same idempotency key, also for a nonce's repeat")
+    @Test("A call that confirms a lost one → has the same idempotency key, also after a nonce challenge")
     func lostKey() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 == 1 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
@@ -508,7 +514,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A call that confirms a received answer → the newest nonce and a new key")
+    @Test("A call that confirms a received answer → has the newest nonce and a new idempotency key")
     func confirmsHeard() async throws {
         let refused = #"{"error":"invalid_grant"}"#
         try await raw(
@@ -531,7 +537,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "The age of a confirming call's proof → judged when it was sent; of any other → when it is answered"
+        "The age of a proof → judged at the sending for a confirming call, at the answer for any other call"
     )
     func oldAtSending() throws {
         for confirms in [false, true] {
@@ -549,7 +555,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("The repeat for a nonce → a new assertion and a new proof")
+    @Test("A call is repeated for a nonce → with a new assertion and a new proof")
     func freshAssertion() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 == 1 ? .json(Self.challenge, status: 401, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
@@ -599,7 +605,7 @@ struct ProvenCallTests {
         try await Support.with(settings) { try await body($0, server) }
     }
 
-    @Test("A challenge with 401 → refuses the proof's nonce, and not the client")
+    @Test("A 401 with a nonce challenge → the proof's nonce is refused, but not the client")
     func challengeIsNoRefusal() async throws {
         try await twoWays(
             { _, number in
@@ -648,19 +654,19 @@ struct ProvenCallTests {
         return result
     }
 
-    @Test("A provider whose calls fail → the refresh itself is the probe, without a pushed request before it")
+    @Test("A provider whose calls have failed → the refresh itself is the probe, without a pushed request before it")
     func primesNothingThatFails() async throws {
         #expect(try await priming(par: 201, refreshes: [200, 200]) == (2, 2))
         #expect(try await priming(par: 201, refreshes: [503, 503, 200, 200]) == (2, 4))
     }
 
-    @Test("Pushed requests without a proof → a pushed request is not used just to get a nonce")
+    @Test("Pushed requests without a proof → no pushed request is made just for a nonce")
     func primesWithProofsAlone() async throws {
         #expect(try await priming(par: 201, refreshes: [200]) { $0.dpop.par = .thumbprint } == (0, 1))
     }
 
     @Test(
-        "Grant and registration endpoints, also with an extra slash → the server's own; other paths → not the server's")
+        "Grant and registration endpoints, also with an extra slash → count as the server's own; other paths → do not")
     func owns() async throws {
         try await twoWays({ _, _ in .json("{}") }, { _ in }) { client, server in
             let owner = try #require(client as? any EndpointOwning)
@@ -674,7 +680,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A bound access token → never shown as Bearer, also not at the revocation")
+    @Test("A bound access token → never sent as Bearer, not even at the revocation")
     func noBearerFallback() async throws {
         // In the outbox the key may be missing. Then the client's setting shows that the tokens are bound.
         for (key, constraint, calls) in [
@@ -700,7 +706,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("An answer with any status → its nonce is kept")
+    @Test("An answer with any status has a nonce → the nonce is kept")
     func keeps() async throws {
         for status in [200, 400, 429, 500, 503] {
             try await raw({
@@ -719,7 +725,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A refused refresh without a nonce, whose answer brings the first nonce → no proof of a dead grant")
+    @Test("A refresh without a nonce is refused, and the answer brings the first nonce → does not prove a dead grant")
     func firstNonce() async throws {
         let refused = #"{"error":"invalid_grant"}"#
         try await raw({ _ in .json(refused, status: 400, [("DPoP-Nonce", "n-1")]) }) { client, _ in

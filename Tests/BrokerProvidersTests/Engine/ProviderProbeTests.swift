@@ -30,7 +30,7 @@ struct ProviderProbeTests {
         }
     }
 
-    @Test("An authentication that the metadata does not list → a fault")
+    @Test("The metadata does not list the client's authentication → the probe reports a fault")
     func unlisted() async throws {
         for listed in [#"["client_secret_basic"]"#, #"["none"]"#, "[]"] {
             #expect(try await faults(.clientSecretPost(Secret("s")), listed) == ["method"], "\(listed)")
@@ -38,7 +38,7 @@ struct ProviderProbeTests {
     }
 
     @Test(
-        "A public client with any listed methods → no fault, because it uses none of them (Glewlwyd, LemonLDAP::NG, idpyoidc)"
+        "A public client, whatever methods are listed → no fault, because it uses none of them (Glewlwyd, LemonLDAP::NG, idpyoidc)"
     )
     func publicClient() async throws {
         for listed in [#"["client_secret_post","client_secret_basic"]"#, #"["none"]"#, "[]"] {

@@ -66,7 +66,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("A dead grant → only by a parsed invalid_grant (SEC-58)")
+    @Test("A refused refresh → a dead grant only for a parsed invalid_grant (SEC-58)")
     func deadGrant() async throws {
         func isDead(_ result: Result<TokenSet, ProviderFailure>) -> Bool {
             if case .failure(.rejected(let error)) = result { error.isInvalidGrant } else { false }
@@ -81,7 +81,9 @@ struct RefreshTests {
         }
     }
 
-    @Test("The answer leaves out a value → nil; a new refresh token → replaces the old one (SEC-57)")
+    @Test(
+        "The answer leaves out a value → the value is nil; it has a new refresh token → this replaces the old one (SEC-57)"
+    )
     func parts() async throws {
         let kept = try await refresh(.json(#"{"access_token":"at-2"}"#)).get()
         #expect(kept.refreshToken == nil && kept.scope == nil && kept.expiresAt == nil)
@@ -89,7 +91,7 @@ struct RefreshTests {
         #expect(rotated.refreshToken?.reveal() == "rt-2" && rotated.scope == ["a"])
     }
 
-    @Test("A client that does not refresh → makes no call, and keeps no refresh token")
+    @Test("A client with refreshes switched off → makes no call, and keeps no refresh token")
     func none() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1","refresh_token":"rt-1"}"#) }
         try await Support.with(settings(server.base) { $0.refresh = .none }) { client in
@@ -107,7 +109,7 @@ struct RefreshTests {
     }
 
     @Test(
-        "A refreshed id_token → verified; the results are another subject, unverifiable, or absent (SEC-59)",
+        "A refreshed id_token → verified; the result is its subject, unverifiable, or absent (SEC-59)",
         arguments: [
             "", "refresh-invalid-sub", "refresh-invalid-issuer", "off", "foreign-key", "idtoken-sig-none",
             "invalid-aud",

@@ -31,7 +31,7 @@ struct RevocationTests {
         }
     }
 
-    @Test("A revocation → the refresh token, then the access token, with hint and client (SEC-63)")
+    @Test("A revocation → first the refresh token, then the access token, each with hint and client (SEC-63)")
     func order() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await revoke(server) == nil)
@@ -42,7 +42,8 @@ struct RevocationTests {
             ])
     }
 
-    @Test("One token is refused → the next is still revoked, and the failures to retry are reported")
+    @Test(
+        "The first token's revocation is refused → the next token is still revoked, and failures to retry are reported")
     func both() async throws {
         let server = try RawServer { request in
             request.body.contains("rt-1") ? .json(#"{"error":"invalid_request"}"#, status: 400) : .http(200, [], [])
@@ -56,7 +57,7 @@ struct RevocationTests {
     }
 
     @Test(
-        "The revocation endpoint has its own list of methods → used there (Canaille accepts only Basic)",
+        "The revocation endpoint has its own list of methods → this list is used (Canaille accepts only Basic)",
         arguments: [
             (#"["client_secret_basic"]"#, true), (#"["client_secret_post"]"#, false), (#"["private_key_jwt"]"#, false),
             ("[]", false),
@@ -85,7 +86,7 @@ struct RevocationTests {
         #expect(sent.body.contains("client_secret=s-1") != isBasic)
     }
 
-    @Test("503 or a lost answer → tried later; a refusal → reported (SEC-63)")
+    @Test("503 or a lost answer to a revocation → tried later; a refusal → reported (SEC-63)")
     func failures() async throws {
         guard case .retryable = try await revoke(try RawServer { _ in .http(503, [], []) }) else {
             return #expect(Bool(false))
@@ -97,13 +98,13 @@ struct RevocationTests {
     }
 
     @Test(
-        "The provider does not know the token → counts as revoked",
+        "The provider does not know the token → it counts as revoked",
         arguments: ["invalid_token", "unsupported_token_type"])
     func unknown(_ code: String) async throws {
         #expect(try await revoke(try RawServer { _ in .json(#"{"error":"\#(code)"}"#, status: 400) }) == nil)
     }
 
-    @Test("A public client is refused and the settings allow it → one more call, with the token as Bearer")
+    @Test("A public client is refused, and the settings allow it → one more call, with the token as Bearer")
     func bearerFallback() async throws {
         let server = try RawServer {
             $0.header("Authorization") == "Bearer at-1" ? .http(200, [], []) : .http(401, [], [])
@@ -115,7 +116,7 @@ struct RevocationTests {
             ])
     }
 
-    @Test("A token bound to a certificate, or of a client whose tokens shall be → never shown as Bearer")
+    @Test("A token that is bound to a certificate, or of a client that wants such tokens → never sent as Bearer")
     func bound() async throws {
         for (constraint, certificate, calls) in [
             (SenderConstraint.off, nil, 1), (.off, "x", 0), (.dpop, nil, 0), (.mtls, nil, 0),

@@ -91,7 +91,7 @@ struct TargetTests {
     }
 
     @Test(
-        "A refresh for a target → sends the whole target, with any other settings; a plain refresh → sends no target"
+        "A refresh for a target → sends the whole target, whatever other settings say; a plain refresh → sends none"
     )
     func refreshed() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
@@ -114,7 +114,7 @@ struct TargetTests {
     }
 
     @Test(
-        "A target's answer with an unusable access token → the refresh token is kept, with the reason (SEC-57)",
+        "The access token for a target is unusable → the refresh token is kept, with the reason (SEC-57)",
         arguments: [
             #"{"refresh_token":"rt-2"}"#, #"{"access_token":"a b","refresh_token":"rt-2","expires_in":60}"#,
             #"{"access_token":"at-2","refresh_token":"rt-2","token_type":"N_A"}"#,
@@ -146,7 +146,7 @@ struct TargetTests {
         }
     }
 
-    @Test("A parameter configured for every call → replaced by the target's of the same name")
+    @Test("A parameter is configured for every call, and the target has the same name → the target's value is sent")
     func renamed() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         let settings = settings(server.base) {
@@ -161,7 +161,7 @@ struct TargetTests {
         #expect(try #require(server.received.first?.body).hasSuffix("refresh_token=rt-1&aud=b&more=1"))
     }
 
-    @Test("Several resources in a JSON body → a list")
+    @Test("Several resources in a JSON body → sent as a list")
     func json() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         try await Support.with(settings(server.base) { $0.wire.tokenRequest.encoding = .json }) { client in
@@ -173,7 +173,7 @@ struct TargetTests {
         #expect(body.contains(#""resource":["https://api.example.org/orders","urn:bills"]"#), "\(body)")
     }
 
-    @Test("The provider repeats answers by key → calls of one version for several APIs have different keys")
+    @Test("The provider repeats answers by idempotency key → calls for several APIs have different keys")
     func keys() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         try await Support.with(settings(server.base) { $0.wire.tokenRequest.idempotencyKey = true }) { client in
@@ -188,7 +188,9 @@ struct TargetTests {
         #expect(keys.count == 4 && Set(keys).count == 3 && keys[1] == keys[3])
     }
 
-    @Test("The broker's own sign-ins → name the resources in the request and with the code; an app's own code does not")
+    @Test(
+        "The broker's own sign-in → sends the resources with the request and with the code; an app's own code → without"
+    )
     func signIn() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
         let settings = settings(server.base) {
@@ -213,7 +215,7 @@ struct TargetTests {
     }
 
     @Test(
-        "An exchange with bound tokens → a proof with the demanded nonce, and an unbound answer loses its access token"
+        "An exchange with bound tokens → sends a proof with the demanded nonce; an unbound answer → loses its access token"
     )
     func bound() async throws {
         try await withSandbox { sandbox in

@@ -34,7 +34,7 @@ struct CleverTests {
         return flow
     }
 
-    @Test("Clever's own addresses → can be called")
+    @Test("Clever's own addresses → allowed to be called")
     func addresses() {
         let plain = ProviderSettings(
             name: ProviderName(unchecked: "clever"), service: .clever(CleverSettings()), clients: [])
@@ -42,7 +42,7 @@ struct CleverTests {
         #expect(![endpoints.authorization, endpoints.token, endpoints.api, endpoints.introspection].contains(nil))
     }
 
-    @Test("The token request → JSON with Basic, and a blank secret stays blank, to the byte")
+    @Test("The token request → exactly JSON with Basic, and a blank secret stays blank")
     func wire() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"il-1","token_type":"bearer"}"#) }
         try await Support.with(settings(server.base)) { client in
@@ -70,7 +70,7 @@ struct CleverTests {
     }
 
     @Test(
-        "An access token of another application → refused by Clever's data, before it is used to read anything")
+        "An access token of another application → refused before it is used, because Clever reports its application")
     func importRefused() async throws {
         let answers: [(RawServer.Reply, String)] = [
             (.json(#"{"client_id":"another-app","scopes":[]}"#), "rejected another_clients_token"),
@@ -100,7 +100,7 @@ struct CleverTests {
         }
     }
 
-    @Test("An import → takes only an access token, and the call for its owner may be repeated")
+    @Test("An import → takes only an access token, and may repeat the call for the token's owner")
     func importMembers() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(sandbox.baseURL + "/clever")) { client in
@@ -124,7 +124,7 @@ struct CleverTests {
     }
 
     @Test(
-        "A token of this application → imported, with OpenID Connect on or off",
+        "An access token of this application → imported, with and without OpenID Connect",
         arguments: [false, true])
     func imported(_ openID: Bool) async throws {
         try await withSandbox { sandbox in
@@ -151,7 +151,7 @@ struct CleverTests {
         }
     }
 
-    @Test("The authorize request → without scope and challenge, with an optional district")
+    @Test("The authorize request → has neither scope nor challenge, and optionally a district")
     func authorize() async throws {
         try await Support.with(settings("http://127.0.0.1:1")) { client in
             var flow = try flow(client)
@@ -163,7 +163,7 @@ struct CleverTests {
         }
     }
 
-    @Test("A used code with a text answer, or a wrong client → a rejection, without a crash")
+    @Test("A used code with an answer in plain text, or a wrong client → a rejection, without a crash")
     func errors() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(sandbox.baseURL + "/clever")) { client in
@@ -190,7 +190,7 @@ struct CleverTests {
     }
 
     @Test(
-        "HTML errors → rejections by status; 429 → the time from X-RateLimit-Reset",
+        "HTML errors → rejections according to the status; 429 → the time in X-RateLimit-Reset",
         arguments: [400, 401, 404, 429, 503])
     func html(_ status: Int) async throws {
         let clock = TestClock(WallTime(seconds: 1_800_000_000))
@@ -212,7 +212,7 @@ struct CleverTests {
         }
     }
 
-    @Test("The identity → from /me and its canonical link; role, district, name and address are claims")
+    @Test("The identity → comes from /me and its canonical link; role, district, name and address become claims")
     func identity() async throws {
         try await withSandbox { sandbox in
             for place in ["inside", "top"] {
@@ -268,7 +268,7 @@ struct CleverTests {
     }
 
     @Test(
-        "With OpenID on → the id_token is verified, and userinfo must be the same user's",
+        "With OpenID Connect → the id_token is verified, and userinfo must have the same user",
         arguments: ["", "invalid-aud", "nonce-invalid", "userinfo-invalid-sub"])
     func openID(_ fault: String) async throws {
         try await withSandbox { sandbox in

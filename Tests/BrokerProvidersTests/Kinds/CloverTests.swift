@@ -37,7 +37,7 @@ struct CloverTests {
     }
 
     @Test(
-        "Each environment → its own pair of hosts",
+        "Each of Clover's environments → has its own pair of hosts",
         arguments: [
             (CloverSettings.Environment.sandbox, "https://sandbox.dev.clover.com", "https://apisandbox.dev.clover.com"),
             (.us, "https://www.clover.com", "https://api.clover.com"),
@@ -65,7 +65,7 @@ struct CloverTests {
     }
 
     @Test(
-        "An old-style token that is another app's, another merchant's or invented → refused, and no code is redeemed"
+        "An old-style token of another app or merchant, or an invented one → refused, and no code is redeemed"
     )
     func migrationRefused() async throws {
         try await withSandbox { sandbox in
@@ -116,7 +116,7 @@ struct CloverTests {
     }
 
     @Test(
-        "An old-style token → traded for a pair: by PKCE without a secret, by the secret with one",
+        "An old-style token → exchanged for a pair: with PKCE if the client has no secret, else with the secret",
         arguments: [ClientAuthentication.none, .clientSecretPost(Secret("web-secret"))])
     func migration(_ authentication: ClientAuthentication) async throws {
         try await withSandbox { sandbox in
@@ -163,7 +163,7 @@ struct CloverTests {
         #expect(CloverWire.lies(RedirectURI(redirect)!, under: "https://app.example.com/shop") == false)
     }
 
-    @Test("A low-trust client's token request → client_id, code and verifier only")
+    @Test("A low-trust client's token request → has only client_id, code and verifier")
     func lowTrust() async throws {
         let server = try RawServer { _ in
             .json(
@@ -187,7 +187,7 @@ struct CloverTests {
         )
     }
 
-    @Test("A high-trust client → the secret in the body without a verifier, and no challenge in the URL")
+    @Test("A high-trust client → sends the secret in the body, without verifier and challenge")
     func highTrust() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
         let settings = settings(
@@ -200,7 +200,7 @@ struct CloverTests {
         #expect(server.received.first?.body == #"{"code":"c0de-1","client_id":"AFAKE0001","client_secret":"s3cret"}"#)
     }
 
-    @Test("A refresh → client_id and refresh token only, even with a secret")
+    @Test("A refresh → sends only client_id and refresh token, even if there is a secret")
     func refreshWire() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2","refresh_token":"rt-2"}"#) }
         let settings = settings(web: server.base, api: server.base, authentication: .clientSecretPost(Secret("s3cret")))
@@ -213,7 +213,7 @@ struct CloverTests {
         #expect(server.received.first?.body == #"{"client_id":"AFAKE0001","refresh_token":"rt-1"}"#)
     }
 
-    @Test("The answer to a refresh is lost → recovered by a client with a secret, and only then")
+    @Test("The answer to a refresh is lost → recovered, but only by a client with a secret")
     func recovery() async throws {
         try await withSandbox { sandbox in
             for (authentication, clientID, recovers) in [
@@ -250,7 +250,7 @@ struct CloverTests {
         }
     }
 
-    @Test("A page with status 401 → not a dead grant, so a proxy logs out no user")
+    @Test("A proxy's page with status 401 → not a dead grant, so no user is logged out")
     func proxyPage() async throws {
         let server = try RawServer { _ in .http(401, [("Content-Type", "text/html")], Array("<html></html>".utf8)) }
         try await Support.with(settings(web: server.base, api: server.base)) { client in
@@ -265,7 +265,9 @@ struct CloverTests {
         }
     }
 
-    @Test("The token can read the merchant → the subject; the employee stays unverified; no PIN is kept (SEC-16)")
+    @Test(
+        "The token can read the merchant → the merchant is the subject, the employee is unverified, and no PIN is kept (SEC-16)"
+    )
     func identity() async throws {
         try await withSandbox { sandbox in
             try await Support.with(sandboxed(sandbox.baseURL)) { client in
@@ -279,7 +281,7 @@ struct CloverTests {
     }
 
     @Test(
-        "A merchant that the token cannot read, or another than the callback's → no sign-in",
+        "The token cannot read the merchant, or it differs from the callback's → no sign-in",
         arguments: ["wrong-merchant-callback", "userinfo-invalid-sub"])
     func wrongMerchant(_ fault: String) async throws {
         try await withSandbox { sandbox in
@@ -298,7 +300,7 @@ struct CloverTests {
     }
 
     @Test(
-        "A malformed merchant_id → never part of a path",
+        "A malformed merchant_id → never becomes part of a path",
         arguments: ["", "..", "a/b", "a%2Fb", "M?x=1", "M#", "ü", String(repeating: "M", count: 33)])
     func hostileMerchant(_ id: String) async throws {
         let server = try RawServer { _ in .json("{}") }

@@ -54,7 +54,7 @@ struct NativeIDTokenTests {
     }
 
     @Test(
-        "A token with any fault → refused, and only keys are fetched from the provider (SEC-25 … SEC-31)",
+        "An id_token with any fault → refused, and only keys are fetched from the provider (SEC-25 … SEC-31)",
         arguments: Kind.allCases)
     func faults(_ kind: Kind) async throws {
         try await withSandbox { sandbox in
@@ -79,7 +79,7 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("A token for another client or nonce → refused; a trusted audience → accepted")
+    @Test("An id_token for another client or nonce → refused; for a trusted audience → accepted")
     func audiences() async throws {
         try await withSandbox { sandbox in
             func token(_ members: JSON) async throws -> String {
@@ -115,7 +115,8 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("The nonce, raw or hashed → accepted, and the identity comes from the token alone", arguments: Kind.allCases)
+    @Test(
+        "The nonce, raw or hashed → accepted, and the identity comes only from the id_token", arguments: Kind.allCases)
     func identity(_ kind: Kind) async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(user: "ana", ["id": "1000001"])
@@ -142,7 +143,7 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("Plain OAuth → id_tokens only if their issuer is configured")
+    @Test("Plain OAuth → accepts id_tokens only if their issuer is configured")
     func plainOAuth() async throws {
         for name in ["github", "slack"] {
             let preset = try #require(Presets.named(name))
@@ -158,7 +159,7 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("A token older than the memory of its use → refused under any configuration")
+    @Test("An id_token older than the time for which uses are remembered → refused, whatever the configuration")
     func age() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["id_token_lifetime": 200_000], of: "oidc")
@@ -178,7 +179,9 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("Strangers' tokens with unknown keys → charged first, and the provider's own fetches stay free (SEC-27)")
+    @Test(
+        "Strangers' id_tokens with unknown keys → charged first, so they never use up the provider's own fetches (SEC-27)"
+    )
     func strangersKeys() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(.oidc, sandbox.baseURL)) { client async throws in

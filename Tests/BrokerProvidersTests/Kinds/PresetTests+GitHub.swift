@@ -20,7 +20,9 @@ extension PresetTests {
         }
     }
 
-    @Test("GitHub: an error with 200 → a rejection; a number → the id; a second call → the e-mail")
+    @Test(
+        "GitHub: an error with status 200 → a rejection; a numeric id → the subject; a second call → the e-mail address"
+    )
     func github() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try github(sandbox.baseURL)) { client in
@@ -51,7 +53,7 @@ extension PresetTests {
     }
 
     @Test(
-        "GitHub: a grant's end → DELETE with Basic and the client id in the path, also if other calls have the secret elsewhere",
+        "GitHub: the end of a grant → DELETE with Basic and the client id in the path, wherever other calls have the secret",
         arguments: [
             ClientAuthentication.clientSecretBasic(Secret("web-secret")), .clientSecretPost(Secret("web-secret")),
         ])

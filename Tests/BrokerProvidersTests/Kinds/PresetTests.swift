@@ -39,7 +39,7 @@ struct PresetTests {
     }
 
     @Test(
-        "Every address of a preset → can be called",
+        "Every address of a preset → allowed to be called",
         arguments: [
             ("apple", 1), ("github", 6), ("slack", 5), ("facebook", 4), ("tiktok", 5), ("amazon", 4), ("ebay", 4),
             ("asana", 5), ("fitbit", 5), ("hubspot", 4),
@@ -54,7 +54,7 @@ struct PresetTests {
         #expect(all.count { $0 != nil } == count)
     }
 
-    @Test("Every preset's settings → make a client", arguments: Presets.all.map(\.name))
+    @Test("The settings of every preset → a working client", arguments: Presets.all.map(\.name))
     func all(_ name: String) async throws {
         let issuers = [
             "cloudentity": "https://t.eu.authz.cloudentity.io/t/w",
@@ -89,7 +89,7 @@ struct PresetTests {
         }
     }
 
-    @Test("Apple: a login → form post, a JWT as client secret, the name once and only as a hint, revocation")
+    @Test("Apple: a login → form post, a JWT as client secret, the name only once and only as a hint, and revocation")
     func apple() async throws {
         try await withSandbox { sandbox in
             let key = sandbox.control.clientKey
@@ -158,7 +158,7 @@ struct PresetTests {
         }
     }
 
-    @Test("Facebook: a login → scopes with commas, the secret in the body, no scope in the answer, an optional e-mail")
+    @Test("Facebook: a login → scopes with commas, secret in the body, no scope in the answer, optional e-mail address")
     func facebook() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try facebook(sandbox.baseURL)) { client in
@@ -176,7 +176,7 @@ struct PresetTests {
     }
 
     @Test(
-        "LinkedIn: a login → no PKCE, the secret in the body, no nonce, nothing to revoke",
+        "LinkedIn: a login → without PKCE and nonce, with the secret in the body, and without revocation",
         arguments: ["", "invalid-aud"])
     func linkedin(_ fault: String) async throws {
         try await withSandbox { sandbox in
@@ -204,7 +204,7 @@ struct PresetTests {
     }
 
     @Test(
-        "Microsoft: each tenant's tokens → have its own issuer, and a foreign tid is refused",
+        "Microsoft: each tenant's tokens → have the tenant's issuer, and a foreign tid is refused",
         arguments: ["", "wrong-tid", "missing-tid", "invalid-iss", "claims"])
     func microsoft(_ fault: String) async throws {
         try await withSandbox { sandbox in

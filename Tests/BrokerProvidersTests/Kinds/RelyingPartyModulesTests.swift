@@ -87,7 +87,7 @@ struct RelyingPartyModulesTests {
     }
 
     @Test(
-        "The refresh modules → a good answer continues, another subject or issuer does not",
+        "The refresh modules → a good answer continues the session; another subject or issuer does not",
         arguments: [
             ("oidcc-client-test-refresh-token", ""),
             ("oidcc-client-test-refresh-token-invalid-sub", "refresh-invalid-sub"),

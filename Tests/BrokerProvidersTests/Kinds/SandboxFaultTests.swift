@@ -27,7 +27,7 @@ struct SandboxFaultTests {
         }
     }
 
-    @Test("An exp beyond every calendar → refused", arguments: ["1e300", "253402300800", "9223372036854775808"])
+    @Test("An exp outside of any calendar → refused", arguments: ["1e300", "253402300800", "9223372036854775808"])
     func hugeExpiry(_ text: String) async throws {
         let result = try await login([Fault(provider: "oidc", "exp-huge", value: .string(text))])
         guard case .failure(.identityRejected) = result else { return #expect(Bool(false), "\(result)") }
@@ -45,14 +45,16 @@ struct SandboxFaultTests {
         #expect(try await login([Fault(provider: "oidc", "scope-array")]).get().scope == ["openid", "email"])
     }
 
-    @Test("The answer names a lifetime → used", arguments: [(JSON.int(120), true), (.string("soon"), false)])
+    @Test(
+        "The answer has a lifetime → this lifetime is used",
+        arguments: [(JSON.int(120), true), (.string("soon"), false)])
     func lifetime(_ value: JSON, _ isKnown: Bool) async throws {
         let tokens = try await login([Fault(provider: "oidc", "expires-in", value: value)]).get()
         let rest = tokens.expiresAt.map { $0.since(Support.clock.now()) }
         #expect((rest.map { (.seconds(60) ... .seconds(120)).contains($0) } ?? false) == isKnown)
     }
 
-    @Test("An answer that comes after the work was done → used")
+    @Test("A sign-in's answer comes late → still used")
     func slowAfter() async throws {
         let fault = Fault(provider: "oidc", endpoint: "token", "slow-after", delayMilliseconds: 300)
         let result = try await login([fault])
@@ -66,7 +68,7 @@ struct SandboxFaultTests {
     }
 
     @Test(
-        "The metadata's promise of iss → decides whether iss is required",
+        "The metadata promises iss → iss is required; otherwise → optional",
         arguments: [("", true), ("discovery-no-iss-parameter", false)])
     func promise(_ fault: String, _ demanded: Bool) async throws {
         try await withSandbox { sandbox in

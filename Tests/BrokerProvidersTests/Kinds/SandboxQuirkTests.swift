@@ -29,7 +29,7 @@ struct SandboxQuirkTests {
         }
     }
 
-    @Test("A repeated claim or scope → refused, and the log names it")
+    @Test("A repeated claim or scope → refused, and the log names the claim or scope")
     func twice() async throws {
         for (fault, words) in [
             (Fault(provider: "oidc", "duplicate-claim"), "stands twice"),
@@ -52,7 +52,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "Userinfo with a harmless error, half a character, a mark or codings → signed in; with a text for no → not verified",
+        "Userinfo with a harmless error, half a character, a mark or codings → signed in; with a text for no → e-mail not verified",
         arguments: [
             "userinfo-error-ok", "userinfo-half-emoji", "userinfo-verified-text", "byte-order-mark", "raw-deflate",
         ])
@@ -63,7 +63,7 @@ struct SandboxQuirkTests {
         #expect(identity.claims.first { $0.name == "email_verified" }?.value == .bool(false))
     }
 
-    @Test("A token that is known only a moment later → signed in; one that stays unknown → refused")
+    @Test("A token that userinfo knows only a moment later → signed in; one that stays unknown → refused")
     func notYet() async throws {
         let late = Fault(provider: "oidc", "userinfo-not-yet", times: 1)
         #expect(try await signIn(late, userinfo: true, isNew: true).get().subject == "user-ana")
@@ -72,7 +72,8 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "A revocation answered with a coding and no body → done; a dead grant in a list → recognised if it is named")
+        "A revocation answer with a coding and no body → counts as done; a dead grant in a list → recognised if it is named"
+    )
     func afterSignIn() async throws {
         try await withSandbox { sandbox in
             try sandbox.control.place(Fault(provider: "oidc", endpoint: "revoke", "empty-gzip"))
@@ -101,7 +102,7 @@ struct SandboxQuirkTests {
         }
     }
 
-    @Test("email_verified as a text for no, in the id_token → not verified (SEC-33)")
+    @Test("email_verified as a text for no, in the id_token → e-mail not verified (SEC-33)")
     func verdict() async throws {
         let identity = try await signIn(Fault(provider: "oidc", "verified-text")).get()
         #expect(identity.claims.first { $0.name == "email_verified" }?.value == .bool(false))

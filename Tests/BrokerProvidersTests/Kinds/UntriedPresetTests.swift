@@ -68,12 +68,12 @@ struct UntriedPresetTests {
         }
     }
 
-    @Test("Fitbit: a revoked token → ends all tokens of its user (decision 21)")
+    @Test("Fitbit: one token is revoked → all tokens of its user end (decision 21)")
     func fitbitRevocation() {
         #expect(Presets.named("fitbit")?.wire.revocation.reaches == .user)
     }
 
-    @Test("Cognito: a verdict that is the text false → not verified (SEC-33)")
+    @Test("Cognito: the verdict is the text false → the e-mail address is not verified (SEC-33)")
     func cognitoVerdict() async throws {
         try await withSandbox { sandbox in
             var settings = try settings("cognito", sandbox.baseURL)
@@ -89,7 +89,7 @@ struct UntriedPresetTests {
         }
     }
 
-    @Test("TikTok: every call → client_key, and no client_id")
+    @Test("TikTok: every call → sends client_key instead of client_id")
     func tiktokNames() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try settings("tiktok", sandbox.baseURL)) { client in
@@ -108,7 +108,7 @@ struct UntriedPresetTests {
         }
     }
 
-    @Test("eBay: both requests → the RuName instead of the redirect URI")
+    @Test("eBay: both requests → send the RuName instead of the redirect URI")
     func ebayName() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try settings("ebay", sandbox.baseURL)) { client in
@@ -122,7 +122,7 @@ struct UntriedPresetTests {
     }
 
     @Test(
-        "A dead refresh token, as in Fitbit's and HubSpot's documents → a dead grant (guarantee 2)",
+        "A dead refresh token, as Fitbit and HubSpot document it → a dead grant (guarantee 2)",
         arguments: [("fitbit", true), ("hubspot", true)])
     func deadGrants(_ name: String, _ isDead: Bool) async throws {
         try await withSandbox { sandbox in

@@ -82,7 +82,7 @@ struct WireTests {
         "grant_type=authorization_code&code={code}&redirect_uri=\(Self.redirect)" + more
     }
 
-    @Test("Cloudentity → a public client, idempotency keys, no token_type_hint, end_session")
+    @Test("Cloudentity's requests → public client, idempotency keys, no token_type_hint, end_session")
     func cloudentity() async throws {
         let path = "POST /cloudentity/example/demo"
         func key(_ key: String) -> [String] { ["X-Idempotency-Key: " + key] }
@@ -104,7 +104,7 @@ struct WireTests {
         }
     }
 
-    @Test("Google → Basic, a refresh token that stays, revocation with hints")
+    @Test("Google's requests → Basic, an unchanged refresh token, revocation with hints")
     func google() async throws {
         try await check(
             "google",
@@ -120,7 +120,7 @@ struct WireTests {
         }
     }
 
-    @Test("Apple → a JWT as client secret in every call")
+    @Test("Apple's requests → a JWT as client secret in every call")
     func apple() async throws {
         let client = "&client_id=com.example.app&client_secret={jwt}"
         try await check(
@@ -139,7 +139,7 @@ struct WireTests {
         }
     }
 
-    @Test("Microsoft → a public client, no revocation, and a call to the log-out page")
+    @Test("Microsoft's requests → public client, no revocation, and a call to the log-out page")
     func microsoft() async throws {
         let path = "POST /microsoft/common/oauth2/v2.0"
         try await check(
@@ -160,7 +160,7 @@ struct WireTests {
         }
     }
 
-    @Test("GitHub → the secret in the body, and the grant deleted with Basic")
+    @Test("GitHub's requests → secret in the body, and Basic for the deletion of the grant")
     func github() async throws {
         try await check(
             "github", nonce: false,
@@ -174,7 +174,7 @@ struct WireTests {
         ) { try PresetTests().github($0.baseURL) }
     }
 
-    @Test("Slack → no verifier, and the user's token as Bearer at auth.revoke")
+    @Test("Slack's requests → no verifier, and the user's token as Bearer at auth.revoke")
     func slack() async throws {
         try await check(
             "slack", nonce: false, verifier: false,
@@ -194,7 +194,7 @@ struct WireTests {
     }
 
     @Test(
-        "Clever → JSON with Basic, and a blank secret that stays blank",
+        "Clever's requests → JSON with Basic, and a blank secret stays blank",
         arguments: [("ios-0001", ""), ("web-0001", "clever-secret")])
     func clever(_ id: String, _ secret: String) async throws {
         let redirect = "clever-ios-0001://oauth"
@@ -226,7 +226,7 @@ struct WireTests {
     }
 
     @Test(
-        "Clover → JSON without grant_type and redirect_uri, and the secret only with the code",
+        "Clover's requests → JSON without grant_type and redirect_uri, and the secret only with the code",
         arguments: [false, true])
     func clover(_ highTrust: Bool) async throws {
         let id = highTrust ? "web" : "AFAKE0001"

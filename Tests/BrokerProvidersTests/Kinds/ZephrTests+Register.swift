@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerProviders
 
 extension ZephrTests {
-    @Test("The register request → exact, with the state key as validators.token_exchange")
+    @Test("The register request → has exactly the expected form, with the state key as validators.token_exchange")
     func registerWire() async throws {
         let server = try RawServer { _ in
             .json(
@@ -35,7 +35,9 @@ extension ZephrTests {
         )
     }
 
-    @Test("Identifiers → empty, omitted or the callback's; defaults fill the attributes that the app left out")
+    @Test(
+        "The register request's identifiers → empty, omitted or the callback's; missing attributes → get their defaults"
+    )
     func registerShapes() async throws {
         let server = try RawServer { _ in .http(400, [], []) }
         for shape in [ZephrSettings.Identifiers.omit, .send] {
@@ -56,7 +58,7 @@ extension ZephrTests {
     }
 
     @Test(
-        "A refusal of the register call → judged by its status, and never by its text",
+        "The register call is refused → only the status decides, and never the text",
         arguments: [
             (400, "bad_attributes"), (401, "state_invalid"), (403, "email_domain_denied"), (404, "state_invalid"),
             (409, "user_exists"), (410, "state_invalid"), (429, "rate_limited"),
@@ -81,7 +83,7 @@ extension ZephrTests {
         }
     }
 
-    @Test("The site's own status map → replaces the default")
+    @Test("The site has its own status map → it replaces the default map")
     func statusMap() async throws {
         let server = try RawServer { _ in .http(409, [], []) }
         try await with(settings(server.base) { $0.statusMap = [409: .stateInvalid] }) { client in
@@ -92,7 +94,7 @@ extension ZephrTests {
     }
 
     @Test(
-        "A 200 without a session → the provider's fault, and never success",
+        "A register answer of 200 without a session → the provider's fault, and never success",
         arguments: [
             RawServer.Reply.json("{}"), .json(#"{"cookie":"blaize_tracking_id=1"}"#),
             .json(#"{"cookie":"blaize_session=; Path=/"}"#),
@@ -110,7 +112,7 @@ extension ZephrTests {
         }
     }
 
-    @Test("5xx → tried later; a lost answer → lost, and register is never repeated automatically")
+    @Test("5xx from register → tried later; a lost answer → lost, because register is never repeated automatically")
     func unknown() async throws {
         let broken = try RawServer { _ in .http(502, [], []) }
         let gone = try RawServer { _ in .close }

@@ -44,7 +44,7 @@ struct ZephrTests {
         RegistrationRequest(client: Support.ios, stateKey: Secret(key), attributes: attributes, identifier: identifier)
     }
 
-    @Test("The start URL → the site's, by platform and social provider, without a secret of the broker")
+    @Test("The start URL → the site's, for the platform and social provider, and without a secret of the broker")
     func startURL() async throws {
         try await with(settings("https://news.example.org")) { client in
             let url = try await start(client, "google")
@@ -62,7 +62,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "A social provider that is not configured → no start",
+        "A social provider that is not configured → the login does not start",
         arguments: ["facebook", "../account", "", nil] as [String?])
     func unknownSocial(_ name: String?) async throws {
         try await with(settings("https://news.example.org")) { client in
@@ -72,7 +72,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("A fetched start → passes on only the Location, or the location of a JSON answer")
+    @Test("A fetched start → passes on only the Location field, or the location in a JSON answer")
     func fetchedStart() async throws {
         for (mode, expected) in [("redirect", true), ("json", true)] {
             try await withSandbox { sandbox in
@@ -97,7 +97,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "A session without an e-mail address, or a dead or anonymous one → rejected",
+        "A Zephr session without an e-mail address, or a dead or anonymous one → rejected",
         arguments: [
             RawServer.Reply.http(401, [], []), .http(404, [], []), .json("{}"),
             .json(#"{"identifiers":{"email_address":""}}"#),
@@ -117,7 +117,7 @@ struct ZephrTests {
         #expect(server.received.first?.header("Cookie") == "blaize_session=0b9d")
     }
 
-    @Test("The sandbox's account without an address → rejected", arguments: ["", "account-no-email"])
+    @Test("The sandbox's account without an e-mail address → rejected", arguments: ["", "account-no-email"])
     func noAddress(_ fault: String) async throws {
         try await withSandbox { sandbox in
             if !fault.isEmpty { try sandbox.control.place(Fault(provider: "zephr", fault)) }
@@ -151,7 +151,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("An HTML account page with 200 → not an account")
+    @Test("An HTML account page with status 200 → does not count as an account")
     func htmlAccount() async throws {
         let server = try RawServer { _ in .http(200, [], Array("<html></html>".utf8)) }
         try await with(settings(server.base)) { client in
@@ -165,7 +165,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("The sandbox → probe, partial registration, body cookie, log-out")
+    @Test("The sandbox's Zephr → probe, partial registration, cookie in the body, and log-out work")
     func wholeFlow() async throws {
         try await withSandbox { sandbox in
             try await with(settings(sandbox.baseURL + "/zephr")) { client in
@@ -202,7 +202,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("The required attributes → from the configuration, or from the schema with an anonymous session")
+    @Test("The required attributes → come from the configuration, or from the schema through an anonymous session")
     func fields() async throws {
         try await withSandbox { sandbox in
             try await with(settings(sandbox.baseURL + "/zephr")) { client in
@@ -219,7 +219,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("Cookie dates → read; nonsense → nil")
+    @Test("Cookie dates → read; malformed dates → nil")
     func dates() {
         #expect(HTTPDate.parse("Tue, 02 Nov 2027 10:00:00 GMT") == WallTime(seconds: 1_825_149_600))
         #expect(HTTPDate.parse("Thu, 01-Jan-1970 00:00:00 GMT") == WallTime(seconds: 0))

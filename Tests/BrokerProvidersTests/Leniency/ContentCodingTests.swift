@@ -17,7 +17,7 @@ struct ContentCodingTests {
         String(decoding: try ContentCoding.decode(body, fields, maximumBytes: maximum), as: UTF8.self)
     }
 
-    @Test("Data that differs from its declared coding, or has more behind it → refused (SEC-122)")
+    @Test("Data that differs from its declared coding, or has more bytes behind it → refused (SEC-122)")
     func refused() {
         let cut = Array(Self.gzip.dropLast(1))
         var damaged = Self.gzip
@@ -33,7 +33,7 @@ struct ContentCodingTests {
         }
     }
 
-    @Test("Several gzip members → sixteen at most, and the size limit counts all of them (SEC-122)")
+    @Test("Several gzip members → at most sixteen, and the size limit counts all of them (SEC-122)")
     func bounds() throws {
         let sixteen = [[UInt8]](repeating: Self.gzip, count: 16).flatMap(\.self)
         #expect(try decode(sixteen, "gzip").utf8.count == 16 * Self.text.utf8.count)
@@ -76,7 +76,7 @@ struct ContentCodingTests {
     }
 
     @Test(
-        "A revocation answered 200 with a coding and without a body → done",
+        "A revocation answer of 200 with a coding but without a body → counts as done",
         arguments: ["gzip", "deflate", "x-gzip"])
     func revoked(_ coding: String) async throws {
         let server = try RawServer { _ in .http(200, [("Content-Encoding", coding)], []) }
@@ -96,7 +96,7 @@ struct ContentCodingTests {
             clients: [ClientSettings(profile: Support.profile(nonce: false), clientID: "cid-1")])
     }
 
-    @Test("One byte order mark before JSON or a form → ignored; a second one, or one before a token → not")
+    @Test("One byte order mark before JSON or a form → ignored; a second one, or one before a token → refused")
     func marks() async throws {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         for (body, type, isGood) in [

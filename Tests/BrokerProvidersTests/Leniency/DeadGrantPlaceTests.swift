@@ -43,7 +43,7 @@ struct DeadGrantPlaceTests {
     }
 
     @Test(
-        "An answer that no entry names completely → ends no session (guarantee 2)",
+        "An answer that matches a dead_grants entry only in part → ends no session (guarantee 2)",
         arguments: [
             (400, #"{"success":false,"errors":[{"errorType":"invalid_grant"},{"errorType":"system"}]}"#),
             (400, #"{"success":false,"errors":[{"errorType":"invalid_grant"},{"message":"x"}]}"#),
@@ -62,7 +62,7 @@ struct DeadGrantPlaceTests {
         #expect(!isDead(found.refresh), "\(body) \(String(describing: found.refresh))")
     }
 
-    @Test("An answer with an access token, or to a code → never a dead grant")
+    @Test("An answer with an access token, or to a code → never counts as a dead grant")
     func others() async throws {
         let granted = try await failures(
             200, #"{"errcode":40030,"access_token":"at-1"}"#)
@@ -74,7 +74,7 @@ struct DeadGrantPlaceTests {
     }
 
     @Test(
-        "A named value at its place, with its status → a dead grant",
+        "A configured value at its place and with its status → a dead grant",
         arguments: [
             (400, #"{"success":false,"errors":[{"errorType":"invalid_grant","message":"m"}]}"#),
             (401, #"{"success":false,"errors":[{"errorType":"expired_token"},{"errorType":"invalid_grant"}]}"#),

@@ -16,7 +16,9 @@ struct EmailVerdictTests {
         identity.claims.first { $0.name == "email_verified" }?.value
     }
 
-    @Test("email_verified with any value but true, in an id_token → not verified (SEC-33)", arguments: notYes)
+    @Test(
+        "email_verified in an id_token has any value except true → the address is not verified (SEC-33)",
+        arguments: notYes)
     func idToken(_ value: String) async throws {
         var answers = RawProvider.Answers()
         answers.claims += #","email_verified":\#(value)"#
@@ -24,7 +26,9 @@ struct EmailVerdictTests {
         #expect(verdict(try await provider.signIn().identity) == .bool(false))
     }
 
-    @Test("email_verified with any value but true, from userinfo or an API → not verified (SEC-33)", arguments: notYes)
+    @Test(
+        "email_verified from userinfo or an API has any value except true → the address is not verified (SEC-33)",
+        arguments: notYes)
     func userinfo(_ value: String) async throws {
         var answers = RawProvider.Answers()
         answers.userinfo = { _ in
@@ -45,7 +49,7 @@ struct EmailVerdictTests {
     }
 
     @Test(
-        "email_verified as true, or as this text in any letter case → verified",
+        "email_verified is true, or the text true in any letter case → the address is verified",
         arguments: ["true", #""true""#, #""True""#, #""TRUE""#])
     func verified(_ value: String) async throws {
         var answers = RawProvider.Answers()
@@ -54,14 +58,16 @@ struct EmailVerdictTests {
         #expect(verdict(try await provider.signIn().identity) == .bool(true))
     }
 
-    @Test("An e-mail address without a verdict → kept without a verdict")
+    @Test("An e-mail address without a verdict → kept, without a verdict")
     func missing() async throws {
         let identity = try await RawProvider().signIn().identity
         #expect(verdict(identity) == nil)
         #expect(identity.claims.contains { $0.name == "email" && $0.value == .string("ana@example.org") })
     }
 
-    @Test("An e-mail address → its own source's verdict, or the other source's no if its own source has none")
+    @Test(
+        "Two sources → the verdict of the address's own source counts; if it has none, only a no of the other source counts"
+    )
     func sources() {
         typealias Claims = [(name: String, value: JSONValue)]
         func merged(_ first: Claims, _ second: Claims) -> [JSONValue?] {
@@ -79,7 +85,7 @@ struct EmailVerdictTests {
         #expect(merged([verdict(false)], [theirs]) == [.string("b@x"), .bool(false)])
     }
 
-    @Test("GitHub: an address of the profile that the list calls unverified → not verified (SEC-33)")
+    @Test("GitHub: the list says that the profile's address is unverified → not verified (SEC-33)")
     func listed() async throws {
         var answers = RawProvider.Answers()
         answers.userinfo = { _ in .json(#"{"sub":"u1","email":"a@x"}"#) }

@@ -28,7 +28,7 @@ struct KeySetLeniencyTests {
     }
 
     @Test(
-        "A key for encryption, a symmetric key or another algorithm → verifies nothing (SEC-26)",
+        "A key for encryption, a symmetric key or another algorithm → never verifies a token (SEC-26)",
         arguments: [
             #","use":"enc""#, #","use":"SIG""#, #","use":false"#, #","key_ops":["sign"]"#, #","key_ops":[null]"#,
             #","key_ops":{}"#, #","alg":"ES384""#, #","alg":"HS256""#, #","alg":7"#, #","issuer":7"#,
@@ -39,7 +39,7 @@ struct KeySetLeniencyTests {
     }
 
     @Test(
-        "Optional members that are null or empty → absent",
+        "Optional members that are null or empty → count as absent",
         arguments: [
             #","use":null"#, #","use":"""#, #","key_ops":null"#, #","key_ops":[]"#, #","alg":null"#, #","alg":"""#,
             #","issuer":null"#, #","x5c":null"#, #","use":null,"key_ops":[],"alg":null,"x5c":[],"x5t":null"#,
@@ -53,7 +53,7 @@ struct KeySetLeniencyTests {
         #expect(fits)
     }
 
-    @Test("Padding after a key's numbers → removed; after a token's → refused")
+    @Test("Padding after a key's numbers → removed; after a token's parts → refused")
     func padding() async throws {
         let point = Array(TestKeys.p256.publicKey.rawRepresentation)
         let (x, y) = (Base64URL.encode(point[..<32]), Base64URL.encode(point[32...]))
@@ -68,7 +68,7 @@ struct KeySetLeniencyTests {
         #expect(throws: ProviderFailure.self) { try CompactToken(text + "=", allowed: [.es256], types: ["jwt"]) }
     }
 
-    @Test("Commas in place of a key's padding → stripped; commas elsewhere, and behind a token → refused")
+    @Test("Commas in place of a key's padding → removed; elsewhere, or in a token → refused")
     func commas() async throws {
         let point = Array(TestKeys.p256.publicKey.rawRepresentation)
         let (x, y) = (Base64URL.encode(point[..<32]), Base64URL.encode(point[32...]))
@@ -86,7 +86,7 @@ struct KeySetLeniencyTests {
         }
     }
 
-    @Test("A key's numbers in base64 → read; a token's parts in base64 → refused")
+    @Test("A key's numbers in plain base64 → accepted; a token's parts in plain base64 → refused")
     func base64() async throws {
         // A key whose numbers differ between the two alphabets.
         let key = try #require(
@@ -108,7 +108,7 @@ struct KeySetLeniencyTests {
         }
     }
 
-    @Test("Entries with equal members → one key; with another member → two (SEC-26)")
+    @Test("Entries with equal members → count as one key; with a different member → as two (SEC-26)")
     func identical() async throws {
         let bare = try token(header: #"{"alg":"ES256"}"#)
         let key = jwk(TestKeys.p256)
@@ -122,7 +122,7 @@ struct KeySetLeniencyTests {
         #expect(!bound && !renamed)
     }
 
-    @Test("Several keys with the token's name → tried, four at most; other keys of the set → never")
+    @Test("Several keys have the token's name → at most four are tried, and never the other keys of the set")
     func candidates() async throws {
         let strangers = (0..<4).map { _ in P256.Signing.PrivateKey() }
         let own = jwk(TestKeys.p256)
@@ -154,7 +154,7 @@ struct KeySetLeniencyTests {
         #expect(single && charged.withLock { $0 } == 0)
     }
 
-    @Test("Ed25519 in header and key → EdDSA by its newer name, and no other algorithm")
+    @Test("Header and key name Ed25519 → EdDSA by its newer name, and no other algorithm")
     func fullyNamed() async throws {
         let header = #"{"alg":"Ed25519","kid":"ed"}"#
         let named = TestKeys.ed25519JWK.replacing(#""kid":"ed""#, with: #""kid":"ed","alg":"Ed25519""#)

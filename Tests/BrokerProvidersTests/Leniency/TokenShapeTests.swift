@@ -32,7 +32,7 @@ struct TokenShapeTests {
     }
 
     @Test(
-        "A required claim that is null → absent, and refused (SEC-28, SEC-29, SEC-30)",
+        "A required claim is null → counts as absent, so the token is refused (SEC-28, SEC-29, SEC-30)",
         arguments: [
             #""iss":"https://id.example""#, #""sub":"u1""#, #""aud":"cid-1""#, #""exp":1800000600"#,
             #""iat":1800000000"#,
@@ -42,7 +42,7 @@ struct TokenShapeTests {
         #expect(throws: ProviderFailure.self) { try check(Self.good.replacing(member, with: name + ":null")) }
     }
 
-    @Test("The sign-in asked for nonce, azp, auth_time or acr, and it is null → refused")
+    @Test("The sign-in asked for nonce, azp, auth_time or acr, and the claim is null → refused")
     func asked() {
         #expect(throws: ProviderFailure.self) { try check(Self.good + #","nonce":null"#, nonce: .exactly(Secret("n"))) }
         let two = Self.good.replacing(#""aud":"cid-1""#, with: #""aud":["cid-1","cid-1"]"#)
@@ -55,7 +55,7 @@ struct TokenShapeTests {
     }
 
     @Test(
-        "A wrong value of an optional member → refused",
+        "An optional member with a wrong value → the token is refused",
         arguments: [
             #""azp":"other""#, #""azp":"""#, #""azp":false"#, #""at_hash":"AAAA""#, #""at_hash":"""#,
             #""nbf":1900000000"#,
@@ -66,13 +66,13 @@ struct TokenShapeTests {
     }
 
     @Test(
-        "An optional member that is null → absent",
+        "An optional member that is null → counts as absent",
         arguments: ["azp", "at_hash", "nbf", "events", "nonce", "auth_time", "acr", "amr", "sid", "c_hash", "jti"])
     func nulls(_ name: String) {
         #expect(throws: Never.self) { try check(Self.good + ",\"\(name)\":null", accessToken: "at-1") }
     }
 
-    @Test("A token's header with null members → absent; with a critical extension, or b64 without one → refused")
+    @Test("Null members in a token's header → count as absent; a critical extension, or b64 without one → refused")
     func headers() {
         for member in [#""typ":null"#, #""crit":null"#, #""typ":null,"crit":null,"b64":null,"cty":null"#] {
             #expect(throws: Never.self, "\(member)") {
@@ -90,7 +90,7 @@ struct TokenShapeTests {
         #expect(throws: ProviderFailure.self) { try check(Self.good, header: #"{"alg":null,"kid":"k1"}"#) }
     }
 
-    @Test("A logout token → needs events and iat, and null counts as absent")
+    @Test("A logout token without events or iat, or with null for them → refused")
     func logout() throws {
         let rules = LogoutTokenRules(
             issuer: "https://id.example", clients: [(Support.ios, "cid-1")], leeway: .seconds(60))
@@ -110,7 +110,7 @@ struct TokenShapeTests {
         #expect(throws: Never.self) { try take(base + "," + event.replacing("{}", with: "[]")) }
     }
 
-    @Test("A provider's own token beyond the limits → refused, and the log names the limit")
+    @Test("A provider's own token exceeds a limit → refused, and the log names the limit")
     func bounds() throws {
         let claims = Self.good + #","picture":"\#(String(repeating: "A", count: 524_288))""#
         #expect(detail { try check(claims) } == "token is over 524288 bytes")
@@ -119,7 +119,7 @@ struct TokenShapeTests {
         #expect(detail { try check(Self.good, header: header) } == "token header: over 16384 bytes")
     }
 
-    @Test("A token that anyone may send → its own limits: 16 KiB, and 4 KiB of header (SEC-122)")
+    @Test("A token that anyone may send → has stricter limits: 16 KiB, with a header of 4 KiB (SEC-122)")
     func posted() throws {
         func take(_ claims: String, _ header: String) throws {
             _ = try CompactToken(try TestKeys.es256("{\(claims)}", header: header), allowed: [.es256], types: ["jwt"])
@@ -131,7 +131,7 @@ struct TokenShapeTests {
         #expect(detail { try take(Self.good, header) } == "token header: over 4096 bytes")
     }
 
-    @Test("Certificates in the header, hundreds of groups, or a picture as a URI → accepted")
+    @Test("Certificates in the header, hundreds of groups, or a picture as a data URI → accepted")
     func large() throws {
         let certificate = String(repeating: "MIIC", count: 450)
         let header = #"{"alg":"ES256","kid":"k1","x5c":["\#(certificate)","\#(certificate)","\#(certificate)"]}"#
@@ -142,7 +142,9 @@ struct TokenShapeTests {
         #expect(throws: Never.self) { try check(Self.good + #","picture":"data:image/png;base64,\#(picture)""#) }
     }
 
-    @Test("Refused JSON → the member, the limit or the byte is named, and JSON is never called something else")
+    @Test(
+        "A JSON answer is refused → the log names the member, the limit or the byte, and never calls JSON something else"
+    )
     func words() {
         for (claims, words) in [
             (#","email":"a","email":"a""#, "token claims: the member /email stands twice"),
@@ -165,7 +167,9 @@ struct TokenShapeTests {
 struct HalvedTextTests {
     private static let half = #"Ana \ud83d"#
 
-    @Test("Half a character in identifiers, the nonce or other protocol claims → the token is refused (SEC-30, SEC-33)")
+    @Test(
+        "Half a character in an identifier, the nonce or another protocol claim → the token is refused (SEC-30, SEC-33)"
+    )
     func refused() async throws {
         for name in ["sub", "iss", "aud", "nonce", "azp", "at_hash", "sid", "acr", "events", "nbf"] {
             var answers = RawProvider.Answers()
@@ -200,7 +204,7 @@ struct HalvedTextTests {
         #expect(detail.contains("half a surrogate pair in /"))
     }
 
-    @Test("Half a character in a name → U+FFFD; in any other claim → the claim is left out")
+    @Test("Half a character in a name → replaced by U+FFFD; in any other claim → the claim is left out")
     func names() async throws {
         var answers = RawProvider.Answers()
         answers.token += #","user":{"name":"\#(Self.half)"}"#
@@ -219,7 +223,7 @@ struct HalvedTextTests {
         #expect(identity.claims.map(\.value.string) == ["Ana \u{FFFD}", "\u{FFFD}\u{1F600}", "x\u{FFFD}A"])
     }
 
-    @Test("Half a character in userinfo's name → U+FFFD, at its configured place; in its subject → refused")
+    @Test("Half a character in userinfo's name → replaced by U+FFFD; in its subject → refused")
     func userinfo() async throws {
         var answers = RawProvider.Answers()
         answers.userinfo = { _ in .json(#"{"sub":"u1","profile":{"shown":"\#(Self.half)","team":"\#(Self.half)"}}"#) }

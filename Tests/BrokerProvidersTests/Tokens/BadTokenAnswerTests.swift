@@ -38,7 +38,7 @@ struct BadTokenAnswerTests {
     }
 
     @Test(
-        "Each bad answer → its own failure: later, spent or lost (SEC-20, SEC-122)",
+        "Each bad token answer → has its own result: tried later, code spent, or lost (SEC-20, SEC-122)",
         arguments: [
             ("status", "retryable"), ("rate-limited", "retryable"), ("hang", "lost"), ("drop-before", "lost"),
             ("drop-after", "lost"), ("truncate", "lost"), ("html-200", "unusable"), ("empty-200", "unusable"),
@@ -59,7 +59,7 @@ struct BadTokenAnswerTests {
     }
 
     @Test(
-        "An absurd lifetime → a bounded one or none (SEC-21)",
+        "An absurd token lifetime → limited, or ignored (SEC-21)",
         arguments: ["absent", "null", "0", "-1", "string", "1.5", "1e300", "2^63", "\"3600\"", "[]", "1800003600"])
     func lifetimes(_ value: String) async throws {
         let tokens = try await redeem(Fault(provider: "oidc", "expires-in-" + value)).get()

@@ -27,7 +27,7 @@ struct IDTokenRulesTests {
 
     private func replacing(_ part: String, _ with: String) -> String { Self.good.replacing(part, with: with) }
 
-    @Test("A skew beyond two minutes, or a number out of every range → refused without a trap (SEC-29)")
+    @Test("A clock difference of more than two minutes, or a number out of range → refused without a crash (SEC-29)")
     func times() throws {
         for exp in [
             "1799999940", "-1", "1e400", "1e300", "9223372036854775808", "\"1800003600\"", "null", "true",
@@ -59,7 +59,7 @@ struct IDTokenRulesTests {
         #expect(throws: ProviderFailure.self) { try check(replacing("https://id.example", issuer)) }
     }
 
-    @Test("A canonically equal issuer in other bytes → another issuer (SEC-28)")
+    @Test("An issuer with equal characters in other bytes → counts as another issuer (SEC-28)")
     func normalisation() throws {
         let token = try CompactToken(
             try TestKeys.es256(
@@ -74,7 +74,7 @@ struct IDTokenRulesTests {
         }
     }
 
-    @Test("A canonically equal audience or party in other bytes → another client's (SEC-28)")
+    @Test("An audience or party with equal characters in other bytes → counts as another client's (SEC-28)")
     func audienceBytes() throws {
         func check(_ claims: String) throws {
             let token = try CompactToken(try TestKeys.es256("{\(claims)}"), allowed: [.es256], types: ["jwt"])
@@ -90,7 +90,7 @@ struct IDTokenRulesTests {
         #expect(throws: Never.self) { try check(replacing("\"cid\"", "\"cli-\u{E9}\"")) }
     }
 
-    @Test("An exp beyond every calendar → refused")
+    @Test("An exp outside of any calendar → refused")
     func endOfCalendars() {
         for expiry in ["253402300800", "1e15", "9223372036854775807", "1e300"] {
             #expect(throws: ProviderFailure.self, "\(expiry)") { try check(replacing("1800003600", expiry)) }
@@ -98,7 +98,7 @@ struct IDTokenRulesTests {
         #expect(throws: Never.self) { try check(replacing("1800003600", "253402300799")) }
     }
 
-    @Test("The sign-in asked for acr_values or essential claims → they must be present")
+    @Test("The sign-in asked for acr_values or essential claims → the id_token must have them")
     func demands() {
         let classes = [("acr_values", "urn:mfa urn:hwk")]
         #expect(throws: ProviderFailure.self) { try check(Self.good, demands: classes) }
@@ -117,14 +117,14 @@ struct IDTokenRulesTests {
         #expect(throws: Never.self) { try check(Self.good + #","acr":"b","email":"e""#, demands: claims) }
     }
 
-    @Test("The token has an unexpected nonce → refused; it has none → accepted")
+    @Test("An id_token has a nonce that was not requested → refused; it has no nonce → accepted")
     func strayNonce() {
         #expect(throws: ProviderFailure.self) { try check(Self.good + #","nonce":"n""#, nonce: .absent) }
         #expect(throws: ProviderFailure.self) { try check(Self.good + #","nonce":"""#, nonce: .absent) }
         #expect(throws: Never.self) { try check(Self.good, nonce: .absent) }
     }
 
-    @Test("A signed refreshed token of another issuer, client or nonce → not the session's; without a nonce → accepted")
+    @Test("A refreshed id_token of another issuer, client or nonce → not the session's; without a nonce → accepted")
     func refreshed() throws {
         let rules = IDTokenRules(
             issuer: "https://id.example", clientID: "cid",
@@ -143,7 +143,7 @@ struct IDTokenRulesTests {
         ] { #expect(try fault(own) == nil, "\(own)") }
     }
 
-    @Test("Audiences and authorized party → must fit the client (SEC-28)")
+    @Test("The audiences and the authorized party → must match the client (SEC-28)")
     func audiences() {
         for aud in [#""other""#, "[]", #"["cid","other"]"#, #"["cid",7]"#, "7", "null", "{}"] {
             #expect(throws: ProviderFailure.self, "\(aud)") { try check(replacing(#""cid""#, aud)) }
@@ -157,7 +157,7 @@ struct IDTokenRulesTests {
         #expect(throws: ProviderFailure.self) { try check(both + #","azp":null"#, settings: trusting) }
     }
 
-    @Test("A nonce was sent → must come back; native ones raw or hashed (SEC-30)")
+    @Test("A nonce was requested → must come back; for a native SDK raw or hashed (SEC-30)")
     func nonces() {
         let nonce = Secret("n-1234")
         let hash = Array(SHA256.hash(data: Array("n-1234".utf8)))
@@ -180,7 +180,7 @@ struct IDTokenRulesTests {
         #expect(throws: Never.self) { try check(Self.good + #","nonce":"n-1234""#, nonce: .rawOrSHA256(nonce)) }
     }
 
-    @Test("max_age was sent → enforced (SEC-30)")
+    @Test("max_age was requested → an older sign-in is refused (SEC-30)")
     func maximumAge() {
         #expect(throws: ProviderFailure.self) { try check(Self.good, maximumAge: 300) }
         #expect(throws: ProviderFailure.self) { try check(Self.good + ",\"auth_time\":1799999000", maximumAge: 300) }
@@ -198,14 +198,14 @@ struct IDTokenRulesTests {
     }
 
     @Test(
-        "A token of another kind → not an id_token (SEC-31)",
+        "A token of another kind → not accepted as an id_token (SEC-31)",
         arguments: ["at+jwt", "logout+jwt", "application/at+jwt", "", "dpop+jwt"])
     func types(_ type: String) throws {
         let token = try TestKeys.es256("{\(Self.good)}", header: #"{"alg":"ES256","kid":"k1","typ":"\#(type)"}"#)
         #expect(throws: ProviderFailure.self) { try CompactToken(token, allowed: [.es256], types: ["jwt"]) }
     }
 
-    @Test("An encrypted token → named as such in the log")
+    @Test("An encrypted id_token → refused, and the log names the encryption")
     func encrypted() {
         for (token, detail) in [
             ("e30.AA.AA.AA.AA", "token is encrypted, which is not offered"),
@@ -219,7 +219,7 @@ struct IDTokenRulesTests {
         }
     }
 
-    @Test("Text that is no compact token → refused before decoding (SEC-122)")
+    @Test("Text that is not a compact token → refused before decoding (SEC-122)")
     func shapes() throws {
         let good = try TestKeys.es256("{\(Self.good)}")
         let parts = good.split(separator: ".").map(String.init)

@@ -17,7 +17,7 @@ struct KeySetTests {
         try CompactToken(try TestKeys.es256(Self.claims, header: header), allowed: [.es256, .edDSA], types: ["jwt"])
     }
 
-    @Test("Unusable keys in a set → skipped, and the others work (library note 7)")
+    @Test("Unusable keys in a set → skipped, and the other keys work (library note 7)")
     func strangeKeys() async throws {
         let strange = [
             "7", "null", "[]", "{}", #"{"kty":"oct","k":"AA"}"#, #"{"kty":"EC","crv":"secp256k1","x":"AA","y":"AA"}"#,
@@ -31,7 +31,7 @@ struct KeySetTests {
         #expect(verified)
     }
 
-    @Test("A key for encryption, for another algorithm or for other operations → verifies nothing (SEC-26)")
+    @Test("A key for encryption, another algorithm or other operations → never verifies a token (SEC-26)")
     func purposes() async throws {
         for change in [
             (#""use":"sig""#, #""use":"enc""#), (#""use":"sig""#, #""alg":"ES384""#),
@@ -47,7 +47,7 @@ struct KeySetTests {
         #expect(verified)
     }
 
-    @Test("No kid → exactly one key must fit; an unknown kid → no other key is tried (SEC-26)")
+    @Test("A token without kid → exactly one key must match; with an unknown kid → no other key is tried (SEC-26)")
     func kids() async throws {
         let other = TestKeys.p256JWK.replacing(#""kid":"k1""#, with: #""kid":"k2""#)
         let bare = try token(#"{"alg":"ES256"}"#)
@@ -65,7 +65,7 @@ struct KeySetTests {
         #expect(fits && !either)
     }
 
-    @Test("A token whose header names another algorithm comes first → the key stays usable (library note 7)")
+    @Test("The first token's header names another algorithm → the key still works for the next token (library note 7)")
     func poisoning() async throws {
         let set = try set(TestKeys.p256JWK.replacing(#","use":"sig""#, with: ""), TestKeys.ed25519JWK)
         let forged = try CompactToken(
@@ -78,7 +78,7 @@ struct KeySetTests {
         #expect(!first && second && third)
     }
 
-    @Test("A coordinate without its leading zeros → complete (one key in a hundred has them)")
+    @Test("A key coordinate without its leading zeros → completed (one key in a hundred needs this)")
     func shortCoordinates() async throws {
         var key = P256.Signing.PrivateKey()
         while key.publicKey.rawRepresentation.first != 0 { key = P256.Signing.PrivateKey() }
@@ -113,7 +113,7 @@ struct KeySetTests {
         }
     }
 
-    @Test("RSA keys under 2048 bits, with exponent 1 or an even one → not used (SEC-25)")
+    @Test("RSA keys of less than 2048 bits, or with exponent 1 or an even exponent → not used (SEC-25)")
     func weakRSA() throws {
         let strong = Base64URL.encode([0x80] + [UInt8](repeating: 1, count: 255))
         let weak = Base64URL.encode([0x80] + [UInt8](repeating: 1, count: 127))
@@ -142,7 +142,7 @@ struct KeySetTests {
         #expect(own && !foreign)
     }
 
-    @Test("Text that is no key set → refused", arguments: ["{}", #"{"keys":{}}"#, #"{"keys":null}"#])
+    @Test("Text that is not a key set → refused", arguments: ["{}", #"{"keys":{}}"#, #"{"keys":null}"#])
     func noSet(_ text: String) throws {
         #expect(KeySet(try JSONParser.parseObject(Array(text.utf8), maximumBytes: 100)) == nil)
     }

@@ -51,7 +51,7 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "An error with any status → an error (SEC-20)",
+        "An answer with an error member and any status → an OAuth error (SEC-20)",
         arguments: [
             (200, #"{"error":"bad_verification_code","access_token":"a"}"#, "bad_verification_code"),
             (200, #"{"ok":false,"error":"invalid_code"}"#, "invalid_code"), (200, #"{"ok":false}"#, "invalid_request"),
@@ -68,33 +68,35 @@ struct TokenAnswerTests {
         #expect(error.code == code && error.status == status)
     }
 
-    @Test("429 or 5xx with any body → later", arguments: [429, 500, 502, 503, 504, 599])
+    @Test("429 or 5xx with any body → tried later", arguments: [429, 500, 502, 503, 504, 599])
     func retryable(_ status: Int) {
         guard case .retryable(status, _, _) = failure(#"{"error":"invalid_grant"}"#, status: status) else {
             return #expect(Bool(false))
         }
     }
 
-    @Test("An error code that means later → not a rejection", arguments: ["temporarily_unavailable", "ratelimited"])
+    @Test(
+        "An error code that means later → tried later, and not a rejection",
+        arguments: ["temporarily_unavailable", "ratelimited"])
     func transient(_ code: String) {
         guard case .retryable = failure(#"{"error":"\#(code)"}"#, status: 400) else { return #expect(Bool(false)) }
     }
 
     @Test(
-        "A redirect, an HTML 400 or another refusal without an error → not an OAuth error",
+        "A redirect, an HTML 400 or another refusal without an error member → not an OAuth error",
         arguments: [(302, ""), (403, ""), (400, "<html></html>"), (404, "{}")])
     func notContract(_ status: Int, _ body: String) {
         guard case .unusable = failure(body, status: status) else { return #expect(Bool(false)) }
     }
 
-    @Test("A 400 or 401 without a body → a refusal without a meaning", arguments: [400, 401])
+    @Test("A 400 or 401 without a body → a refusal without a known meaning", arguments: [400, 401])
     func empty(_ status: Int) {
         guard case .rejected(let error) = failure("", status: status) else { return #expect(Bool(false)) }
         #expect(error.isEmpty && !error.isInvalidGrant && error.status == status)
     }
 
     @Test(
-        "A refusal that may mean a dead grant → only with an error member, and never by a page's message (guarantee 3)")
+        "A refusal that may mean a dead grant → needs an error member; a page's text is never enough (guarantee 3)")
     func named() {
         for (body, isNamed) in [
             (#"{"error":"invalid_request","error_description":"Refresh token inactive"}"#, true),
@@ -108,7 +110,7 @@ struct TokenAnswerTests {
         }
     }
 
-    @Test("A provider's own code for a dead grant → recognised by the configuration")
+    @Test("A provider's own code for a dead grant → recognised if it is configured")
     func aliases() {
         let settings = TokenResponseSettings(invalidGrantCodes: ["bad_refresh_token"])
         guard case .rejected(let error) = failure(#"{"error":"bad_refresh_token"}"#, settings) else {
@@ -117,7 +119,7 @@ struct TokenAnswerTests {
         #expect(error.isInvalidGrant)
     }
 
-    @Test("A nested token → read from its path only")
+    @Test("A nested token → read only from its configured path")
     func nested() throws {
         let settings = TokenResponseSettings(path: "/authed_user", tokenTypes: ["user"])
         let tokens = try parse(
@@ -131,7 +133,7 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "A form answer → read if the media type or the text shows one",
+        "An answer in form encoding → read if the media type or the text shows this",
         arguments: ["application/x-www-form-urlencoded", "text/plain; charset=utf-8"])
     func form(_ type: String) throws {
         let tokens = try parse(
@@ -142,7 +144,7 @@ struct TokenAnswerTests {
         #expect(tokens.expiresAt == WallTime(seconds: Self.now.seconds + 28_800))
     }
 
-    @Test("An error in a form answer → an error")
+    @Test("An error in a form answer → an OAuth error")
     func formError() {
         let failure = failure(
             "error=bad_verification_code&error_description=x", type: "application/x-www-form-urlencoded")
@@ -150,7 +152,7 @@ struct TokenAnswerTests {
         #expect(error.code == "bad_verification_code")
     }
 
-    @Test("A complete answer → parsed: type missing or in any case, scope as text, array or null")
+    @Test("A complete answer → parsed: token type missing or in any letter case, scope as text, array or null")
     func whole() throws {
         let tokens = try parse(
             #"{"access_token":"at-1","token_type":"bEaReR","expires_in":"3599","refresh_token":"rt|1","id_token":"a.b.c","scope":["a","b"],"grant_id":"g"}"#
@@ -164,7 +166,7 @@ struct TokenAnswerTests {
         #expect(try parse(#"{"access_token":"a"}"#, status: 201).expiresAt == nil)
     }
 
-    @Test("Renamed fields, absolute expiries and a default lifetime → set by the configuration")
+    @Test("Renamed fields, absolute expiries and a default lifetime → follow the configuration")
     func settings() throws {
         let sentry = TokenResponseSettings(fields: ["access_token": "token", "refresh_token": "refreshToken"])
         #expect(try parse(#"{"token":"t","refreshToken":"r"}"#, sentry).refreshToken?.reveal() == "r")
@@ -181,7 +183,7 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "The end of a limit → from Retry-After and from X-RateLimit-Reset, and bounded",
+        "The end of a rate limit → read from Retry-After and X-RateLimit-Reset, and limited",
         arguments: [
             ("Retry-After", "7", 7), ("X-RateLimit-Reset", "1800000030", 30), ("Retry-After", "999999", nil),
             ("X-RateLimit-Reset", "-9223372036854775808", nil), ("Retry-After", "Tue, 02 Nov 2027 10:00:00 GMT", nil),

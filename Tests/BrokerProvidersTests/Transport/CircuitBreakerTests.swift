@@ -31,7 +31,7 @@ struct CircuitBreakerTests {
         #expect(breaker.state == .closed(failures: 0))
     }
 
-    @Test("The pause is over → one probe is sent, and no second one")
+    @Test("The breaker's pause is over → exactly one probe is sent")
     func probes() {
         var breaker = opened()
         let first = breaker.admit(at: .seconds(5))
@@ -39,7 +39,7 @@ struct CircuitBreakerTests {
         #expect(first && !second)
     }
 
-    @Test("A failed probe → the pause doubles, up to a minute")
+    @Test("The probe fails → the pause doubles, up to a minute")
     func doubles() {
         var breaker = opened()
         var now = Duration.seconds(5)
@@ -54,7 +54,7 @@ struct CircuitBreakerTests {
         #expect(pauses == [10, 20, 40, 60, 60, 60].map { .seconds($0) })
     }
 
-    @Test("An answered probe → the breaker closes")
+    @Test("The probe is answered → the breaker closes")
     func closes() {
         var breaker = opened()
         _ = breaker.admit(at: .seconds(5))
@@ -62,7 +62,7 @@ struct CircuitBreakerTests {
         #expect(breaker.state == .closed(failures: 0))
     }
 
-    @Test("The caller gave up a probe → there is room for the next")
+    @Test("The caller of a probe gave up → the next probe may be sent")
     func forgets() {
         var breaker = opened()
         _ = breaker.admit(at: .seconds(5))
@@ -71,7 +71,7 @@ struct CircuitBreakerTests {
         #expect(next)
     }
 
-    @Test("A late failure of an earlier call → an open pause is not extended")
+    @Test("An earlier call fails late, during the pause → the pause is not extended")
     func lateFailures() {
         var breaker = opened()
         breaker.fail(at: .seconds(4))

@@ -5,7 +5,7 @@ import Testing
 @Suite("URLs that may be called", .timeLimit(.minutes(2)))
 struct EndpointURLTests {
     @Test(
-        "Plain http beyond loopback, credentials, fragments or other schemes → refused (SEC-17, SEC-24)",
+        "Plain http beyond loopback, credentials, fragments or other schemes in a URL → refused (SEC-17, SEC-24)",
         arguments: [
             "http://id.example.com/token", "https://user:pw@id.example.com/", "https://id.example.com/#x", "ftp://a.b/",
             "https:///x", "https://id.example.com/a b", "https://id.example.com/?q=\"", "id.example.com", "",
@@ -21,7 +21,7 @@ struct EndpointURLTests {
         ])
     func allows(_ text: String) { #expect(EndpointURL(text) != nil) }
 
-    @Test("Parameters → join an endpoint's own query, and none is repeated (SEC-07)")
+    @Test("The broker's parameters → added to the endpoint's own query, and none occurs twice (SEC-07)")
     func adds() throws {
         let plain = try #require(EndpointURL("https://a.example/auth"))
         #expect(plain.adding([("a", "1 2"), ("b", "&")])?.text == "https://a.example/auth?a=1%202&b=%26")

@@ -11,7 +11,7 @@ import Testing
     private static let date = "Fri, 20 Nov 2026 21:20:00 GMT"
 
     @Test(
-        "An answer from a cache, or with a missing, second or malformed Date → no evidence",
+        "An answer from a cache, or with a missing, second or malformed Date → no evidence for the clock",
         arguments: [
             [], [("Date", date), ("Age", "0")], [("Date", date), ("Age", "86400")], [("Date", date), ("Date", date)],
             [("Date", "yesterday")], [("Last-Modified", date)],
@@ -20,7 +20,7 @@ import Testing
         #expect(ProviderTime.evidence(in: HTTPHeaders(fields)) == nil)
     }
 
-    @Test("The request → contains no time that a provider could repeat: no proof, no assertion, no body")
+    @Test("The request for the time → contains no time that the provider could repeat: no proof, no assertion, no body")
     func question() throws {
         let request = ProviderTime.request(try #require(EndpointURL("https://as.example/token")))
         #expect(
@@ -29,13 +29,13 @@ import Testing
         #expect(request.method == .GET && request.body == nil && request.url == "https://as.example/token")
     }
 
-    @Test("One Date with any status → the time")
+    @Test("An answer with one Date and any status → the time")
     func evidence() {
         #expect(ProviderTime.evidence(in: ["Date": Self.date])?.seconds == 1_795_209_600)
     }
 
     @Test(
-        "A provider on loopback or without TLS → not asked",
+        "A provider on loopback or without TLS → not asked for the time",
         arguments: [
             "http://127.0.0.1:9000/token", "https://localhost/token", "https://127.0.0.1/token", "https://[::1]/token",
         ])
@@ -48,7 +48,7 @@ import Testing
         await http.shutdown()
     }
 
-    @Test("A provider whose addresses may not be internal → only public ones are asked for the time")
+    @Test("A provider without permission for internal addresses → only public addresses are asked for the time")
     func addresses() {
         let cases = ["1.1.1.1", "10.0.0.7", "192.168.1.7", "169.254.169.254", "fd00::7"].map { IPAddress($0) }
         #expect(
@@ -56,7 +56,7 @@ import Testing
         #expect(cases.map { ProviderTime.addresses(areInternal: true).allows($0) } == [true, true, true, true, true])
     }
 
-    @Test("A name that leads to this machine → the connection is refused before a byte is sent")
+    @Test("A provider's name resolves to this machine → the connection is refused before a byte is sent")
     func thisMachine() async throws {
         let server = try RawServer { _ in .http(200, [("Date", Self.date)], []) }
         for isElsewhere in [true, false] {

@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerProviders
 
 extension TransportTests {
-    @Test("One call more than the limit → refused unsent (SEC-120)")
+    @Test("One call more than the limit → refused without being sent (SEC-120)")
     func limit() async throws {
         let server = try RawServer { _ in .hang }
         try await with { original in
@@ -22,7 +22,7 @@ extension TransportTests {
         }
     }
 
-    @Test("A dead provider → its breaker opens, and calls fail at once, unsent (SEC-120)")
+    @Test("A dead provider → its breaker opens, and calls fail at once without being sent (SEC-120)")
     func breaker() async throws {
         let server = try RawServer { _ in .http(503, [], []) }
         try await with { original in
@@ -48,7 +48,7 @@ extension TransportTests {
         }
     }
 
-    @Test("Status 500 or 400 → the breaker stays closed, because they concern one request")
+    @Test("Status 500 or 400 → the breaker stays closed, because the status concerns only one request")
     func answersKeepTheBreakerClosed() async throws {
         let server = try RawServer { _ in .http(500, [], []) }
         try await with { original in
@@ -79,7 +79,7 @@ extension TransportTests {
     }
 
     @Test(
-        "A head beyond any real answer's size → refused, long before the time limit (SEC-120)",
+        "An answer's head larger than any real one → refused long before the time limit (SEC-120)",
         arguments: [
             fields(6, of: 12_000), fields(1, of: 16 * 1024 + 1), fields(129, of: 1),
             "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + fields(6, of: 12_000),
@@ -100,7 +100,7 @@ extension TransportTests {
         }
     }
 
-    @Test("A head of the largest real size → an answer")
+    @Test("An answer's head of the largest real size → accepted")
     func ordinaryHead() async throws {
         let server = try RawServer { request in
             let fields = request.method == "POST" ? Self.fields(120, of: 400) : Self.fields(4, of: 15_000)

@@ -90,7 +90,7 @@ struct TransportTests {
         #expect(server.received.isEmpty)
     }
 
-    @Test("A connection that is dropped after the request → lost, and not unsent")
+    @Test("A connection breaks after the request was sent → the answer is lost, and the call does not count as unsent")
     func dropped() async throws {
         let server = try RawServer { _ in .close }
         try await with { fixture in
@@ -100,7 +100,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A provider that hangs → lost after the total time")
+    @Test("A provider that hangs → the answer is lost when the total time is over")
     func hangs() async throws {
         let server = try RawServer { _ in .hang }
         try await with { fixture in
@@ -109,7 +109,7 @@ struct TransportTests {
         }
     }
 
-    @Test("The total time → covers the body, and not only the head (library note 3)")
+    @Test("The total time of a call → includes the body (library note 3)")
     func slowBody() async throws {
         let server = try RawServer { _ in .raw(Array("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"a".utf8)) }
         let dripping = try RawServer { _ in
@@ -123,7 +123,7 @@ struct TransportTests {
         }
     }
 
-    @Test("An answer that is not HTTP → lost")
+    @Test("An answer that is not HTTP → counts as lost")
     func garbage() async throws {
         let server = try RawServer { _ in .raw(Array("SSH-2.0-OpenSSH_9.6\r\n".utf8)) }
         try await with { fixture in
@@ -133,7 +133,7 @@ struct TransportTests {
     }
 
     @Test(
-        "A redirect → an answer that is not followed, so the body goes nowhere else (SEC-17)",
+        "A redirect → an answer, which is never followed, so the request reaches no other server (SEC-17)",
         arguments: [301, 302, 303, 307, 308])
     func redirects(_ status: Int) async throws {
         let target = try RawServer { _ in .json("{}") }
@@ -146,7 +146,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A body over 1 MiB → an answer without a body (SEC-122)")
+    @Test("An answer's body over 1 MiB → an answer without a body (SEC-122)")
     func huge() async throws {
         let server = try RawServer { _ in .http(200, [], [UInt8](repeating: 0x20, count: 5 << 20)) }
         try await with { fixture in
@@ -156,7 +156,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A compressed body that expands over 1 MiB → cut off (SEC-122)")
+    @Test("A compressed body that expands to more than 1 MiB → cut off (SEC-122)")
     func bomb() async throws {
         let bytes = try #require(Data(base64Encoded: Bombs.gzipOf5MiB))
         let server = try RawServer { _ in .http(200, [("Content-Encoding", "gzip")], Array(bytes)) }
@@ -166,7 +166,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A body with broken compression → an answer without a body")
+    @Test("An answer's body with broken compression → an answer without a body")
     func brokenCompression() async throws {
         let server = try RawServer { _ in .http(200, [("Content-Encoding", "gzip")], Array("not gzip at all".utf8)) }
         try await with { fixture in
@@ -175,7 +175,7 @@ struct TransportTests {
         }
     }
 
-    @Test("Token calls → never reuse a connection; reads do (library note 5)")
+    @Test("A token call → never reuses a connection; a read does (library note 5)")
     func connections() async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with { fixture in
@@ -186,7 +186,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A kept connection was just closed → a read is repeated once, and a token call is not")
+    @Test("A kept connection was just closed → a read is repeated once, a token call is not")
     func staleConnection() async throws {
         let count = Mutex(0)
         let server = try RawServer { _ in
@@ -203,7 +203,7 @@ struct TransportTests {
         }
     }
 
-    @Test("Compression → requested by the broker's own field, and the sent body is unchanged")
+    @Test("Compression → requested only by the broker's own field, and request bodies stay uncompressed")
     func wire() async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with { fixture in

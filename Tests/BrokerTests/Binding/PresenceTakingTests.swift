@@ -42,7 +42,8 @@ struct PresenceTakingTests {
         } catch { return error.presence?.result ?? error.code.rawValue }
     }
 
-    @Test("A proof was judged in time, and its nonce has ended since → not taken", arguments: [false, true])
+    @Test(
+        "A proof was judged in time, but its nonce has ended since → the proof is not taken", arguments: [false, true])
     func late(isShared: Bool) async throws {
         let store = isShared ? TestSharedStore(clock: broker.clock) : nil
         let check = replica(store)
@@ -56,7 +57,7 @@ struct PresenceTakingTests {
         #expect(await take(try candidate("3", at: check), at: check) == nil)
     }
 
-    @Test("A released proof, or one whose taking failed → can be taken at every replica")
+    @Test("A proof was released, or taking it failed → every replica can take it again")
     func givenBack() async throws {
         let store = TestSharedStore(clock: broker.clock)
         let (here, there) = (replica(store), replica(store))
@@ -73,7 +74,9 @@ struct PresenceTakingTests {
         #expect(await take(proof, at: here) == nil)
     }
 
-    @Test("Proofs that wait for a slow store → do not use up the session's thirty a minute, and only thirty are taken")
+    @Test(
+        "Proofs that wait for a slow store → do not count towards the session's thirty a minute, and only thirty are taken"
+    )
     func counted() async throws {
         let store = TestSharedStore(clock: broker.clock)
         let check = replica(store)
@@ -99,7 +102,7 @@ struct PresenceTakingTests {
         #expect(await take(try candidate("next", at: check), at: check) == nil)
     }
 
-    @Test("Forty good proofs at a slow store at once → thirty are taken, and the others can be used a minute later")
+    @Test("Forty good proofs at once, with a slow store → thirty are taken, and the others can be used a minute later")
     func countedAtOnce() async throws {
         let store = TestSharedStore(clock: broker.clock)
         let check = replica(store)

@@ -32,7 +32,7 @@ struct ProofAddressTests {
     }
 
     @Test(
-        "Text that is no address → nil",
+        "Text that is not an address → nil",
         arguments: [
             "", "/a/b", "//b.test/a/b", "https:/b.test/a", "https:b.test", "ftp://b.test/a", "https://", "https:///a",
             "https://u@b.test/a", "https://u:p@b.test/a", "https://b.test:123456/a", "https://b.test:x/a",
@@ -42,7 +42,7 @@ struct ProofAddressTests {
         ])
     func none(_ text: String) { #expect(ProofAddress(text) == nil) }
 
-    @Test("Escapes → one form; reserved characters stay escaped")
+    @Test("Escapes in an address → have one form, and reserved characters stay escaped")
     func escapes() {
         #expect(ProofAddress.normalizedPath("/%7euser/%2f%C3%a9".utf8) == "/~user/%2F%C3%A9")
         #expect(ProofAddress.normalizedPath("".utf8) == "/")
@@ -51,7 +51,7 @@ struct ProofAddressTests {
         #expect(ProofAddress.normalizedPath("/%2e%2E/a".utf8) == "/a")
     }
 
-    @Test("A port after an IPv6 host → found behind the brackets")
+    @Test("A port after an IPv6 host → found after the brackets")
     func literals() {
         #expect(ProofAddress("http://[::1]:8080/")?.origin == "http://[::1]:8080")
         #expect(ProofAddress("http://[::1]/")?.origin == "http://[::1]")

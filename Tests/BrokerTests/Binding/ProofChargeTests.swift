@@ -51,7 +51,7 @@ struct ProofChargeTests {
 
     private func from(_ address: IPAddress) -> ProofCharge { Charge(address, in: ledger).ofProofs }
 
-    @Test("Four thousand wrong signatures, in turn or at once → ten checks a minute")
+    @Test("Four thousand wrong signatures, one by one or at once → ten checks a minute")
     func spoiled() async throws {
         let session = try Self.session(1)
         let charge = from(address)
@@ -79,7 +79,7 @@ struct ProofChargeTests {
         #expect(refused.value == 2000 - Self.limit)
     }
 
-    @Test("An honest phone with many proofs at once → every proof is checked, and no charge remains")
+    @Test("An honest phone sends many proofs at once → every proof is checked, and no charge remains")
     func honest() async throws {
         let session = try Self.session(1)
         let charge = from(address)
@@ -105,7 +105,9 @@ struct ProofChargeTests {
         #expect(ledger.signatureFaults.count == 0)
     }
 
-    @Test("A session's checks are used up at an address → other sessions there, and this session elsewhere, go on")
+    @Test(
+        "One session has used up its checks at an address → other sessions there, and this session elsewhere, are served"
+    )
     func others() async throws {
         let (victim, other) = (try Self.session(1), try Self.session(2))
         for _ in 0..<100 { _ = await check(from(address), victim, isRight: false) }
@@ -119,7 +121,7 @@ struct ProofChargeTests {
         #expect(await check(from(address), victim, isRight: true) == .refused)
     }
 
-    @Test("A proven backend's wrong proofs → charged to the session alone, and not to the app's own calls")
+    @Test("A proven backend sends wrong proofs → only the session is charged, and not the app's own calls")
     func backends() async throws {
         let (victim, other) = (try Self.session(1), try Self.session(2))
         let backend = ProofCharge(ofBackendIn: ledger)
@@ -131,7 +133,7 @@ struct ProofChargeTests {
         #expect(await check(from(address), victim, isRight: true) == .right)
     }
 
-    @Test("A customer's line → eight times the checks of an address; a network a hundred times (SEC-119)")
+    @Test("A customer's line → has eight times the checks of an address; a network → a hundred times (SEC-119)")
     func networks() async throws {
         let session = try Self.session(1)
         var checks = 0
@@ -149,7 +151,8 @@ struct ProofChargeTests {
         #expect(checks == 100 * Self.limit)
     }
 
-    @Test("Many sessions with wrong proofs → the table is bounded, and entries go when their checks are refilled")
+    @Test(
+        "Many sessions with wrong proofs → the table is bounded, and an entry goes when its checks are available again")
     func bounded() async throws {
         let charges = SignatureCharges(perMinute: 2, maximum: 8, monotonic: clock.clock.monotonic)
         func check(_ number: UInt8, _ refusal: ProofRefusal?) async -> Bool {

@@ -28,7 +28,9 @@ struct ProofNonceTests {
         return LiveSession(row: row, facts: facts, binding: nil)
     }
 
-    @Test("A nonce → accepted in its own period and the next, and up to a minute ahead of the replica's clock")
+    @Test(
+        "A nonce → accepted in its own period and the next one, and if it is up to a minute ahead of the replica's clock"
+    )
     func life() {
         let first = ProofNonce.text(at: start, by: vault)
         let last = ProofNonce.text(at: at(299), by: vault)
@@ -41,7 +43,7 @@ struct ProofNonceTests {
         }
     }
 
-    @Test("A nonce of another ring, or a changed, longer or shorter one → refused; any replica's own → accepted")
+    @Test("A nonce of another key ring, or a changed one → refused; of any replica → accepted")
     func foreign() throws {
         let other = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes))
         let good = ProofNonce.text(at: start, by: vault)
@@ -57,7 +59,9 @@ struct ProofNonceTests {
         }
     }
 
-    @Test("A nonce from before the process started → refused, because the taken proofs of that time are forgotten")
+    @Test(
+        "A nonce from before the process started → refused, because the process does not know which proofs were taken then"
+    )
     func restarted() throws {
         let before = ProofNonce.text(at: start, scope: "before", by: vault)
         #expect(ProofNonce(before, at: start, scope: "before", by: vault) != nil)
@@ -66,7 +70,7 @@ struct ProofNonceTests {
         }
     }
 
-    @Test("A clock before 1970, or after the last nonce → no trap")
+    @Test("A clock before 1970, or after the last possible nonce → no crash")
     func extremes() {
         for time in [WallTime(milliseconds: .min), WallTime(milliseconds: .max), WallTime(seconds: -1)] {
             let text = ProofNonce.text(at: time, by: vault)
@@ -74,7 +78,7 @@ struct ProofNonceTests {
         }
     }
 
-    @Test("A pass → good for its session, to the second; after its end as if missing; if changed, invalid")
+    @Test("A pass → good for its own session, to the second; after its end → counts as missing; changed → invalid")
     func passes() throws {
         let session = vault.digest(Array("session".utf8))
         let pass = SessionPass(expiresAt: at(600))
@@ -93,7 +97,7 @@ struct ProofNonceTests {
         #expect(throws: ProofRefusal.pass) { try SessionPass(text, of: other, at: at(9999), by: vault) }
     }
 
-    @Test("A session remembers its last good pass → no further HMAC, and it still ends to the second")
+    @Test("A session remembers its last good pass → computes no further HMAC, and still ends the pass to the second")
     func remembered() throws {
         let other = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes))
         let session = live(vault.digest(Array("session".utf8)))

@@ -37,7 +37,7 @@ struct ProofVerifierTests {
         } catch { return error }
     }
 
-    @Test("No field, two fields, more than 4 KiB, or other bytes → not a proof")
+    @Test("No field, two fields, more than 4 KiB, or other bytes → does not count as a proof")
     func fields() throws {
         let good = try phone.proof(nonce: nonce, token: session)
         #expect(try refusal([]) == .required)
@@ -47,7 +47,7 @@ struct ProofVerifierTests {
     }
 
     @Test(
-        "A header of another kind of JWT → malformed",
+        "A JWT of another kind → malformed",
         arguments: [
             #"{"alg":"ES256","jwk":JWK}"#, #"{"typ":"JWT","alg":"ES256","jwk":JWK}"#, #"{"typ":"dpop+jwt","jwk":JWK}"#,
             #"{"typ":"dpop+jwt","alg":7,"jwk":JWK}"#, #"{"typ":"dpop+jwt","alg":"ES256"}"#,
@@ -68,7 +68,7 @@ struct ProofVerifierTests {
         #expect(try refusal([try phone.proof(header: header, nonce: nonce, token: session)]) == .malformed)
     }
 
-    @Test("Members of the key for its use → ignored")
+    @Test("Members that describe the use of the key → ignored")
     func otherMembers() throws {
         let jwk = phone.jwk(#","alg":"ES256","kid":"1","use":"sig","key_ops":["verify"],"x5c":["AA"]"#)
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(jwk)}"#
@@ -76,14 +76,14 @@ struct ProofVerifierTests {
     }
 
     @Test(
-        "Another algorithm → the reason `algorithm`",
+        "A proof with another algorithm → the reason is `algorithm`",
         arguments: ["none", "HS256", "RS256", "es256", "EdDSA", "ES384", ""])
     func algorithms(_ name: String) throws {
         let header = #"{"typ":"dpop+jwt","alg":"\#(name)","jwk":\#(phone.jwk())}"#
         #expect(try refusal([try phone.proof(header: header, nonce: nonce, token: session)]) == .algorithm)
     }
 
-    @Test("A claim that is missing, repeated or of another type → malformed")
+    @Test("A claim that is missing, repeated or of another type → the proof is malformed")
     func claims() throws {
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(phone.jwk())}"#
         let rest = #""htm":"GET","htu":"\#(SigningPhone.address)","nonce":"\#(nonce)""#
@@ -99,7 +99,7 @@ struct ProofVerifierTests {
         }
     }
 
-    @Test("A proof with several faults → the reason is the fault that is cheapest to find")
+    @Test("A proof with several faults → the reason is the fault whose check is the cheapest")
     func order() throws {
         let stranger = SigningPhone()
         let elsewhere = "https://elsewhere.test/v1/session"
@@ -118,7 +118,7 @@ struct ProofVerifierTests {
         #expect(try refusal([broken(good)], thumbprint: phone.thumbprint) == .signature)
     }
 
-    @Test("A proof → taken once; a refused one is not remembered, and a `jti` belongs to its key (W2, W4)")
+    @Test("A proof → taken once; a refused proof is not remembered, and a `jti` counts only for its own key (W2, W4)")
     func replay() throws {
         let good = try phone.proof(nonce: nonce, token: session)
         let taken = TakenProofs()
@@ -133,7 +133,7 @@ struct ProofVerifierTests {
         #expect(try refusal([good], taken: taken, later: .seconds(601)) == .nonce)
     }
 
-    @Test("A signature by another key, of another length or in DER, or a point off the curve → refused")
+    @Test("A signature by another key, of another length or in DER, or a point that is not on the curve → refused")
     func signatures() throws {
         let good = try phone.proof(nonce: nonce, token: session)
         let segments = good.split(separator: ".").map(String.init)
@@ -152,7 +152,7 @@ struct ProofVerifierTests {
         #expect(try refusal([try phone.proof(header: header, nonce: nonce, token: session)]) == .signature)
     }
 
-    @Test("A phone's clock that is wrong by any amount → accepted (W1)")
+    @Test("A phone whose clock is wrong by any amount → its proof is accepted (W1)")
     func clocks() throws {
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(phone.jwk())}"#
         for (number, time) in ["0", "-5", "1.5", "1e15", "4102444800"].enumerated() {
@@ -175,7 +175,7 @@ struct ProofVerifierTests {
         #expect(vault.isES256Signature(proof.signature, over: proof.signingInput, by: proof.key))
     }
 
-    @Test("A proof with any one byte changed → refused, without a trap")
+    @Test("A proof with any one byte changed → refused, without a crash")
     func changed() throws {
         let good = Array(try phone.proof(nonce: nonce, token: session).utf8)
         for index in stride(from: 0, to: good.count, by: 3) {

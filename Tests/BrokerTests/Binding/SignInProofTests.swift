@@ -56,7 +56,7 @@ import Testing
         return input
     }
 
-    @Test("Mode observe, and a code is repeated → its signature is verified only once")
+    @Test("Mode observe, and a code is repeated → the signature is verified only once")
     func observedOnce() async throws {
         let fixture = try Fixture(.observe)
         for number in 0..<40 {
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(
-        "Thousands of a carrier's phones sign in → each pays only for itself, because a session's sign-in is not counted"
+        "Thousands of phones behind one carrier sign in → each pays only for itself, because a session's sign-in is not counted"
     )
     func many() async throws {
         // Two logins may be pending, and each address has one start a minute.

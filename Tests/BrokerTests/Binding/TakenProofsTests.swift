@@ -30,7 +30,7 @@ struct TakenProofsTests {
         } catch { return error }
     }
 
-    @Test("A key sends more proofs than are kept → this key alone is refused (W4)")
+    @Test("A key sends more proofs than the process can remember → only this key is refused (W4)")
     func ofKey() throws {
         let table = TakenProofs(maximumOfKey: 3, maximum: 100)
         for number in 0..<3 { #expect(try take(number, nonce: Int64(number) * 60, at: 180, in: table) == nil) }
@@ -39,7 +39,8 @@ struct TakenProofsTests {
         #expect(try take(0, nonce: 0, at: 180, in: table) == .replayed, "nothing was forgotten for it")
     }
 
-    @Test("The table is full → older nonces are refused, and no proof that could come again is forgotten")
+    @Test(
+        "The table of taken proofs is full → older nonces are refused, and no proof that could come again is forgotten")
     func full() throws {
         let table = TakenProofs(maximumOfKey: 100, maximum: 4)
         for number in 0..<4 { #expect(try take(number, nonce: Int64(number) * 60, at: 240, in: table) == nil) }
@@ -53,7 +54,7 @@ struct TakenProofsTests {
         #expect(table.count == 1)
     }
 
-    @Test("A proof that can no longer be accepted → forgotten and not counted (W2)")
+    @Test("A proof that can no longer be accepted → forgotten, and no longer counted (W2)")
     func forgotten() throws {
         let table = TakenProofs(maximumOfKey: 2, maximum: 100)
         #expect(try take(0, nonce: 0, at: 0, in: table) == nil)
@@ -63,7 +64,9 @@ struct TakenProofsTests {
         #expect(table.count == 1)
     }
 
-    @Test("A proof was judged in time and is taken after its nonce's end → refused, whether it was taken before or not")
+    @Test(
+        "A proof was judged in time, but its nonce ends before it is taken → refused, whether it was taken before or not"
+    )
     func late() throws {
         let table = TakenProofs()
         #expect(try take(0, nonce: 0, at: 0, in: table) == nil)
@@ -73,7 +76,7 @@ struct TakenProofsTests {
         #expect(try take(2, nonce: 300, at: 600, in: table) == nil)
     }
 
-    @Test("Many requests bring the same proof at once → one is accepted")
+    @Test("Many requests have the same proof at the same time → one is accepted")
     func race() async throws {
         let table = TakenProofs()
         let (nonce, name, now) = (try nonce(0), name(0), start)

@@ -41,7 +41,7 @@ struct BoundTokensTests {
     // MARK: The sign-in
 
     @Test(
-        "A login → its own key, for its code and its session, also if the process dies in between"
+        "A login → has its own key for its code and its session, even if the process dies in between"
     )
     func login() async throws {
         let first = try broker()
@@ -63,7 +63,7 @@ struct BoundTokensTests {
         _ = other
     }
 
-    @Test("No setting → no key, and the stored records are unchanged")
+    @Test("Without the setting → no key, and the stored records are unchanged")
     func unbound() async throws {
         let broker = try broker(.init(), .off)
         let signedIn = try await broker.signIn()
@@ -73,7 +73,7 @@ struct BoundTokensTests {
         #expect(stored.tokens.key == nil && stored.record.first == 1)
     }
 
-    @Test("A login from before the setting, or the app's own → one key for all its tries")
+    @Test("A login from before the setting, or the app's own login → one key for all its attempts")
     func appLogin() async throws {
         let before = try broker(.init(), .off)
         let login = try await before.start()
@@ -87,7 +87,7 @@ struct BoundTokensTests {
         #expect(after.provider.script.withLock { $0.requests.isEmpty })
     }
 
-    @Test("A login has a key and the setting goes → the key stays")
+    @Test("A login has a key, and the setting is removed → the key stays")
     func settingGone() async throws {
         let before = try broker()
         let login = try await before.start()
@@ -120,7 +120,7 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "A sign-in makes no session → its tokens go to the outbox without a key, and an older release can revoke them"
+        "A sign-in makes no session → its tokens go to the outbox without a key, so an older release can revoke them"
     )
     func outbox() async throws {
         var script = ScriptedProvider.Script()
@@ -143,7 +143,7 @@ struct BoundTokensTests {
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("A proof is refused with the code → provider_error, and never code_rejected")
+    @Test("The proof is refused along with the code → provider_error, and never code_rejected")
     func proofRefused() async throws {
         var script = ScriptedProvider.Script()
         script.redeem = [.rejected(OAuthError(status: 400, code: "invalid_dpop_proof"))]
@@ -180,7 +180,7 @@ struct BoundTokensTests {
         }
     }
 
-    @Test("A damaged key → a damaged record, without a trap")
+    @Test("A damaged key → counts as a damaged record, without a crash")
     func damaged() throws {
         let vault = try TestBroker().vault
         var tokens = TokenSet(credential: .dpop, accessToken: Secret("at"))
@@ -224,7 +224,7 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "A Bearer answer to a refresh → the refresh token is kept, and after a pause a new access token is asked for"
+        "A Bearer answer to a refresh → the refresh token is stored, and after a pause a new access token is requested"
     )
     func bearerAtRefresh() async throws {
         let broker = try broker()
@@ -253,7 +253,8 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "Tokens from before the setting → get one key for all processes, and stay unbound if the provider binds none")
+        "Tokens from before the setting → all processes use one key for them; the provider does not bind → they stay unbound"
+    )
     func olderSessions() async throws {
         let before = try broker(.init(), .off)
         let signedIn = try await before.signIn()
@@ -299,7 +300,7 @@ struct BoundTokensTests {
         return .rejected(error)
     }
 
-    @Test("An `invalid_grant` → condemns if the proof had the newest nonce, and nothing otherwise")
+    @Test("An `invalid_grant` → condemns only if the proof had the newest nonce")
     func condemnation() async throws {
         #expect(try await ending([invalidGrant()]) == (.grantRevoked, 1))
         #expect(try await ending([invalidGrant(old: true), invalidGrant(old: true)]) == (nil, 2))
@@ -307,14 +308,14 @@ struct BoundTokensTests {
         #expect(try await ending([invalidGrant(old: true)]) == (nil, 2))
     }
 
-    @Test("An `invalid_grant` after a nonce challenge, from a server that may spend first → treated as a lost answer")
+    @Test("An `invalid_grant` after a nonce challenge, from a server that may spend first → counts as a lost answer")
     func spentFirst() async throws {
         let spends: @Sendable (RefreshSending) -> Void = { $0.spendsPerhaps() }
         #expect(try await ending([invalidGrant(), invalidGrant()], spends) == (.refreshLost, 2))
         #expect(try await ending([invalidGrant()], spends) == (nil, 2))
     }
 
-    @Test("A proof that is refused any number of times → ends nothing, and is logged")
+    @Test("A proof is refused any number of times → no session ends, and the refusal is logged")
     func proofRefusedAtRefresh() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -332,7 +333,7 @@ struct BoundTokensTests {
         #expect(row.endReason == nil)
     }
 
-    @Test("A refresh without a proof is refused → nothing is condemned at once, and operators get one event")
+    @Test("A refresh without a proof is refused → the session is not condemned at once, and operators get one event")
     func bare() async throws {
         for failures in [[invalidGrant(doubt: .noProof)], [.lost(detail: ""), invalidGrant(doubt: .noProof)]] {
             for spends in [false, true] {
@@ -353,7 +354,7 @@ struct BoundTokensTests {
 
     // MARK: The operator's view
 
-    @Test("Operators' list → shows whether a session's tokens are bound, by its row; the user's list does not")
+    @Test("Operators' list → shows from the row whether a session's tokens are bound; the user's list does not")
     func listed() async throws {
         func shown(_ broker: TestBroker, _ state: SessionState = .live) async throws -> [SenderConstraint?] {
             try await broker.useCases.adminSessions.list(.init(), state, cursor: nil).items.map(\.senderConstraint)
@@ -375,7 +376,7 @@ struct BoundTokensTests {
 
     // MARK: The ending
 
-    @Test("A session ends → its tokens are revoked, except a withheld one")
+    @Test("A session ends → all its tokens are revoked, except a withheld one")
     func revoked() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -386,7 +387,7 @@ struct BoundTokensTests {
         #expect(broker.provider.script.withLock { $0.revoked } == 1)
     }
 
-    @Test("A backend asks for a token → gets a proof for one request, to any host but the provider's endpoints")
+    @Test("A backend asks for a token → gets a proof for one request, to any host except the provider's endpoints")
     func backend() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()

@@ -41,7 +41,7 @@ struct CertificateBoundTests {
 
     // MARK: Stored values
 
-    @Test("A row of bound tokens → unreadable for a release without certificates, and complete for this one")
+    @Test("A row with bound tokens → unreadable for a release without certificates, and complete for this release")
     func record() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -60,7 +60,7 @@ struct CertificateBoundTests {
         #expect(throws: RecordFailure.self) { _ = try StoredTokens(record: Array(stored.record.prefix(6))) }
     }
 
-    @Test("No setting, with any certificate → the stored records are unchanged")
+    @Test("Without the setting, whatever certificate is shown → the stored records are unchanged")
     func unbound() async throws {
         let broker = try broker("first", .off)
         let signedIn = try await broker.signIn()
@@ -71,7 +71,7 @@ struct CertificateBoundTests {
         #expect(broker.provider.refreshes == 0)
     }
 
-    @Test("A bound token → never given out, because it is good only on the broker's own connections")
+    @Test("A token bound to a certificate → never handed out, because it works only on the broker's own connections")
     func handedOut() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -82,7 +82,7 @@ struct CertificateBoundTests {
 
     // MARK: A renewed certificate
 
-    @Test("Another certificate → one refresh, when the session is used")
+    @Test("The client has another certificate now → one refresh, when the session is used")
     func renewed() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -136,7 +136,7 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "The certificate is another one or the first → refusals of the grant are counted, so a wrong file ends no session at once",
+        "The certificate was changed or is new → refusals of the grant are counted, so a wrong file ends no session at once",
         arguments: ["invalid_grant", "unauthorized_client"])
     func otherCertificate(_ code: String) async throws {
         for constraint in [SenderConstraint.mtls, .off] {
@@ -148,7 +148,8 @@ struct CertificateBoundTests {
         }
     }
 
-    @Test("The tokens' own certificate → `invalid_grant` ends a session, and `unauthorized_client` does not")
+    @Test(
+        "A refresh with the tokens' own certificate → `invalid_grant` ends the session, `unauthorized_client` does not")
     func sameCertificate() async throws {
         for (code, first, reason) in [
             ("invalid_grant", ProblemCode.sessionEnded, EndReason.grantRevoked),
@@ -162,7 +163,7 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "The setting comes → the next refresh binds; it goes → tokens stay bound while a certificate is shown")
+        "The setting is added → the next refresh binds; it is removed → tokens stay bound while a certificate is shown")
     func setting() async throws {
         let before = try broker("first", .off)
         let signedIn = try await before.signIn()
@@ -179,7 +180,7 @@ struct CertificateBoundTests {
         #expect(try await stored(bare, signedIn).record.first == 1)
     }
 
-    @Test("Tokens in the outbox → readable for an older release")
+    @Test("Bound tokens in the outbox → an older release can read them")
     func outbox() async throws {
         let broker = try broker { $0.refusal = "refused" }
         let login = try await broker.start()

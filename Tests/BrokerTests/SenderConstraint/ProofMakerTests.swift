@@ -12,7 +12,7 @@ struct ProofMakerTests {
             try #require(Base64URL.decode(segment)), maximumBytes: 4096, maximumDepth: 4)
     }
 
-    @Test("A proof for a provider → accepted by the broker's own reader: key, method, address, time, nonce and token")
+    @Test("A proof for a provider → the broker's own reader accepts its key, method, address, time, nonce and token")
     func proof() throws {
         let broker = try TestBroker()
         let pair = try broker.vault.proofKeyPair(seed: try broker.vault.random(32))
@@ -32,7 +32,7 @@ struct ProofMakerTests {
                 == Base64URL.encode(broker.vault.digest(Array(pair.publicKey.canonical.utf8)).bytes))
     }
 
-    @Test("Absent values → left out; two proofs → different jti")
+    @Test("Absent values → left out of the proof; two proofs → have different jti")
     func bare() throws {
         let broker = try TestBroker()
         let maker = ProofMaker(
@@ -53,7 +53,7 @@ struct ProofNoncesTests {
             provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), origin: origin, role: role)
     }
 
-    @Test("Nonces → the newest by arrival is kept, for each origin and side")
+    @Test("Nonces from one origin and side → the nonce that arrived last is kept")
     func newest() {
         let nonces = ProofNonces()
         #expect(nonces.newest(at: place()) == nil)
@@ -67,7 +67,7 @@ struct ProofNoncesTests {
         #expect(!nonces.isFresh(at: place("https://b"), within: .seconds(10), moment: .zero))
     }
 
-    @Test("More nonces than allowed → the one that arrived first goes")
+    @Test("More nonces than allowed → the nonce that arrived first goes")
     func bound() {
         let nonces = ProofNonces(maximum: 3)
         for origin in ["a", "b", "c"] { nonces.note("n", at: place(origin), moment: .zero) }
@@ -78,7 +78,7 @@ struct ProofNoncesTests {
         #expect(nonces.newest(at: place("b")) == nil)
     }
 
-    @Test("A field's value → a nonce if it is visible, without quotes and not too long")
+    @Test("A field's value → a nonce if it is visible ASCII without quotes, and not too long")
     func text() {
         #expect(ProofNonces.isNonce("eyJ7S_zG.eyJH0-Z.HX4w-7v"))
         for text in ["", "a b", "a\"b", "a\\b", "é", String(repeating: "n", count: 513)] {
@@ -90,14 +90,14 @@ struct ProofNoncesTests {
 /// The rule for the nonces of a call, as a table.
 @Suite("The number of times that a call with a proof is sent", .timeLimit(.minutes(1)))
 struct NonceExchangeTests {
-    @Test("An answer without a challenge → accepted, with or without a nonce")
+    @Test("An answer without a nonce challenge → accepted, with or without a nonce")
     func takes() {
         var exchange = NonceExchange(nonce: "a")
         #expect(exchange.answered(asksForNonce: false, nonce: "b", newest: "a") == .take)
         #expect(exchange.sent == "a" && !exchange.isRepeated && !exchange.isOutdated)
     }
 
-    @Test("A server asks for another nonce → sent once more, and never a third time")
+    @Test("A server asks for another nonce → the call is sent once more, and never a third time")
     func repeats() {
         var exchange = NonceExchange(nonce: nil)
         #expect(exchange.answered(asksForNonce: true, nonce: "a", newest: nil) == .sendAgain(nonce: "a"))
@@ -105,7 +105,7 @@ struct NonceExchangeTests {
         #expect(exchange.answered(asksForNonce: true, nonce: "b", newest: "a") == .giveUp)
     }
 
-    @Test("A server asks for the nonce that it got, or names none → not sent again")
+    @Test("A server asks for the nonce that it got, or names none → the call is not sent again")
     func sameAgain() {
         var exchange = NonceExchange(nonce: "a")
         #expect(exchange.answered(asksForNonce: true, nonce: "a", newest: "a") == .giveUp)
@@ -113,7 +113,7 @@ struct NonceExchangeTests {
         #expect(exchange.answered(asksForNonce: true, nonce: nil, newest: "a") == .giveUp)
     }
 
-    @Test("A newer nonce had arrived meanwhile, or the first comes with the answer → the proof counts as old")
+    @Test("A newer nonce arrived meanwhile, or the answer brings the first nonce → the proof counts as outdated")
     func outdated() {
         for (sent, nonce, newest, isOutdated) in [
             ("a", "b", "a", false), ("a", nil, "a", false), ("a", "c", "b", true), ("a", nil, nil, false),

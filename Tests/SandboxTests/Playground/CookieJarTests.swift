@@ -11,7 +11,7 @@ struct CookieJarTests {
         #expect(jar.field == nil)
     }
 
-    @Test("A cookie → set, replaced, and removed when its life is over")
+    @Test("A cookie → set, replaced, and removed after its lifetime")
     func life() {
         let jar = CookieJar()
         jar.take("a=1; Path=/; HttpOnly; Max-Age=60")
@@ -25,7 +25,7 @@ struct CookieJarTests {
     }
 
     @Test(
-        "The session's cookie → recognised among the others, with its prefix and without", arguments: ["", "__Host-"])
+        "The session's cookie → found among others, with and without its prefix", arguments: ["", "__Host-"])
     func session(prefix: String) {
         let jar = CookieJar()
         jar.take(prefix + "coatcheck-login=1")
@@ -35,7 +35,7 @@ struct CookieJarTests {
         #expect(jar.session?.name == prefix + "coatcheck" && jar.session?.value == "3")
     }
 
-    @Test("An emptied jar → sends nothing")
+    @Test("An emptied cookie jar → sends no cookie")
     func cleared() {
         let jar = CookieJar()
         jar.take("a=1")

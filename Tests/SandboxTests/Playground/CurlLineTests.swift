@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The curl lines", .timeLimit(.minutes(1)))
 struct CurlLineTests {
-    @Test("A secret in body, query or field → a shell variable in the line")
+    @Test("A secret in body, query or field → becomes a shell variable in the line")
     func variables() {
         let json = CurlLine(
             method: "POST", base: "BROKER", target: "/v1/sessions", headers: [("Content-Type", "application/json")],
@@ -33,7 +33,7 @@ struct CurlLineTests {
         #expect(proof.text == #"curl -si -H "DPoP: $PROOF" "$BROKER/v1/session""#)
     }
 
-    @Test("Text that the shell would interpret → stays text")
+    @Test("Text that the shell would interpret → quoted, so it stays text")
     func quoting() {
         let line = CurlLine(
             method: "POST", base: "BROKER", target: "/a$(id)`id`\"?b=$(id)&c",
@@ -48,7 +48,7 @@ struct CurlLineTests {
         #expect(quoted.text.contains(#"-d "{\"a\":\"it's \$(id)\"}""#))
     }
 
-    @Test("A line → keeps the values that later lines need")
+    @Test("A curl line → stores the values that later lines need")
     func captures() {
         #expect(
             CurlLine(base: "", target: "$URL&sandbox_user=ana", capture: .callback).text

@@ -17,7 +17,7 @@ struct DeviceKeyTests {
         try Base64URL.encode(Array(held.signature(for: Array(text.utf8)).rawRepresentation))
     }
 
-    @Test("A key that is no point of the curve, or an unexpected signature → refused")
+    @Test("A key that is not a point of the curve, or an unexpected signature → refused")
     func refusals() async throws {
         let key = DeviceKey()
         let x = try #require(browser.publicKey.jwk["x"]?.text)
@@ -30,7 +30,7 @@ struct DeviceKeyTests {
         #expect(try await !key.take(signature: signature("text", by: browser), of: 1))
     }
 
-    @Test("An order that is cancelled, or not signed in time → no signature", arguments: [true, false])
+    @Test("An order to sign is cancelled, or not signed in time → there is no signature", arguments: [true, false])
     func takenBack(_ isTakenBack: Bool) async throws {
         let key = DeviceKey()
         #expect(try await show(browser, to: key))
@@ -43,7 +43,7 @@ struct DeviceKeyTests {
         #expect(await key.orders.isEmpty)
     }
 
-    @Test("An order → repeated until this key's signature has come")
+    @Test("An order to sign → repeated until this key's signature arrives")
     func signing() async throws {
         let key = DeviceKey()
         #expect(try await show(browser, to: key))

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The phone's events", .timeLimit(.minutes(1)))
 struct EventParserTests {
-    @Test("Events cut at any byte → the same events; comments and half events → none")
+    @Test("Events that are cut at any byte → parsed in the same way; comments and half events → ignored")
     func cuts() {
         let stream = ": hello\n\nevent: session\r\ndata: {\"a\":1}\r\n\r\ndata: x\ndata: y\n\nevent: half\n"
         for size in [1, 2, 3, 7, 100] {

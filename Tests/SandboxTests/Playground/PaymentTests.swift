@@ -9,7 +9,7 @@ struct PaymentTests {
         PlaygroundAnswer(status: status, headers: [], body: Array(body.utf8))
     }
 
-    @Test("A payment → sent to its own path; another amount → refused")
+    @Test("A payment → sent to its own path; a payment with another amount → refused")
     func requests() throws {
         #expect(PlaygroundPayment(rawValue: 21) == nil)
         let (small, large) = (
@@ -21,7 +21,7 @@ struct PaymentTests {
     }
 
     @Test(
-        "A payment's demands on the sign-in → shown by the phone",
+        "A payment's demands on the sign-in → the phone shows them",
         arguments: [
             (["max_age": 300], "of the last 5 minutes"), (["max_age": 90], "of the last 90 seconds"),
             (["acr_values": "mfa phr", "max_age": 600], "of the last 10 minutes, of the class mfa phr"),
@@ -31,7 +31,7 @@ struct PaymentTests {
             PhoneMessages.demand(demand, of: .small) == "To pay 20 €, “Corner Shop” wants a sign-in \(words).")
     }
 
-    @Test("A failed step-up → its reason is shown")
+    @Test("A step-up fails → the phone shows the reason")
     func refusals() {
         let failed = answer(
             403,
@@ -46,7 +46,7 @@ struct PaymentTests {
         }
     }
 
-    @Test("A proof of presence → a variable in the curl line, and explained and shortened in the conversation")
+    @Test("A proof of presence → a variable in the curl line, and shortened and explained in the conversation")
     func presence() throws {
         let proof = PlaygroundProof(
             request: PlaygroundPayment.large.request(jar: CookieJar()), broker: "http://127.0.0.1:9", issuedAt: 1,
@@ -61,7 +61,7 @@ struct PaymentTests {
         #expect(!shown.contains(value.prefix(40)))
     }
 
-    @Test("A copied jar → the same cookies, and a life of its own")
+    @Test("A copied cookie jar → has the same cookies, and then changes independently")
     func copies() {
         let jar = CookieJar()
         jar.take("coatcheck=a")

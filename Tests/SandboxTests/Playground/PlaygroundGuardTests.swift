@@ -21,7 +21,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "A name other than a loopback name, also one that leads to loopback → refused",
+        "A host name that is not a loopback name, even if it leads to loopback → refused",
         arguments: [
             nil, "", "evil.example", "evil.example:8089", "127.0.0.1.evil.example", "127.0.0.1evil", "localhost.evil",
             "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:8089:1", "127.0.0.1:123456", "127.0.0.2", "0.0.0.0", "[::1", "::1",
@@ -32,7 +32,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "Another origin, also another port's or the opaque one → refused",
+        "A request from another origin, also from another port or the opaque origin → refused",
         arguments: [
             "https://evil.example", "null", "", "http://127.0.0.1", "http://127.0.0.1:1", "https://127.0.0.1:8089",
             "http://localhost:8089", "http://127.0.0.1:8089/", "http://127.0.0.1:80890",
@@ -42,7 +42,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "A request that a form or a script without permission can send → refused",
+        "A request that a form, or a script without permission, can send → refused",
         arguments: [
             nil, "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
             "text/plain;application/json", "application/jsonx",
@@ -52,14 +52,14 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "A request with another start's token, or without a token → refused",
+        "A request without this start's token → refused",
         arguments: [nil, "", "this-star", "this-start ", "This-start", "that-start"])
     func wrongToken(token: String?) {
         #expect(refusal(of: Self.good) { $0.token = token } == .wrongToken)
     }
 
     @Test(
-        "The playground's own page, or a program of this machine → allowed",
+        "A request from the playground's own page, or from a program of this machine → allowed",
         arguments: ["127.0.0.1:8089", "localhost:1", "[::1]:9", "localhost"])
     func allowed(host: String) {
         #expect(refusal(of: Self.good) { $0.host = host } == nil)
@@ -71,7 +71,7 @@ struct PlaygroundGuardTests {
             } == nil)
     }
 
-    @Test("The sandbox's configured name → accepted")
+    @Test("The sandbox's configured host name → accepted")
     func ownName() {
         let caller = PlaygroundGuard.Caller(host: "sandbox:8089", origin: nil, contentType: nil, token: nil)
         #expect(throws: PlaygroundGuard.Refusal.foreignHost) { try PlaygroundGuard.checkPlace(caller) }

@@ -17,7 +17,7 @@ struct PlaygroundProofTests {
         return try JSON.parse(#require(Base64URL.decode(part)))
     }
 
-    @Test("A proof → has the method, the address without its query, the nonce, and the token's digest")
+    @Test("A proof → contains the method, the address without its query, the nonce, and the token's digest")
     func claims() throws {
         let jar = CookieJar()
         jar.take("coatcheck-login=other")
@@ -31,14 +31,14 @@ struct PlaygroundProofTests {
         #expect(claims["ath"]?.text == Base64URL.encode(Array(SHA256.hash(data: Array("token".utf8)))))
     }
 
-    @Test("A proof without a nonce and a token → has none, and each has a new id")
+    @Test("A proof without a nonce and a token → omits both; each proof → has a new id")
     func bare() throws {
         let claims = try [0, 1].map { _ in try part(1, of: proof().signingInput(jwk: .null)) }
         #expect(claims[0]["nonce"] == nil && claims[0]["ath"] == nil)
         #expect(claims[0]["jti"]?.text != claims[1]["jti"]?.text)
     }
 
-    @Test("The thief's proof → good except for its key, which is new each time")
+    @Test("The thief's proof → right except for its key, which is new each time")
     func thief() throws {
         var keys: [JSON] = []
         for _ in 0..<2 {

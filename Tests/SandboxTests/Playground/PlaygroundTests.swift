@@ -7,7 +7,7 @@ import Testing
 struct PlaygroundTests {
     private let configuration = SandboxConfiguration(playground: PlaygroundConfiguration(broker: "http://127.0.0.1:9"))
 
-    @Test("The option is not set → no playground")
+    @Test("The playground's option is not set → there is no playground")
     func off() async throws {
         try await withSandbox { sandbox in
             let page = try await Browser(sandbox: sandbox).send(.GET, "/playground/")
@@ -16,7 +16,7 @@ struct PlaygroundTests {
     }
 
     @Test(
-        "The playground's routes and /_sandbox → refuse other sites, other names, and callers without this start's token"
+        "The playground's routes and /_sandbox → refuse other sites, other host names, and callers without this start's token"
     )
     func refusals() async throws {
         try await withSandbox(configuration) { sandbox in
@@ -31,7 +31,7 @@ struct PlaygroundTests {
         }
     }
 
-    @Test("The page → has its start's token; another start → another token")
+    @Test("The page → contains this start's token; after another start → another token")
     func token() async throws {
         var tokens: Set<Substring> = []
         for _ in 0..<2 {
@@ -59,7 +59,7 @@ struct PlaygroundTests {
         #expect(tokens.count == 2)
     }
 
-    @Test("The broker's messages → recorded, and never mixed with the phone's")
+    @Test("The broker's messages → recorded, and kept apart from the phone's")
     func recorder() async throws {
         try await withSandbox(configuration) { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -77,7 +77,7 @@ struct PlaygroundTests {
         }
     }
 
-    @Test("More than 400 messages → the last ones are kept, and a new beginning is visible")
+    @Test("More than 400 messages → only the last ones are kept, and the page shows that earlier ones are missing")
     func conversation() {
         let conversation = Conversation()
         for number in 1...450 { conversation.note("\(number)") }

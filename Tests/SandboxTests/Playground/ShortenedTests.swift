@@ -7,7 +7,7 @@ struct ShortenedTests {
     private static let secret = "Qtdva78A_RRzXjHXLKUgIHneoQ0-QaJ5"
 
     @Test(
-        "A secret under its name, in any form → cut",
+        "A secret with its name, in any form → shortened",
         arguments: [
             "access_token", "refresh_token", "id_token", "code", "state", "code_verifier", "client_secret",
             "login_token", "session_token", "handoff", "state_key", "session_id", "token_exchange", "client_assertion",
@@ -28,7 +28,7 @@ struct ShortenedTests {
         }
     }
 
-    @Test("Credentials in fields → cut")
+    @Test("Credentials in header fields → shortened")
     func fields() {
         let secret = Self.secret
         for (name, value) in [
@@ -43,14 +43,14 @@ struct ShortenedTests {
         #expect(Shortened.field("Set-Cookie", "coatcheck=\(secret); Path=/") == "coatcheck=Qtdva7…; Path=/")
     }
 
-    @Test("Random-looking text at any place, and each part of a JWT → cut")
+    @Test("Text that looks random, and each part of a JWT → shortened")
     func random() {
         let jwt = "eyJhbGciOiJFUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJ1c2VyLWFuYSIsImF1ZCI6Im0ifQ.Zm9vYmFyMTIzNDU2Nzg5MEFCQw"
         #expect(Shortened.text("/x/\(Self.secret)/y") == "/x/Qtdva7…/y")
         #expect(Shortened.text(jwt) == "eyJhbG….eyJzdW….Zm9vYm…")
     }
 
-    @Test("A request with a proof → shown with the proof's claims; signature and token digest are cut")
+    @Test("A request with a proof → shows the proof's claims; signature and token digest are shortened")
     func proof() throws {
         let claims = #"{"htm":"GET","nonce":"AcilIgsgCMTTapyF","ath":"\#(Self.secret)"}"#
         let parts = [#"{"typ":"dpop+jwt"}"#, claims].map { Base64URL.encode(Array($0.utf8)) }
@@ -64,7 +64,7 @@ struct ShortenedTests {
     }
 
     @Test(
-        "Words → unchanged",
+        "Ordinary words → unchanged",
         arguments: [
             "ses_TKU1qPh2scVTyPiEz2xfRA", "lgn_TKU1qPh2scVTyPiEz2xfRA", "com.example.app.cloudentity:/oauth2redirect",
             "/oidc/.well-known/openid-configuration", "http://127.0.0.1:8089/cloudentity/example/demo",
@@ -74,14 +74,14 @@ struct ShortenedTests {
         #expect(Shortened.text(text) == text)
     }
 
-    @Test("A problem's code → unchanged; an authorization code → cut")
+    @Test("A problem's code → unchanged; an authorization code → shortened")
     func codes() {
         let problem = Shortened.body(Array(#"{"code":"login_not_yours"}"#.utf8), type: "application/problem+json")
         #expect(problem == #"{"code":"login_not_yours"}"#)
         #expect(!Shortened.body(Array(#"{"code":"c-x1"}"#.utf8), type: "application/json").contains("c-x1"))
     }
 
-    @Test("Bytes that are no JSON, text or form → shown without harm")
+    @Test("Bytes that are not JSON, text or a form → shown without harm")
     func odd() {
         #expect(Shortened.body([], type: "application/json") == "")
         #expect(Shortened.body(Array("{".utf8), type: "application/json") == "{")
@@ -91,7 +91,7 @@ struct ShortenedTests {
         #expect(Shortened.body(Array("<title>Sign in</title>".utf8), type: "text/html") == "(a page: Sign in)")
     }
 
-    @Test("A path that is too long for its arrow → loses its middle, never its end")
+    @Test("A path that is too long for its arrow → shortened in its middle, and never at its end")
     func titles() {
         #expect(MessageText.title("POST", "/v1/sessions?a=b") == "POST /v1/sessions")
         #expect(

@@ -22,11 +22,11 @@ struct CommandTests {
     }
 
     @Test(
-        "An unknown command, or a command without its option → refused",
+        "An unknown command, or a command without a needed option → refused",
         arguments: [["dance"], ["serve"], ["check"], ["keys", "generate"], ["keys", "rotate"], ["migrate"]])
     func usage(_ arguments: [String]) { #expect(throws: (any Error).self) { try Coatcheck.parseAsRoot(arguments) } }
 
-    @Test("A key file → made once, with mode 0600, and never overwritten (SEC-51)")
+    @Test("A new key file → has mode 0600, and never overwrites another file (SEC-51)")
     func generate() async throws {
         let file = try folder() + "/keys.json"
         try await run(["keys", "generate", "--file", file])
@@ -37,7 +37,7 @@ struct CommandTests {
         #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == first)
     }
 
-    @Test("A rotation → a new key first, which waits unless told otherwise, and the other keys stay")
+    @Test("A rotation → puts a new key first, which waits unless an option says otherwise, and the other keys stay")
     func rotate() async throws {
         let file = try folder() + "/keys.json"
         try await run(["keys", "generate", "--file", file])
@@ -72,7 +72,7 @@ struct CommandTests {
         #expect(try String(contentsOfFile: file, encoding: .utf8) == content)
     }
 
-    @Test("A key file behind a link → not followed")
+    @Test("A key file behind a link → the link is not followed")
     func link() async throws {
         let folder = try folder()
         try FileManager.default.createSymbolicLink(
@@ -81,7 +81,7 @@ struct CommandTests {
         #expect(!FileManager.default.fileExists(atPath: folder + "/elsewhere"))
     }
 
-    @Test("`check` → status 1 for a faulty file, and no output for a good one (SEC-109)")
+    @Test("`check` → status 1 for a faulty file, and no output for a good file (SEC-109)")
     func check() async throws {
         let folder = try folder()
         try await run(["keys", "generate", "--file", folder + "/keys.json"])
@@ -103,7 +103,7 @@ struct CommandTests {
         await #expect(throws: ExitCode(1)) { try await run(["migrate", "--config", file]) }
     }
 
-    @Test("`migrate` → makes a store, and reports the second time that there is nothing to do")
+    @Test("`migrate` → makes a store; a second time → reports that there is nothing to do")
     func migrate() async throws {
         let folder = try folder()
         try await run(["keys", "generate", "--file", folder + "/keys.json"])
@@ -127,7 +127,7 @@ struct CommandTests {
     }
 
     @Test(
-        "A command replaces a file, also through a link → owner, group and mode stay, and no other file is left (SEC-51)"
+        "A command replaces a file, also behind a link → keeps owner, group and mode, and leaves no other file (SEC-51)"
     )
     func ownership() async throws {
         let folder = try folder()
@@ -151,7 +151,7 @@ struct CommandTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder).sorted() == ["keys.json", "link.json"])
     }
 
-    @Test("root makes a ring in another user's folder → the ring belongs to that user, so the broker can read it")
+    @Test("root makes a key ring in another user's folder → the ring belongs to that user, so the broker can read it")
     func madeByRoot() async throws {
         guard geteuid() == 0 else { return }
         let folder = try folder()

@@ -34,7 +34,7 @@ struct AcceptanceTests {
             configuration.providers.first?.clients.first?.settings.profile.lifetimes == configuration.session.lifetimes)
     }
 
-    @Test("Plain http on loopback → cookies without prefix, with a warning")
+    @Test("Plain http on loopback → cookies without prefix, and a warning")
     func development() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "https://auth.example.com", with: "http://127.0.0.1:8080")
@@ -43,7 +43,7 @@ struct AcceptanceTests {
         #expect(configuration.warnings.contains { $0.message.contains("development only") })
     }
 
-    @Test("A listener for backends → accepts peers; drain_delay → may be zero")
+    @Test("A listener for backends → accepts `peers`; drain_delay → may be zero")
     func backendListener() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "public_url: https://auth.example.com",
@@ -75,7 +75,7 @@ struct AcceptanceTests {
         #expect(try load("\n  keep_alive: 5s").warnings.map(\.path) == ["server.trusted_proxies"])
     }
 
-    @Test("A backend with an empty `allow` → accepted, and may ask about no session")
+    @Test("A backend with an empty `allow` → accepted, but may not ask about any session")
     func emptyAllow() throws {
         let backend =
             "backends: {a: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, "
@@ -85,7 +85,7 @@ struct AcceptanceTests {
         #expect(settings.count == 1 && settings.first?.allow?.isEmpty == true)
     }
 
-    @Test("Backends without trusted proxies, or a backends' listener without backends → a warning")
+    @Test("Backends without trusted proxies, or a listener for backends without backends → a warning")
     func backendWarnings() throws {
         let backend =
             "backends: {a: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, may: [introspect]}}\n"
@@ -114,7 +114,7 @@ struct AcceptanceTests {
             try !ConfigurationFixture.load(local).warnings.contains { $0.message.contains("written into the file") })
     }
 
-    @Test("A client's own lifetimes → used before the session's")
+    @Test("A client's own lifetimes → used instead of the session's")
     func lifetimes() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "auth: none", with: "auth: none\n        session: {idle: 1h 30m}")
@@ -130,7 +130,7 @@ struct AcceptanceTests {
         #expect(try ConfigurationFixture.load(text).session.cache == .zero)
     }
 
-    @Test("A secret → sent where the provider accepts it, unless the client chooses otherwise")
+    @Test("A client secret → sent in the way that the provider accepts, unless the client decides otherwise")
     func secretPlace() throws {
         for (preset, auth, inBody) in [
             ("facebook", "", true), ("linkedin", "", true), ("google", "", false), ("github", "", false),
@@ -162,7 +162,7 @@ struct AcceptanceTests {
         }
     }
 
-    @Test("The reference file → loads")
+    @Test("The reference file → loads without faults")
     func referenceLoads() throws {
         let configuration = try ConfigurationFixture.load(Self.reference)
         #expect(configuration.providers.count == 8)
@@ -170,7 +170,7 @@ struct AcceptanceTests {
         #expect(configuration.backends.first?.settings.tokens.map(\.grant) == [.refresh, .refresh, .exchange])
     }
 
-    @Test("Every key of the decoder → in the reference file, except a client's keys that belong to the provider alone")
+    @Test("The reference file → has every key of the decoder, except a client's keys that belong only to the provider")
     func referenceIsComplete() throws {
         let context = ConfigContext(sources: ConfigurationFixture.sources)
         let root = try #require(context.compose(try Self.reference))

@@ -30,7 +30,7 @@ struct CheckWordsTests {
         } catch { return "\(error)".replacingOccurrences(of: path, with: "FILE") }
     }
 
-    @Test("A missing, empty, oversized or unreadable file → different messages")
+    @Test("A missing, empty, oversized or unreadable file → each has a different message")
     func files() throws {
         #expect(try Self.load([]) == "error: FILE: is empty")
         #expect(try Self.load(Array("# nothing\n\n".utf8)).contains("has no settings, only blank lines and comments"))
@@ -42,7 +42,7 @@ struct CheckWordsTests {
         #expect(Self.said("-").contains("does not exist: standard input is `/dev/stdin`"))
     }
 
-    @Test("A client's binding → in words; no binding → no message")
+    @Test("A client's binding → described in words; without binding → no message")
     func binding() throws {
         func lines(_ binding: String) throws -> [String] {
             BindingWords.lines(
@@ -60,14 +60,14 @@ struct CheckWordsTests {
                 "need a proof by the device's key with each request"))
     }
 
-    @Test("A byte order mark at the beginning → ignored")
+    @Test("A byte order mark at the file's beginning → ignored")
     func byteOrderMark() throws {
         let said = try Self.load([0xEF, 0xBB, 0xBF] + Array(ConfigurationFixture.minimal.utf8))
         // The only error is the missing key file.
         #expect(said.split(separator: "\n").count(where: { $0.hasPrefix("error") }) == 1 && said.contains("keys.file"))
     }
 
-    @Test("A secret that cannot be read → its variable or path is named, unless that could be the secret itself")
+    @Test("A secret cannot be read → its variable or path is named, unless that text could be the secret itself")
     func secrets() {
         func said(_ reference: String) -> String {
             Self.errors(Self.minimal("auth: none", "client_secret: \(reference)")).joined()
@@ -83,7 +83,7 @@ struct CheckWordsTests {
     }
 
     @Test(
-        "A name that is nearly right → the right one is offered",
+        "A name that is nearly right → the message suggests the right one",
         arguments: [
             ("kind: oidc", "kind: oidcc", "did you mean `oidc`?"),
             ("kind: oidc", "kind: google", "is no kind: write `preset: google`"),
@@ -103,7 +103,7 @@ struct CheckWordsTests {
     }
 
     @Test(
-        "A nearly right provider, client or permission in an upstream or backend → the right one is offered",
+        "A nearly right provider, client or permission in an upstream or backend → the message suggests the right one",
         arguments: [
             (
                 "\nupstreams: {api: {base_url: \"https://api.example.com\", provider: exampel, allow: [\"GET /\"]}}",
@@ -120,7 +120,7 @@ struct CheckWordsTests {
         #expect(said.contains { $0.contains(words) }, "\(said)")
     }
 
-    @Test("One mistake in a file → one error")
+    @Test("One mistake in a file → exactly one error")
     func noFollowOn() {
         #expect(Self.errors(Self.minimal("public_url:", "publc_url:")).count == 1)
         let upstream =
@@ -133,7 +133,7 @@ struct CheckWordsTests {
         #expect(Self.errors(clover).filter { $0.contains("upstreams") }.isEmpty)
     }
 
-    @Test("A repeated key → named at its second place")
+    @Test("A repeated key → the error is at its second place")
     func twice() {
         let text = ConfigurationFixture.minimal + "\nserver:\n  hosts: []\n"
         let said = Self.errors(text)
@@ -168,7 +168,7 @@ struct CheckWordsTests {
         #expect(warnings.count == 1 && warnings.first?.message.contains("byte for byte") == true)
     }
 
-    @Test("A certificate → its owner, its names and its time are shown")
+    @Test("A certificate → `check` shows its owner, its names and its time")
     func certificates() throws {
         let tls = "\n  tls: {certificate: fullchain.pem, key: privkey.pem}"
         func said(_ other: String, at seconds: Int64 = 1_795_400_000) -> [String] {

@@ -32,7 +32,7 @@ struct ChildrenTests {
         """
 
     @Test(
-        "A client without `children` → makes none; a kind without times → lives as long as its client's sessions")
+        "A client without `children` → cannot make any; a kind without times → lives as long as its client's sessions")
     func defaults() throws {
         let minimal = try ConfigurationFixture.load(ConfigurationFixture.minimal)
         #expect(minimal.providers.first?.clients.first?.settings.profile.children.isEmpty == true)
@@ -65,7 +65,7 @@ struct ChildrenTests {
     }
 
     @Test(
-        "A kind's upstream may ask for another sign-in → a warning, unless challenges are off or impossible")
+        "A kind's upstream may demand another sign-in → a warning, unless challenges are off or impossible")
     func stepUps() throws {
         let widget = "{widget: {upstreams: [feed]}}"
         func warnings(_ children: String, _ others: String = Self.others) throws -> [String] {
@@ -78,7 +78,8 @@ struct ChildrenTests {
     }
 
     @Test(
-        "A `web` kind of a client with bound sessions → a warning that its cookie has no key; of other clients → none")
+        "A `web` kind, and the client's sessions are bound → a warning that its cookie has no key; unbound → no warning"
+    )
     func bearers() throws {
         let web = #"{web: {origins: ["https://shop.example.com"]}}"#
         let bound = "\n        binding: {mode: enforce}"

@@ -2,7 +2,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Settings whose effect differs from their words", .timeLimit(.minutes(1)))
+@Suite("Settings that do not have the effect that their words suggest", .timeLimit(.minutes(1)))
 struct EffectTests {
     private static let digest = "1fc72e39e16a2f72e5a5382851ff187f11feac41a2a5901c39579c46c9edbc6d"
 
@@ -36,7 +36,7 @@ struct EffectTests {
     private func said(_ problems: [ConfigProblem]) -> [String] { problems.map(\.description) }
 
     @Test(
-        "A `web` origin without a backend that redeems for it → a warning; the broker's own origin, or one with a backend → none"
+        "A `web` origin whose tickets no backend can redeem → a warning; the broker's origin, or one with a backend → no warning"
     )
     func origins() {
         func warnings(_ backend: String, origin: String = "https://shop.example.com") -> [ConfigProblem] {
@@ -67,7 +67,7 @@ struct EffectTests {
         #expect(problems(client: "binding: {mode: enforce, evidence: proof}").isEmpty)
     }
 
-    @Test("A child's `absolute` beyond its client's → a warning; the default of a `web` child → none")
+    @Test("A child's `absolute` exceeds its client's → a warning; a `web` child's default exceeds it → no warning")
     func lives() {
         let short = "session: {idle: 10m, absolute: 1h}\n"
         let found = problems(client: short + "children:\n  widget: {idle: 10m, absolute: 2h}")
@@ -87,7 +87,7 @@ struct EffectTests {
     }
 
     @Test(
-        "Two upstreams at one address, and only one requires a step-up → a warning at the entry that the other one bypasses"
+        "Two upstreams with one address, and only one requires a step-up → a warning at the entry that the other one bypasses"
     )
     func neighbours() {
         func warnings(_ other: String) -> [ConfigProblem] {
@@ -134,7 +134,7 @@ struct EffectTests {
     }
 
     @Test(
-        "A key on the wrong level → an error that names its place",
+        "A key on the wrong level → an error that names the right place",
         arguments: [
             ("provider", "binding: {mode: enforce}", "providers.example.binding", "in `providers.NAME.clients.NAME`"),
             ("client", "issuer: https://id.example.com", "providers.example.clients.ios.issuer", "in `providers.NAME`"),
@@ -156,7 +156,7 @@ struct EffectTests {
         #expect(found.filter { $0.severity == .error }.count == 1, "\(said(found))")
     }
 
-    @Test("A fault of one entry of several → the entry's own path and line")
+    @Test("One of several entries has a fault → the error has this entry's path and line")
     func entries() {
         let upstream = problems(
             more: """
@@ -199,7 +199,7 @@ struct EffectTests {
         #expect(found("base_url: \"http://127.0.0.1:8080\"").isEmpty)
     }
 
-    @Test("An allowed origin of another site than the broker's → a warning, unless the cookie is `same_site: none`")
+    @Test("An allowed origin on another site than the broker → a warning, unless the cookie is `same_site: none`")
     func sites() {
         func paths(_ origin: String, _ sameSite: String = "strict") -> [String] {
             problems(
@@ -247,7 +247,7 @@ struct EffectTests {
     }
 
     @Test(
-        "An https redirect URI on this host and `webcredentials: false` → a warning; `true` → the file has both"
+        "An https redirect URI on this host and `webcredentials: false` → a warning; with `true` → the file has both"
     )
     func webcredentials() throws {
         func found(_ ios: String, _ uri: String) throws -> (warnings: [String], file: String) {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("`profile: fapi2`: the settings that it makes, and those that contradict it", .timeLimit(.minutes(2)))
+@Suite("`profile: fapi2`: the settings that it makes, and settings that contradict it", .timeLimit(.minutes(2)))
 struct FAPI2ProfileTests {
     private static let key = "private_key: {file: service-key.pem, key_id: k1}"
     private static let certificate = "tls: {certificate: example-client.pem, key: example-client.key}"
@@ -106,7 +106,7 @@ struct FAPI2ProfileTests {
     }
 
     @Test(
-        "A provider's setting contradicts the profile of the provider or the client → refused likewise",
+        "A provider's setting contradicts its own or a client's profile → refused at its own line",
         arguments: [
             ("par: off", "par"), ("sender_constrained: off", "sender_constrained"),
             ("assertion: {audience: token_endpoint}", "assertion.audience"),
@@ -132,7 +132,7 @@ struct FAPI2ProfileTests {
         }
     }
 
-    @Test("The profile on another kind, or without the issuer's metadata → refused")
+    @Test("The profile on another kind of provider, or without the issuer's metadata → refused")
     func kinds() {
         let clever = file(
             provider: "kind: clever\nprofile: fapi2",
@@ -157,7 +157,7 @@ struct FAPI2ProfileTests {
         #expect(errors(file(client: Self.key + ", profile: fapi1")).contains { $0.contains("web.profile: ") })
     }
 
-    @Test("A backend with forward_access_token → refused, because bound tokens stay with the broker")
+    @Test("The profile and a backend with forward_access_token → refused, because bound tokens stay with the broker")
     func forwarded() {
         let text =
             file(client: Self.key)
@@ -167,7 +167,7 @@ struct FAPI2ProfileTests {
 
     // MARK: Settings that the profile makes
 
-    @Test("The profile's one line → makes each of its settings")
+    @Test("The single line with the profile → makes each of its settings")
     func expansion() throws {
         for text in [
             file(client: Self.key),
@@ -197,7 +197,7 @@ struct FAPI2ProfileTests {
     }
 
     @Test(
-        "A client's key or certificate → decides its authentication and its tokens' binding",
+        "A client's key or certificate → decides how it authenticates and how its tokens are bound",
         arguments: [
             (key, "private_key_jwt", SenderConstraint.dpop), (certificate, "tls_client_auth", .mtls),
             ("\(key), \(certificate)", "private_key_jwt", .dpop),
@@ -213,7 +213,7 @@ struct FAPI2ProfileTests {
         #expect(client.profile.senderConstraint == constraint)
     }
 
-    @Test("A setting that agrees with the profile, or is stricter → no fault")
+    @Test("A setting that agrees with the profile, or is stricter → accepted")
     func agreement() throws {
         let same = try client(
             file(
@@ -231,7 +231,7 @@ struct FAPI2ProfileTests {
         #expect(errors(oauth) == [])
     }
 
-    @Test("The Cloudentity preset with the profile → accepted, and the profile replaces the preset's values")
+    @Test("The Cloudentity preset together with the profile → accepted, and the profile replaces the preset's values")
     func presets() throws {
         let workspace = "issuer: https://example.eu.authz.cloudentity.io/example/demo\nprofile: fapi2"
         let cloudentity = try client(file(provider: "preset: cloudentity\n" + workspace, client: Self.key))

@@ -39,7 +39,7 @@ struct MergeKeyTests {
         return Dictionary(uniqueKeysWithValues: profiles.map { ($0.name.text, $0) })
     }
 
-    @Test("Merge keys with a mapping, a list and nested merges → merged; the mapping's own keys win")
+    @Test("Merge keys with a mapping, a list and nested merges → merged; the mapping's own keys count more")
     func merges() throws {
         let clients = try Self.clients(
             Self.file(
@@ -63,7 +63,7 @@ struct MergeKeyTests {
         #expect(clients["tv"]?.redirectURIs.count == 1)
     }
 
-    @Test("A merge key at the top → merged, less its `x-` keys")
+    @Test("A merge key at the top of the file → merged, except for its `x-` keys")
     func root() throws {
         let text = Self.file(
             "x-base: &base {log: {level: warning}, x-inner: {a: 1}}\n<<: *base",
@@ -73,7 +73,7 @@ struct MergeKeyTests {
         #expect(!configuration.values.has("x-base.log.level") && !configuration.values.has("x-inner.a"))
     }
 
-    @Test("A fault in a merged value → the line of the value")
+    @Test("A fault in a merged value → reported with the line of the value")
     func lines() {
         let top = "x-app: &app\n  auth: none\n  scopes: openid\n  redirect_uris: [\"not a uri\"]"
         let problems = ConfigurationFixture.errors(
@@ -88,7 +88,7 @@ struct MergeKeyTests {
     }
 
     @Test(
-        "Other keys and values → refused at their lines",
+        "Merge keys with other values, and other `x-` keys → refused at their lines",
         arguments: [
             // Only keys at the top of the file may begin with `x-`.
             (app, "      ios: {<<: *app, client_id: one, x-note: 1}", 16, "is not a key"),
@@ -107,7 +107,7 @@ struct MergeKeyTests {
         #expect(problems.contains { $0.message.contains(says) && $0.line == line }, "\(problems)")
     }
 
-    @Test("More than 10,000 values, or aliases that expand to more → refused")
+    @Test("More than 10,000 values, also by expanded aliases → refused")
     func bombs() {
         func list(_ count: Int) -> String {
             "x-list: [" + Array(repeating: "a", count: count).joined(separator: ", ") + "]"

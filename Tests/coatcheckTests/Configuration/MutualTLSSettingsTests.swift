@@ -28,7 +28,7 @@ struct MutualTLSSettingsTests {
     }
 
     @Test(
-        "A certificate that is missing, malformed, not with its key, or set twice → refused at its place",
+        "A certificate that is missing, malformed, without its key, or set twice → refused at its place",
         arguments: [
             ("auth: tls_client_auth", "web.auth: needs `tls: {certificate, key}`"),
             ("auth: self_signed_tls_client_auth", "web.auth: needs `tls: {certificate, key}`"),
@@ -78,7 +78,7 @@ struct MutualTLSSettingsTests {
         #expect(errors.contains { "\($0)".contains(words) }, "\(errors)")
     }
 
-    @Test("A certificate for a kind whose calls show none → refused")
+    @Test("A certificate for a kind whose calls do not use it → refused")
     func kinds() {
         let text = """
             server: {public_url: "https://auth.example.com"}
@@ -132,7 +132,7 @@ struct MutualTLSSettingsTests {
         #expect(Certificates.firstFault(good, at: WallTime(seconds: 1_795_400_000)) == nil)
     }
 
-    @Test("A certificate that has expired → `check` names its file's key and that key's line, in either form")
+    @Test("A certificate has expired → `check` names the key of its file and the line, in either form")
     func faultPlaces() throws {
         let later = WallTime(seconds: 4_950_000_000)
         func fault(_ tls: String) throws -> ConfigProblem? {
@@ -159,7 +159,9 @@ struct MutualTLSSettingsTests {
         #expect(plain?.path == "\(client).tls.certificate" && plain?.line == 12, "\(String(describing: plain))")
     }
 
-    @Test("An upstream's own certificate → only for tokens that are not bound to their client's; its trust roots → any")
+    @Test(
+        "An upstream's own certificate → only for tokens that are not bound to their client's; its trust roots → for any"
+    )
     func upstreams() throws {
         func upstream(_ tls: String, url: String = "https://api.example.com", more: String = "") -> String {
             "upstreams:\n  api: {base_url: \"\(url)\", provider: bank, allow: [\"GET /**\"], tls: {\(tls)}\(more)}"

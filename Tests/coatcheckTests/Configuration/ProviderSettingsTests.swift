@@ -20,7 +20,7 @@ struct ProviderSettingsTests {
         return try #require(try ConfigurationFixture.load(text).providers.first)
     }
 
-    @Test("An OpenID client with any scope → has a nonce, because `openid` is always asked for (SEC-30)")
+    @Test("An OpenID client, whatever its scope → uses a nonce, because `openid` is always requested (SEC-30)")
     func nonce() throws {
         for (scope, nonce) in [("openid email", "on"), ("email", "on"), ("email, nonce: off", "off")] {
             let provider = try load(
@@ -66,7 +66,7 @@ struct ProviderSettingsTests {
         ("kind: clover\nenvironment: us\nsite_url: https://app.example.com", nil),
     ]
 
-    @Test("Every preset and kind → expects the issuer that its vendor publishes, and no other")
+    @Test("Every preset and kind → expects exactly the issuer that its vendor publishes")
     func issuers() throws {
         for (settings, iss) in Self.issuers {
             let section = try load(
@@ -89,7 +89,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "A callback issuer → one URL with one template segment at most",
+        "A callback issuer → must be one URL with at most one template segment",
         arguments: ["nonsense", "https://a.example/{a}/{b}", "https://a.example/{}", "https://a.example/?x"])
     func badIssuers(_ issuer: String) {
         #expect(throws: ConfigurationFailure.self) {
@@ -122,7 +122,9 @@ struct ProviderSettingsTests {
         #expect(!ConfigurationFixture.problems(raw).contains { $0.message.contains("basic_encoding: raw") })
     }
 
-    @Test("An assertion's dialect → read; a thumbprint → needs its certificate, also if the preset requires one")
+    @Test(
+        "An assertion's settings → read; a thumbprint → needs its certificate, also if the preset requires the thumbprint"
+    )
     func assertions() throws {
         let key = "client_id: app, auth: private_key_jwt, private_key: {file: service-key.pem}"
         let section = try load(
@@ -147,7 +149,7 @@ struct ProviderSettingsTests {
         #expect(signing.algorithm == .ps256)
     }
 
-    @Test("A signing key's algorithm EdDSA or Ed25519 → one algorithm, under the name in the file")
+    @Test("EdDSA or Ed25519 as a signing key's algorithm → the same algorithm, with the name from the file")
     func algorithmNames() throws {
         for (written, name) in [(", algorithm: Ed25519", "Ed25519"), (", algorithm: EdDSA", "EdDSA"), ("", nil)] {
             let loaded = try load(
@@ -169,7 +171,7 @@ struct ProviderSettingsTests {
         }
     }
 
-    @Test("One signing key at two providers → refused, unless each use names only its issuer")
+    @Test("Two providers have the same signing key → refused, unless each of them names only its own issuer")
     func sharedKeys() throws {
         func text(_ audience: String) -> String {
             let client =
@@ -187,7 +189,7 @@ struct ProviderSettingsTests {
         #expect(ConfigurationFixture.errors(text("endpoint")).count == 2)
     }
 
-    @Test("Clever's clients → no PKCE by default; Clover's sessions → own themselves only")
+    @Test("Clever's clients → no PKCE by default; Clover's sessions → manage only themselves")
     func defaults() throws {
         let clever = try load(
             "kind: clever", client: "client_id: app, auth: blank_secret_basic, app_start: {sdk_version: \"2\"}")
@@ -215,7 +217,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "A feature that is not offered → refused by its name",
+        "A feature that the broker does not offer → refused, and the message names it",
         arguments: [
             ("auth: none\n        response_mode: query.jwt", "JARM"),
             ("auth: none\n        response_mode: jwt", "JARM"),
@@ -226,7 +228,7 @@ struct ProviderSettingsTests {
         #expect(errors.contains { "\($0)".contains(name) && "\($0)".contains("not offered") }, "\(errors)")
     }
 
-    @Test("DPoP in a list of token types → the message names the right setting")
+    @Test("DPoP in a list of token types → refused, and the message names the right setting")
     func tokenType() {
         let file = ConfigurationFixture.minimal.replacingFirst(
             "auth: none", with: "auth: none\n        token_response: {token_types: [DPoP]}")
@@ -236,7 +238,7 @@ struct ProviderSettingsTests {
 
     // MARK: Tokens bound to a key
 
-    @Test("`sender_constrained` and `dpop` → on the provider, or on a client that differs")
+    @Test("`sender_constrained` and `dpop` → set on the provider, or on a client that differs")
     func bound() throws {
         let oidc = "kind: oidc\nissuer: https://id.example.com"
         let plain = try load(oidc).settings.clients
@@ -291,7 +293,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "post_logout_redirect_uri → checked like any redirect URI",
+        "post_logout_redirect_uri → checked like a redirect URI",
         arguments: ["https://a b", "javascript:x", "http://example.com/out", "x"])
     func postLogout(_ uri: String) {
         let file = ConfigurationFixture.minimal.replacingFirst(
@@ -323,7 +325,7 @@ struct ProviderSettingsTests {
         return text
     }
 
-    @Test("Every YAML block of README and of the pages → passes `check`, with each key at its right place")
+    @Test("Every YAML block of README and of the pages → passes `check`, with each key in its right place")
     func documents() throws {
         let root = #filePath.replacingOccurrence(
             "Tests/coatcheckTests/Configuration/ProviderSettingsTests.swift", "")

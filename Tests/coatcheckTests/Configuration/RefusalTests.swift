@@ -509,7 +509,8 @@ struct RefusalTests {
         #expect(named, "named instead: \(errors)")
     }
 
-    @Test("A misspelt option, two providers on one callback and `changeme` → all named at once (SEC-109)")
+    @Test(
+        "A misspelt option, two providers on one callback and `changeme` in one file → all are named at once (SEC-109)")
     func allTogether() {
         let text =
             ConfigurationFixture.minimal
@@ -529,7 +530,7 @@ struct RefusalTests {
         #expect(errors == errors.sorted())
     }
 
-    @Test("Two providers with one registration → refused (SEC-112)")
+    @Test("Two providers share one registration → refused (SEC-112)")
     func sharedRegistration() {
         let text =
             ConfigurationFixture.minimal
@@ -539,7 +540,7 @@ struct RefusalTests {
         #expect(errors.contains { $0.message.contains("registration of its own") }, "\(errors)")
     }
 
-    @Test("Any message → repeats no value of the file, least of all a secret (SEC-114)")
+    @Test("Any message → repeats no value of the file, and so no secret (SEC-114)")
     func bland() {
         let canary = "CANARYcanary0123456789"
         let texts = [

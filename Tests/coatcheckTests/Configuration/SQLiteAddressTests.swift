@@ -23,7 +23,8 @@ struct SQLiteAddressTests {
     }
 
     @Test(
-        "A spelling that other programs read as another place → refused, with a spelling that works", arguments: refused
+        "A spelling that other programs would read as another place → refused, and the message has a working spelling",
+        arguments: refused
     )
     func misspelt(_ url: String, _ says: String) {
         let problems = Self.problems(url)
@@ -34,7 +35,7 @@ struct SQLiteAddressTests {
     }
 
     @Test(
-        "Other URLs → refused",
+        "Other URLs of SQLite databases → refused",
         arguments: [
             "sqlite:", "sqlite:/", "sqlite://", "sqlite:///", "sqlite:x.db?mode=memory", "sqlite:x.db#a",
             "sqlite3:x.db", "file:x.db",
@@ -63,7 +64,7 @@ struct SQLiteAddressTests {
         }
     }
 
-    @Test("A database that such a spelling made → opened with a warning")
+    @Test("An existing database with such an ambiguous spelling → opened with a warning")
     func old() throws {
         let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)

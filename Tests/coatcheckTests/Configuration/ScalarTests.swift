@@ -5,7 +5,7 @@ import Testing
 @Suite("Durations, sizes, addresses and secrets of the file", .timeLimit(.minutes(2)))
 struct ScalarTests {
     @Test(
-        "Text that is no duration → refused",
+        "Text that is not a duration → refused",
         arguments: [
             "", " ", "30", "d", "30 d d", "-1s", "+1s", "1.5h", "1s 1m", "1s1s", "1S", "1s ", "٣s", "0x1s",
             "99999999999999999999s",
@@ -13,7 +13,7 @@ struct ScalarTests {
     func notDuration(_ text: String) { #expect(DurationText.parse(text) == nil) }
 
     @Test(
-        "Durations → read and written",
+        "Durations → parsed and printed",
         arguments: [
             ("30d", 2_592_000_000), ("12h", 43_200_000), ("15m", 900_000), ("60s", 60_000), ("500ms", 500),
             ("1h 30m", 5_400_000), ("1h30m", 5_400_000), ("0s", 0),
@@ -23,12 +23,12 @@ struct ScalarTests {
     }
 
     @Test(
-        "Text that is no size → refused",
+        "Text that is not a size → refused",
         arguments: ["", "64", "KiB", "64KB", "64kib", "-1KiB", "1.5MiB", "9223372036854775807KiB"])
     func notSize(_ text: String) { #expect(SizeText.parse(text) == nil) }
 
     @Test(
-        "Sizes → read",
+        "Sizes → parsed",
         arguments: [("64KiB", 65_536), ("1MiB", 1_048_576), ("1GiB", 1_073_741_824), ("5B", 5), ("1 MiB", 1_048_576)])
     func size(_ text: String, _ bytes: Int) {
         #expect(SizeText.parse(text) == bytes)
@@ -36,13 +36,13 @@ struct ScalarTests {
     }
 
     @Test(
-        "Text that is no listening address → refused",
+        "Text that is not a listening address → refused",
         arguments: [
             "", ":80", "a", "a:", "a:-1", "a:65536", "::1:80", "[]:80", "[a]:80", "a/b:80", "u@h:80", "h:80:90",
         ])
     func notListen(_ text: String) { #expect(ListenAddress(text) == nil) }
 
-    @Test("Listening addresses → read", arguments: ["127.0.0.1:0", "0.0.0.0:8080", "[::1]:9090", "localhost:1"])
+    @Test("Listening addresses → parsed", arguments: ["127.0.0.1:0", "0.0.0.0:8080", "[::1]:9090", "localhost:1"])
     func listen(_ text: String) { #expect(ListenAddress(text)?.description == text) }
 
     @Test(
@@ -62,6 +62,6 @@ struct ScalarTests {
         ])
     func strong(_ text: String) { #expect(WeakSecret.fault(of: text) == nil) }
 
-    @Test("Odd hexadecimal → refused (SEC-110)", arguments: ["", "a", "abc", "zz", "0x00", "a b"])
+    @Test("Malformed hexadecimal → refused (SEC-110)", arguments: ["", "a", "abc", "zz", "0x00", "a b"])
     func notHexadecimal(_ text: String) { #expect(Hexadecimal.decode(text) == nil) }
 }

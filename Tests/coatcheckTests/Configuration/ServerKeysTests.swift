@@ -4,7 +4,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Keys of the provider alone (decision 94)", .timeLimit(.minutes(1)))
+@Suite("Keys that belong only to the provider (decision 94)", .timeLimit(.minutes(1)))
 struct ServerKeysTests {
     /// For each key, a value that differs from its default.
     ///
@@ -63,7 +63,7 @@ struct ServerKeysTests {
             + "`providers.p.\(key)`; from 0.3 on it is refused on a client"
     }
 
-    @Test("A key that must be at the provider, on a client → one warning with its line and its right place")
+    @Test("A key of the provider is on a client → one warning with its line and its right place")
     func onClient() throws {
         #expect(Set(Self.values.keys) == Set(ServerKeys.all))
         for key in ServerKeys.all {
@@ -73,7 +73,7 @@ struct ServerKeysTests {
     }
 
     @Test(
-        "A key of the server at the provider → loads silently, and the client has the same value as from its own line")
+        "A key of the provider is at the provider → loads without a warning, and the client has the same value as from its own line")
     func onProvider() throws {
         for key in ServerKeys.all {
             let moved = try ConfigurationFixture.load(Self.file(provider: Self.line(key), client: "login: broker"))
@@ -88,7 +88,7 @@ struct ServerKeysTests {
         }
     }
 
-    @Test("Keys on two clients, also of a shared part or with a profile → one warning for each client and key")
+    @Test("Keys of the provider are on two clients, also from a shared part or with a profile → one warning for each client and key")
     func once() throws {
         let both = try Self.warnings(
             Self.file(client: "scope_separator: \",\", id_token: {leeway: 30s}", second: "scope_separator: \" \""))
@@ -117,7 +117,7 @@ struct ServerKeysTests {
         #expect(ConfigurationFixture.problems(profile).count { $0.path.hasSuffix("leeway") } == 1)
     }
 
-    @Test("A key with a fault, or on a client of Zephr → the fault is reported, and the file is refused")
+    @Test("A key of the provider has a fault, or is on a client of Zephr → the fault is reported, and the file is refused")
     func faulty() {
         for (value, words) in [("identity: {subject: id}", "JSON pointer"), ("identity: {subject: }", "has no value")] {
             let errors = ConfigurationFixture.errors(Self.file(client: value))
@@ -141,7 +141,7 @@ struct ServerKeysTests {
         #expect(problems.first?.severity == .error)
     }
 
-    @Test("The table → 26 keys of the decoder, all of them known on the provider and on the client")
+    @Test("The table of these keys → has 26 keys of the decoder, and each is known on the provider and on the client")
     func table() {
         #expect(ServerKeys.all == ServerKeys.all.sorted() && Set(ServerKeys.all).count == ServerKeys.all.count)
         #expect(Self.known(below: "providers.*.").count == 26)
@@ -165,7 +165,7 @@ struct ServerKeysTests {
     private static let root = #filePath.replacingOccurrence(
         "Tests/coatcheckTests/Configuration/ServerKeysTests.swift", "")
 
-    @Test("The page of settings → marks exactly the keys of the table")
+    @Test("The page of settings → marks exactly these keys")
     func marked() throws {
         let page = try String(contentsOfFile: Self.root + "docs/reference/configuration.md", encoding: .utf8)
         let rows = page.split(separator: "\n").compactMap { line -> String? in
@@ -177,7 +177,7 @@ struct ServerKeysTests {
         #expect(Set(rows).sorted() == ServerKeys.all && rows.count == 26)
     }
 
-    @Test("Each configuration of the repository → has these keys at the provider alone")
+    @Test("Each configuration in the repository → has these keys only at the provider")
     func examples() throws {
         var count = 0
         for folder in ["deploy", "Benchmarks", "Tests/scenarios/support"] {

@@ -27,7 +27,7 @@ struct StepUpConfigurationTests {
         }
     }
 
-    @Test("A demand that no provider can meet, or that no call reaches → refused")
+    @Test("A demand that no provider can meet, or whose path no call reaches → refused")
     func refused() {
         let none = "    step_up: {acr: false, max_age: false}\n"
         for (require, backend, provider, words) in [
@@ -58,14 +58,16 @@ struct StepUpConfigurationTests {
         }
     }
 
-    @Test("A demand that a copy of the cookie also meets → a warning")
+    @Test("A demand that a copied cookie also meets → a warning")
     func warned() {
         let found = problems("[{allow: \"POST /pay/1\", acr: [mfa], max_age: 5m}]", backend: ", require: {max_age: 1h}")
         #expect(found.count { $0.contains("is met by a copy of the cookie") } == 2, "\(found)")
         #expect(!found.contains { $0.contains("gone round") }, "\(found)")
     }
 
-    @Test("A demand of an upstream whose access token is given out → a warning, because the token bypasses the demand")
+    @Test(
+        "An upstream has a demand, and apps may get its access token → a warning, because the token bypasses the demand"
+    )
     func goneRound() {
         let gone = "upstreams.api.require is gone round with the access token itself"
         let require = "[{allow: \"POST /pay/1\", max_age: 5m}]"

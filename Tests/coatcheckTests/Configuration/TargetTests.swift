@@ -28,7 +28,7 @@ struct TargetConfigurationTests {
         }
     }
 
-    @Test("An empty, ambiguous or malformed target, or one that cannot be issued → refused, with its line")
+    @Test("A target that is empty, ambiguous, malformed, or impossible for the provider → refused with its line")
     func refused() {
         for (token, backend, client, words) in [
             (", token: {}", "]", "", "upstreams.api.token needs `resource`"),
@@ -90,7 +90,7 @@ struct TargetConfigurationTests {
     }
 
     @Test(
-        "A client's sign-ins → ask for the targets of its upstreams and backends, in the file's order, without exchanges"
+        "A client's sign-ins → request the targets of its upstreams and backends, in the file's order, except exchanges"
     )
     func joined() throws {
         let file = text(
@@ -103,7 +103,9 @@ struct TargetConfigurationTests {
         #expect(client.profile.scope.last == "read" && client.targets.count == 4)
     }
 
-    @Test("A changed resource or scope of a token in `config diff` → concerns sign-ins; that of an exchange → does not")
+    @Test(
+        "`config diff` after a token's resource or scope was changed → concerns sign-ins; after an exchange's → does not"
+    )
     func paths() {
         for path in [
             "upstreams.a.token.resource", "upstreams.a.b.token.scope", "upstreams.a.token.resource[1]",

@@ -30,7 +30,8 @@ struct LimitLineTests {
             client: client, untrustedProxy: proxy, userAgent: nil, code: code, privateDetail: code.map { _ in "login" })
     }
 
-    @Test("An address reaches its limit → one line a minute; very many addresses → one line for the rest (SEC-115)")
+    @Test(
+        "An address reaches its limit → one line a minute; very many addresses → one line for all the others (SEC-115)")
     func limits() {
         let lines = Lines()
         let log = RequestMetrics(
@@ -53,7 +54,7 @@ struct LimitLineTests {
     }
 
     @Test(
-        "A failed relay call's line → names its upstream and its token's API, in the configuration's words"
+        "A relayed call fails → the line names its upstream and its token's API as in the configuration"
     )
     func failedRelayCalls() {
         let lines = Lines()
@@ -79,7 +80,7 @@ struct LimitLineTests {
         #expect(own.contains(#""audience":"shop","resource":"https://a.example https://b.example""#), "\(own)")
     }
 
-    @Test("A breaker opens or closes, or PostgreSQL is away or back → one line each")
+    @Test("A breaker opens or closes, or PostgreSQL goes away or returns → one line each")
     func outages() throws {
         let lines = Lines()
         let isEnding = Mutex(false)
@@ -121,7 +122,7 @@ struct LimitLineTests {
         #expect(lines.take().count == 7)
     }
 
-    @Test("A full disk → one line, and another when there is room again")
+    @Test("The disk is full → one line; there is room again → another line")
     func disk() {
         let lines = Lines()
         let disk = DiskState(log: lines.log)
@@ -133,7 +134,7 @@ struct LimitLineTests {
         #expect(lines.take().count == 1 && !disk.isFull)
     }
 
-    @Test("A provider's state → ok, failing after two failures in a row, and open while its breaker refuses")
+    @Test("A provider's state → ok; after two failures in a row → failing; while its breaker refuses → open")
     func providers() {
         #expect(ProviderHealth.state(.closed(failures: 0), 0) == "ok")
         #expect(ProviderHealth.state(.closed(failures: 1), 1) == "ok")
@@ -142,7 +143,7 @@ struct LimitLineTests {
         #expect(ProviderHealth.state(.halfOpen(pause: .seconds(1)), 9) == "open")
     }
 
-    @Test("Methods that a client invents → one series (SEC-118)")
+    @Test("Methods that clients invent → share one series (SEC-118)")
     func methods() {
         let metrics = MetricsRegistry()
         let log = RequestMetrics(
@@ -164,7 +165,9 @@ struct LimitLineTests {
             "\(text)")
     }
 
-    @Test("Refused connections → counted by the limit's owner, and one line a minute (SEC-105)")
+    @Test(
+        "Refused connections → counted for the address or network that reached its limit, with one line a minute (SEC-105)"
+    )
     func connections() throws {
         let lines = Lines()
         let metrics = MetricsRegistry()

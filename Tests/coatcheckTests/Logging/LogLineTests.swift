@@ -14,7 +14,7 @@ struct LogLineTests {
         "\u{200B}\u{FEFF}", "\u{E0041}",
     ]
 
-    @Test("Hostile text → stays inside one JSON line, inert (SEC-115)", arguments: hostile)
+    @Test("Hostile text → stays harmless inside one JSON line (SEC-115)", arguments: hostile)
     func inert(_ text: String) throws {
         var line = LogLine(WallTime(milliseconds: 1_795_208_400_007), level: "info", message: text)
         line.add("user_agent", text)
@@ -28,7 +28,7 @@ struct LogLineTests {
         #expect(object["level"] as? String == "info")
     }
 
-    @Test("The time → UTC with milliseconds (SEC-116)")
+    @Test("The time → in UTC with milliseconds (SEC-116)")
     func time() throws {
         let bytes = LogLine(WallTime(milliseconds: 1_795_208_400_007), level: "info", message: "x").finished()
         #expect(
@@ -36,14 +36,14 @@ struct LogLineTests {
                 == #"{"time":"2026-11-20T21:00:00.007Z","level":"info","message":"x"}"#)
     }
 
-    @Test("A long text → cut (SEC-115)")
+    @Test("A long text → shortened (SEC-115)")
     func cut() {
         let bytes = LogLine(WallTime(seconds: 0), level: "info", message: String(repeating: "x", count: 100_000))
             .finished()
         #expect(bytes.count < 1200)
     }
 
-    @Test("The handler → writes message, level, logger and metadata, and only from its level on")
+    @Test("The log handler → writes message, level, logger and metadata, if the level is high enough")
     func handler() throws {
         let pipe = Pipe()
         let sink = LogSink(descriptor: pipe.fileHandleForWriting.fileDescriptor)
@@ -61,7 +61,7 @@ struct LogLineTests {
         #expect(text == expected + "\n")
     }
 
-    @Test("A reader that does not read → costs lines, not memory or time")
+    @Test("The reader of the log does not read → lines are lost, but memory and time are not used up")
     func slowReader() throws {
         let pipe = Pipe()
         let sink = LogSink(descriptor: pipe.fileHandleForWriting.fileDescriptor)
@@ -73,7 +73,7 @@ struct LogLineTests {
         try pipe.fileHandleForWriting.close()
     }
 
-    @Test("Events → have the session's handle and the request's id, and are counted (SEC-116)")
+    @Test("Log events → have the session's handle and the request's id, and are counted (SEC-116)")
     func events() throws {
         let lines = Mutex<[String]>([])
         let log = ProcessLog(

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Metrics as Prometheus text", .timeLimit(.minutes(2)))
 struct PrometheusTests {
-    @Test("A family reaches its limit → stops growing, and reports the number of omitted series (SEC-118)")
+    @Test("A metric family reaches its limit → stops growing, and reports the number of omitted series (SEC-118)")
     func bounded() {
         let metrics = MetricsRegistry()
         for index in 0..<10_000 { metrics.counter("paths_total", [("path", "/\(index)")]).increment(by: 1) }
@@ -13,7 +13,7 @@ struct PrometheusTests {
             metrics.text().contains("coatcheck_metric_series_left_out_total \(10_000 - MetricsRegistry.seriesLimit)"))
     }
 
-    @Test("Statuses that only an upstream gives → counted by their class (SEC-118)")
+    @Test("Statuses that only an upstream sends → counted by their class (SEC-118)")
     func statuses() {
         let labels = Set((-1...10_000).map { StatusLabel($0).text })
         #expect(labels.isSuperset(of: ["200", "401", "429", "499", "503", "2xx", "3xx", "4xx", "5xx", "other"]))
@@ -23,14 +23,14 @@ struct PrometheusTests {
         #expect(StatusLabel(418) == StatusLabel(499 - 1))
     }
 
-    @Test("Label values → escaped; names → reduced")
+    @Test("Label values → escaped; names → reduced to the allowed characters")
     func escaped() {
         let metrics = MetricsRegistry()
         metrics.counter("a-b.c", [("la bel", "x\"y\\z\n")]).increment(by: 2)
         #expect(metrics.text().contains("# TYPE a_b_c counter\na_b_c{la_bel=\"x\\\"y\\\\z\\n\"} 2\n"))
     }
 
-    @Test("Histograms → add up")
+    @Test("Histograms → their buckets and sums are right")
     func histogram() {
         let metrics = MetricsRegistry()
         let timer = metrics.histogram("t_seconds", [("route", "/x")])
@@ -45,7 +45,7 @@ struct PrometheusTests {
         #expect(text.contains(#"t_seconds_count{route="/x"} 6"#))
     }
 
-    @Test("One name with two types → the first stays")
+    @Test("One name is used with two types → the first type stays")
     func twoTypes() {
         let metrics = MetricsRegistry()
         metrics.counter("x").increment(by: 1)
@@ -53,7 +53,7 @@ struct PrometheusTests {
         #expect(metrics.text().contains("# TYPE x counter\nx 1\n"))
     }
 
-    @Test("One name with the same labels → one series")
+    @Test("The same name and labels → one series")
     func sameSeries() {
         let metrics = MetricsRegistry()
         metrics.counter("y", [("a", "1")]).increment(by: 1)
@@ -63,7 +63,7 @@ struct PrometheusTests {
         #expect(metrics.text().contains("z 1.5\n"))
     }
 
-    @Test("A metric → has its help text; a name without one → only its type")
+    @Test("A metric → printed with its help text; a name without help text → only with its type")
     func help() {
         let metrics = MetricsRegistry()
         metrics.gauge("coatcheck_keys_fit").set(1.0)
@@ -78,7 +78,7 @@ struct PrometheusTests {
         }
     }
 
-    @Test("The subject of a gauge goes → the gauge goes, too")
+    @Test("The object of a gauge is gone → its gauge is gone, too")
     func replaced() {
         let metrics = MetricsRegistry()
         metrics.setGauges("age", [([("key", "k1")], 5), ([("key", "k2")], 1)])
@@ -88,7 +88,7 @@ struct PrometheusTests {
         #expect(metrics.seriesCount(of: "age") == 1)
     }
 
-    @Test("A counter that another part counts → never goes back")
+    @Test("A counter whose value comes from another part → never decreases")
     func advances() {
         let series = CounterSeries()
         for value: Int64 in [3, 2, 7] { series.advance(to: value) }

@@ -12,7 +12,7 @@ struct StartingSeriesTests {
         return metrics
     }
 
-    @Test("Every event → its counter exists at zero")
+    @Test("Every event → its counter exists from the start, with zero")
     func events() throws {
         let metrics = registered()
         let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })
@@ -53,7 +53,7 @@ struct StartingSeriesTests {
         #expect(metrics.seriesCount == before)
     }
 
-    @Test("A second start → the same series; a hundred clients → half of a metric stays free for events")
+    @Test("A second start → the same series; a hundred clients → use at most half of a metric's series")
     func bounded() {
         let metrics = registered()
         let before = metrics.seriesCount

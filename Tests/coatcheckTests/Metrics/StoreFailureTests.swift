@@ -22,7 +22,7 @@ struct StoreFailureTests {
         metrics.text().contains("coatcheck_store_failures_total{operation=\"\(operation)\"} ")
     }
 
-    @Test("A failure of any operation, also one for a request → counted in one place")
+    @Test("Any store operation fails, also during a request → counted in one place")
     func counted() async throws {
         let token = try OpenSSLVault(ring: .generate(now: now, random: SystemRandom.bytes)).digest([1])
         _ = try await timed.sessions(.token(token), .live, after: nil, limit: 1, now: now)
@@ -38,7 +38,7 @@ struct StoreFailureTests {
         #expect(metrics.text().contains(#"coatcheck_store_failures_total{operation="sessions"} 3"#))
     }
 
-    @Test("The caller gave up → not counted as the store's failure")
+    @Test("The caller gave up → not counted as a failure of the store")
     func cancelled() async throws {
         let token = try OpenSSLVault(ring: .generate(now: now, random: SystemRandom.bytes)).digest([1])
         store.fail(.sessions, [.refused])

@@ -87,7 +87,7 @@ struct CertificateWatchTests {
 
     private var failures: Bool { metrics.text().contains("coatcheck_certificate_reload_failures_total 1") }
 
-    @Test("A pair that does not load → one line and one count, and the shown certificate stays")
+    @Test("A new certificate pair does not load → one line and one count, and the served certificate stays")
     func refused() {
         let before = identity.current.id
         take(.success(Self.half))
@@ -101,7 +101,7 @@ struct CertificateWatchTests {
         #expect(identity.current.id == before)
     }
 
-    @Test("A pair that is not valid yet → one line, and shown once its time has come")
+    @Test("A new certificate pair is not valid yet → one line; its time comes → it is served")
     func notYet() {
         let before = identity.current.id
         for _ in 0..<3 { take(.success(Self.later)) }
@@ -111,7 +111,7 @@ struct CertificateWatchTests {
         #expect(identity.current.id != before && failures && lines.all.contains("client certificate reloaded"))
     }
 
-    @Test("A certificate that has expired → does not replace a good one, but replaces any other")
+    @Test("A certificate that has expired → never replaces a good one, but replaces any other")
     func runOut() {
         clock.set(1_906_502_400)
         take(.success(Self.later))
@@ -129,7 +129,7 @@ struct CertificateWatchTests {
         #expect(identity.current.id == later)
     }
 
-    @Test("The pair that is shown already → no change and no line")
+    @Test("The pair is already served → no change and no line")
     func same() {
         let before = identity.current.id
         take(.success(Self.good))

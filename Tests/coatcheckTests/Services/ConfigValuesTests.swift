@@ -5,7 +5,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Comparison of two configurations by every value of their files")
+@Suite("Comparison of two configurations by every value in their files")
 struct ConfigValuesTests {
     /// Loads a file with these settings: a client's `children`, a backend's `allow`, and a default of a Zephr attribute.
     private func load(
@@ -42,7 +42,7 @@ struct ConfigValuesTests {
         return changes
     }
 
-    @Test("An empty mapping that takes another's place → both paths have changed")
+    @Test("An empty mapping replaces another one → both paths have changed")
     func mapping() throws {
         let children = "providers.example.clients.ios.children"
         #expect(
@@ -52,7 +52,7 @@ struct ConfigValuesTests {
         #expect(paths(try load(), try load()).isEmpty)
     }
 
-    @Test("A list that is emptied → its path has changed, and the running backend may ask about no session")
+    @Test("A list becomes empty → its path has changed, and the running backend may not ask about any session")
     func list() throws {
         let (open, closed) = (try load(), try load(allow: "[]"))
         #expect(
@@ -61,7 +61,7 @@ struct ConfigValuesTests {
     }
 
     @Test(
-        "A value in other quotes that decide whether it is a text → its path has changed",
+        "Other quotes turn a value into a text → its path has changed",
         arguments: [("true", "\"true\""), ("1", "'1'"), ("-2", "\"-2\"")])
     func quotes(_ plain: String, _ quoted: String) throws {
         #expect(
@@ -69,7 +69,7 @@ struct ConfigValuesTests {
                 == ["providers.news.attribute_defaults.source"])
     }
 
-    @Test("A text in other quotes → unchanged")
+    @Test("Other quotes around a text → no change")
     func sameText() throws {
         #expect(paths(try load(attribute: "app"), try load(attribute: "\"app\"")).isEmpty)
     }

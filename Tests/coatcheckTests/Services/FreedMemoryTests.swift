@@ -6,7 +6,8 @@ import Testing
 
 /// Freed memory of the process, and its return to the system.
 @Suite(.timeLimit(.minutes(2))) struct FreedMemoryTests {
-    @Test("Memory is freed between blocks that stay → returned to the system, although it is not a heap's end")
+    @Test(
+        "Memory is freed between blocks that stay in use → returned to the system, although it is not at a heap's end")
     func givenBack() async throws {
         // Each remaining block keeps its page in use. So the last page of every heap is in use, too.
         let size = 128 << 20, block = 1024, stays = 64
@@ -35,7 +36,7 @@ import Testing
         FreedMemoryRule.Figures(unused: unused << 20, used: used << 20, released: released)
     }
 
-    @Test("A try to return memory that left some → repeated within ten seconds once less is in use")
+    @Test("An attempt to return memory left some → repeated within ten seconds after less is in use")
     func leftBehind() {
         var rule = FreedMemoryRule(atRest: nil)
         rule.tried(leaving: Self.figures(unused: 4, used: 6), at: .zero)
@@ -55,7 +56,7 @@ import Testing
         }
     }
 
-    @Test("The first try is during a load → repeated after the load", arguments: [true, false])
+    @Test("The first attempt is made under load → repeated after the load", arguments: [true, false])
     func triedUnderLoad(beganAtRest: Bool) {
         var rule = FreedMemoryRule(atRest: beganAtRest ? Self.figures(unused: 3, used: 6) : nil)
         rule.note(Self.figures(unused: 40, used: 26))
@@ -69,7 +70,7 @@ import Testing
         #expect(rule.isWorthIt(rest, at: .seconds(15)))
     }
 
-    @Test("Load at the start, a few MiB in use later → its pages are returned")
+    @Test("There is load at the start, and later a few MiB are in use → the other pages are returned")
     func beganUnderLoad() {
         var rule = FreedMemoryRule(atRest: Self.figures(unused: 4, used: 3))
         rule.note(Self.figures(unused: 52, used: 9))
@@ -79,10 +80,10 @@ import Testing
         #expect(rule.isWorthIt(Self.figures(unused: 55, used: 4), at: .seconds(15)))
     }
 
-    @Test("The memory at rest → known before the first look")
+    @Test("The memory at rest → known before the first check")
     func atRest() { #expect(FreedMemory().atRest != nil) }
 
-    @Test("Memory that cannot be returned → tried once a minute; rows that have died → a reason for a try")
+    @Test("Memory that cannot be returned → tried once a minute; rows have ended → a reason for an attempt")
     func patience() {
         var rule = FreedMemoryRule(atRest: nil)
         #expect(!rule.isWorthIt(Self.figures(unused: 7, used: 6), at: .zero))

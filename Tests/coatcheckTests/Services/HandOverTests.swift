@@ -4,7 +4,7 @@ import Testing
 @testable import coatcheck
 
 /// The sockets that a service manager hands over, named by environment variables.
-@Suite("Sockets handed over", .timeLimit(.minutes(1)))
+@Suite("Listening sockets from a service manager", .timeLimit(.minutes(1)))
 struct HandOverTests {
     private static let pid: Int32 = 4321
 
@@ -45,7 +45,7 @@ struct HandOverTests {
         Refused(environment: ["LISTEN_FDS": "2", "LISTEN_PID": "4321"], names: "two sockets for the public listener"),
     ]
 
-    @Test("A malformed variable → refused by its name", arguments: refused)
+    @Test("A malformed variable → refused, and the message names it", arguments: refused)
     func refuses(_ row: Refused) {
         do {
             _ = try HandOver(row.environment, pid: Self.pid)
@@ -77,7 +77,7 @@ struct HandOverTests {
             descriptors: [.management: 3, .public: 4, .backend: 5]),
     ]
 
-    @Test("Sockets → found by name; one without a name is the public one", arguments: taken)
+    @Test("Sockets → found by their names; a socket without a name → the public one", arguments: taken)
     func takes(_ row: Taken) throws {
         #expect(try HandOver(row.environment, pid: Self.pid).descriptors == row.descriptors)
     }

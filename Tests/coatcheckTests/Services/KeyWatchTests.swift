@@ -51,7 +51,7 @@ struct KeyWatchTests {
         }
     }
 
-    @Test("A file that cannot be used → no change and one line; used once it is good")
+    @Test("The key file becomes unusable → no change and one line; it is good again → used")
     func faulty() throws {
         let watched = try Watched()
         let key = watched.vault.currentKeyID
@@ -73,7 +73,7 @@ struct KeyWatchTests {
         #expect(watched.lines.all.contains("keys reloaded"))
     }
 
-    @Test("A key is added → known at once, and seals when its time has come")
+    @Test("A key is added → known at once, and seals from its time on")
     func twoSteps() throws {
         let watched = try Watched()
         let key = watched.vault.currentKeyID
@@ -100,7 +100,9 @@ struct KeyWatchTests {
     /// The changes to the ring's file while a key waits for its time.
     enum Trouble: CaseIterable { case awayBefore, halfBefore, away, half }
 
-    @Test("A key waits and its file changes in any way → it seals in its time", arguments: Trouble.allCases)
+    @Test(
+        "A key waits for its time, and its file changes in any way → it still seals from its time on",
+        arguments: Trouble.allCases)
     func dueInTrouble(_ trouble: Trouble) throws {
         let watched = try Watched()
         let now = watched.time.now
@@ -133,7 +135,7 @@ struct KeyWatchTests {
         #expect(watched.lines.all.split(separator: "\n").count { $0.contains("keys not reloaded") } == 2)
     }
 
-    @Test("A key waits and its file does not answer → it seals when its time has come")
+    @Test("A key waits for its time, and its file does not respond → it still seals from its time on")
     func hanging() throws {
         let watched = try Watched()
         let rotated = try watched.watch.ring.rotated(
@@ -150,7 +152,7 @@ struct KeyWatchTests {
         #expect(watched.vault.currentKeyID == new)
     }
 
-    @Test("A mounted Secret's links are swapped → read again")
+    @Test("The links of a mounted Secret are exchanged → the file is read again")
     func links() throws {
         let watched = try Watched(linked: true)
         let rotated = try watched.watch.ring.rotated(now: watched.time.now, random: SystemRandom.bytes)
@@ -166,7 +168,9 @@ struct KeyWatchTests {
         #expect(watched.vault.currentKeyID == rotated.list.first?.id)
     }
 
-    @Test("A key file's mode → open if others may read or write; the own group may read; a link counts as its target")
+    @Test(
+        "A key file that others may read or write → counts as open; for the own group → not. A link → its target counts"
+    )
     func modes() throws {
         let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -193,7 +197,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A ring that is not the store's → found by a sample of rows; one foreign row in twenty → no effect")
+        "A ring that is not the store's → noticed by a sample of rows; one foreign row in twenty → no effect")
     func ringCheck() async throws {
         let now = WallTime(seconds: 1_795_000_000)
         let ring = try KeyRing.generate(now: now, random: SystemRandom.bytes)
@@ -239,7 +243,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A ring that opens no record → seals none, and the file's ring replaces it completely once that one opens")
+        "A ring that opens no record → seals none, and is replaced completely once the file's ring opens records")
     func takenWhole() async throws {
         let watched = try Watched()
         let (time, store) = (watched.time, InMemoryStore())

@@ -33,7 +33,7 @@ struct ReadinessTests {
     }
 
     @Test(
-        "A shutdown → readiness is red for the delay before a listener closes, and the drain is logged (SEC-123)",
+        "A shutdown → readiness is red for the whole delay before a listener closes, and the drain is logged (SEC-123)",
         .timeLimit(.minutes(1)))
     func order() async throws {
         let journal = Journal()

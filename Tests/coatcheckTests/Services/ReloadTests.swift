@@ -102,7 +102,7 @@ struct ReloadTests {
         """
 
     @Test(
-        "A file that cannot be used → no change, and the log names each fault",
+        "The new file is unusable → no change, and the log names each fault",
         arguments: [
             ("limits: {body: 64KiB}", "limits: {body: 64KiB", "is not YAML"),
             ("kind: oauth2", "kind: oauth", "has to be"),
@@ -120,7 +120,7 @@ struct ReloadTests {
     }
 
     @Test(
-        "A setting that needs a restart → the whole reload is refused by its name",
+        "The file has a change that needs a restart → the whole reload is refused, and the log names the setting",
         arguments: [
             ("listen: \"127.0.0.1:8080\"", "listen: \"127.0.0.1:8081\"", "server.listen"),
             (
@@ -154,7 +154,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("A secret that others may read → a warning at each reload, also without a changed setting")
+    @Test("Others may read a secret's file → a warning at each reload, even if no setting changed")
     func warnings() async throws {
         let isOpen = Mutex(false)
         let wired = try Wired(Self.text, isOpen: { isOpen.withLock { $0 } })
@@ -167,7 +167,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("A client's key that belongs to the provider → one warning at each reload, and the client's value counts")
+    @Test("A client has a key that belongs to the provider → one warning at each reload, and the client's value counts")
     func serverKey() async throws {
         let wired = try Wired(Self.text)
         let text = Self.text.replacingFirst("client_id: two-app,", with: "client_id: two-app, scope_separator: \",\",")
@@ -183,7 +183,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("A file that hangs → one line, later reloads go on, and its late content is not used after a newer one")
+    @Test("Reading the file hangs → one line, later reloads work, and its late content never replaces a newer one")
     func hanging() async throws {
         let gate = DispatchSemaphore(value: 0)
         let hangs = Mutex(false)
@@ -216,7 +216,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("Unchanged providers → keep their connections, breakers and caches; the others are new")
+    @Test("Providers without a change → keep their connections, breakers and caches; the others are made again")
     func kept() async throws {
         let wired = try Wired(Self.text)
         let before = wired.running
@@ -236,7 +236,7 @@ struct ReloadTests {
         await before.transport.shutdown()
     }
 
-    @Test("A secret's file → read again, and only its owner is new")
+    @Test("A secret's file → read again; only the provider or client that uses it is made again")
     func secret() async throws {
         let secret = Wired.Held("zQ8vN2kLr5TwX7yB3mHd")
         let wired = try Wired(Self.text, secret: { secret.value })
@@ -251,7 +251,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("The log level, hosts, backends and limits → the file's at once")
+    @Test("The log level, hosts, backends and limits → changed at once")
     func rest() async throws {
         let wired = try Wired(Self.text)
         let digest = "3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d"
@@ -265,7 +265,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("The number of recorded traces → the file's at once; their destination → needs a restart")
+    @Test("The share of recorded traces → changed at once; their destination → needs a restart")
     func tracing() async throws {
         func text(_ port: Int, _ sample: String) -> String {
             Self.text + "\ntracing: {otlp: \"http://127.0.0.1:\(port)\", sample: \(sample)}"
@@ -297,7 +297,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("Signals during a reload → one more reload, and none is lost")
+    @Test("Several signals during a reload → one more reload, so no change is missed")
     func signals() async throws {
         let runs = Mutex((count: 0, under: 0, most: 0))
         let (first, firstBegan) = AsyncStream.makeStream(of: Void.self)
@@ -329,7 +329,7 @@ struct ReloadTests {
         #expect((2...101).contains(count))
     }
 
-    @Test("Two configurations → compared by salted digests of their meaning, secrets included")
+    @Test("Two configurations → compared by salted digests of all their values, including secrets")
     func compared() throws {
         let one = try ConfigurationFixture.load(ConfigurationFixture.minimal)
         let other = try ConfigurationFixture.load(

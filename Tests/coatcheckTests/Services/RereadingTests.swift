@@ -5,7 +5,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Files that block delay neither a reload nor a stop", .timeLimit(.minutes(1)))
+@Suite("Files that block do not delay a reload or a stop", .timeLimit(.minutes(1)))
 struct RereadingTests {
     /// Readings that return one by one, when the test allows it, and the results that were used.
     private final class Readings: Sendable {
@@ -44,7 +44,7 @@ struct RereadingTests {
         }
     }
 
-    @Test("A reading hangs → one line, newer ones go on, and its result is dropped")
+    @Test("A reading hangs → one line, newer readings go on, and its result is dropped")
     func hanging() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(50))
@@ -57,7 +57,7 @@ struct RereadingTests {
         #expect(readings.taken == [2])
     }
 
-    @Test("A late result without a newer one → used")
+    @Test("A late result, and there is no newer one → used")
     func late() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(50))
@@ -69,7 +69,7 @@ struct RereadingTests {
         try await readings.wait { $0.taken == [1, 2] }
     }
 
-    @Test("The limit of hanging readings is reached → no more begin until one has returned")
+    @Test("As many readings hang as may → no reading begins until one has returned")
     func bounded() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(20))
@@ -83,7 +83,7 @@ struct RereadingTests {
         try await readings.wait { $0.taken.contains(100) && !reader.isReading }
     }
 
-    @Test("A stop → waits for no reading, and uses no later result")
+    @Test("A stop → does not wait for a reading, and uses no later result")
     func stop() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: nil)
@@ -113,7 +113,7 @@ struct RereadingTests {
         readings.release(1)
     }
 
-    @Test("Regular files, and links to them → read; anything that could block its reader → refused")
+    @Test("Regular files, and links to them → read; any file that could block its reader → refused")
     func kinds() throws {
         let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)

@@ -22,7 +22,7 @@ struct TracingTests {
     }
 
     @Test(
-        "A context that readers have to ignore according to the specification → ignored",
+        "A trace context that readers must ignore according to the specification → ignored",
         arguments: [
             "", "00", "00-\(trace)-\(parent)", "00-\(trace)-\(parent)-1", "00-\(trace)-\(parent)-01-more",
             "ff-\(trace)-\(parent)-01", "00-00000000000000000000000000000000-\(parent)-01",
@@ -36,7 +36,7 @@ struct TracingTests {
         #expect(!span.continuesCaller)
     }
 
-    @Test("A context, also of a later version → read and written")
+    @Test("A trace context, also in a later version → read and written")
     func read() throws {
         let read = try #require(TraceParent(Self.field))
         #expect(read == TraceParent(traceID: Self.trace, spanID: Self.parent, isSampled: true))
@@ -46,7 +46,7 @@ struct TracingTests {
                 == TraceParent(traceID: Self.trace, spanID: Self.parent, isSampled: false))
     }
 
-    @Test("A stranger's context → continued, but its recording decision is not believed")
+    @Test("A stranger's trace context → continued, but its decision to record is ignored")
     func strangers() throws {
         for (sample, flag, count) in [(0.0, "01", 0), (1.0, "00", 1)] {
             let spans = Spans()
@@ -64,7 +64,7 @@ struct TracingTests {
         }
     }
 
-    @Test("A trusted proxy's decision → believed; a backend's → once it has proved itself")
+    @Test("A trusted proxy's decision to record → followed; a backend's → followed after it has proved itself")
     func trusted() {
         for (sample, flag, count) in [(0.0, "01", 1), (1.0, "00", 0)] {
             let text = "00-\(Self.trace)-\(Self.parent)-\(flag)"
@@ -90,7 +90,7 @@ struct TracingTests {
         #expect(spans.all.count == 1)
     }
 
-    @Test("Spans → nested, end once, and show failures")
+    @Test("Spans → nested, ended once, and marked if they failed")
     func nesting() throws {
         let spans = Spans()
         let request = spans.tracer().starter.begin(
@@ -109,7 +109,7 @@ struct TracingTests {
         #expect(all[0].attributes == ["http.response.status_code": .integer(503), "error.type": .text("503")])
     }
 
-    @Test("A body for the collector → OTLP's JSON with hexadecimal ids and 64-bit numbers as text")
+    @Test("A body for the collector → OTLP's JSON with hexadecimal ids, and with 64-bit numbers as text")
     func body() throws {
         let span = FinishedSpan(
             traceID: Self.trace, spanID: Self.parent, parentID: nil, name: "GET /v1/session", kind: .server,
@@ -126,7 +126,7 @@ struct TracingTests {
         #expect((try? JSONSerialization.jsonObject(with: Data(text.utf8))) != nil)
     }
 
-    @Test("A full queue → drops and counts; a missing collector → costs no more than that")
+    @Test("The queue is full → spans are dropped and counted; the collector is missing → no further effect")
     func bounded() async throws {
         let metrics = MetricsRegistry()
         let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })
@@ -152,7 +152,7 @@ struct TracingTests {
         try await running.value
     }
 
-    @Test("A start that ends before it has sent anything (its port is taken) → no client stays open")
+    @Test("A start ends before it has sent spans (its port is in use) → no client stays open")
     func neverRan() throws {
         let settings = try #require(
             try ConfigurationFixture.load(ConfigurationFixture.minimal + "\ntracing: {otlp: \"http://127.0.0.1:1\"}\n")

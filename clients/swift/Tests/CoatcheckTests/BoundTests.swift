@@ -88,7 +88,7 @@ extension BrokerTests {
             #expect(try await phone.session().handle == session.handle)
         }
 
-        @Test("A refusal with a nonce → one repeat with it, and a second refusal is thrown (W10)")
+        @Test("A refusal with a nonce → one repeat with the nonce; a second refusal → thrown (W10)")
         func nonce() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -108,7 +108,7 @@ extension BrokerTests {
             )
         }
 
-        @Test("Fifty calls at once with a due or refused pass → one request renews the pass")
+        @Test("Fifty calls at the same time, and the pass is due or refused → one request renews the pass")
         func singleFlight() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -136,7 +136,7 @@ extension BrokerTests {
             #expect(due.filter { $0.path == "/v1/session/pass" }.count == 1 && due.count == 51)
         }
 
-        @Test("A due pass whose renewal fails → still used as long as the broker accepts it")
+        @Test("The renewal of a due pass fails → the pass is used as long as the broker accepts it")
         func unreachable() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -151,7 +151,7 @@ extension BrokerTests {
             #expect(try await network.calls().filter { $0.path == "/v1/session/pass" }.map(\.status) == [nil, 200])
         }
 
-        @Test("A request that the network sent twice → repeated once with a new proof, except a sign-in (W11)")
+        @Test("The network sent a request twice → repeated once with a new proof, except a sign-in (W11)")
         func replayed() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -174,7 +174,9 @@ extension BrokerTests {
             #expect(try await phone.session().handle == session.handle)
         }
 
-        @Test("A lost key → signed out with the reason key_lost, without a call, and other devices go on (W17)")
+        @Test(
+            "The key is lost → signed out with the reason key_lost, without a call, and other devices stay signed in (W17)"
+        )
         func lostKey() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -222,7 +224,7 @@ extension BrokerTests {
                     == session.handle)
         }
 
-        @Test("A key that is lost during a sign-in → one new key")
+        @Test("The key is lost during a sign-in → the sign-in makes one new key")
         func lostAtSignIn() async throws {
             let stack = try await Stack.shared.value
             let key = try SoftwareProofKey()
@@ -241,7 +243,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A device's clock that is wrong by a day or by decades → sign-in and calls succeed (W1)",
+            "A device's clock is wrong by a day or by decades → sign-in and calls succeed (W1)",
             arguments: [-86_400, 86_400, -86_400 * 365 * 20])
         func clocks(seconds: Int) async throws {
             let stack = try await Stack.shared.value
@@ -259,7 +261,7 @@ extension BrokerTests {
             #expect(calls.count == 6 && !calls.contains { $0.path == "/v1/session/pass" })
         }
 
-        @Test("An event stream of a bound session → opened with a proof, and ended when the key is lost")
+        @Test("An event stream of a bound session → opened with a proof; the key is lost → the stream ends")
         func events() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -283,7 +285,7 @@ extension BrokerTests {
             #expect(ends == [.ended(reason: "key_lost")])
         }
 
-        @Test("A session that needs a proof for each request → each request has one")
+        @Test("A session that needs a proof for each request → each request has a proof")
         func proofs() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -304,7 +306,7 @@ extension BrokerTests {
             #expect(calls.filter { $0.path == "/v1/session/pass" }.map(\.status) == [403])
         }
 
-        @Test("A restarted app that has its cookies alone → its bound session goes on")
+        @Test("An app restarts with only its cookies → its bound session continues")
         func cookies() async throws {
             let stack = try await Stack.shared.value
             let key = try SoftwareProofKey()

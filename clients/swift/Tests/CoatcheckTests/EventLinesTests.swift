@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Server-sent events")
 struct EventLinesTests {
-    @Test("An event stream in pieces of any size → the same events, without comments and unknown events")
+    @Test("An event stream in pieces of any size → the same events; comments and unknown events → ignored")
     func pieces() {
         let text =
             ": hello\n\nevent: tokens_refreshed\ndata: {}\n\nevent: later\ndata: {}\n\nevent: session_ended\ndata: {\"reason\":\"admin\"}\n\n"
@@ -21,7 +21,7 @@ struct EventLinesTests {
         }
     }
 
-    @Test("The pause before a repeat → grows, follows Retry-After, and is nil beyond the deadline")
+    @Test("The pause before a repeat → grows, follows Retry-After, and is nil if it exceeds the deadline")
     func pauses() throws {
         let begin = ContinuousClock.now
         let patience = Patience(deadline: .seconds(60), longestPause: .seconds(30))

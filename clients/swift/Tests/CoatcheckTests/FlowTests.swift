@@ -39,7 +39,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A call after a new sign-in, during an earlier call → gets the new session",
+            "A new sign-in finishes during an earlier call → the next call gets the new session",
             .timeLimit(.minutes(1)))
         func callAfterSignIn() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
@@ -101,7 +101,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A provider that fails once → the refresh succeeds later; a provider that stays down → the session is kept")
+            "A provider fails once → the refresh succeeds later; it stays unavailable → the session is kept")
         func provider() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device()
@@ -122,7 +122,7 @@ extension BrokerTests {
             #expect(try await other.session().handle == kept.handle)
         }
 
-        @Test("Equal calls at the same time → one request")
+        @Test("Equal calls at the same time → share one request")
         func singleFlight() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device(user: "sid")
@@ -137,7 +137,7 @@ extension BrokerTests {
             #expect(try await first == second)
         }
 
-        @Test("An event stream → session, refresh and end, and then the credentials are deleted")
+        @Test("An event stream → delivers session, refresh and end; then the credentials are deleted")
         func events() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device(user: "eve")
@@ -166,7 +166,7 @@ extension BrokerTests {
             #expect(try await tablet.sessions().count == 1)
         }
 
-        @Test("A session that another device ended → its reason is reported, and the session is deleted")
+        @Test("Another device ended the session → its reason is reported, and the session is deleted")
         func ended() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device(user: "una")
@@ -181,7 +181,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A relayed 401 or redirect → passed to the app, and the session goes on; an unusual path → not sent"
+            "A relayed 401 or redirect → passed to the app, and the session continues; an ambiguous path → not sent"
         )
         func relay() async throws {
             let stack = try await Stack.shared.value
@@ -218,7 +218,7 @@ extension BrokerTests {
             #expect(try await phone.session().handle == session.handle)
         }
 
-        @Test("A bearer client → its token is stored and sent, and deleted by the sign-out")
+        @Test("A bearer client → stores and sends its token; a sign-out → deletes it")
         func bearer() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device("android")
@@ -230,7 +230,7 @@ extension BrokerTests {
             #expect(try phone.storage.read() == nil)
         }
 
-        @Test("Flow B, a callback forwarded twice → the same session for the starter, refused for others")
+        @Test("Flow B, a callback is forwarded twice → its starter gets the same session, others are refused")
         func flowB() async throws {
             let stack = try await Stack.shared.value
             // S256 of the verifier of RFC 7636, appendix B.
@@ -251,7 +251,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Flow B by a library that hides its callback → code and verifier suffice, and the session has the scope"
+            "Flow B with a library that hides its callback → code and verifier are enough, and the session has the scope"
         )
         func codeAlone() async throws {
             let stack = try await Stack.shared.value
@@ -316,7 +316,7 @@ extension BrokerTests {
                     == .codeAlreadyUsed)
         }
 
-        @Test("Flow C: a handoff → a session; a user's refusal → the login fails with access_denied")
+        @Test("Flow C: a handoff → a session; the user refuses → the login fails with access_denied")
         func flowC() async throws {
             let stack = try await Stack.shared.value
             #expect(try await HostedDevice.sign(in: stack, user: "ana").session?.client == "hosted")
@@ -325,7 +325,7 @@ extension BrokerTests {
             }
         }
 
-        @Test("Flow D: a user who arrives from the portal → one more sign-in at the provider, then a session")
+        @Test("Flow D: a user arrives from the portal → one more sign-in at the provider, then a session")
         func portal() async throws {
             let stack = try await Stack.shared.value
             let arrival = try Stack.url("com.example.strict:/cb?code=from-the-portal")
@@ -353,7 +353,7 @@ extension BrokerTests {
             #expect(jar.cookies(for: stack.broker)?.isEmpty != false)
         }
 
-        @Test("A killed broker → the last user is known, and a waiting call is answered after the restart")
+        @Test("The broker is killed → the last user is known, and a waiting call is answered after the restart")
         func killed() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device(user: "kim", patience: Patience(deadline: .milliseconds(300)))

@@ -58,7 +58,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A presence key is registered → one question, after a fresh sign-in if the last one is too old",
+            "A presence key is registered → one prompt; the last sign-in is too old → first a new sign-in",
             arguments: ["bound", "bound-bearer"])
         func registration(client: String) async throws {
             let stack = try await Stack.shared.value
@@ -90,7 +90,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A session object of a lower version → ignored everywhere; one of the same version or without one → taken")
+            "A session object with a lower version → always ignored; with an equal version or without one → kept")
         func older() async throws {
             let one = try await device()
             let (phone, network) = (one.phone, one.network)
@@ -119,7 +119,7 @@ extension BrokerTests {
             #expect(try await phone.session().presence == newest.presence)
         }
 
-        @Test("A call that needs presence → one question, after an old nonce is renewed")
+        @Test("A call that needs presence → one prompt, after an old nonce was renewed")
         func once() async throws {
             let one = try await device()
             #expect(try await one.pay() == 200)
@@ -147,7 +147,7 @@ extension BrokerTests {
             #expect(paid.count == 2 && Set(paid.map(\.presence)).count == 1)
         }
 
-        @Test("A presence proof is refused for its nonce → one more question, and no third one")
+        @Test("The broker refuses a presence proof because of its nonce → one more prompt, and no third one")
         func refused() async throws {
             let one = try await device()
             let path = "/v1/relay/watched/echo"
@@ -176,7 +176,9 @@ extension BrokerTests {
             #expect(steps.browser.pages.count == 2 && steps.asking.prompts == 2)
         }
 
-        @Test("Ten calls at once → ten questions, one after the other; a no → all waiting calls are cancelled")
+        @Test(
+            "Ten calls at the same time → ten prompts, one after the other; the user refuses → all waiting calls are cancelled"
+        )
         func ten() async throws {
             let one = try await device()
             func all() async -> [(any Error)?] {
@@ -207,7 +209,7 @@ extension BrokerTests {
             #expect(try await one.pay() == 200)
         }
 
-        @Test("A lost presence key → calls that need it fail until a new sign-in, and the session goes on")
+        @Test("The presence key is lost → calls that need it fail until a new sign-in, and the session continues")
         func lost() async throws {
             let one = try await device()
             let first = try await one.asking.publicKey()

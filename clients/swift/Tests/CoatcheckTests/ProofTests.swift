@@ -39,7 +39,7 @@ struct ProofTests {
         #expect(ProofPublicKey(x963: Data([2]) + key.x) == nil && ProofPublicKey(x: key.x, y: Data()) == nil)
     }
 
-    @Test("Answers with nonces → the newest is kept; an answer without a nonce → it stays (W7, W9)")
+    @Test("Answers with nonces → the newest nonce is kept; an answer without a nonce → it stays (W7, W9)")
     func nonces() async throws {
         let url = try #require(URL(string: "https://broker.example.test"))
         let coatcheck = Coatcheck(broker: url, client: "ios", storage: MemoryStorage())
@@ -52,7 +52,7 @@ struct ProofTests {
         }
     }
 
-    @Test("A pass in its last minute or quarter, or after the clock was set back → due")
+    @Test("A pass in its last minute or last quarter, or after the clock was set back → due for renewal")
     func dueness() {
         let begin = Date(timeIntervalSince1970: 1_000_000)
         func isDue(_ lifetime: Double, after seconds: Double) -> Bool {
@@ -62,7 +62,7 @@ struct ProofTests {
         #expect(!isDue(60, after: 44) && isDue(60, after: 46) && isDue(60, after: -1))
     }
 
-    @Test("A refusal of evidence that a repeat can mend → one repeat; a replayed sign-in → no repeat")
+    @Test("Refused evidence that a repeat can correct → one repeat; a replayed sign-in → no repeat")
     func mending() throws {
         func problem(_ code: String, _ reason: String? = nil) -> Problem {
             Problem(

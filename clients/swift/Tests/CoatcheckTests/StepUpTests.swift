@@ -34,7 +34,7 @@ struct DemandTests {
         for (one, other, joined) in table { #expect(one.joined(other) == joined, "\(one) \(other)") }
     }
 
-    @Test("A demand encoded and decoded → the form of the API")
+    @Test("A demand is encoded and decoded → it has the form of the API")
     func coding() throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = .sortedKeys
@@ -91,7 +91,7 @@ extension BrokerTests {
             return (phone, browser, session)
         }
 
-        @Test("A call needs a step-up that the app has not allowed → it throws the demand and opens no browser")
+        @Test("A call needs a step-up that the app has not allowed → throws the demand, and no browser opens")
         func noSurprise() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             for app in [nil, App(says: false)] {
@@ -107,7 +107,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Ten calls at once need a step-up → one step-up, and each call is repeated once",
+            "Ten calls need a step-up at the same time → one step-up, and each call is repeated once",
             arguments: ["ios", "bound", "bound-bearer"])
         func once(client: String) async throws {
             let stack = try await Stack.shared.value
@@ -136,7 +136,8 @@ extension BrokerTests {
             #expect(kept.session == secret && kept.login == nil && kept.lastSession == now)
         }
 
-        @Test("Demands at the same time → one step-up with the strictest; a stronger demand later → a second step-up")
+        @Test(
+            "Simultaneous demands → one step-up with the strictest demand; a stronger demand later → a second step-up")
         func joined() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             let app = App(says: true)
@@ -170,7 +171,7 @@ extension BrokerTests {
             #expect(slow.pages.count == 3 && slow.pages.last?.contains("acr_values=mfa") == true)
         }
 
-        @Test("A call that is refused again after its step-up → throws, without a second page")
+        @Test("A call is refused again after its step-up → throws, without a second page")
         func again() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             let (phone, browser, _) = try await aged(user: "seb", app: App(says: true), at: network)
@@ -181,7 +182,7 @@ extension BrokerTests {
             #expect(try await network.calls().filter { $0.path == "/v1/relay/api/echo" }.count == 2)
         }
 
-        @Test("A refusal from before another call's step-up arrives after it → the call is repeated without a page")
+        @Test("A refusal from before another call's step-up arrives late → the call is repeated without a page")
         func late() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             let (phone, browser, _) = try await aged(user: "lou", app: App(says: true), at: network)
@@ -224,7 +225,7 @@ extension BrokerTests {
             #expect(try await phone.stepUp(acrValues: ["mfa"]).acr == "mfa")
         }
 
-        @Test("A step-up too weak, by another user or refused → its problem code, and the session is unchanged")
+        @Test("A step-up that is too weak, by another user or refused → its problem code, and the session is unchanged")
         func named() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -252,7 +253,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A step-up's lost answer → requested again; a restart of the app during a step-up → it goes on",
+            "The answer to a step-up is lost → requested again; the app restarts during a step-up → the step-up continues",
             arguments: ["ios", "bound"])
         func lost(client: String) async throws {
             let stack = try await Stack.shared.value
@@ -270,7 +271,7 @@ extension BrokerTests {
             #expect(try await restarted.relay("guarded", "private/echo", method: "PUT", body: Data()).status == 200)
         }
 
-        @Test("A child's call needs a step-up → the parent has to do it; a first sign-in with a demand → it is checked")
+        @Test("A child's call needs a step-up → the parent has to do it; a first sign-in has a demand → it is checked")
         func child() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)

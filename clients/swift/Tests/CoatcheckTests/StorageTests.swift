@@ -9,7 +9,7 @@ struct StorageTests {
         FileManager.default.temporaryDirectory.appendingPathComponent("coatcheck-\(UUID().uuidString)")
     }
 
-    @Test("A storage file that cannot be read → the standing is unknown, not signed out")
+    @Test("The storage file is temporarily unreadable → the standing is unknown, not signed out")
     func unreadable() async throws {
         let folder = file()
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -20,7 +20,7 @@ struct StorageTests {
         #expect(try FileStorage(file()).read() == nil)
     }
 
-    @Test("A storage file whose last session has other members → the session is kept")
+    @Test("The stored last session has other members → the session is kept")
     func otherMembers() throws {
         let file = file()
         defer { try? FileManager.default.removeItem(at: file) }
@@ -49,7 +49,7 @@ struct StorageTests {
         #expect(CoatcheckError.unreachable.localizedDescription == "The sign-in service cannot be reached.")
     }
 
-    @Test("Twelve sign-outs without a network → the last eight sessions wait to be ended")
+    @Test("Twelve sign-outs without a network → only the last eight sessions still have to be ended")
     func endings() {
         var credentials = Credentials()
         for number in 0..<12 {

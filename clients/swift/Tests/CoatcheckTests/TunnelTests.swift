@@ -20,7 +20,7 @@ struct TunnelTests {
         return Coatcheck(broker: url, client: "ios", storage: storage, browser: browser, patience: patience)
     }
 
-    @Test("An app that starts without a broker, or with a silent one → after two seconds the standing is unknown")
+    @Test("An app starts without a broker, or with a silent one → after two seconds the standing is unknown")
     func start() async throws {
         let silence = try Silence()
         for url in [silence.url, try Stack.url("http://127.0.0.1:1")] {
@@ -30,7 +30,7 @@ struct TunnelTests {
         }
     }
 
-    @Test("A call to a server that accepts connections and stays silent → fails at the call's deadline")
+    @Test("A server accepts connections but stays silent → the call fails at its deadline")
     func patience() async throws {
         let silence = try Silence()
         let phone = try device(at: silence.url, patience: Patience(deadline: .seconds(1)))
@@ -39,7 +39,7 @@ struct TunnelTests {
         #expect(ContinuousClock.now - begin < .seconds(6))
     }
 
-    @Test("A sign-out without a network → the device is signed out, and the ending is kept for the broker")
+    @Test("A sign-out without a network → the device is signed out, and the broker still has to end the session")
     func signOut() async throws {
         let silence = try Silence()
         let phone = try device(at: silence.url, patience: Patience(deadline: .seconds(1)))
@@ -49,7 +49,7 @@ struct TunnelTests {
         #expect(await phone.standing() == .signedOut(reason: nil))
     }
 
-    @Test("One of two callers of a request is cancelled → it returns at once, and the other gets its result")
+    @Test("Two callers share a request, and one is cancelled → it returns at once, and the other gets the result")
     func cancelled() async throws {
         let silence = try Silence()
         let phone = try device(at: silence.url, patience: Patience(deadline: .seconds(8)))
@@ -71,7 +71,7 @@ struct TunnelTests {
 extension BrokerTests {
     @Suite("Sign-ins and cancelled calls", .timeLimit(.minutes(3)))
     struct LeavingOffTests {
-        @Test("Sign-ins at one provider share a page → the page closes when the last of them is cancelled")
+        @Test("Sign-ins at one provider share a page, and the last of them is cancelled → the page closes")
         func browser() async throws {
             let stack = try await Stack.shared.value
             let browser = WaitingBrowser()
@@ -145,7 +145,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A thousand calls over a network that is cut, slow or silent → every sign-in is kept, and no call is too long"
+            "A thousand calls over a network that is cut, slow or silent → every sign-in is kept, and no call takes too long"
         )
         func unsteady() async throws {
             let stack = try await Stack.shared.value

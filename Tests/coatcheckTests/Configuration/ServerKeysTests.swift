@@ -73,7 +73,8 @@ struct ServerKeysTests {
     }
 
     @Test(
-        "A key of the provider is at the provider → loads without a warning, and the client has the same value as from its own line")
+        "A key of the provider is at the provider → loads without a warning, and the client has the same value as from its own line"
+    )
     func onProvider() throws {
         for key in ServerKeys.all {
             let moved = try ConfigurationFixture.load(Self.file(provider: Self.line(key), client: "login: broker"))
@@ -88,7 +89,9 @@ struct ServerKeysTests {
         }
     }
 
-    @Test("Keys of the provider are on two clients, also from a shared part or with a profile → one warning for each client and key")
+    @Test(
+        "Keys of the provider are on two clients, also from a shared part or with a profile → one warning for each client and key"
+    )
     func once() throws {
         let both = try Self.warnings(
             Self.file(client: "scope_separator: \",\", id_token: {leeway: 30s}", second: "scope_separator: \" \""))
@@ -117,7 +120,9 @@ struct ServerKeysTests {
         #expect(ConfigurationFixture.problems(profile).count { $0.path.hasSuffix("leeway") } == 1)
     }
 
-    @Test("A key of the provider has a fault, or is on a client of Zephr → the fault is reported, and the file is refused")
+    @Test(
+        "A key of the provider has a fault, or is on a client of Zephr → the fault is reported, and the file is refused"
+    )
     func faulty() {
         for (value, words) in [("identity: {subject: id}", "JSON pointer"), ("identity: {subject: }", "has no value")] {
             let errors = ConfigurationFixture.errors(Self.file(client: value))

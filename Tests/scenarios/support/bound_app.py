@@ -1,4 +1,4 @@
-"""An app whose sessions belong to a key, in front of a proxy (forward-auth-bound.sh, proxies.sh). Prints `ok` and `not ok` lines.
+"""An app whose sessions belong to a key, in front of a proxy (forward-auth-bound.sh, proxies.sh, broken-proxies.sh). Prints `ok` and `not ok` lines.
 
     bound_app.py gate SERVER SITE BROKER ORIGIN SERVICE   a recipe of deploy/forward-auth at SITE, which apps know as ORIGIN
     bound_app.py service NAME SITE BROKER ORIGIN          a service of docs/backends/check-a-session.md at SITE, likewise

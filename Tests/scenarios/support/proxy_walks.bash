@@ -1,0 +1,158 @@
+# What is asked of each proxy: `walk_NAME SERVER` makes its checks at SITE, with `cookie`, the session of an earlier walk.
+
+# raw PATH-AND-QUERY [curl options…]: status and problem code at the broker and through the proxy
+raw() {
+    local path=$1 direct
+    shift
+    request GET "http://127.0.0.1:$BROKER_PORT$path" --path-as-is -H "Host: $named" "$@"
+    direct="$STATUS $(json .code) $(json .path)$(json .query)"
+    request GET "$SITE$path" --path-as-is "$@"
+    same "$direct" "$STATUS $(json .code) $(json .path)$(json .query)" "$path → arrives as it is"
+}
+
+# last_client PATH: the address that the broker's log has for the last request of a route
+last_client() { grep -F "\"route\":\"$1\"" "$work/broker.log" | tail -1 | sed 's/.*"client":"\([^"]*\)".*/\1/'; }
+
+under_way='^coatcheck_relay_calls_under_way\{upstream="api"\}'
+
+# soon COMMAND…: whether it succeeds within the time that a busy machine needs
+soon() { wait_for "${PATIENCE:-10}" "$@"; }
+
+walk_login() {
+    step "$1: a login, by its own name"
+    device "phone-$1"
+    sign_in oidc ios ana
+    expect_status 201 "login through the proxy → signed in"
+    cookie=$(cookie coatcheck)
+    request GET /v1/session
+    expect_status 200 "session read through the proxy → 200"
+    expect_json .provider oidc
+}
+
+walk_address() {
+    step "$1: the client's address"
+    JAR=
+    request GET /v1/session -H "Cookie: coatcheck=$cookie" --interface 127.0.0.7 -H 'X-Forwarded-For: 203.0.113.9' \
+        -H 'X-Forwarded-Proto: https' -H 'Forwarded: for=203.0.113.9' -H 'X-Real-IP: 203.0.113.9'
+    expect_status 200 "forged address headers → the request passes"
+    soon eval '[ "$(last_client /v1/session)" = 127.0.0.7 ]'
+    same 127.0.0.7 "$(last_client /v1/session)" "forged address headers → the broker knows the client's real address"
+    request GET /v1/session -H 'Host: evil.example'
+    matches '^(421|200)$' "$STATUS" "a request with another Host → 421 from the broker, or an empty answer from the proxy"
+    [ "$STATUS" = 421 ] || same "" "$(body)" "another Host, answered by the proxy → an empty body"
+}
+
+walk_paths() {
+    local path
+    step "$1: paths pass unchanged"
+    JAR=
+    for path in '/v1/relay/api/private/echo?a=b%20c&d=%2F' '/v1/relay/api/private/x%20y' '/v1/session/' '/v1/%73ession' \
+        '/v1/relay/api/private/..%2Fx' '/v1/relay/api/private/a%2Fb' '/v1//session' '/nothing'; do
+        raw "$path" -H "Cookie: coatcheck=$cookie"
+    done
+}
+
+walk_errors() {
+    step "$1: the broker's errors pass unchanged"
+    fault oidc '{"fault":"html-200","endpoint":"token","times":1}'
+    device "odd-$1"
+    sign_in oidc ios ben
+    expect_problem 502 provider_error "broken provider, the broker's own 502"
+    same "" "$(header Retry-After)" "broken provider → no Retry-After from the proxy"
+    fault oidc '{"fault":"status","status":503,"headers":{"Retry-After":"9"},"endpoint":"token","times":1}'
+    device "busy-$1"
+    sign_in oidc ios ben
+    expect_problem 503 provider_unavailable "busy provider, the broker's own 503"
+    matches '^[0-9]+$' "$(header Retry-After)" "busy provider → the broker's own Retry-After: $(header Retry-After)"
+    JAR=
+    request GET /v1/session -H 'Cookie: coatcheck=none'
+    expect_header Cache-Control no-store
+    same "$STATUS" "$(json .status)" "unknown cookie → the problem document arrives complete"
+}
+
+walk_streams() {
+    local pid
+    step "$1: streams"
+    JAR=
+    : >"$work/events"
+    curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/session/events" >"$work/events" 2>/dev/null &
+    pid=$!
+    soon grep -q '^event: session' "$work/events"
+    same 0 $? "new event stream → the first event arrives at once"
+    request POST /v1/session/refresh -H "Cookie: coatcheck=$cookie"
+    expect_status 200 "refresh while the stream is open → 200"
+    soon grep -q '^event: tokens_refreshed' "$work/events"
+    same 0 $? "refresh while the stream is open → its event arrives"
+    kill "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    : >"$work/events"
+    # An answer of half a minute, a bit of it every tenth of a second.
+    curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/events/300" >"$work/events" 2>/dev/null &
+    pid=$!
+    soon grep -q '^data: 0' "$work/events"
+    same 0 $? "streamed upstream answer → its beginning arrives before its end"
+    kill "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+    wait_for 10 shows "$under_way 0\$"
+    mkfifo "$work/up-$1"
+    curl -s -m 60 -o "$work/up.json" -X PUT -T - -H 'Content-Type: text/plain' -H "Cookie: coatcheck=$cookie" \
+        "$SITE/v1/relay/api/private/echo" <"$work/up-$1" 2>/dev/null &
+    pid=$!
+    exec {upload}>"$work/up-$1"
+    head -c 100000 /dev/zero | tr '\0' x >&"$upload"
+    soon shows "$under_way 1\$"
+    same 0 $? "an upload → reaches the upstream while it is being sent"
+    head -c 3000000 /dev/zero | tr '\0' x >&"$upload"
+    exec {upload}>&-
+    wait "$pid"
+    same 3100000 "$(json .body_length "$work/up.json")" "finished upload → arrives complete"
+}
+
+walk_download() {
+    local pid
+    step "$1: downloads"
+    JAR=
+    same 2000000 "$(curl -s -m 30 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/2000000" | wc -c)" "download → arrives complete"
+    wait_for 10 shows "$under_way 0\$"
+    curl -s -m 60 --limit-rate 10k -o /dev/null -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/60000000" 2>/dev/null &
+    pid=$!
+    wait_for 10 shows "$under_way 1\$"
+    wait_for "${LONG:-1}" shows "$under_way 0\$"
+    same 1 $? "slowly read download → not stored on the way"
+    kill "$pid" 2>/dev/null
+    wait "$pid" 2>/dev/null
+}
+
+walk_log() {
+    step "$1: the proxy's log contains no secret"
+    JAR=
+    request GET "/callback/oidc?code=canary-$1&state=canary-$1"
+    # shellcheck disable=SC2086
+    wait_for 5 grep -qs callback ${logs[$1]}
+    # shellcheck disable=SC2086
+    same "" "$(grep -ho "canary-$1" ${logs[$1]} | head -1)" "callback → no query string in the proxy's log"
+}
+
+walk_bound() {
+    step "$1: sessions that belong to a key"
+    "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" front "$1" "$SITE" "$direct" >"$work/$1.bound" 2>&1 \
+        || not_ok "$1: the script for bound sessions runs to its end" "$(tail -1 "$work/$1.bound")"
+    take_over <"$work/$1.bound"
+}
+
+# walk_away SERVER: the broker is killed
+walk_away() {
+    local method
+    step "$1: the broker is killed"
+    JAR=
+    for method in GET POST; do
+        request "$method" "$SITE/v1/session" -H "Cookie: coatcheck=$cookie"
+        expect_problem 503 shutting_down "broker killed, $method"
+        expect_json .status 503
+        expect_header Content-Type application/problem+json
+        matches '^[0-9]+$' "$(header Retry-After)" "broker killed → 503 with Retry-After"
+        expect_header Cache-Control no-store
+        expect_header Coatcheck-Source broker
+        same "" "$(header Set-Cookie)" "broker killed → the session cookie stays"
+    done
+}

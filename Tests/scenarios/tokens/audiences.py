@@ -2,85 +2,24 @@
 Refusals before acceptances; the provider's calls are counted, and no refresh token is used twice.
 """
 
-import collections
-import concurrent.futures
 import json
 import pathlib
 import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from support.broker import ADMIN, BACKEND, Broker, sha256  # noqa: E402
+from support.audiences import (  # noqa: E402
+    ACCESS_TOKEN, BILLS, ENDED, EXCHANGE, ORDERS, ROWS, WIDE, exchange, never_twice, relay, requests, settings, target)
+from support.broker import ADMIN, Broker, sha256  # noqa: E402
 from support.calls import call  # noqa: E402
 from support.cases import main  # noqa: E402
 from support.clock import Clock  # noqa: E402
-from support.gate import Gate  # noqa: E402
 from support.programs import COATCHECK  # noqa: E402
 from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
-
-ORDERS, BILLS = "https://api.example.org/orders", "https://api.example.org/bills"
-EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
-ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
-WIDE = {"logins_per_minute": 100000, "pending_logins": 100000, "sessions_per_subject_and_client": 5000}
-SECRET = "mT4rLk2YvB7xHs0dPq4mJc6t"
-ROWS = "SELECT count(*) FROM audience_tokens"
-ENDED = "SELECT count(*) FROM sessions WHERE ended_at IS NOT NULL"
-
-
-def settings(sandbox, **more):
-    sandbox.control("PUT", "/clients/oidc/web-app", {"secret": SECRET, "auth": "client_secret_basic"})
-
-    def upstream(path, token=None, **rest):
-        made = {"base_url": f"{sandbox.url}/api{path}", "provider": "oidc", "allow": ["ANY /**"]} | rest
-        return made | ({"token": token} if token else {})
-
-    return {
-        "limits": WIDE,
-        "providers": {"oidc": {"clients": {"web": {
-            "auth": "client_secret_basic", "client_secret": SECRET}}}},
-        "upstreams": {
-            "own": upstream("/private"),
-            "orders": upstream("/audience/orders", {"resource": ORDERS}),
-            "mail": upstream("/scope/email", {"scope": "email"}),
-            "ledger": upstream("/audience/ledger", {"exchange": {"audience": "ledger"}}, clients=["web"]),
-        },
-        "backends": {"orders": {"tokens": [{"resource": [ORDERS, BILLS]}, {"audience": "stock", "scope": "email"}]}},
-    } | more
-
-
-def relay(broker, session, upstream, path="/echo", method="GET"):
-    return broker.call(method, f"/v1/relay/{upstream}{path}", session)
-
-
-def requests(sandbox, endpoint, provider="oidc"):
-    """The forms that came to an endpoint, each as pairs."""
-    found = sandbox.control("GET", f"/requests?provider={provider}&endpoint={endpoint}").json["items"]
-    return [urllib.parse.parse_qsl(item["body"] or item["query"]) for item in found]
-
-
-def target(pairs):
-    """The target that a call names."""
-    return [(name, value) for name, value in pairs if name in ("resource", "audience", "scope")]
-
-
-def exchange(broker, session, *fields):
-    form = [("grant_type", EXCHANGE), ("subject_token", session), ("subject_token_type", ACCESS_TOKEN), *fields]
-    return broker.call(
-        "POST", "/v1/token", body=urllib.parse.urlencode(form), X_Coatcheck_Backend=BACKEND,
-        Content_Type="application/x-www-form-urlencoded")
-
-
-def never_twice(case, sandbox):
-    """No refresh token came twice, except for the plain refresh after a refusal."""
-    seen = collections.Counter()
-    for pairs in requests(sandbox, "refresh"):
-        seen[dict(pairs)["refresh_token"], not target(pairs)] += 1
-    case.verdict(all(count == 1 for count in seen.values()), "all refreshes → no refresh token came twice", seen.most_common(2))
 
 
 def on_the_wire(case):
@@ -186,60 +125,6 @@ def refused(case):
     case.same("401 session_ended grant_revoked", broker.look(other).told, "a revoked grant → the plain refresh ends the session")
 
 
-def thousand(case):
-    """A thousand sessions get invalid_grant for their API: no session ends."""
-    sandbox = Sandbox(case)
-    clock = Clock(case)
-    broker = Broker(case, sandbox, clock=clock, settings=settings(sandbox))
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        sessions = list(pool.map(lambda n: broker.sign_in(f"user{n}"), range(1000)))
-    sandbox.fault("oidc", fault="refused-target", value="invalid_grant", match="resource=")
-    told = collections.Counter()
-    for index, session in enumerate(sessions):
-        # A target is asked for once in five seconds at most.
-        clock.set(wall=0, monotonic=5.2 * index)
-        told[relay(broker, session, "orders").told] += 1
-    named = collections.Counter(bool(target(pairs)) for pairs in requests(sandbox, "refresh"))
-    case.same({"502 provider_error": 1000}, dict(told), "a thousand refused targets → a thousand 502")
-    case.same({True: 1000, False: 1000}, dict(named), "a thousand refused targets → one call with the resource, one plain, each")
-    case.same([(0,)], broker.query(ENDED), "a thousand refused targets → no session ended")
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        case.same({200}, set(pool.map(lambda s: broker.look(s).status, sessions)), "a thousand refused targets → all sessions live")
-        case.same({200}, set(pool.map(lambda s: relay(broker, s, "own").status, sessions)), "a thousand refused targets → the sessions' own tokens work")
-
-
-def crowd(case):
-    """Ten APIs, with 64 requests each when their tokens end, at a provider that rotates strictly."""
-    sandbox = Sandbox(case)
-    gate = Gate(sandbox)
-    names = [f"api{n}" for n in range(10)]
-    more = settings(sandbox)
-    more["upstreams"] = {name: {
-        "base_url": f"{sandbox.url}/api/audience/{name}", "provider": "oidc", "allow": ["ANY /**"], "token": {"audience": name}} for name in names}
-    for name in names:
-        more["upstreams"][name]["max_concurrent"] = 4096
-    sandbox.settings("oidc", refresh_mode="rotate-strict", access_token_lifetime=6)
-    broker = Broker(case, sandbox, gate, gated=("refresh",), settings=more)
-    session = broker.sign_in()
-    gate.always = Gate.slow(0.03)
-    for turn in range(3):
-        before = len(gate.calls)
-        # The gate is slow until all callers wait: a session keeps eight of the ten tokens, so later callers would fetch again.
-        gate.plan.append(Gate.slow(3))
-        with concurrent.futures.ThreadPoolExecutor(640) as pool:
-            answers = collections.Counter(pool.map(lambda n: relay(broker, session, names[n % 10]).told, range(640)))
-        calls = [c for c in gate.calls[before:] if c.refresh_token]
-        by_name = collections.Counter(c.form.get("audience") for c in calls)
-        case.same({"200": 640}, dict(answers), f"turn {turn}, 640 calls at ten upstreams → all are 200")
-        case.verdict(max(by_name.values(), default=0) == 1 and set(by_name) <= set(names), "64 calls for one API → at most one refresh", by_name)
-        case.verdict(Gate.most_at_once(calls) <= 1, "640 calls for ten APIs → refreshes one after another")
-        time.sleep(6.5)
-    tokens = [c.refresh_token for c in gate.refreshes()]
-    case.same(len(tokens), len(set(tokens)), "three turns → each refresh token was used once")
-    case.same(200, broker.refresh(session).status, "after three turns → the session's refresh works")
-    case.verdict(broker.query(ROWS)[0][0] <= 8, "ten APIs → at most eight token rows", broker.query(ROWS))
-
-
 def voided(case):
     """An upstream's 401, and a provider whose refreshes void earlier access tokens."""
     sandbox = Sandbox(case)
@@ -296,8 +181,7 @@ def reloaded(case):
 
 
 CASES = {
-    "on_the_wire": (on_the_wire, 120), "refused": (refused, 120), "thousand": (thousand, 400), "crowd": (crowd, 180),
-    "voided": (voided, 60), "reloaded": (reloaded, 150),
+    "on_the_wire": (on_the_wire, 120), "refused": (refused, 120), "voided": (voided, 60), "reloaded": (reloaded, 150),
 }
 
 if __name__ == "__main__":

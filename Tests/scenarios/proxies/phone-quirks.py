@@ -15,8 +15,8 @@ from support.broker import BACKEND, Broker  # noqa: E402
 from support.calls import call  # noqa: E402
 from support.cases import main  # noqa: E402
 from support.clock import Clock  # noqa: E402
+from support.many_clients import SCHEMES, many_clients  # noqa: E402
 from support.programs import HERE  # noqa: E402
-from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 
 FORM = "application/x-www-form-urlencoded"
@@ -25,9 +25,6 @@ OTHERS = ("text/plain", "", ";", "text/plain; application/json", f"text/plain; {
 PARAMETERS = (
     "", ";", "; ", ";;", "; charset=ISO-8859-1", ";charset=utf8", "; charset=UTF-8;", '; Charset="utf-8"', "; charset=utf-8; q=1",
     "; charset=utf-8, utf-8", "; boundary=----x", " ; =", ';charset="', "\t; a=b; a=b")
-SCHEMES = {
-    "myscheme": "MyScheme://", "mypath": "MyScheme:/Cb", "site": "https://Site.example", "port": "https://port.example:443/cb",
-    "loop": "http://localhost"}
 
 
 def forms(case, broker, sandbox):
@@ -281,19 +278,7 @@ def origins(case, broker, _):
 
 def everything(case):
     """Phones, browsers and gateways."""
-    sandbox = Sandbox(case)
-    public = {"auth": "none", "scope": "openid email offline_access"}
-    clients = {
-        name: public | {"client_id": f"{name}-app", "redirect_uris": [uri], "login": "both"} for name, uri in SCHEMES.items()}
-    broker = Broker(case, sandbox, settings={
-        "session": {"allowed_origins": [
-            "capacitor://localhost", "ionic://localhost", "chrome-extension://abcdefghijklmnopabcdefghijklmnop", "app://-", "https://app.example.com"]},
-        "app_links": {"ios": {"app_ids": ["TEAMID1234.com.example.app"], "paths": ["/oauth/*"], "webcredentials": True}},
-        "limits": {"logins_per_minute": 100000, "wrong_tokens_per_minute": 100000},
-        "providers": {"oidc": {"clients": clients}}}, start=False)
-    hosted = public | {"client_id": "hosted-app", "redirect_uris": [f"{broker.url}/callback/oidc"], "hosted_callback_to": "com.example.hosted:/back"}
-    broker.configure(providers={"oidc": {"clients": {"hosted": hosted}}})
-    broker.start()
+    sandbox, broker = many_clients(case)
     for part in (forms, gateways, cookies, callbacks, spellings, origins, java):
         case.print(f"# {part.__doc__}")
         part(case, broker, sandbox)

@@ -8,25 +8,25 @@ start_stack "$work/template.yaml"
 printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
 export COATCHECK_TOKEN_FILE="$work/keeper"
 
-step "1. Everybody signs in, and the nightly backup is written"
+step "1. All users sign in, and the nightly backup is written"
 for user in ana ben cleo; do device "$user"; sign_in oidc ios "$user"; done
 expect_status 201 "three users sign in → sessions"
 "$COATCHECK" backup "$work/backups/nightly.db" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
 same 0 $? "coatcheck backup FILE --config FILE → exit 0"
 
-step "2. Somebody logs out after it"
+step "2. Ben logs out after the backup"
 device ben
 request DELETE /v1/session -b "$JAR"
 expect_status 204 "ben logs out after the backup → 204"
 get "$MANAGEMENT/readyz"
-expect_json .endings_file ok "endings file in use → readiness shows ok"
+expect_json .endings_file ok "endings file is in use → readiness shows ok"
 
-step "3. The machine dies, and the database with it"
+step "3. The machine is lost, with its database"
 kill_broker KILL
 rm -rf "$work/data"
 "$COATCHECK" restore "$work/backups/nightly.db" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
 same 0 $? "coatcheck restore FILE --config FILE → exit 0"
-matches '1 of them had ended since' "$(cat "$work/out")" "restore → one session has ended since the backup"
+matches '1 of them had ended since' "$(cat "$work/out")" "restore → reports one session that has ended since the backup"
 
 step "4. The broker starts again"
 start_broker
@@ -41,7 +41,7 @@ device ben-again
 sign_in oidc ios ben
 expect_status 201 "after the restore → ben signs in again"
 "$COATCHECK" sessions list --ended --config "$work/coatcheck.yaml" --no-header >"$work/list"
-matches 'logged_out' "$(cut -f5 "$work/list")" "ben's earlier session → still logged_out"
+matches 'logged_out' "$(cut -f5 "$work/list")" "ben's earlier session → has still ended as logged_out"
 
 step "5. The endings file is lost as well"
 kill_broker TERM

@@ -23,7 +23,7 @@ new=$place/${old##*/}
 new=${new/1.0.0/1.0.1}
 dpkg-deb --root-owner-group -Znone -b "$place/raised" "$new" >"$work/deb.log"
 control() { dpkg-deb -f "$1" "$2"; }
-matches 'libc6.*libpq5.*libsqlite3-0.*libssl3.*, ca-certificates, sqlite3, systemd' "$(control "$new" Depends)" "dependencies → contain the libraries of dpkg-shlibdeps"
+matches 'libc6.*libpq5.*libsqlite3-0.*libssl3.*, ca-certificates, sqlite3, systemd' "$(control "$new" Depends)" "dependencies → contain the libraries that dpkg-shlibdeps finds"
 same "" "$(control "$new" Recommends)$(control "$new" Suggests)$(control "$new" Depends | grep -o sandbox)" "dependencies → do not contain the sandbox"
 dpkg-deb -e "$new" "$place/control"
 dpkg-deb -x "$new" "$place/tree"
@@ -35,13 +35,13 @@ for name in coatcheck coatcheck-sandbox; do
     tree=$place/tree
     [ "$name" = coatcheck ] || tree=$place/emulator
     documents=$tree/usr/share/doc/$name
-    same CycloneDX "$(jq -r .bomFormat "$documents/sbom.cdx.json")" "$name: a bill of materials"
-    same "$(jq '.pins | length' "${RESOLVED:-$root/Package.resolved}")" "$(find "$documents/licenses" -mindepth 1 -maxdepth 1 | wc -l)" "$name: a licence for each Swift package"
-    same "" "$(zcat "$tree/usr/share/man/man1/$name.1.gz" | man -l --warnings=w -E UTF-8 - 2>&1 >"$work/page")" "$name: groff accepts its manual page"
+    same CycloneDX "$(jq -r .bomFormat "$documents/sbom.cdx.json")" "$name → contains a bill of materials"
+    same "$(jq '.pins | length' "${RESOLVED:-$root/Package.resolved}")" "$(find "$documents/licenses" -mindepth 1 -maxdepth 1 | wc -l)" "$name → contains a licence for each Swift package"
+    same "" "$(zcat "$tree/usr/share/man/man1/$name.1.gz" | man -l --warnings=w -E UTF-8 - 2>&1 >"$work/page")" "$name → groff accepts its manual page"
     bash -n "$tree/usr/share/bash-completion/completions/$name"
-    same 0 $? "$name: completions for bash"
-    same "#compdef $name" "$(head -1 "$tree/usr/share/zsh/vendor-completions/_$name")" "$name: completions for zsh"
-    matches "complete -c '?$name" "$(cat "$tree/usr/share/fish/vendor_completions.d/$name.fish")" "$name: completions for fish"
+    same 0 $? "$name → contains completions for bash"
+    same "#compdef $name" "$(head -1 "$tree/usr/share/zsh/vendor-completions/_$name")" "$name → contains completions for zsh"
+    matches "complete -c '?$name" "$(cat "$tree/usr/share/fish/vendor_completions.d/$name.fish")" "$name → contains completions for fish"
 done
 for words in $("$COATCHECK" --help | sed -nE 's/^  ([a-z][a-z-]*)  +.*/\1/p'); do grep -qE "coatcheck $words" <(zcat "$place/tree/usr/share/man/man1/coatcheck.1.gz" | tr -d '\\') || echo "$words"; done >"$work/absent"
 same "" "$(cat "$work/absent")" "manual page → contains every command"
@@ -71,8 +71,8 @@ same "root:coatcheck 750 root:coatcheck 640" "$(access /etc/coatcheck /etc/coatc
 same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck /var/lib/coatcheck/keys.json)" "key ring → only the broker can read it"
 same "" "$(inside find /etc/systemd -name 'coatcheck*')" "first installation → no unit is enabled"
 broker coatcheck check --config /etc/coatcheck/coatcheck.yaml >"$work/out" 2>&1
-same "1 1 error" "$? $(tail -1 "$work/out")" "shipped configuration → check finds one fault"
-matches "providers: needs at least one provider" "$(cat "$work/out")" "shipped configuration → the fault is the missing provider"
+same "1 1 error" "$? $(tail -1 "$work/out")" "shipped configuration → check finds exactly one fault"
+matches "providers: needs at least one provider" "$(cat "$work/out")" "shipped configuration → its fault is the missing provider"
 ring=$(sha256sum <"$system/var/lib/coatcheck/keys.json")
 cat >>"$system/etc/coatcheck/coatcheck.yaml" <<TEXT
 providers:
@@ -85,7 +85,7 @@ step "A new version makes one backup before its first start"
 before_start() { broker /usr/lib/coatcheck/before-start "$@" >"$work/out" 2>&1; }
 backups() { inside find /var/lib/coatcheck/backups -type f 2>/dev/null | sort; }
 before_start
-same "0 " "$? $(backups)" "start before the first database → exit 0, no backup"
+same "0 " "$? $(backups)" "start before the first database → exit 0, and no backup"
 broker coatcheck migrate --config /etc/coatcheck/coatcheck.yaml >"$work/out" 2>&1
 same 0 $? "migrate → the database is made"
 dpkg_says 0 "package of the new version → dpkg succeeds" -i "$(file "$new")"
@@ -145,7 +145,7 @@ kept() { (cd "$system" && find etc/coatcheck var/lib/coatcheck -type f | LC_ALL=
 before=$(kept)
 dpkg_says 0 "removal → dpkg succeeds" -r coatcheck
 same "$before" "$(kept)" "removal → configuration, key ring, data and backups stay"
-same "" "$(inside find /usr /lib/systemd -name 'coatcheck*' -not -path '*/doc/*' 2>/dev/null)" "removal → all other files are gone"
+same "" "$(inside find /usr /lib/systemd -name 'coatcheck*' -not -path '*/doc/*' 2>/dev/null)" "removal → all other files of the package are gone"
 dpkg_says 0 "second installation → dpkg succeeds" -i "$(file "$new")"
 same "$before" "$(kept)" "second installation → the former files are unchanged"
 dpkg_says 0 "purge → dpkg succeeds without a question" -P coatcheck

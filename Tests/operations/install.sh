@@ -53,7 +53,7 @@ TEXT
 step "The commands of the document"
 awk '/Tests\/operations\/install.sh runs this block/ { found = 1; next } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' \
     "$root/docs/operate/deployment.md" >"$work/commands"
-same 1 "$(($(wc -l <"$work/commands") > 10))" "document's block → more than ten lines"
+same 1 "$(($(wc -l <"$work/commands") > 10))" "document's block of commands → has more than ten lines"
 # Free ports, and an nginx that listens only on its own.
 sed -i "s/127.0.0.1:8080/127.0.0.1:$BROKER_PORT/" "$system/root/$folder/deploy/systemd/coatcheck.socket"
 sed -i -e "s/127.0.0.1:8080/127.0.0.1:$BROKER_PORT/" -e "s/|@LISTEN@|80|/|@LISTEN@|127.0.0.1:$NGINX_PORT|/" -e 's/auth.example.com/localhost/' "$work/commands"
@@ -75,10 +75,10 @@ step "Under systemd"
 main() { in_system systemctl show -P MainPID coatcheck.service; }
 field() { in_system sed -n "s/^$1:[[:space:]]*//p" "/proc/$(main)/status"; }
 user=$(in_system id -u coatcheck)
-same "$user $user $user $user" "$(field Uid | tr '\t' ' ')" "process → the user coatcheck"
-same "0000000000000000 1 2" "$(field CapEff) $(field NoNewPrivs) $(field Seccomp)" "process → no capabilities, no new privileges, a seccomp filter"
+same "$user $user $user $user" "$(field Uid | tr '\t' ' ')" "broker's process → runs as the user coatcheck"
+same "0000000000000000 1 2" "$(field CapEff) $(field NoNewPrivs) $(field Seccomp)" "broker's process → has no capabilities, no new privileges, and a seccomp filter"
 in_system nsenter -t "$(main)" -m touch /usr/local/x 2>/dev/null
-same 1 "$(($? != 0))" "process's mounts → the system is read-only"
+same 1 "$(($? != 0))" "broker's process → sees the system as read-only"
 in_system systemctl reload coatcheck.service || in_system journalctl -u coatcheck.service -o cat -n 5 | sed "s/^/# /"
 wait_for 30 journal_says "configuration unchanged"
 same 0 $? "systemctl reload → the broker reads its configuration"
@@ -96,11 +96,11 @@ touch "$work/enough"
 wait "$asking"
 same "200" "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "restart → each of $(wc -l <"$work/codes") requests gets 200"
 in_system coatcheck backup /backups/coatcheck.db --config /etc/coatcheck/coatcheck.yaml --token-file /root/coatcheck.token >"$work/backup.out" 2>&1
-same "0 coatcheck 600" "$? $(in_system stat -c '%U %a' /backups/coatcheck.db 2>/dev/null)" "backup into a folder opened by a drop-in → a private file"
+same "0 coatcheck 600" "$? $(in_system stat -c '%U %a' /backups/coatcheck.db 2>/dev/null)" "backup into a folder that a drop-in opened → a private file"
 in_system systemctl stop coatcheck.socket coatcheck.service
 same "success" "$(in_system systemctl show -P Result coatcheck.service)" "systemctl stop → result success"
 journal_says stopped
 same 0 $? "systemctl stop → the journal has the line stopped"
 request GET /v1/session
-expect_problem 503 shutting_down "broker stopped, request through nginx"
+expect_problem 503 shutting_down "request through nginx while the broker is stopped"
 finish

@@ -22,13 +22,13 @@ done
 expect_status 503 "refresh while the provider answers 500 → 503"
 get /v1/session
 expect_status 200 "provider answers 500 → the session is alive"
-expect_json .provider oidc "provider answers 500 → the same session"
+expect_json .provider oidc "provider answers 500 → the session is unchanged"
 failing() { request POST /v1/session/refresh; [ "$(provider oidc)" = failing ]; }
 wait_for 30 failing
 same failing "$(provider oidc)" "provider answers 500 → readiness shows failing"
 same ok "$(provider oauth2)" "other provider → readiness shows ok"
 get "$MANAGEMENT/readyz"
-expect_status 200 "one provider failing → readiness is 200"
+expect_status 200 "one provider fails → readiness is still 200"
 
 step "2. The provider answers 503 to everything"
 sandbox DELETE /faults/oidc
@@ -41,23 +41,23 @@ opened() {
     [ "$(provider oidc)" = open ]
 }
 wait_for 40 opened
-same open "$(provider oidc)" "provider gone → readiness shows an open breaker"
+same open "$(provider oidc)" "provider is down → readiness shows an open breaker"
 device dora
 start_login oidc ios
 [ "$STATUS" = 201 ] && { browser "$AUTHORIZATION_URL" dora; forward "$CALLBACK"; }
-same 503 "$STATUS" "login at the gone provider → 503"
-matches '^[0-9]+$' "$(header Retry-After)" "login at the gone provider → Retry-After in seconds"
+same 503 "$STATUS" "login at the provider that is down → 503"
+matches '^[0-9]+$' "$(header Retry-After)" "login at the provider that is down → Retry-After in seconds"
 device a-phone
 get /v1/session
-expect_status 200 "provider gone → ana's session is alive"
+expect_status 200 "provider is down → ana's session is alive"
 device ben
 request POST /v1/session/refresh
-expect_status 200 "provider gone → ben's refresh at the other provider succeeds"
+expect_status 200 "provider is down → ben's refresh at the other provider succeeds"
 device ana-2
 JAR="$work/a-phone.jar" request DELETE /v1/session
-expect_status 204 "provider gone → ana's log-out succeeds"
+expect_status 204 "provider is down → ana's log-out succeeds"
 "$COATCHECK" sessions list --ended --config "$work/coatcheck.yaml" --token-file "$work/reader" --provider oidc --no-header >"$work/list"
-matches 'logged_out' "$(cut -f5 "$work/list")" "provider gone → ana's session is listed as logged_out"
+matches 'logged_out' "$(cut -f5 "$work/list")" "provider is down → ana's session is listed as logged_out"
 
 step "3. The provider works again"
 sandbox DELETE /faults/oidc

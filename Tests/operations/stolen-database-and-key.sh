@@ -12,16 +12,16 @@ jq -r '.. | .token? // empty' "$work/control" | sort -u >"$work/tokens"
 step "A stolen database contains no usable token"
 "$COATCHECK" backup "$work/stolen.db" --config "$work/coatcheck.yaml" --token-file "$work/keeper" >"$work/out" 2>&1
 same 0 $? "coatcheck backup → exit 0"
-same 1 "$(grep -c . <(head -1 "$work/tokens"))" "provider's list → at least one token"
+same 1 "$(grep -c . <(head -1 "$work/tokens"))" "provider's list of tokens → has at least one"
 found=$(grep -acF -f "$work/tokens" "$work/stolen.db")
-same 0 "$found" "copy of the database → no provider token"
+same 0 "$found" "copy of the database → contains no provider token"
 found=$(grep -acF -e "$session" "$work/stolen.db")
-same 0 "$found" "copy of the database → no session token"
+same 0 "$found" "copy of the database → contains no session token"
 "$COATCHECK" keys generate --file "$work/thief.json" >/dev/null
 sed -e "s|file: $work/keys.json|file: $work/thief.json|" -e "s|data/coatcheck.db|thief/coatcheck.db|" "$work/coatcheck.yaml" >"$work/thief.yaml"
 mkdir -m 700 "$work/thief"
 "$COATCHECK" restore "$work/stolen.db" --config "$work/thief.yaml" --without-endings >"$work/out" 2>&1
-matches '^1 .*opens 0 of' "$? $(cat "$work/out")" "restore with another key ring → opens nothing"
+matches '^1 .*opens 0 of' "$? $(cat "$work/out")" "restore with another key ring → no record can be opened"
 
 step "A stolen key is replaced, and values are sealed again"
 old=$("$COATCHECK" keys list --no-header --file "$work/keys.json" | cut -f1)
@@ -36,15 +36,15 @@ same 0 $? "coatcheck keys reseal → exit 0"
 get /v1/session
 expect_status 200 "keys replaced → the session is alive"
 
-step "A thief with the database too has the tokens: ending the sessions revokes them"
+step "A thief who also has the database has the tokens, so the sessions are ended and the tokens revoked"
 sandbox DELETE /requests
 "$COATCHECK" sessions end --provider oidc --all --config "$work/coatcheck.yaml" --token-file "$work/ender" >"$work/out"
-same "ended 1" "$(cat "$work/out")" "coatcheck sessions end --provider oidc --all → one ended"
+same "ended 1" "$(cat "$work/out")" "coatcheck sessions end --provider oidc --all → one session ended"
 JAR= get /v1/session -b "coatcheck=$session"
-same "401 admin" "$STATUS $(json .reason)" "sessions ended → reason admin"
+same "401 admin" "$STATUS $(json .reason)" "sessions ended → their reason is admin"
 revoked() { sandbox GET /tokens; [ "$(jq '[.. | objects | select(.live == true)] | length' "$work/control")" = 0 ]; }
 wait_for 15 revoked
-same 0 $? "sessions ended → no live token at the provider"
+same 0 $? "sessions ended → the provider has no live token"
 kill_broker TERM
 python3 - "$work" "$old" <<'P'
 import json, sys

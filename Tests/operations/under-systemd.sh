@@ -91,7 +91,7 @@ for command in 'keys list' 'sessions list'; do
     good "coatcheck $command → exit 0"
 done
 
-step "Under the unit the kernel's clock can be read, but not set"
+step "Under the unit, the kernel's clock can be read but not set"
 case $(uname -m) in aarch64) numbers=(171 266) ;; *) numbers=(159 305) ;; esac
 cat >"$system/usr/local/bin/clock-probe" <<TEXT
 #!/usr/bin/perl
@@ -112,7 +112,7 @@ sed -E 's|^Type=.*|Type=oneshot|; s|^ExecStart=.*|ExecStart=/usr/local/bin/clock
     "$root/deploy/systemd/coatcheck.service" >"$system/etc/systemd/system/clock-probe.service"
 in_system systemctl daemon-reload
 in_system systemctl start clock-probe.service
-matches 'reads 2 sets 0 CapEff:.0+$' "$(in_system journalctl -u clock-probe.service -o cat | grep '^reads')" "clock probe → both calls read, neither sets, no capability"
+matches 'reads 2 sets 0 CapEff:.0+$' "$(in_system journalctl -u clock-probe.service -o cat | grep '^reads')" "clock probe → both reads succeed, both writes fail, and there is no capability"
 
 step "A stolen key ring"
 old=$(first_key)
@@ -129,14 +129,14 @@ signed_in
 pasted "coatcheck sessions end" 's/NAME/oidc/'
 good "sessions end → exit 0"
 JAR="$work/a-phone.jar" request GET /v1/session
-expect_problem 401 session_ended "a user's session after an operator ended all"
+expect_problem 401 session_ended "user's session after an operator ended all sessions"
 device a-phone
 sign_in oidc ios ana
-expect_status 201 "sign-in after that → a session"
+expect_status 201 "sign-in after an operator ended all sessions → a session"
 as_root "coatcheck keys generate --file /var/lib/coatcheck/other.json && chgrp root /var/lib/coatcheck/other.json && chmod 640 /var/lib/coatcheck/other.json && chown root /var/lib/coatcheck/other.json && setpriv --reuid coatcheck --regid coatcheck --clear-groups coatcheck keys rotate --file /var/lib/coatcheck/other.json"
-matches 'cannot be read|root.s, who could not read' "$(cat "$work/out")" "keys rotate by the broker's user on root's file → refused"
+matches 'cannot be read|root.s, who could not read' "$(cat "$work/out")" "keys rotate as the broker's user on root's file → refused"
 as_root "chmod 644 /var/lib/coatcheck/other.json; setpriv --reuid coatcheck --regid coatcheck --clear-groups coatcheck keys rotate --file /var/lib/coatcheck/other.json; r=\$?; ls /var/lib/coatcheck; exit \$r"
-bad "is root's, who could not read.*other.json *\$" "readable file of root → refused with the reason, no file left"
+bad "is root's, who could not read.*other.json *\$" "readable file of root → refused with the reason, and no file is left"
 in_system rm /var/lib/coatcheck/other.json
 
 step "Commands report a key file that the broker can no longer read"
@@ -256,7 +256,7 @@ same 0 $? "systemctl reload → the configuration is reloaded"
 as_root "coatcheck config diff --config /etc/coatcheck/coatcheck.yaml"
 good "config diff → exit 0"
 
-step "A wrong key ring, once replaced, needs no restart"
+step "A wrong key ring is replaced without a restart"
 stop
 in_system cp -a /var/lib/coatcheck/keys.json /root/right.json
 in_system rm /var/lib/coatcheck/keys.json
@@ -278,7 +278,7 @@ expect_status 201 "right key ring restored → a sign-in succeeds"
 
 step "The journal contains only the broker's lines"
 in_system journalctl --sync
-same "" "$(in_system journalctl -u coatcheck.service -o cat | grep -F 'thread priority' | head -3)" "journal → no line of libdispatch"
+same "" "$(in_system journalctl -u coatcheck.service -o cat | grep -F 'thread priority' | head -3)" "journal → contains no line of libdispatch"
 
 step "Completions"
 pasted "coatcheck --generate-completion-script" 's|> .*|>/root/completion|'
@@ -286,5 +286,5 @@ good "completions for the shell → exit 0"
 
 documented | sort -u >"$work/documented"
 sort -u "$work/pasted" >"$work/pasted.sorted"
-same "" "$(comm -23 "$work/documented" "$work/pasted.sorted")" "commands of the pages → every one was run"
+same "" "$(comm -23 "$work/documented" "$work/pasted.sorted")" "commands of the pages → every command was run"
 finish

@@ -19,7 +19,7 @@ with sqlite3.connect(sys.argv[1]) as database:
 P
 }
 
-step "1. Before: a backup, and a look at the configuration with the new program"
+step "1. Before the upgrade: a backup, and a check of the configuration by the new program"
 sign_in oidc ios ana
 expect_status 201 "sign-in before the upgrade → ana has a session"
 "$COATCHECK" backup "$work/before.db" --config "$work/coatcheck.yaml" --token-file "$work/keeper" >"$work/out" 2>&1
@@ -27,7 +27,7 @@ same 0 $? "coatcheck backup → exit 0"
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
 same 0 $? "coatcheck check → exit 0"
 
-step "2. The new program"
+step "2. The new program is started"
 kill_broker TERM
 "$COATCHECK" migrate --config "$work/coatcheck.yaml" >"$work/out" 2>&1
 same 0 $? "coatcheck migrate before the start → exit 0"
@@ -35,7 +35,7 @@ start_broker
 get /v1/session
 expect_status 200 "new program started → ana is signed in"
 
-step "3. Back: the later release has only added to the schema"
+step "3. Back to the older program: the newer one has only added to the schema"
 kill_broker TERM
 later same
 start_broker
@@ -48,7 +48,7 @@ sign_in oidc ios ben
 request DELETE /v1/session
 expect_status 204 "older program on the extended schema → log-out succeeds"
 
-step "4. Back: the later release's schema cannot be read"
+step "4. Back to the older program: it cannot read the newer schema"
 kill_broker TERM
 later newer
 "$COATCHECK" serve --config "$work/coatcheck.yaml" >"$work/out" 2>&1

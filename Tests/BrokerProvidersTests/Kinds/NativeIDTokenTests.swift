@@ -159,7 +159,7 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("An id_token older than the time for which uses are remembered → refused, whatever the configuration")
+    @Test("An id_token that is older than the memory of used tokens → refused, whatever the configuration")
     func age() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["id_token_lifetime": 200_000], of: "oidc")

@@ -23,14 +23,14 @@ for name in coatcheck sandbox; do
     packed=$(tar -C "${tree[$name]}" -c . | gzip -6 | wc -c)
     echo "# $name: $((kib / 1024)) MiB unpacked, $((packed / 1048576)) MiB as a compressed archive; the largest parts (MiB):"
     (cd "${tree[$name]}" && du -mx --max-depth=4 . | sort -rn | grep -E '/(coatcheck[a-z-]*|x86_64-linux-gnu|dpkg|locale|zoneinfo|perl-base|doc|info)$' | head -6; du -m usr/local/bin/*) | sed 's/^/#   /'
-    same 1 "$((packed < 150 * 1000000))" "$name: less than 150 MB as a compressed archive"
+    same 1 "$((packed < 150 * 1000000))" "$name → its compressed archive has less than 150 MB"
 done
 bin_name() { [ "$1" = sandbox ] && echo coatcheck-sandbox || echo coatcheck; }
 for name in coatcheck sandbox; do
     cmp -s "$bin/$(bin_name "$name")" "${tree[$name]}/usr/local/bin/$(bin_name "$name")"
     same 0 $? "$name: image → contains the tested binary"
     same "" "$(chroot "${tree[$name]}" ldd "/usr/local/bin/$(bin_name "$name")" | grep 'not found')" "$name: image → has every library"
-    same "" "$(cd "${tree[$name]}" && ls usr/bin/curl usr/bin/swift src 2>/dev/null)" "$name: image → no curl, toolchain or sources"
+    same "" "$(cd "${tree[$name]}" && ls usr/bin/curl usr/bin/swift src 2>/dev/null)" "$name: image → contains no curl, toolchain or sources"
 done
 same 1 "$(chroot "${tree[coatcheck]}" dpkg-query -W libpq5 2>/dev/null | wc -l)" "broker's image → contains libpq5"
 
@@ -89,11 +89,11 @@ inside coatcheck "$work/volume" "${command[@]}" >"$work/broker.log" 2>&1 &
 broker_pid=$!
 wait_for 40 curl -sf "$MANAGEMENT/readyz" || give_up "the broker's image"
 health >"$work/health.log" 2>&1
-same "0 ready" "$? $(cat "$work/health.log")" "running broker → the image's health check says ready"
+same "0 ready" "$? $(cat "$work/health.log")" "running broker → the image's health check reports ready"
 served=$(pgrep -P "$broker_pid" | head -1)
 served=${served:-$broker_pid}
-same "10001 10001 10001 10001" "$(awk '$1 == "Uid:" { print $2, $3, $4, $5 }' "/proc/$served/status")" "running broker → the image's user"
-same 0000000000000000 "$(awk '$1 == "CapEff:" { print $2 }' "/proc/$served/status")" "running broker → no capabilities"
+same "10001 10001 10001 10001" "$(awk '$1 == "Uid:" { print $2, $3, $4, $5 }' "/proc/$served/status")" "running broker → runs as the image's user"
+same 0000000000000000 "$(awk '$1 == "CapEff:" { print $2 }' "/proc/$served/status")" "running broker → has no capabilities"
 device phone
 start_login oidc ios
 browser "$AUTHORIZATION_URL" ana
@@ -107,7 +107,7 @@ kill -TERM "$served"
 wait "$broker_pid"
 same 0 $? "SIGTERM → exit status 0"
 broker_pid=
-matches '"message":"stopped"' "$(tail -1 "$work/broker.log")" "SIGTERM → last log line is stopped"
+matches '"message":"stopped"' "$(tail -1 "$work/broker.log")" "SIGTERM → the last log line is stopped"
 mapfile -t command < <(entry coatcheck)
 inside coatcheck "$work/volume" "${command[@]}" >>"$work/broker.log" 2>&1 &
 broker_pid=$!

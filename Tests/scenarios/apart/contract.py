@@ -69,10 +69,10 @@ def walk(node, where=""):
 
 # Keywords that make generators drop or invent a type.
 hard = [f"{where}/{name}" for where, name, _ in walk(loose) if name in ("allOf", "anyOf", "not", "if", "unevaluatedProperties")]
-say(not hard, "openapi.yaml → free of constructs on which generators fail", ", ".join(hard[:5]))
+say(not hard, "openapi.yaml → has no construct on which generators fail", ", ".join(hard[:5]))
 problems = [value["schema"] for _, name, value in walk(loose) if name == "application/problem+json"]
 odd = [schema for schema in problems if schema != {"$ref": "#/components/schemas/Problem"}]
-say(bool(problems) and not odd, f"openapi.yaml's {len(problems)} problem answers → plain references", str(odd[0]) if odd else "")
+say(bool(problems) and not odd, f"openapi.yaml's {len(problems)} problem answers → are plain references", str(odd[0]) if odd else "")
 
 operations = set()
 for path, item in contract["paths"].items():
@@ -80,7 +80,7 @@ for path, item in contract["paths"].items():
         if not isinstance(operation, dict) or "responses" not in operation:
             continue
         name = f"{method.upper()} {path}"
-        say(operation["operationId"] not in operations, f"{name}, its operationId → unique")
+        say(operation["operationId"] not in operations, f"{name}, its operationId → is unique")
         operations.add(operation["operationId"])
         for content in operation.get("requestBody", {}).get("content", {}).values():
             examples_fit(content, name)
@@ -94,7 +94,7 @@ for path, item in contract["paths"].items():
                 if media == "application/problem+json" and status[0] in "45" and "properties" in content["schema"]:
                     rule = content["schema"]["properties"]
                     if str(rule["status"]["const"]) != status:
-                        say(False, f"{name} {status}, the strict rule → has this status")
+                        say(False, f"{name} {status}, the strict rule → has this status in the contract")
                     unnamed = [code for code in rule["code"]["enum"] if f"`{code}`" not in response["description"]]
                     if unnamed:
                         say(False, f"{name} {status}, the description → names the answer's codes", ", ".join(unnamed))

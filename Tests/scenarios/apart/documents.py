@@ -71,7 +71,7 @@ sources = {
 scripts = "\n".join(re.sub(r"^ *#.*", "", p.read_text(), flags=re.M) for p in (root / "Tests/scenarios").rglob("*") if p.suffix in (".sh", ".py"))
 for command in sorted((root / "examples").glob("*/run")):
     folder = str(command.parent.relative_to(root))
-    say(re.search(rf"\b{folder}\b", scripts), f"{folder} → a scenario starts it")
+    say(re.search(rf"\b{folder}\b", scripts), f"{folder} → a scenario starts its example")
 
 
 def quoted(before):
@@ -157,7 +157,7 @@ for page in pages:
         elif language in sources and not uncompiled:
             say(squeezed(block) in sources[language], f"{where} → is in a file that is compiled")
         elif uncompiled or language in ("text", "http", "mermaid"):
-            say(True, f"{where} → is not code, or says that it is not compiled")
+            say(True, f"{where} → is not code, or is marked as not compiled")
         else:
             say(False, f"{where} → is run, compiled or checked")
 
@@ -182,7 +182,7 @@ codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
 native = (root / "docs/apps/native-apps.md").read_text()
 table = native[native.index("## When something fails"):]
 named = set(re.findall(r"`([a-z_]+)`", " ".join(row.split("|")[2] for row in table.splitlines() if row.startswith("|") and row.count("|") > 3)))
-say(named == codes | {"code"} or named == codes, "docs/apps/native-apps.md, the table of failures → has every code, and no other", ", ".join(sorted(named ^ codes)))
+say(named == codes | {"code"} or named == codes, "docs/apps/native-apps.md, the table of failures → has exactly the codes of the contract", ", ".join(sorted(named ^ codes)))
 say(codes <= anchors(root / "docs/problems.md"), "docs/problems.md → has every code as an anchor")
 statuses = {}
 overlay = yaml.safe_load((root / "Tests/scenarios/support/strict.overlay.yaml").read_text())
@@ -226,7 +226,7 @@ if program:
 
     leaves = [words for first in subcommands(()) for words in ([(first, second) for second in subcommands((first,))] or [(first,)])]
     rows = {tuple(name.split()): options for name, options in re.findall(r"^\| `coatcheck ([a-z -]+)` \| [^|]+ \| ([^|]+) \|", commands, re.M)}
-    say(len(leaves) > 15 and set(leaves) == set(rows), "docs/reference/commands.md → has every command, and no other", str(set(leaves) ^ set(rows)))
+    say(len(leaves) > 15 and set(leaves) == set(rows), "docs/reference/commands.md → has exactly the commands of the program", str(set(leaves) ^ set(rows)))
     for words in leaves:
         shown = set(re.findall(r"^  (--[a-z-]+)", help_of(words), re.M)) - {"--version"}
         named = set(re.findall(r"`(--[a-z-]+)", rows.get(words, "")))

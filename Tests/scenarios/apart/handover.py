@@ -126,7 +126,7 @@ def stripped(case):
         view.until("location.protocol === 'http:' && document.readyState === 'complete'")
         case.verdict("403 cross_origin" in view.run("document.body.innerText"), "a POST whose Origin is null → 403 cross_origin", view.run("document.body.innerText"))
         case.same(("POST", "null"), Stripping.seen[-1][:2], "a page without an origin → its POST has the Origin null")
-        case.verdict(Stripping.seen[-1][2] is not None, "a POST through the stripping proxy → loses a field of the browser there")
+        case.verdict(Stripping.seen[-1][2] is not None, "a POST through the proxy that strips fields → arrives without one of the browser's fields")
         put(secret)
         view.call("Page.navigate", url=url)
         view.until("location.pathname === '/v1/session' && document.readyState === 'complete'")
@@ -159,7 +159,7 @@ def hand_over(case):
         secret = secrets.token_urlsafe(32)
         answer = broker.call("POST", "/v1/session/handovers", session, {
             "origin": origin, "path": path, "challenge": encoded(hashlib.sha256(secret.encode()).digest())})
-        case.verdict(answer.status == 201, "an order of a ticket → 201", answer.body[:200])
+        case.verdict(answer.status == 201, "a request for a ticket → 201", answer.body[:200])
         return answer.json["url"], secret
 
     view, thief = Chromium(), Chromium()
@@ -198,7 +198,7 @@ def hand_over(case):
         put(view, secret)
         shown = json.loads(opened(view, url))
         case.same(("web", "ana"), (shown["kind"], shown["subject"].removeprefix("user-")), "the app's web view opens the address after these attacks → a web session of the app's user")
-        case.same(broker.url + "/v1/session", view.run("location.href"), "the web view after the hand-over → at an address without the ticket")
+        case.same(broker.url + "/v1/session", view.run("location.href"), "the web view after the hand-over → its address has no ticket")
         case.same({"coatcheck-web"}, cookies(view), "the web view after the hand-over → has its own cookie, and the secret is gone")
         case.same([], [one for one in view.complaints() if "verifier" not in one and "400" not in one], "the web view after the hand-over → the browser reports no violated policy")
         case.same("", view.run("document.referrer").removeprefix(broker.url + "/"), "the web view after the hand-over → its Referer has no ticket")
@@ -210,7 +210,7 @@ def hand_over(case):
             "POST", urllib.parse.urlsplit(url).path, body="", Cookie=f"{SECRET_COOKIE}={secret}", Origin=broker.url)
         case.verdict(
             answer.status == 303 and f"coatcheck-web={child};" in ", ".join(answer.fields.get_all("Set-Cookie")),
-            "a repeated POST with the same secret and the broker's Origin → the same web session again", answer.status)
+            "a repeated POST with the same secret and the broker's Origin → the same web session", answer.status)
 
         # Another user's session.
         url, secret = ticket(ben)
@@ -219,7 +219,7 @@ def hand_over(case):
         case.same({"coatcheck-web", SECRET_COOKIE}, cookies(view), "a hand-over when the web view has another user's session → cookie and secret stay")
         forget(view)
         put(view, secret)
-        case.same("user-ben", json.loads(opened(view, url))["subject"], "a hand-over once the web view's cookies are cleared → the new user's session")
+        case.same("user-ben", json.loads(opened(view, url))["subject"], "a hand-over after the web view's cookies were cleared → the new user's session")
 
         # A browser without scripts.
         forget(view)
@@ -227,7 +227,7 @@ def hand_over(case):
         put(view, secret)
         view.call("Emulation.setScriptExecutionDisabled", value=True)
         view.open(url)
-        case.same("Continue", view.run("document.body.innerText").strip(), "a hand-over in a browser without scripts → a button")
+        case.same("Continue", view.run("document.body.innerText").strip(), "a hand-over in a browser without scripts → the page has a button")
         view.key("Tab")
         view.key("Enter")
         case.verdict(view.until("location.pathname === '/v1/session'"), "the button in a browser without scripts → opens the page")
@@ -243,7 +243,7 @@ def hand_over(case):
         case.verdict("400 verifier_mismatch" in opened(view, ticket(ben, elsewhere, "/")[0]), "a victim opens an attacker's address of another site → 400 verifier_mismatch")
         put(view, secret, elsewhere)
         case.same("the shop of user-ana", opened(view, url), "another site's backend → redeems ticket and secret")
-        case.same(elsewhere + "/", view.run("location.href"), "another site's page after the hand-over → at an address without the ticket")
+        case.same(elsewhere + "/", view.run("location.href"), "another site's page after the hand-over → its address has no ticket")
 
         # Late.
         forget(view)

@@ -13,9 +13,9 @@ step "The archive"
 members=$(tar -tf "$archive")
 tar -xf "$archive" -C "$work" manifest.json
 version=$(sed -nE 's/.*text = "([^"]+)".*/\1/p' "$root/Sources/coatcheck/Version.swift")
-same "coatcheck:local coatcheck:$version coatcheck-sandbox:local coatcheck-sandbox:$version" "$(jq -r '[.[].RepoTags[]] | join(" ")' "$work/manifest.json")" "archive → both images, with compose.yaml's tags"
-same 3 "$(jq -r '.[].Layers[]' "$work/manifest.json" | sort -u | wc -l)" "archive → three layers, one of them shared"
-same "$(jq -r '.[] | .Config, .Layers[]' "$work/manifest.json" | sort -u)" "$(grep -vx manifest.json <<<"$members" | sort)" "archive → only manifest, configurations and layers"
+same "coatcheck:local coatcheck:$version coatcheck-sandbox:local coatcheck-sandbox:$version" "$(jq -r '[.[].RepoTags[]] | join(" ")' "$work/manifest.json")" "archive → has both images, with compose.yaml's tags"
+same 3 "$(jq -r '.[].Layers[]' "$work/manifest.json" | sort -u | wc -l)" "archive → has three layers, and the images share one of them"
+same "$(jq -r '.[] | .Config, .Layers[]' "$work/manifest.json" | sort -u)" "$(grep -vx manifest.json <<<"$members" | sort)" "archive → has only manifest, configurations and layers"
 echo "# $(($(stat -c %s "$archive") / 1048576)) MiB"
 
 step "The commands of the page, up to the first sign-in"
@@ -68,5 +68,5 @@ matches 'left: \.' "$(cat "$work/out")" "containers and volume removed → podma
 
 step "A second archive"
 OUT=$work/again "$root/scripts/prove-container" archive "$(dirname "$COATCHECK")" >"$work/again.log" 2>&1 || give_up "scripts/prove-container archive"
-same "$(sha256sum <"$archive")" "$(sha256sum <"$work/again/$(basename "$archive")")" "a second archive → the same bytes"
+same "$(sha256sum <"$archive")" "$(sha256sum <"$work/again/$(basename "$archive")")" "a second archive → has the same bytes"
 finish

@@ -68,7 +68,7 @@ class Stage:
         session = self.broker.sign_in(provider=provider)
         self.case.same(204, self.broker.log_out(session).status, "a log-out while revocations fail → 204")
         tried = wait_for(10, lambda: self.sandbox.calls(f"{provider}/revoke") > before)
-        self.case.verdict(tried, f"a log-out while revocations fail → one revocation is tried, and answered {fault['status']}")
+        self.case.verdict(tried, f"a log-out while revocations fail → one revocation is tried and answered {fault['status']}")
         if lifted:
             self.sandbox.control("DELETE", "/faults")
         encoded = "hex(bound_to)" if self.engine == "sqlite" else "encode(bound_to, 'hex')"
@@ -99,7 +99,7 @@ def another(stage):
         wait_for(60, lambda: stage.sandbox.calls("oidc/revoke") > before)
         waits.append(time.monotonic() - begun)
     case.verdict(
-        max(waits) < 20 and min(waits) < 5, f"{BACKLOG} rows of a provider that fails → another provider's log-outs wait for seconds at most",
+        max(waits) < 20 and min(waits) < 5, f"{BACKLOG} rows of a provider that fails → another provider's log-outs wait for at most some seconds",
         " ".join(f"{wait:.1f} s" for wait in waits))
     case.say("revoked after " + ", ".join(f"{wait:.1f} s" for wait in waits))
     stage.sandbox.control("DELETE", "/faults")

@@ -6,16 +6,16 @@ with_packages
 start_stack
 export BROKER SANDBOX PYTHONPATH="$here" SCHEMATHESIS_HOOKS=hooks
 
-step "1. The contract by itself"
+step "1. The contract itself"
 "$PYTHON" "$root/Tests/scenarios/apart/contract.py" | grep -v '^ok '
-same 0 "${PIPESTATUS[0]}" "contract → valid, with fitting examples and lists"
+same 0 "${PIPESTATUS[0]}" "contract → valid, and its examples and lists fit"
 
 "$PYTHON" "$root/Tests/scenarios/support/strict.py" >"$work/strict.yaml"
 same 0 $? "strict overlay → fits the contract"
 
-step "2. Every documented path and method, and no other"
+step "2. The broker has exactly the documented paths and methods"
 "$PYTHON" "$root/Tests/scenarios/support/routes.py" "$BROKER" "$MANAGEMENT" admin-ender-b81c64e2f0
-same 0 $? "broker's routes → those of the contract"
+same 0 $? "broker's routes → equal those of the contract"
 
 # drive LISTENER URL FILTER…
 drive() {

@@ -112,8 +112,8 @@ class Traffic:
         told = ", ".join(f"{self.figures[key]} {key}" for key in ("sign-ins", "looks", "refreshes", "log-outs", "asked again"))
         self.case.say(f"{told}; {len(self.wrong)} wrong")
         self.case.verdict(
-            all(self.figures[key] for key in ("sign-ins", "looks", "refreshes", "log-outs")), "traffic during the changes of releases → has sign-ins, looks, refreshes and log-outs", told)
-        self.case.same([], self.wrong[:5], "traffic during the changes of releases → every call gets its right answer")
+            all(self.figures[key] for key in ("sign-ins", "looks", "refreshes", "log-outs")), "traffic during the changes of releases → has sign-ins, reads, refreshes and log-outs", told)
+        self.case.same([], self.wrong[:5], "traffic during the changes of releases → every call gets the right answer")
 
 
 def version(program):
@@ -253,7 +253,7 @@ def bound(case):
             }
             for what, ask in tries.items():
                 answer = ask()
-                case.verdict(answer.is_passing_fault, f"{name}, {version(OLD)}, {what} → a passing fault", f"{answer.told} {answer.fields}")
+                case.verdict(answer.is_passing_fault, f"{name}, {version(OLD)}, {what} → a temporary fault", f"{answer.told} {answer.fields}")
             broker.stop(signal.SIGTERM)
             broker.program = COATCHECK
             broker.configuration.write_text(kept)
@@ -261,7 +261,7 @@ def bound(case):
             case.same(200, phone.call("GET", "/v1/session", phone.session).status, f"{name}, a bound session after the upgrade → served with a proof")
             case.same(200, phone.passing("GET", "/v1/session").status, f"{name}, a bound session after the upgrade → served with its earlier pass")
             case.same(401, broker.look(phone.session).status, f"{name}, a bound session's cookie alone after the upgrade → 401")
-            case.same(201, phone.forward(callback, fields).status, f"{name}, a bound login that began before the upgrade → finished by its key")
+            case.same(201, phone.forward(callback, fields).status, f"{name}, a bound login that began before the upgrade → its own key can finish it")
             broker.stop()
 
 

@@ -20,7 +20,7 @@ EXCHANGE = {
 
 
 def backends(case):
-    """Each backend's credential, in each form, at each backend route of another → refused (SEC-42)"""
+    """A backend's credential, in any form, at a route of another backend → refused (SEC-42)"""
     owners = {"gateway": "forward-auth", "orders": "introspect", "ledger": "token"}
     held = {name: f"{name}-credential-4f1d9c" for name in owners}
     broker = Broker(case, Sandbox(case), settings={

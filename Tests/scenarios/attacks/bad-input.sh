@@ -23,7 +23,7 @@ step "2. All faults of one body are named together"
 post /v1/logins '{"client":7,"colour":"red","redirect_uri":"com.evil.app:/cb"}'
 expect_problem 400 invalid_request "body with several faults"
 for pointer in /provider /client /colour; do
-    if grep -qF "\"$pointer\"" <<<"$(json .errors)"; then ok "body with several faults → $pointer is named"; else not_ok "body with several faults → $pointer is named"; fi
+    if grep -qF "\"$pointer\"" <<<"$(json .errors)"; then ok "body with several faults → the answer names $pointer"; else not_ok "body with several faults → the answer names $pointer"; fi
 done
 
 step "3. Bodies that are not JSON objects"
@@ -75,6 +75,6 @@ same 4 "${STATUS:0:1}" "two Authorization fields → refused"
 step "7. The broker still runs"
 get "$MANAGEMENT/readyz"
 expect_status 200 "after all faulty requests → ready"
-same "" "$(grep -ciE 'fatal error|crash|precondition' "$work/broker.log" | grep -v '^0$')" "log → no trap"
+same "" "$(grep -ciE 'fatal error|crash|precondition' "$work/broker.log" | grep -v '^0$')" "log → shows no crash"
 
 finish

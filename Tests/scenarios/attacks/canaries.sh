@@ -9,7 +9,7 @@ canaries="$work/canaries"
 # remember KIND VALUE
 remember() { [ -n "$2" ] && printf '%s %s\n' "$1" "$2" >>"$canaries"; }
 
-step "1. Logins of every kind, and a note of every secret"
+step "1. Logins of every kind, and a record of every secret"
 for provider in oidc oauth2; do
     device "phone-$provider"
     start_login "$provider" ios
@@ -60,7 +60,7 @@ remember planted "$planted"
 post /v1/sessions "{\"callback_url\":\"com.example.app:/cb?code=$planted&state=$planted\"}"
 post /v1/sessions "{\"provider\":\"oidc\",\"code\":\"$planted\",\"unknown_member\":\"$planted\"}"
 post /v1/sessions "{\"$planted\":1}"
-if grep -qF -e "$planted" "$work/body"; then ok "member with a planted name → its name is echoed to its sender"; else ok "member with a planted name → not echoed"; fi
+if grep -qF -e "$planted" "$work/body"; then ok "member with a planted name → its name is echoed to its sender"; else ok "member with an invented name → not echoed"; fi
 JAR= request GET "/v1/session?session=$planted" -b "coatcheck=$planted" -H "Authorization: Bearer $planted" -H "User-Agent: ua-$(random_token)"
 request GET "/$planted"
 # Every token that the provider gave out.
@@ -70,7 +70,7 @@ for entry in json.load(open(sys.argv[1])): print(entry["kind"], entry["token"])'
 cut -d' ' -f1 "$canaries" | sort | uniq -c | sed 's/^/#  /'
 # Without canaries, the search would always succeed.
 for kind in state code verifier login-token session-token state-key access_token refresh_token; do
-    matches '^[1-9]' "$(grep -c "^$kind [^ ]" "$canaries")" "noted secrets → at least one of each kind: $kind"
+    matches '^[1-9]' "$(grep -c "^$kind [^ ]" "$canaries")" "recorded secrets → at least one of each kind: $kind"
 done
 
 step "2. No answer contains a provider's token (SEC-52)"
@@ -79,7 +79,7 @@ get /v1/sessions
 get /v1/providers
 found=$(grep -E '^(access|refresh)_token ' "$canaries" | cut -d' ' -f2 | grep -aohFf - "$work/answers" | head -1)
 count=$(grep -ao 'HTTP/1\.1 [0-9]' "$work/answers" | wc -l)
-if [ -z "$found" ] && [ "$count" -ge 20 ]; then ok "$count answers → no provider token"; else not_ok "at least 20 answers → no provider token" "$count answers"; fi
+if [ -z "$found" ] && [ "$count" -ge 20 ]; then ok "$count answers → contain no provider token"; else not_ok "at least 20 answers → no provider token" "$count answers"; fi
 
 step "3. No value from the database opens a session (SEC-39)"
 # Every value of every row, as the cookie, as text, hexadecimal and base64url.
@@ -101,17 +101,17 @@ while read -r value; do
     JAR= RECORD= request GET /v1/session -b "coatcheck=$value"
     [ "$STATUS" = 401 ] || opened=$((opened + 1))
 done < <(head -300 "$work/values")
-matches '^[1-9]' "$(grep -c . "$work/values")" "database → at least one value to try"
-same 0 "$opened" "$(wc -l <"$work/values") database values as cookies → none opens a session"
+matches '^[1-9]' "$(grep -c . "$work/values")" "database → has at least one value to try"
+same 0 "$opened" "$(wc -l <"$work/values") database values as cookies → no value opens a session"
 
-step "4. No noted secret is in the database, its log files or the broker's log"
+step "4. No recorded secret is in the database, its log files or the broker's log"
 sleep 1
 # look WHAT FILE…: no canary is in the files
 look() {
     local what=$1 found
     shift
     found=$(cut -d' ' -f2 "$canaries" | grep -v '^$' | grep -aohFf - "$@" 2>/dev/null | sort -u | head -3)
-    if [ -z "$found" ]; then ok "$what → no noted secret"; else not_ok "$what → no noted secret" "$(grep -F -e "${found%%$'\n'*}" "$canaries" | head -1 | cut -c1-40)…"; fi
+    if [ -z "$found" ]; then ok "$what → contains no recorded secret"; else not_ok "$what → contains no recorded secret" "$(grep -F -e "${found%%$'\n'*}" "$canaries" | head -1 | cut -c1-40)…"; fi
 }
 look "the database and its log" "$work"/data/*
 look "the broker's log at trace level" "$work/broker.log"

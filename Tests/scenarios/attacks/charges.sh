@@ -67,7 +67,7 @@ sign_in_from() {
     JAR= post /v1/sessions "{\"callback_url\":$(json_text "$CALLBACK"),\"login_token\":\"$LOGIN_TOKEN\"}" --interface "$1" -H "Host: $host"
 }
 
-step "1. Limits by the minute: $per_minute logins, $per_minute callbacks and $per_minute wrong tokens"
+step "1. Limits for each minute: $per_minute logins, $per_minute callbacks and $per_minute wrong tokens"
 flood_limits "$per_minute"
 start_broker
 sign_in_from "$attacker"
@@ -89,17 +89,17 @@ at_most "$made" "$((allowed + 20))" "flood → calls at providers"
 for kind in "logins" "provider-started arrivals" "invented codes" "guessed state keys" "imported tokens" "invented sessions"; do
     at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "429 for $kind"
 done
-same 0 "$(jq '[.[] | to_entries[] | select(.key | test("^5|broken")) | .value] | add // 0' "$work/flood")" "flood → no 5xx and no broken connection"
+same 0 "$(jq '[.[] | to_entries[] | select(.key | test("^5|broken")) | .value] | add // 0' "$work/flood")" "flood → causes no 5xx and no broken connection"
 request GET /v1/session --interface "$attacker" -H "Host: $host" -H "Authorization: Bearer $session"
-expect_status 200 "a flood from an address, a known session there → 200"
+expect_status 200 "a flood from an address, and a known session from there → 200"
 request POST /v1/backchannel-logout/oidc --interface "$attacker" -H "Host: $host" -d "logout_token=$logout_token"
-expect_status 200 "a flood from an address, a valid logout token from there → 200"
+expect_status 200 "a flood from an address, and a valid logout token from there → 200"
 began=$SECONDS
 sign_in_from "$another"
-expect_status 201 "flood, sign-in from another address → a session"
+expect_status 201 "flood, and a sign-in from another address → a session"
 at_most "$((SECONDS - began))" 5 "sign-in from another address → seconds"
 
-step "2. Limits by the share: $share of a cap of 1000, with no limit by the minute"
+step "2. Limits for each address: $share of a cap of 1000, without a limit for each minute"
 kill_broker TERM
 rm -rf "$work/data"
 mkdir -m 700 "$work/data"
@@ -111,9 +111,9 @@ at_most "$registrations" "$share" "flood → rows of registrations"
 at_most "$handoffs" "$share" "flood → rows of handoffs"
 began=$SECONDS
 sign_in_from "$another"
-expect_status 201 "flood, sign-in from another address → a session"
+expect_status 201 "flood, and a sign-in from another address → a session"
 at_most "$((SECONDS - began))" 5 "sign-in from another address → seconds"
 
 kill -0 "$broker_pid" 2>/dev/null
-same 0 $? "both floods → the broker still runs"
+same 0 $? "both floods → the broker is still running"
 finish

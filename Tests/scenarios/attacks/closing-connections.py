@@ -1,4 +1,4 @@
-"""Requests behind an answer with `Connection: close`, and half-closed clients (SEC-105)."""
+"""Requests after an answer with `Connection: close`, and half-closed clients (SEC-105)."""
 
 import pathlib
 import socket
@@ -42,7 +42,7 @@ def endings(case):
                 if not good:
                     break
             case.verdict(
-                good, f"{name}, requests behind {what} → not carried out",
+                good, f"{name}, requests after {what} → not executed",
                 f"answers {[answer[0] for answer in found]}, closes {closes}, upstream {posts}, session {alive}, {how}")
             if alive != 200:
                 session = broker.sign_in()
@@ -82,7 +82,7 @@ def endings(case):
             found = answers(got + more)
             case.verdict(
                 len(found) == 1 and found[0][0] == 400 and sent >= 64 * 1024,
-                f"{name}, a parser error with more bytes behind it → the answer arrives whole",
+                f"{name}, a parser error with more bytes after it → the answer arrives completely",
                 f"{[answer[0] for answer in found]}, {sent} bytes taken, {why}, {how}")
 
 

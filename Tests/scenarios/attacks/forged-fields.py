@@ -93,7 +93,7 @@ def spellings(name):
 
 
 def traefik(case):
-    """`X_Auth_…`, `X!Auth!…` and their like behind Traefik's recipe → the service sees the broker's fields alone (SEC-86)"""
+    """`X_Auth_…`, `X!Auth!…` and similar fields behind Traefik's recipe → the service sees only the broker's fields (SEC-86)"""
     port = free_port()
     broker = Broker(case, Sandbox(case), settings={
         "server": {"backend_listen": f"127.0.0.1:{port}", "trusted_proxies": ["127.0.0.2"]},
@@ -105,7 +105,7 @@ def traefik(case):
     names = [f"X-Auth-{word}" for word in "Subject Provider Client Session Name Email Scope Kind Parent Acr Time Token".split()]
     for name in names:
         forged = [(form, "mallory") for form in spellings(name)]
-        case.same((401, None), gateway.serve("GET", "/orders", forged), f"{name} in {len(forged)} spellings with an anonymous request → 401")
+        case.same((401, None), gateway.serve("GET", "/orders", forged), f"{name} in {len(forged)} spellings, without a session → 401")
         status, held = gateway.serve("GET", "/orders", [cookie, *forged])
         seen = gateway.variables(held or {})
         of_auth = {key: values for key, values in seen.items() if key.startswith("X_AUTH_")}
@@ -122,7 +122,7 @@ def traefik(case):
         plain = Traefik(recipe.replace("[^a-z0-9]", signs), f"127.0.0.1:{port}")
         for form in forms:
             _, held = plain.serve("GET", "/orders", [cookie, (form, "mallory")])
-            case.verdict("mallory" in plain.variables(held)["X_AUTH_SUBJECT"], f"a recipe that removes names with {signs} alone → the forged field {form} arrives")
+            case.verdict("mallory" in plain.variables(held)["X_AUTH_SUBJECT"], f"a recipe that removes only names with {signs} → the forged field {form} arrives")
 
 
 if __name__ == "__main__":

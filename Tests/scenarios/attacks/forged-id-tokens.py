@@ -71,7 +71,7 @@ class Issuer:
 
 
 def tokens(case):
-    """Forged and misread id_tokens → refused; the provider's own → a session (SEC-25, SEC-26, SEC-28, SEC-31)"""
+    """Forged or wrongly read id_tokens → refused; the provider's own → a session (SEC-25, SEC-26, SEC-28, SEC-31)"""
     issuer = Issuer()
     broker = Broker(case, Sandbox(case), settings={"providers": {"own": {
         "kind": "oidc", "issuer": issuer.url,
@@ -128,9 +128,9 @@ def tokens(case):
         answer = give(token)
         case.verdict(
             answer.told == "400 code_rejected" and not answer.fields["Set-Cookie"], f"an id_token attack, {word} → refused", answer.told)
-    case.same(0, broker.query("SELECT count(*) FROM sessions")[0][0], "all attacks with id_tokens → zero sessions in the store")
+    case.same(0, broker.query("SELECT count(*) FROM sessions")[0][0], "all attacks with id_tokens → the store has zero sessions")
     answer = give(issuer.signed(good))
-    case.same((201, "user-ana"), (answer.status, answer.json.get("subject")), "an id_token with the same claims and a good signature → a session")
+    case.same((201, "user-ana"), (answer.status, answer.json.get("subject")), "an id_token with the same claims and a valid signature → a session")
 
 
 if __name__ == "__main__":

@@ -82,12 +82,12 @@ def sign_ins(case):
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&{urllib.parse.urlencode(forged)}"}, Cookie=f"coatcheck-login={cookie}")
     session = answer.json
     unverified = session.get("identity", {}).pop("unverified", None)
-    case.same({name: "mallory" for name in kept}, unverified, "user names in a callback → the configured ones are kept as unverified")
+    case.same({name: "mallory" for name in kept}, unverified, "user names in a callback → the configured ones are stored as unverified")
     seen = json.dumps({name: session.get(name) for name in ("subject", "identity", "provider")})
     case.verdict(answer.status == 201 and session.get("subject") == "user-ana" and "mallory" not in seen, "forged user names in a callback → the session has the provider's user", f"{answer.told} {seen}")
     callback, cookie, _ = begin()
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&sub=user-bob"}, Cookie=f"coatcheck-login={cookie}")
-    case.same("user-ana", answer.json.get("subject"), "the callback of one user with the subject of another → a session of the first")
+    case.same("user-ana", answer.json.get("subject"), "one user's callback, with another user's subject → a session of the first user")
 
     # The binding to the starter holds in every case of the field's name.
     callback, cookie, _ = begin()

@@ -1,4 +1,4 @@
-"""Connections that a stranger holds (SEC-105): the broker's memory (from /proc), descriptors, processor time, and an upstream's places."""
+"""Connections that a stranger holds (SEC-105): memory (from /proc), descriptors, processor time, and an upstream's places."""
 
 import pathlib
 import sys
@@ -24,7 +24,7 @@ def idle(case):
             begin = time.monotonic()
             served, *_ = broker.ask("GET", "/v1/providers", source="127.0.0.40")
             case.verdict(served == 200 and time.monotonic() - begin < 5, f"{name}, another client → served within 5 s", served)
-            case.verdict(all(is_open(end) for end in ends), f"{name} → all are kept", sum(map(is_open, ends)))
+            case.verdict(all(is_open(end) for end in ends), f"{name} → all connections are kept", sum(map(is_open, ends)))
             broker.within(name)
         finally:
             for end in ends:
@@ -100,7 +100,7 @@ def descriptors(case):
                 if served == 200:
                     break
                 time.sleep(0.05)
-            case.verdict(served == 200, f"{name}, a relayed call once the idle connections have closed → 200", served)
+            case.verdict(served == 200, f"{name}, a relayed call after the idle connections have closed → 200", served)
 
 
 QUICK = {"idle": idle, "descriptors": descriptors}

@@ -14,7 +14,7 @@ from support.sandbox import Sandbox  # noqa: E402
 
 
 def log_outs(case):
-    """Requests in progress across a log-out → the session stays ended, on every route (SEC-62, SEC-64)"""
+    """Requests that are in progress during a log-out → the session stays ended, on every route (SEC-62, SEC-64)"""
     sandbox = Sandbox(case)
     upstream = {"base_url": sandbox.url + "/api", "provider": "oidc", "allow": ["ANY /**"]}
     broker = Broker(case, sandbox, settings={"upstreams": {"api": upstream}})

@@ -64,8 +64,8 @@ start_stack "$work/networks.yaml"
 client logins --networks 2001:db8:1::/56 --each 8 >"$work/out"
 echo "#   $(cat "$work/out")"
 same 256 "$(pending_rows)" "many logins from one /56 → 256 pending"
-signs_in 2001:db8:2::1 "full /56, user of another network → signs in at once"
-signs_in 2001:db8:1:100::1 "full /56, user of the next /56 → signs in at once"
+signs_in 2001:db8:2::1 "full /56, and a user of another network → signs in at once"
+signs_in 2001:db8:1:100::1 "full /56, and a user of the next /56 → signs in at once"
 
 step "Logins: one /48 after the other"
 fresh
@@ -73,7 +73,7 @@ for site in 1 2 3; do
     client logins --networks "2001:db8:$site::/56,2001:db8:$site:100::/56,2001:db8:$site:200::/56" --each 2 >"$work/out"
     echo "#   2001:db8:$site::/48: $(cat "$work/out")"
     same $((500 * site)) "$(pending_rows)" "many logins from one /48 → 500 pending for each"
-    signs_in 2001:db8:99::1 "full /48, user of another network → signs in at once"
+    signs_in 2001:db8:99::1 "full /48, and a user of another network → signs in at once"
 done
 same 429 "$(client user --address 2001:db8:1:300::1 | jq .status)" "login from another /56 of a full /48 → 429"
 
@@ -90,23 +90,23 @@ occupy() {
 }
 occupy line 2001:db8:1::/57 16
 same 384 "$(jq .standing "$work/line")" "many connections from one /56 → 384 open"
-signs_in 2001:db8:2::1 "full /56, user of another network → signs in"
+signs_in 2001:db8:2::1 "full /56, and a user of another network → signs in"
 occupy network 2001:db8:1:100::/57,2001:db8:1:200::/57 8
 same 512 "$(jq .standing "$work/network")" "more connections from its /48 → 512 more open"
-signs_in 2001:db8:2::1 "full /48, user of another network → signs in"
+signs_in 2001:db8:2::1 "full /48, and a user of another network → signs in"
 occupy second 2001:db8:5::/57,2001:db8:5:100::/57,2001:db8:5:200::/57 8
 occupy third 2001:db8:6::/57,2001:db8:6:100::/57,2001:db8:6:200::/57 8
 same "896 896" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "two more /48 → 896 connections open for each"
-signs_in 2001:db8:2::1 "three full /48, user of another network → signs in"
+signs_in 2001:db8:2::1 "three full /48, and a user of another network → signs in"
 curl -s "$MANAGEMENT/metrics" >"$work/metrics"
 same 1 "$(grep -c '^coatcheck_connections 2688$' "$work/metrics")" "metrics → 2688 connections: $(grep '^coatcheck_connections ' "$work/metrics")"
 same 1 "$(grep -c '^coatcheck_connections_max 4000$' "$work/metrics")" "metrics → coatcheck_connections_max 4000"
 for reason in customer network; do
     matches "^coatcheck_connections_refused_total.*\} [1-9]" "$(grep "refused_total{reason=\"$reason\"}" "$work/metrics")" "metrics → connections refused for the reason $reason"
 done
-in_log '"message":"connections are turned away","reason":"network","client":"2001:db8:5::/48"' 1 "connections refused → one log line with the network"
+in_log '"message":"connections are turned away","reason":"network","client":"2001:db8:5::/48"' 1 "connections refused → one log line names the network"
 
-step "$phones phones of one carrier's /48, each in a /64 of its own"
+step "$phones phones of one carrier's /48, each with its own /64"
 sed -i 's/^limits: .*/limits: {}/' "$work/coatcheck.yaml"
 fresh
 client phones --networks 2001:db8:7::/48 --count "$phones" >"$work/phones"

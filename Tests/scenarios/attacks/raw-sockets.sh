@@ -17,6 +17,6 @@ take_over < <(python3 "$here/raw_sockets.py" --broker "$BROKER" --management "$M
     --session="$session" --victim="$victim" --backend gateway-credential-4f1d9c --pid "$broker_pid" "$@" || echo "not ok 0 - raw_sockets.py ended well")
 
 kill -0 "$broker_pid" 2>/dev/null
-same 0 $? "after all raw requests → the broker runs"
-same "" "$(grep -aiE 'fatal error|precondition|Swift runtime failure|stack dump' "$work/broker.log" | head -3)" "broker's log → no trap"
+same 0 $? "after all raw requests → the broker is running"
+same "" "$(grep -aiE 'fatal error|precondition|Swift runtime failure|stack dump' "$work/broker.log" | head -3)" "broker's log → shows no crash"
 finish

@@ -58,8 +58,8 @@ def relayed(case):
             found = sent(broker, first + body + behind)
             kept = [(status, b"hello" in body, b"Bearer" in body) for status, _, body in found]
             case.same(
-                [(200, True, True), (403, False, False)], kept, f"{framing} with `Connection: {named}` → the body arrives, and the request behind it is refused")
-    case.same(["/api/echo"] * 6, reached(), "the framed requests → these six calls at the upstream")
+                [(200, True, True), (403, False, False)], kept, f"{framing} with `Connection: {named}` → the body arrives, and the request after it is refused")
+    case.same(["/api/echo"] * 6, reached(), "the framed requests → cause exactly these six calls at the upstream")
     status, _, body = raw(broker, "GET", "/v1/relay/narrow/echo", cookie)[0]
     case.verdict(status == 200 and b'"method"' in body, "the allowed path without a trick → 200", str(status))
 

@@ -56,7 +56,7 @@ def last_byte(case):
         served, *_ = broker.ask("GET", "/v1/providers", source="127.0.0.51")
         case.say(f"{name}: {len(waiting)} wait, {refused} answered 429, {ended} ended unanswered")
         case.verdict(
-            64 <= len(waiting) <= 128, f"{name} → the first 8 MiB are kept, and no more", f"{len(waiting)} connections")
+            64 <= len(waiting) <= 128, f"{name} → only the first 8 MiB are kept", f"{len(waiting)} connections")
         case.verdict(refused + len(waiting) == 511, f"{name}, the newest connections → 429, and closed", f"{refused} of {511}")
         case.verdict(served == 200, f"{name}, another address → served", served)
         broker.within(name)
@@ -65,7 +65,7 @@ def last_byte(case):
             end.sendall(b"}")
             found = answers(read_all(end, 3)[0])
             done += bool(found) and found[0][0] not in (0, 429)
-        case.verdict(done == len(waiting[:8]), f"{name}, the first bodies once they are whole → answered", done)
+        case.verdict(done == len(waiting[:8]), f"{name}, the first bodies after they are complete → answered", done)
         for end in waiting + [kept]:
             end.close()
 
@@ -107,15 +107,15 @@ def user_bodies(case):
         waiting = [end for end in ends if is_open(end)]
         refused = sum(answers(read_all(end, 2)[0])[:1] != [] for end in ends if end not in waiting)
         case.say(f"{name}: {len(waiting)} wait, {refused} were answered")
-        case.verdict(len(waiting) == 128, f"{name} → 8 MiB are kept, and no more", f"{len(waiting)} wait")
-        case.verdict(refused == 640 - len(waiting), f"{name}, all bodies beyond 8 MiB → answered", refused)
+        case.verdict(len(waiting) == 128, f"{name} → only 8 MiB are kept", f"{len(waiting)} wait")
+        case.verdict(refused == 640 - len(waiting), f"{name}, all bodies over 8 MiB → answered", refused)
         broker.within(name)
         served, *_ = broker.ask("POST", "/v1/relay/app/taken/1", other, body=b"x" * 60_000, source="127.0.0.70")
         case.verdict(served == 201, f"{name}, another user at the same address → served", served)
         for end in waiting[:4]:
             end.sendall(b"y")
         done = [answers(read_all(end, 5)[0])[:1] for end in waiting[:4]]
-        case.verdict(all(found and found[0][0] == 201 for found in done), f"{name}, the kept bodies once they are whole → answered", done)
+        case.verdict(all(found and found[0][0] == 201 for found in done), f"{name}, the kept bodies after they are complete → answered", done)
         for end in ends:
             end.close()
 
@@ -139,8 +139,8 @@ def own_bodies(case):
         waiting = [end for end in ends if is_open(end)]
         refused = sum(found[:1] != [] and found[0][0] == 429 for found in (answers(read_all(end, 2)[0]) for end in ends if end not in waiting))
         case.say(f"{name}: {len(waiting)} wait, {refused} were answered 429")
-        case.verdict(len(waiting) == 128, f"{name} → 8 MiB are kept, and no more", f"{len(waiting)} wait")
-        case.verdict(refused == 640 - len(waiting), f"{name}, all bodies beyond 8 MiB → 429", refused)
+        case.verdict(len(waiting) == 128, f"{name} → only 8 MiB are kept", f"{len(waiting)} wait")
+        case.verdict(refused == 640 - len(waiting), f"{name}, all bodies over 8 MiB → 429", refused)
         broker.within(name)
         served, *_ = broker.ask("POST", "/v1/session/children", other, *fields, body=b"{}", source="127.0.0.70")
         case.verdict(served in (400, 403), f"{name}, another user at the same address → served", served)
@@ -148,7 +148,7 @@ def own_bodies(case):
             end.sendall(b"}")
         done = [answers(read_all(end, 5)[0])[:1] for end in waiting[:4]]
         case.verdict(
-            all(found and found[0][0] in (400, 403) for found in done), f"{name}, the kept bodies once they are whole → answered", done)
+            all(found and found[0][0] in (400, 403) for found in done), f"{name}, the kept bodies after they are complete → answered", done)
         for end in ends:
             end.close()
 

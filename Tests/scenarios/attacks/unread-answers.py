@@ -72,7 +72,7 @@ def slow_readers(case):
                 expected = body if found and len(body) == int(found[0][1].get("content-length", -1)) else b"whole"
             case.verdict(
                 len(found) == 1 and found[0][0] == status and body == expected,
-                f"{name}, {what} → arrives whole, byte for byte",
+                f"{name}, {what} → arrives complete, byte for byte",
                 f"{[answer[0] for answer in found]}, {len(body)} of {len(expected)} bytes, ended by {how}")
 
         relayed = "GET /v1/relay/app"

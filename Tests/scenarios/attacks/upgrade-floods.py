@@ -1,4 +1,4 @@
-"""Floods behind an upgrade or `CONNECT` (SEC-102, SEC-105): the broker's memory (from /proc), and no second answer."""
+"""Floods after an upgrade or `CONNECT` (SEC-102, SEC-105): the broker's memory (from /proc), and no second answer."""
 
 import pathlib
 import sys
@@ -38,14 +38,14 @@ def upgraded(name, line, status, *fields, with_session=False, host=NAME, stays=F
                 case.verdict(
                     top.startswith(b"http/1.1 %d " % status) and b"\r\nconnection: close" in top,
                     f"{name}, an event stream's request → {status} over HTTP/1.1 with `Connection: close`", top[:300])
-                case.verdict((got + more).count(b"HTTP/1.1 ") == 1, f"{name}, the requests behind an event stream's request → unanswered")
+                case.verdict((got + more).count(b"HTTP/1.1 ") == 1, f"{name}, the requests after an event stream's request → unanswered")
             else:
                 case.verdict(
                     [answer[0] for answer in found] == [status] and found[0][1].get("connection") == "close",
-                    f"{name}, the first request → {status} alone, with `Connection: close`",
+                    f"{name}, the first request → only {status}, with `Connection: close`",
                     [(answer[0], answer[1].get("connection")) for answer in found][:4])
             alive, *_ = broker.ask("GET", "/v1/session", session)
-            case.verdict(alive == 200, f"{name}, the log-out behind the first request → not carried out", alive)
+            case.verdict(alive == 200, f"{name}, the log-out after the first request → not executed", alive)
 
     return run
 

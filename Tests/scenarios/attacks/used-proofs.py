@@ -40,9 +40,9 @@ def flood(case):
     for host in ("evil.example", f"{own}@evil.example", f"{own}/", f"{own},evil.example", f"{own}#"):
         proof = phone.proof("GET", "", phone.session, htu=f"http://{host}/v1/session")
         answer = broker.call("GET", "/v1/session", phone.session, Host=host, DPoP=proof)
-        case.verdict(answer.status in (400, 421), f"Host: {host} with a proof of it → refused", answer.told)
+        case.verdict(answer.status in (400, 421), f"Host: {host} with a proof for it → refused", answer.told)
         answer = broker.call("GET", "/v1/session", phone.session, X_Forwarded_Host=host, Forwarded=f"host={host}", DPoP=proof)
-        case.same("401 proof_invalid address", answer.told, f"X-Forwarded-Host: {host} with a proof of it → refused")
+        case.same("401 proof_invalid address", answer.told, f"X-Forwarded-Host: {host} with a proof for it → refused")
 
     # The attacker's own key, beyond the 4,096 proofs that are kept of a key.
     def send(part):
@@ -53,7 +53,7 @@ def flood(case):
     with ThreadPoolExecutor(8) as pool:
         told = [word for part in pool.map(send, range(8)) for word in part]
     taken = sum(word.startswith("200") for word in told)
-    case.verdict(4000 < taken <= 4096, "a key that floods → served as many proofs as are kept for one key", f"{taken}: {sorted(set(told))}")
+    case.verdict(4000 < taken <= 4096, "a key that floods → served until as many proofs as possible are stored for this key", f"{taken}: {sorted(set(told))}")
     case.same("429 rate_limited", attacker.call("GET", "/v1/session", attacker.session).told, "a key that floods → its next call is 429 rate_limited")
     again("a used proof after 4,200 proofs of another key")
 

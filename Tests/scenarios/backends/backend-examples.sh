@@ -35,7 +35,7 @@ service() {
     expect_status 200 "$name: another session → 200"
     request DELETE /v1/session -H "Authorization: Bearer $other"
     request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $other"
-    expect_status 401 "$name: the same session after its log-out → 401"
+    expect_status 401 "$name: this session after its log-out → 401"
     "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" service "$name" "http://127.0.0.1:$PORT" "$BROKER" "$ORIGIN" >"$work/bound" 2>&1 \
         || not_ok "$name: the script for bound sessions runs to its end" "$(tail -1 "$work/bound")"
     take_over <"$work/bound"
@@ -94,7 +94,7 @@ for _ in 1 2 3; do
     ask_on orders-credential-4f1d9c
     [ "$ACTIVE" = false ] && [ "$LONGEST" -ge 2 ] || break
 done
-same true "$ACTIVE" "repeated introspection with slides → alive beyond its idle time"
+same true "$ACTIVE" "repeated introspection with slides → the session lives longer than its idle time"
 ask_on auditor-credential-77b1
 same false "$ACTIVE" "repeated introspection without slides → the session ends"
 

@@ -29,17 +29,17 @@ expect_header Cache-Control no-store
 get /v1/forward-auth "${gateway[@]}" -H "X-Coatcheck-Session: $session"
 expect_status 200 "session in X-Coatcheck-Session → 200"
 get /v1/forward-auth "${gateway[@]}" -H "Authorization: Bearer $session"
-expect_status 200 "backend proved by header, session as bearer → 200"
+expect_status 200 "backend identified by its header, session as bearer → 200"
 get /v1/forward-auth "${gateway[@]}" -H "Authorization: Bearer junk"
 expect_problem 401 session_required "invented bearer token"
 
 step "2. A client's headers about the original request change nothing (SEC-83, SEC-84, SEC-85)"
 for field in 'X-Forwarded-Uri: /healthz' 'X-Original-URL: /public' 'X-Forwarded-Method: OPTIONS' 'User-Agent: GoogleHC/1.0' 'X-Auth-Subject: admin' 'X_Auth_Subject: admin'; do
     get /v1/forward-auth "${gateway[@]}" -H "$field"
-    same 4 "${STATUS:0:1}" "no session and '$field' → denied"
+    same 4 "${STATUS:0:1}" "no session, but '$field' → denied"
 done
 get /v1/forward-auth "${gateway[@]}" -b "coatcheck=$session" -H 'X-Auth-Subject: admin'
-expect_header X-Auth-Subject user-ana "forged identity header → overwritten (SEC-86)"
+expect_header X-Auth-Subject user-ana "forged identity header → the broker's value replaces it (SEC-86)"
 
 step "3. Any failure denies (SEC-87)"
 get /v1/forward-auth "${gateway[@]}" -b "coatcheck=$session; coatcheck=$session"
@@ -53,7 +53,7 @@ sign_in oauth2 ios ana
 other=$(cookie coatcheck)
 JAR=
 get /v1/forward-auth "${gateway[@]}" -b "coatcheck=$other"
-expect_problem 403 backend_not_allowed "session of a provider outside the backend's list"
+expect_problem 403 backend_not_allowed "session of a provider that is not on the backend's list"
 
 step "4. Introspection"
 request POST /v1/introspect "${orders[@]}" -d "token=$session"
@@ -65,9 +65,9 @@ expect_json .sid "$handle"
 expect_json .iss "$SANDBOX/oidc"
 expect_header Cache-Control no-store
 request POST /v1/introspect -u orders:orders-credential-4f1d9c -d "token=$session"
-expect_json .active true "backend's name and secret by HTTP Basic → active"
+expect_json .active true "backend's name and secret in HTTP Basic → active"
 request POST /v1/introspect -u gateway:orders-credential-4f1d9c -d "token=$session"
-same "401 invalid_client" "$STATUS $(json .error)" "another backend's name with this secret → invalid_client"
+same "401 invalid_client" "$STATUS $(json .error)" "name of another backend with this secret → invalid_client"
 request POST /v1/introspect "${orders[@]}" -d "token=$(random_token)"
 same '{"active":false}' "$(body)" "introspection of an unknown token → inactive"
 request POST /v1/introspect "${gateway[@]}" -d "token=$session"
@@ -124,7 +124,7 @@ same '{"active":false}' "$(body)" "ended session at introspection → inactive"
 request POST /v1/token "${orders[@]}" "${exchange[@]}" -d "subject_token=$session"
 same "400 invalid_grant session_ended" "$STATUS $(json .error) $(json .code)" "ended session at token exchange → invalid_grant"
 
-step "8. A listener for backends has their endpoints only, and the public one does not"
+step "8. A backends' listener has only their endpoints, and the public listener no longer has them"
 BACKENDS_PORT=$(free_port)
 BACKENDS="http://127.0.0.1:$BACKENDS_PORT"
 kill_broker TERM
@@ -132,7 +132,7 @@ own=$work/coatcheck.yaml
 sed -i 's|^backends:|&\n  traefik: {peers: [127.0.0.2], may: [forward-auth, token], forward_access_token: true}|' "$own"
 "$COATCHECK" check --config "$own" >"$work/check" 2>&1
 same 1 $? "peers without backend_listen → check fails"
-matches 'backends.traefik.peers.*write `server: \{backend_listen:' "$(cat "$work/check")" "peers without backend_listen → check prints the missing setting"
+matches 'backends.traefik.peers.*write `server: \{backend_listen:' "$(cat "$work/check")" "peers without backend_listen → check names the missing setting"
 sed -i "s|^  public_url:.*|&\n  backend_listen: 127.0.0.1:$BACKENDS_PORT|" "$own"
 "$COATCHECK" check --config "$own" >"$work/check" 2>&1
 same 0 $? "peers with backend_listen → check succeeds"
@@ -184,14 +184,14 @@ request OPTIONS "$BACKENDS/v1/token" -H 'Origin: https://app.example.org' -H 'Ac
 same "405 " "$STATUS $(header Access-Control-Allow-Origin)" "backends' listener, CORS preflight → refused"
 for host in "127.0.0.1:$BACKENDS_PORT" "localhost:$BACKENDS_PORT" "127.0.0.1:$BROKER_PORT"; do
     request GET "$BACKENDS/v1/forward-auth" "${peer[@]}" -H "Host: $host" -b "coatcheck=$session"
-    expect_status 200 "listener called by the name $host → 200"
+    expect_status 200 "listener called with the name $host → 200"
 done
 for host in evil.example "evil.example:$BACKENDS_PORT" "10.0.0.1:$BACKENDS_PORT"; do
     request GET "$BACKENDS/v1/forward-auth" "${peer[@]}" -H "Host: $host" -b "coatcheck=$session"
-    expect_problem 421 wrong_host "listener called by the name $host"
+    expect_problem 421 wrong_host "listener called with the name $host"
 done
 
-step "9. A backend is not limited for its users' bad sessions"
+step "9. A backend is not limited because of its users' bad sessions"
 kill_broker TERM
 # With a loopback public_url, limits would spare loopback clients.
 sed -i -e 's|^  public_url: .*|  public_url: https://auth.example.org|' -e 's|"http://[^"]*/callback/|"https://auth.example.org/callback/|' "$own"
@@ -207,10 +207,10 @@ for name in __Host-coatcheck X-Coatcheck-Session; do
         esac
         seen="$seen $STATUS"
     done
-    same " 401 401 401 401 401 401 401" "$seen" "seven invented sessions by $name → 401 each time"
+    same " 401 401 401 401 401 401 401" "$seen" "seven invented sessions from $name → 401 each time"
 done
 request GET "$BACKENDS/v1/forward-auth" "${gateway[@]}" -b "__Host-coatcheck=$session"
-expect_status 200 "seven bad sessions before → a live session passes"
+expect_status 200 "live session after seven bad ones → passes"
 seen=
 for _ in 1 2 3 4 5 6 7; do
     request GET "$BACKENDS/v1/forward-auth" -H "X-Coatcheck-Backend: $(random_token)" -b "__Host-coatcheck=$session"

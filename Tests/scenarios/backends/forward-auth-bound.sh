@@ -23,7 +23,7 @@ copies() {
 s/X-Original-Method .*/X-Original-Method GET;/|by another method → 401
 s/X-Original-URL .*/X-Original-URL $http_x_original_url;/|with the fields of its own request
 /proxy_set_header DPoP "";/d|sees no dpop
-/proxy_set_header Coatcheck-Pass "";/d|the service sees it nowhere
+/proxy_set_header Coatcheck-Pass "";/d|the service sees neither
 s/coatcheck-pass=\[/coatcheck-none=[/|as a cookie → the service does not see it
 /add_header Coatcheck-Code/d|alone → nonce, code and challenge
 /add_header DPoP-Nonce/d|alone → nonce, code and challenge
@@ -38,7 +38,7 @@ s/X-Original-Method .*/X-Original-Method GET/|by another method → 401
 /header_up -X-Forwarded-Uri/d|the proof at its own request
 /header_up -X-Forwarded-Method/d|by another method, with the fields
 /request_header -DPoP/d|sees no dpop
-/request_header -Coatcheck-Pass/d|the service sees it nowhere
+/request_header -Coatcheck-Pass/d|the service sees neither
 s/|-pass//|as a cookie → the service does not see it
 TEXT
         haproxy) cat <<'TEXT' ;;
@@ -48,7 +48,7 @@ TEXT
 s/txn.sf:method()/"GET"/|by another method → 401
 s/origin .. txn.sf:pathq()/first(fields["x-original-url"])/|with the fields of its own request
 /del-header DPoP$/d|sees no dpop
-/del-header .coatcheck/d|the service sees it nowhere
+/del-header .coatcheck/d|the service sees neither
 s/coatcheck-pass=\[/coatcheck-none=[/|as a cookie → the service does not see it
 s/"coatcheck-code", //|alone → nonce, code and challenge
 s/"dpop-nonce",$//|alone → nonce, code and challenge
@@ -61,7 +61,7 @@ s/= r.method,/= "GET",/|by another method → 401
 s/origin .. r.unparsed_uri.*/r.headers_in["X-Original-URL"],/|with the fields of its own request
 s/:gsub("^%a.*/,/|GET http:
 /RequestHeader unset DPoP/d|sees no dpop
-/RequestHeader unset Coatcheck-Pass/d|the service sees it nowhere
+/RequestHeader unset Coatcheck-Pass/d|the service sees neither
 s/|-pass//|as a cookie → the service does not see it
 s/"Coatcheck-Code", //|alone → nonce, code and challenge
 s/, "DPoP-Nonce" }/ }/|alone → nonce, code and challenge

@@ -113,10 +113,10 @@ def stepping_up(gate, broker, prefix="", confirm=True):
     answer = gate.passes(pay, "a path that demands a step-up, after a fresh step-up → served", Cookie=f"coatcheck={strong}")
     seen = answer.json.get("fields", {})
     gate.says.verdict(
-        seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}, a call after a step-up → the service sees class and time of the sign-in", str(seen))
+        seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}, a call after a step-up → the service sees the sign-in's class and time", str(seen))
     gate.passes(pay, "a POST to a path that demands a step-up, after a fresh step-up → served", "POST", Cookie=f"coatcheck={strong}")
     gate.passes(pay, "a path that demands a step-up, with a bearer after a fresh step-up → served", Authorization=f"Bearer {strong_bearer}")
-    gate.passes(orders + "?acr=mfa&max_age=60", "a plain sign-in elsewhere (a path without a demand), with a demand in its query → served", Cookie=f"coatcheck={plain}")
+    gate.passes(orders + "?acr=mfa&max_age=60", "a path without a demand, with a demand in the client's query → served after a plain sign-in", Cookie=f"coatcheck={plain}")
 
 
 def present(gate, broker):
@@ -142,7 +142,7 @@ def present(gate, broker):
         return fields | ({"Coatcheck_Presence": face.proof("POST", "", phone.session, htu=ORIGIN + target)} if by is None else {})
 
     gate.refused("401 session_required", "/payments/confirm", "a POST to a path that needs presence, without a session → 401 session_required", "POST")
-    answer = gate.refused("401 presence_required", "/payments/confirm", "a POST to a path that needs presence, with the silent key's proof alone → 401 presence_required", "POST", **evidence(by=phone))
+    answer = gate.refused("401 presence_required", "/payments/confirm", "a POST to a path that needs presence, with only a proof by the session's own key → 401 presence_required", "POST", **evidence(by=phone))
     phone.nonce = answer.fields["DPoP-Nonce"]
     gate.says.verdict(len(phone.nonce or "") == 16 and answer.fields["Coatcheck-Code"] == "presence_required", f"{gate.title}, a refusal because presence is missing → nonce and code reach the app")
     answer = ask(gate.url, "/payments/confirm", "POST", **evidence("/payments/other"))
@@ -216,7 +216,7 @@ def one_host(case):
     gate.refused("401 session_required", "/orders/7", "a call without a session → 401 session_required")
     answer = gate.passes("/orders/7?a=b", "a call with the broker's cookie → served", Cookie=f"coatcheck={session}; theme=dark", X_Auth_Subject="mallory")
     case.same(("/orders/7?a=b", ["user-ana"], ["theme=dark"]), (
-        answer.json["path"], answer.json["fields"].get("x_auth_subject"), answer.json["fields"].get("cookie")), "one host for broker and service, a served call → the service sees its user, not the session")
+        answer.json["path"], answer.json["fields"].get("x_auth_subject"), answer.json["fields"].get("cookie")), "one host for broker and service, a served call → the service sees the user, but not the session")
     stepping_up(Gate(case, "one host", front.url, service), broker, "/orders")
     for path in ("/_coatcheck/ask", "/_coatcheck/stepped-up", "/_coatcheck/", "/_coatcheck/none"):
         case.same(404, ask(front.url, path, Cookie=f"coatcheck={session}").status, f"one host for broker and service, a client's request for {path} → 404")
@@ -246,7 +246,7 @@ def fields(case):
             return {name: [v for v in values if v] for name, values in found.json.get("fields", {}).items() if name.startswith(("x_auth", "x_coatcheck")) and any(values)}
 
         expected = {name.lower().replace("-", "_"): [value] for name, value in full.items()}
-        says.same(expected, seen(full), f"{server}, the client forges every identity field → the service sees the broker's values alone")
+        says.same(expected, seen(full), f"{server}, the client forges every identity field → the service sees only the broker's values")
         says.same({"x_auth_session": [handle]}, seen({"X-Auth-Session": handle}), f"{server}, a field that the broker does not answer → the service does not see it")
         asked = {name: broker.asked[name] for name in (
             "Host", "Cookie", "Authorization", "DPoP", "Coatcheck-Pass", "Coatcheck-Presence", "X-Coatcheck-Backend", "X-Coatcheck-Session", "X-Original-Method", "X-Original-URL")}

@@ -33,10 +33,10 @@ walk_faults() {
     step "$1: the broker's answers other than yes"
     become busy
     denied "broker answers 503" 503 GET -H "Cookie: coatcheck=$late"
-    expect_header Retry-After 7 "broker answers 503 → its own Retry-After passes"
+    expect_header Retry-After 7 "broker answers 503 → the app gets the broker's own Retry-After"
     become limited
     denied "broker answers 429" 429 GET -H "Cookie: coatcheck=$late"
-    expect_header Retry-After 7 "broker answers 429 → its own Retry-After passes"
+    expect_header Retry-After 7 "broker answers 429 → the app gets the broker's own Retry-After"
     become ambiguous
     denied "broker answers 400" 400 GET -H "Cookie: coatcheck=$late"
     become forbidden
@@ -52,18 +52,18 @@ walk_faults() {
         become "${answer%% *}"
         answer=${answer#* }
         denied "${answer%% *}" 401 GET -H "Cookie: coatcheck=$late"
-        same "$answer" "$(json .code) $(json .title)" "demand for more evidence → its code and title"
+        same "$answer" "$(json .code) $(json .title)" "demand for more evidence → the app gets its code and title"
         expect_header Coatcheck-Code "${answer%% *}" "demand for more evidence → Coatcheck-Code repeats the code"
-        matches "error=\"(${answer%% *}|insufficient_user_authentication)\"" "$(header WWW-Authenticate)" "demand for more evidence → its error in WWW-Authenticate"
+        matches "error=\"(${answer%% *}|insufficient_user_authentication)\"" "$(header WWW-Authenticate)" "demand for more evidence → WWW-Authenticate has its error"
         same "" "$(header Set-Cookie)" "demand for more evidence → the session cookie stays"
     done
-    expect_json .reason nonce "proof of presence with an old nonce → reason nonce"
-    expect_header DPoP-Nonce the-next-nonce-0 "proof of presence with an old nonce → the next nonce"
+    expect_json .reason nonce "proof of presence with an old nonce → the app gets the reason nonce"
+    expect_header DPoP-Nonce the-next-nonce-0 "proof of presence with an old nonce → the app gets the next nonce"
     step "$1: the broker's yes contains a nonce for the next proof"
     become aging
     request GET "$SITE/orders" -H "Cookie: coatcheck=$late"
-    expect_status 200 "broker's yes with a nonce → the request passes"
-    expect_header DPoP-Nonce the-next-nonce-0 "broker's yes with a nonce → the app gets the broker's nonce"
+    expect_status 200 "broker's positive answer with a nonce → the request passes"
+    expect_header DPoP-Nonce the-next-nonce-0 "broker's positive answer with a nonce → the app gets the nonce"
 }
 
 become() { curl -s -f -o /dev/null -X PUT --data "$1" "http://127.0.0.1:$BACKENDS_PORT/mode" || not_ok "mode $1"; }

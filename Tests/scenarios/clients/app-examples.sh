@@ -6,22 +6,22 @@ source "$(dirname "$0")/../support/lib.bash"
 step "1. The broker is missing"
 for example in examples/compose examples/expo examples/swiftui examples/node; do
     COATCHECK_URL="http://127.0.0.1:$(free_port)" timeout 20 "$root/$example/run" >"$work/refused.log" 2>&1
-    same "1 make run" "$? $(grep -o 'make run' "$work/refused.log")" "$example, but the broker is missing → a hint at make run"
+    same "1 make run" "$? $(grep -o 'make run' "$work/refused.log")" "$example without a broker → a hint to start make run"
 done
 
 step "2. With the broker of make run"
 start_run
 COATCHECK_URL=$BROKER CREDENTIAL='' timeout 20 "$root/examples/node/run" >"$work/refused.log" 2>&1
-same "1 CREDENTIAL" "$? $(grep -o CREDENTIAL "$work/refused.log")" "service, but its credential is missing → a hint at it"
+same "1 CREDENTIAL" "$? $(grep -o CREDENTIAL "$work/refused.log")" "service without its credential → a hint about the credential"
 for example in examples/expo examples/compose; do
     COATCHECK_URL=$BROKER timeout 300 "$root/$example/run" >"$work/app.log" 2>"$work/app.err"
-    same 0 $? "$example → ends well"
+    same 0 $? "$example → succeeds"
     [ -s "$work/app.log" ] || tail -5 "$work/app.err"
     app_example "$example"
 done
 
 step "3. The views"
 for file in compose/ShopActivity.kt expo/App.tsx swiftui/Sources/Shop/ShopApp.swift; do
-    same "// Not compiled here" "$(head -1 "$root/examples/$file" | cut -d, -f1)" "examples/$file → its first line is the mark of an uncompiled file"
+    same "// Not compiled here" "$(head -1 "$root/examples/$file" | cut -d, -f1)" "examples/$file → its first line marks it as not compiled"
 done
 finish

@@ -23,7 +23,7 @@ get /.well-known/assetlinks.json
 expect_json '[0].target.package_name' com.example.app
 expect_json '[0].relation[0]' delegate_permission/common.handle_all_urls
 
-step "An app's callback path in a browser shows Open the app"
+step "A browser that opens the app's callback path gets the page Open the app"
 get '/oauth/cb?code=c-canary&state=s-canary'
 expect_status 200
 expect_header Content-Type 'text/html; charset=utf-8'
@@ -44,6 +44,6 @@ step "The contract"
 get /openapi.yaml
 expect_status 200
 served=$(sed "s#  - url: https://auth.example.com#  - url: '$BROKER'#" "$root/openapi.yaml")
-if [ "$(cat "$work/body")" = "$served" ]; then ok "served contract → openapi.yaml with this address"; else not_ok "served contract → openapi.yaml with this address"; fi
+if [ "$(cat "$work/body")" = "$served" ]; then ok "served contract → equals openapi.yaml with this address"; else not_ok "served contract → equals openapi.yaml with this address"; fi
 
 finish

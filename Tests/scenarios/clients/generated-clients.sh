@@ -12,12 +12,12 @@ expect_status 200
 cp "$work/body" "$work/served.yaml"
 same "- url: '$BROKER'" "$(grep -m1 -A1 '^servers:' "$work/served.yaml" | tail -1 | sed 's/^ *//')" "served contract → servers has the public URL"
 diff <(sed "s|  - url: https://auth.example.com|  - url: '$BROKER'|" "$root/openapi.yaml") "$work/served.yaml" >"$work/difference"
-same 0 $? "served contract → otherwise identical to openapi.yaml"
+same 0 $? "served contract → equals openapi.yaml otherwise"
 
 step "2. openapi-python-client"
 (cd "$work" && PATH="$(dirname "$PYTHON"):$PATH" "$PYTHON" -m openapi_python_client generate --path served.yaml --output-path generated --meta none) >"$work/python.log" 2>&1
 same 0 $? "openapi-python-client → exit 0"
-same "1 1" "$(grep -c '^WARNING' "$work/python.log") $(grep -c '^WARNING parsing GET /openapi.yaml' "$work/python.log")" "openapi-python-client → one warning, about YAML"
+same "1 1" "$(grep -c '^WARNING' "$work/python.log") $(grep -c '^WARNING parsing GET /openapi.yaml' "$work/python.log")" "openapi-python-client → exactly one warning, about YAML"
 (cd "$work" && BROKER=$BROKER timeout 60 "$PYTHON" "$here/generated_client.py" >"$work/run.log" 2>&1)
 status=$?
 take_over <"$work/run.log"
@@ -49,7 +49,7 @@ same 0 $? "Swift → forwardCode returns ForwardOutcome"
 same "" "$(find "$work/swift6" "$work/kotlin" -name 'InlineObject*')" "Swift and Kotlin → no unnamed InlineObject types"
 same "" "$(grep -rlE 'enum (class )?(ProblemCode|EndReason|ProviderKind)' "$work/swift6" "$work/kotlin")" "Swift and Kotlin → no closed enums of codes, reasons or kinds"
 
-step "4. Clients decode answers of a later minor version"
+step "4. Clients can decode the answers of a later minor version"
 later="ses_3f9cT0m7bq3yqk0W8bJ1kQ device_unknown moved"
 (cd "$work" && find swift6/Sources -name '*.swift' -print0 | xargs -0 timeout 300 swiftc -parse-as-library -o growth "$here/generated_growth.swift") >"$work/swiftc.log" 2>&1
 same 0 $? "Swift types → compile"
@@ -62,7 +62,7 @@ same "$later" "$(cd "$work" && node -e 'console.log(require("./js/generated_grow
 # By default, this generator assumes that a schema refuses additional members.
 generate go -p disallowAdditionalPropertiesIfNotPresent=false
 requests="model_begin_handover.go model_imported_tokens.go model_make_child.go model_redeem_handover.go"
-same "$requests" "$(cd "$work/go" && grep -l DisallowUnknownFields model_*.go | tr '\n' ' ' | sed 's/ $//')" "Go types → only requests refuse unknown members"
+same "$requests" "$(cd "$work/go" && grep -l DisallowUnknownFields model_*.go | tr '\n' ' ' | sed 's/ $//')" "Go types → refuse unknown members only in requests"
 
 step "5. Dart, for Flutter"
 generate dart-dio

@@ -18,7 +18,7 @@ status=$?
 take_over <"$work/flows.log"
 same 0 $status "tests of the flows → run to their end"
 
-step "3. The sources and the files for Android compile, the latter against stubs of the platform"
+step "3. The sources and the files for Android compile, the Android files against stubs of the platform"
 stubs=$root/clients/kotlin/tests/android-stubs
 timeout 300 kotlinc "$root"/clients/kotlin/{sources,android}/*.kt "$root/clients/kotlin/OkHttp3.kt" "$stubs" -cp "$classpath" -d "$work/android.jar" >"$work/android.log" 2>&1
 same 0 $? "compilation of the sources and the files for Android → exit 0"
@@ -28,7 +28,7 @@ sed 's/setIsStrongBoxBacked/setStrongBoxBacked/' "$root/clients/kotlin/android/K
 sed 's/^fun callback(intent: Intent): String?.*/fun callback(intent: Intent): String = intent.dataString/' "$root/clients/kotlin/android/CustomTabSignIn.kt" >"$work/planted/CustomTabSignIn.kt"
 timeout 300 kotlinc "$work"/planted/*.kt "$stubs" -cp "$work/client.jar:$classpath" -d "$work/planted.jar" >"$work/planted.log" 2>&1
 same 1 $? "planted faults → compilation fails"
-matches 'KeystoreProofKey.kt:[0-9:]* error: unresolved reference: setStrongBoxBacked' "$(cat "$work/planted.log")" "misspelt name of Android → refused"
-matches 'CustomTabSignIn.kt:[0-9:]* error: type mismatch: inferred type is String\? but String was expected' "$(cat "$work/planted.log")" "unchecked use of a nullable value of Android → refused"
+matches 'KeystoreProofKey.kt:[0-9:]* error: unresolved reference: setStrongBoxBacked' "$(cat "$work/planted.log")" "misspelt name of an Android class → refused"
+matches 'CustomTabSignIn.kt:[0-9:]* error: type mismatch: inferred type is String\? but String was expected' "$(cat "$work/planted.log")" "unchecked use of a nullable Android value → refused"
 
 finish

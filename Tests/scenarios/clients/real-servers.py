@@ -94,7 +94,7 @@ def nginx(case):
         answer = call(url + "/app/orders", "POST", body, Content_Type=kind)
         case.same((401, []), (answer.status, service.seen), f"nginx, a stranger's POST of {len(body)} bytes → 401, and its service is not reached")
         answer = call(url + "/app/orders", "POST", body, Content_Type=kind, **cookie)
-        case.same((200, [("POST", "/orders", body)]), (answer.status, service.seen[-1:]), f"nginx, a POST of {len(body)} bytes with a session → reaches its service whole")
+        case.same((200, [("POST", "/orders", body)]), (answer.status, service.seen[-1:]), f"nginx, a POST of {len(body)} bytes with a session → reaches its service completely")
         case.verdict(answer.seconds < 10, "nginx, a POST with a session → answered within 10 s", answer.seconds)
         service.seen.clear()
         kept = [call(url + "/kept/orders", method, body, Content_Type=kind, **cookie).status for method in ("POST", "GET", "POST", "POST")]
@@ -174,7 +174,7 @@ def introspection(case):
         url = openidc(case, broker.url, service.port, certificate, method, name=method)
         for token, status in (("guess", 401), (session, 200)):
             answer = call(url + "/orders", Authorization=f"Bearer {token}")
-            case.same(status, answer.status, f"mod_auth_openidc: {method} with {'a session' if status == 200 else 'a guess'} → 200 for a session alone")
+            case.same(status, answer.status, f"mod_auth_openidc: {method} with {'a session' if status == 200 else 'a guess'} → 200 only for a session")
         service.seen.clear()
     broker.log_out(session)
 

@@ -16,12 +16,12 @@ same coatcheck "$(ls "$work/app/.build/checkouts")" "app's checkouts → only co
 
 step "2. A first sign-in"
 COATCHECK_URL=$BROKER timeout 60 "$work/app/.build/debug/Shop" >"$work/app.log" 2>"$work/app.err"
-same 0 $? "app → ends well"
+same 0 $? "app → succeeds"
 app_example "app"
 
-step "3. examples/swiftui by its one command"
+step "3. examples/swiftui with its one command"
 COATCHECK_URL=$BROKER timeout 400 "$root/examples/swiftui/run" >"$work/app.log" 2>"$work/app.err"
-same 0 $? "examples/swiftui → ends well"
+same 0 $? "examples/swiftui → succeeds"
 [ -s "$work/app.log" ] || tail -5 "$work/app.err"
 app_example "examples/swiftui"
 
@@ -45,7 +45,7 @@ sed -i 's/biometryCurrentSet/biometryCurentSet/' "$work/planted/SecureEnclavePre
 sed -i 's/return scene?.keyWindow ?? ASPresentationAnchor()/return scene.keyWindow ?? ASPresentationAnchor()/' "$work/planted/SystemBrowser.swift"
 compile -typecheck -module-name Coatcheck -I "$work/stubs/ios" "$sources"/*.swift "$work"/planted/*.swift >"$work/planted.log"
 same 1 $? "planted faults → compilation fails"
-matches "SecureEnclavePresenceKey.swift:[0-9:]* error: .*biometryCurentSet" "$(cat "$work/planted.log")" "misspelt name of Apple's → refused"
-matches "SystemBrowser.swift:[0-9:]* error: value of optional type" "$(cat "$work/planted.log")" "unchecked use of an optional value of Apple's → refused"
+matches "SecureEnclavePresenceKey.swift:[0-9:]* error: .*biometryCurentSet" "$(cat "$work/planted.log")" "misspelt name of an Apple type → refused"
+matches "SystemBrowser.swift:[0-9:]* error: value of optional type" "$(cat "$work/planted.log")" "unchecked use of an optional Apple value → refused"
 
 finish

@@ -123,13 +123,13 @@ def everywhere(case, pooled, limit):
                     told(broker.call("GET", "/v1/session", Authorization=f"Bearer {token}")),
                     told(broker.call("GET", "/v1/session", Cookie=f"coatcheck-web={web}")), broker.call("GET", path).status,
                     broker.look(parent).status)
-                case.same(("200", "200", 200, 200), found, f"before the parent's end by {name}: widget, page and ticket → good at {broker.name}")
+                case.same(("200", "200", 200, 200), found, f"before {name} ends the parent: widget, page and ticket → good at {broker.name}")
             begun = time.monotonic()
             case.verdict(end(brokers[1], sandbox, parent), f"{name} → ends the parent")
             dead = ("401 session_ended parent_ended",) * 2 + (410, "410 handover_expired")
             for broker in brokers:
                 wait_for(limit + 5, lambda: state(broker, token, web, path, secret) == dead)
-                case.same(dead, state(broker, token, web, path, secret), f"the parent's end by {name}: widget, page and ticket → refused at {broker.name}")
+                case.same(dead, state(broker, token, web, path, secret), f"after {name} ended the parent: widget, page and ticket → refused at {broker.name}")
                 slow[name] = time.monotonic() - begun
         # An unwritten lapse of a client whose sessions live for seconds. It uses the machine's own clock, because replicas with
         # another clock than the database's end no session.
@@ -141,7 +141,7 @@ def everywhere(case, pooled, limit):
             (told(broker.call("GET", "/v1/session", Authorization=f"Bearer {token}")), broker.call("GET", path).status)
             for broker in brokers]
         if time.monotonic() - begun < IDLE:
-            case.same([("200", 200)] * 3, seen, "before the parent's lapse: widget and ticket → good at every replica")
+            case.same([("200", 200)] * 3, seen, "before the parent lapses: widget and ticket → good at every replica")
         dead = ("401 session_ended", 410, "410 handover_expired")
 
         def lapsed(broker):
@@ -152,7 +152,7 @@ def everywhere(case, pooled, limit):
         begun = time.monotonic()
         for broker in brokers:
             wait_for(limit + 5, lambda: lapsed(broker) == dead)
-            case.same(dead, lapsed(broker), f"the parent's lapse: widget and ticket → refused at {broker.name}")
+            case.same(dead, lapsed(broker), f"after the parent lapsed: widget and ticket → refused at {broker.name}")
         slow["its lapse"] = time.monotonic() - begun
         worst = max(slow, key=slow.get)
         case.verdict(slow[worst] < limit, f"every way to end a parent → effective at all replicas within {limit} s", f"{worst}: {slow[worst]:.3f} s")
@@ -188,8 +188,8 @@ def places(case):
             case.same([201] * 9, [answer.status for answer in made], f"{name}: nine widgets next to seven pages → made, because there are sixteen places")
             case.same(["200"] * 7, [page(web) for web in pages], f"{name}: nine widgets next to seven pages → all pages are good")
             made += [child(broker, parent, f"w{n}") for n in range(9, 16)]
-            case.same([201] * 16, [answer.status for answer in made], f"{name}: seven more widgets when all places are taken → made, because pages make room")
-            case.same(["401 session_ended session_limit"] * 7, [page(web) for web in pages], f"{name}: pages that made room for widgets → ended with the reason session_limit")
+            case.same([201] * 16, [answer.status for answer in made], f"{name}: seven more widgets when all places are taken → made, because the pages make room")
+            case.same(["401 session_ended session_limit"] * 7, [page(web) for web in pages], f"{name}: pages that made room for widgets → have ended with the reason session_limit")
             case.same("409 too_many_sessions", told(child(broker, parent, "one-more")), f"{name}, a widget next to sixteen widgets → 409 too_many_sessions")
             answer = spend(broker, *ticket(broker, parent, broker.url))
             case.same("409 too_many_sessions", told(answer), f"{name}, a page next to sixteen widgets → 409 too_many_sessions")

@@ -48,7 +48,7 @@ def with_a_reserve(case):
         broker.restart()
         case.same(
             ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
-            "kill -9 and a start on the full disk → the logged-out sessions stay refused")
+            "kill -9 and a start on the full disk → the sessions that logged out stay refused")
         case.same(["200"] * 2, [broker.look(s).told for s in sessions[2:]], "kill -9 and a start on the full disk → the other sessions are alive")
         case.same("204", broker.log_out(sessions[2]).told, "another log-out on the full disk, after kill -9 and a start → 204")
         disk.free()
@@ -75,8 +75,8 @@ def without_a_reserve(case):
         broker.restart()
         case.same(
             ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
-            "log-outs that are written once the disk has room again → kept after kill -9")
-        case.same("204", broker.log_out(sessions[2]).told, "a log-out once the disk has room again → 204")
+            "log-outs that are written after the disk has room again → kept after kill -9")
+        case.same("204", broker.log_out(sessions[2]).told, "a log-out after the disk has room again → 204")
 
 
 def killed_on_a_full_disk(case):

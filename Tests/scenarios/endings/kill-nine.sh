@@ -28,7 +28,7 @@ PY
 done
 same "$rounds" "$(cat "$work"/killed.* | grep -c '^201 ')" "$rounds sign-ins before a kill → each gets 201"
 
-step "2. Every session is still there"
+step "2. Every session still exists"
 alive=0
 for n in $(seq "$rounds"); do
     JAR= request GET /v1/session -b "coatcheck=$(cut -d' ' -f2 "$work/killed.$n")"

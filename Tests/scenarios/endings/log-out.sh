@@ -17,23 +17,23 @@ log_out_with() { request DELETE "/v1/session$1"; }
 step "1. Refused parameters, and log-outs without a page"
 device nobody
 log_out_with '?logout_url=yes'
-expect_problem 400 invalid_request "logout_url with another word"
+expect_problem 400 invalid_request "logout_url with another value than true or false"
 log_out_with '?logout=true'
 expect_problem 400 invalid_request "unknown query parameter"
 log_out_with '?logout_url=true&logout_url=true'
 expect_problem 400 invalid_request "logout_url twice"
 log_out_with '?logout_url=true'
-same "200 null" "$STATUS $(json .logout_url)" "no session → logout_url null"
+same "200 null" "$STATUS $(json .logout_url)" "no session → logout_url is null"
 log_out_with '?logout_url=false'
 expect_status 204 "logout_url=false → 204"
 JAR= request DELETE '/v1/session?logout_url=true' -b "coatcheck=$(random_token)"
-same "200 null" "$STATUS $(json .logout_url)" "invented cookie → logout_url null"
+same "200 null" "$STATUS $(json .logout_url)" "invented cookie → logout_url is null"
 device github-phone
 sign_in github web
 log_out_with '?logout_url=true'
-same "200 null" "$STATUS $(json .logout_url)" "provider without a log-out page → logout_url null"
+same "200 null" "$STATUS $(json .logout_url)" "provider without a log-out page → logout_url is null"
 get /v1/session
-same 401 "$STATUS" "provider without a log-out page → logged out"
+same 401 "$STATUS" "provider without a log-out page → the session is logged out"
 device cross
 sign_in oidc shared
 request DELETE '/v1/session?logout_url=true' -H 'Sec-Fetch-Site: cross-site'
@@ -76,13 +76,13 @@ page=$(json .logout_url)
 expect_header Cache-Control no-store
 matches 'coatcheck=;.*Max-Age=0' "$(header Set-Cookie)" "log-out with the page → the answer clears the cookie"
 same "$SANDBOX/oidc/end_session" "${page%%\?*}" "logout_url → the provider's end_session endpoint"
-same "client_id post_logout_redirect_uri state" "$(python3 -c 'import sys, urllib.parse as u; print(*[n for n, _ in u.parse_qsl(u.urlsplit(sys.argv[1]).query)])' "$page")" "logout_url → client, return address and state, no id_token"
-same "shared-app com.example.shared:/out" "$(url_value client_id "$page") $(url_value post_logout_redirect_uri "$page")" "logout_url → the client's id and return address"
-matches '^[A-Za-z0-9_-]{43}$' "$(url_value state "$page")" "logout_url → a new state"
+same "client_id post_logout_redirect_uri state" "$(python3 -c 'import sys, urllib.parse as u; print(*[n for n, _ in u.parse_qsl(u.urlsplit(sys.argv[1]).query)])' "$page")" "logout_url → has client, return address and state, but no id_token"
+same "shared-app com.example.shared:/out" "$(url_value client_id "$page") $(url_value post_logout_redirect_uri "$page")" "logout_url → has the client's id and return address"
+matches '^[A-Za-z0-9_-]{43}$' "$(url_value state "$page")" "logout_url → has a new state"
 JAR= request GET /v1/session -b "coatcheck=$old"
 same "401 logged_out" "$STATUS $(json .reason)" "log-out with the page → the old cookie gets 401"
 JAR= request DELETE '/v1/session?logout_url=true' -b "coatcheck=$old"
-same "200 null" "$STATUS $(json .logout_url)" "second log-out with the old cookie → logout_url null"
+same "200 null" "$STATUS $(json .logout_url)" "second log-out with the old cookie → logout_url is null"
 wait_for 10 eval '[ "$(calls oidc/revoke)" -ge 1 ]'
 same 0 $? "log-out with the page → the tokens are revoked"
 sleep 1
@@ -94,7 +94,7 @@ at_provider "$page"
 same "200" "$STATUS" "page opened → the provider asks the user"
 start_login oidc shared '"parameters":{"prompt":"none"}'
 at_provider "$AUTHORIZATION_URL"
-same "" "$(url_value error "$CALLBACK")" "before the answer → the browser is signed in at the provider"
+same "" "$(url_value error "$CALLBACK")" "before the user confirms → the browser is signed in at the provider"
 at_provider "${page%%\?*}" --data-urlencode "confirm=yes" --data-urlencode "client_id=shared-app" --data-urlencode "post_logout_redirect_uri=com.example.shared:/out" --data-urlencode "state=$(url_value state "$page")"
 same "com.example.shared:/out?state=$(url_value state "$page")" "$CALLBACK" "user confirms → the browser returns to the app with the state"
 start_login oidc shared '"parameters":{"prompt":"none"}'
@@ -103,7 +103,7 @@ forward "$CALLBACK"
 expect_problem 409 interaction_required "next login with prompt=none"
 expect_json .provider_error login_required
 
-step "5. The provider's logout token for the phone's sign-in leaves the tablet's session"
+step "5. The provider's logout token for the phone's sign-in does not end the tablet's session"
 sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"shared-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"ana\",\"sid\":\"sid-phone\"}"
 same 200 "$(json .status "$work/control")" "logout token for the phone's sign-in → accepted"
 device tablet
@@ -117,7 +117,7 @@ sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"shared-
 get /v1/session
 same "401 provider_logout" "$STATUS $(json .reason)" "logout token for the tablet's sign-in → its session ends"
 
-step "6. max_age with a sign-on session that is too old"
+step "6. A login with max_age, and the session at the provider is too old"
 device old-phone
 start_login oidc shared
 at_provider "$AUTHORIZATION_URL&sandbox_user=ana"

@@ -13,7 +13,7 @@ start_stack "$work/template.yaml"
 
 # lose STATEMENT: the answer of the next statement with this text in it
 lose() { rm -f "$work/marker.cut" && printf %s "$1" >"$work/marker"; }
-was_lost() { wait_for 10 test -e "$work/marker.cut"; same 0 $? "statement committed → its answer is lost"; }
+was_lost() { wait_for 10 test -e "$work/marker.cut"; same 0 $? "statement is committed → its answer is lost"; }
 # alone COOKIE: asks for a session with the cookie only
 alone() { JAR= get /v1/session -b "coatcheck=$1"; }
 # signed_in DEVICE USER [SID]: makes a session; COOKIE is its cookie
@@ -39,7 +39,7 @@ signed_in old ben
 elsewhere=$COOKIE
 signed_in new ben
 alone "$elsewhere"
-expect_status 200 "session on another device → alive and cached"
+expect_status 200 "session on another device → alive and in the cache"
 lose "s.subject = \$1 AND s.token <> \$2 AND"
 request DELETE "/v1/sessions?except=current"
 was_lost
@@ -47,12 +47,12 @@ expect_status 204 "answer of the log-out elsewhere lost → 204"
 alone "$elsewhere"
 same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "log-out elsewhere → the other session is refused at once"
 get /v1/session
-expect_status 200 "log-out elsewhere → the own session is alive"
+expect_status 200 "log-out elsewhere → this device's session is alive"
 
 step "3. A logout token of the provider"
 signed_in third cyd sid-1
 alone "$COOKIE"
-expect_status 200 "session before the logout token → alive and cached"
+expect_status 200 "session before the logout token → alive and in the cache"
 lose "INSERT INTO logout_tokens"
 sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"ios-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"cyd\",\"sid\":\"sid-1\"}"
 was_lost

@@ -179,9 +179,9 @@ def endings(case):
             case.verdict(status in (200, 204), "the call that ends a session → 200 or 204", status)
             wait_for(8, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in streams))
             times = [stream.after(begun) for stream in streams]
-            case.verdict(all(is_within(time, AT_ONCE) for time in times), "a session's end → its and its child's streams, and their upstream calls, end within a second on both replicas", [told(time) for time in times])
-            case.verdict(all(stream.is_whole for stream in streams), "a session's end → each of its streams looks complete", [stream.how for stream in streams])
-            case.verdict(rest.ended is None, "a session's end → another session's stream goes on")
+            case.verdict(all(is_within(time, AT_ONCE) for time in times), "a session ends → its and its child's streams, and their upstream calls, end within a second on both replicas", [told(time) for time in times])
+            case.verdict(all(stream.is_whole for stream in streams), "a session ends → each of its streams looks complete", [stream.how for stream in streams])
+            case.verdict(rest.ended is None, "a session ends → another session's stream continues")
             case.same(204, one.log_out(others[session]).status, "a log-out of the other session → 204")
             case.verdict(wait_for(5, lambda: rest.is_whole), "a log-out of the other session → its stream looks complete")
 
@@ -209,16 +209,16 @@ def silent(case):
         case.same(204, stage.two.log_out(loading).status, "a log-out of the session with downloads → 204")
         wait_for(12, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in unnoticed + downloads))
         times = [stream.after(begun) for stream in unnoticed]
-        case.verdict(all(is_within(time, WITHOUT_NOTICE) for time in times), "a session that ends without a notice → its streams end within five seconds", [told(time) for time in times])
-        case.verdict(all(stream.is_whole for stream in unnoticed), "a session that ends without a notice → its streams look complete", [stream.how for stream in unnoticed])
+        case.verdict(all(is_within(time, WITHOUT_NOTICE) for time in times), "a session ends without a notice → its streams end within five seconds", [told(time) for time in times])
+        case.verdict(all(stream.is_whole for stream in unnoticed), "a session ends without a notice → its streams look complete", [stream.how for stream in unnoticed])
         times = [stream.after(ended) for stream in downloads]
-        case.verdict(all(is_within(time, 5 + AT_ONCE, 4.9) for time in times), "a session's end → its downloads go on for five seconds", [told(time) for time in times])
+        case.verdict(all(is_within(time, 5 + AT_ONCE, 4.9) for time in times), "a session ends → its downloads continue for five seconds", [told(time) for time in times])
         case.verdict(not any(stream.data.endswith(b"0\r\n\r\n") for stream in downloads), "downloads of an ended session → cut, so that they look incomplete", [stream.how for stream in downloads])
 
         wait_for(10, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in lapsing))
         times = [stream.after(made) for stream in lapsing]
-        case.verdict(all(is_within(time, 6 + AT_ONCE, 4) for time in times), "a child without use for six seconds → lapses, and its streams end", [told(time) for time in times])
-        case.verdict(all(stream.is_whole for stream in lapsing), "a child's lapse → its streams look complete", [stream.how for stream in lapsing])
+        case.verdict(all(is_within(time, 6 + AT_ONCE, 4) for time in times), "a child is not used for six seconds → lapses, and its streams end", [told(time) for time in times])
+        case.verdict(all(stream.is_whole for stream in lapsing), "a child lapses → its streams look complete", [stream.how for stream in lapsing])
         time.sleep(max(0, made + 14 - time.monotonic()))
         case.verdict(not any(stream.ended for stream in used), "a child whose stream carries bytes → alive after 14 seconds")
         case.same(200, stage.two.call("GET", "/v1/session", Authorization=f"Bearer {busy}").status, "a child whose stream carries bytes → the other replica serves its session")

@@ -15,7 +15,7 @@ backup() { run backup "$1" --management "$MANAGEMENT" --token-file "${2:-$work/k
 kept() { compgen -G "$work/data/coatcheck.db.before-*" | grep -vc -e '-wal$' -e '-shm$' -e '\.lock$'; }
 mode() { stat -c %a "$1"; }
 
-step "a backup: refusals"
+step "refused backups"
 sign_in oidc ios
 expect_status 201 "sign-in before the backup → a session"
 backup "$copies/none.db" "$work/ender"
@@ -57,7 +57,7 @@ device a-late-one
 sign_in oidc ios
 late_session=$(cookie coatcheck)
 
-step "restore: refusals"
+step "refused restores"
 run restore "$copies/good.db" "${configuration[@]}"
 matches '^1 .*another process' "$RUN $(cat "$work/out")" "restore while the broker runs → refused"
 JAR= get /v1/session -b "coatcheck=$late_session"
@@ -78,11 +78,11 @@ cp "$work/coatcheck.yaml" "$work/other.yaml"
 sed -i "s|file: $work/keys.json|file: $work/other.json|" "$work/other.yaml"
 run restore "$copies/good.db" --config "$work/other.yaml"
 matches '^1 .*opens 0 of' "$RUN $(cat "$work/out")" "restore with another key ring → refused"
-same 0 "$(kept)" "refused restores → no database put aside"
+same 0 "$(kept)" "refused restores → no database was moved away"
 
 run restore "$copies/good.db" "${configuration[@]}"
-matches '^1 .*log-outs since 20.*Z.* are lost.*--without-endings' "$RUN $(cat "$work/out")" "restore without endings → refused, names the lost log-outs"
-same 0 "$(kept)" "restore without endings → no database put aside"
+matches '^1 .*log-outs since 20.*Z.* are lost.*--without-endings' "$RUN $(cat "$work/out")" "restore without endings → refused, and names the lost log-outs"
+same 0 "$(kept)" "restore without endings → no database was moved away"
 
 step "restore"
 run restore "$copies/good.db" "${configuration[@]}" --without-endings
@@ -135,12 +135,12 @@ migrated() {
     echo "$(cat "$work"/migrate.? | grep -c 'version 0 to') $(cat "$work"/migrate.? | grep -c 'is up to date')"
 }
 sed "s|data/coatcheck.db|data/fresh.db|" "$work/coatcheck.yaml" >"$work/fresh.yaml"
-same "1 7" "$(migrated "$work/fresh.yaml")" "eight migrations of SQLite → one migrates, seven find it done"
+same "1 7" "$(migrated "$work/fresh.yaml")" "eight migrations of SQLite → one migrates, and seven find that nothing is left to do"
 start_postgresql
 sed "s|url: sqlite:.*|url: $POSTGRESQL|" "$work/coatcheck.yaml" >"$work/postgresql.yaml"
-same "1 7" "$(migrated "$work/postgresql.yaml")" "eight migrations of PostgreSQL → one migrates, seven find it done"
+same "1 7" "$(migrated "$work/postgresql.yaml")" "eight migrations of PostgreSQL → one migrates, and seven find that nothing is left to do"
 
-step "store copy: refusals"
+step "refused copies of a store"
 run store copy "${configuration[@]}" --to "mysql://x"
 same 1 "$RUN" "copy to an unknown engine → exit 1"
 run store copy "${configuration[@]}" --to "sqlite:$work/data/coatcheck.db"

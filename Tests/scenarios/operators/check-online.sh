@@ -38,22 +38,22 @@ check() {
 # says REGULAR-EXPRESSION SENTENCE: the answer has such a line
 says() { matches "(^|"$'\n'")$1($|"$'\n'")" "$(body)" "$2"; }
 
-step "1. All is in order"
+step "1. A configuration without faults"
 write "$SANDBOX/oidc"
 check 0
-says 'ok     keys: 1 in the ring' "key ring → ok, with its number of keys"
-says 'ok     store: will be made at the first start' "store → ok, is made at the first start"
+says 'ok     keys: 1 in the ring' "key ring → ok, with the number of its keys"
+says 'ok     store: will be made at the first start' "store → ok, because the first start will make it"
 says 'ok     providers\.id discovery: is in order' "discovery → ok"
 says 'ok     providers\.id keys: are in order: 4' "provider's keys → ok, with their number"
-says 'ok     providers\.id reach: answers with 400' "provider's token endpoint → ok, answers"
-says 'ok     providers\.id clock: agrees within 30 s' "clock → ok, within 30 s"
-says 'ok     providers\.clover redirect_uris: all 1 lie under `site_url`, https://app\.example\.org/?' "redirect URIs → ok, below site_url"
+says 'ok     providers\.id reach: answers with 400' "provider's token endpoint → ok, because it answers"
+says 'ok     providers\.id clock: agrees within 30 s' "clock → ok, because it is right within 30 s"
+says 'ok     providers\.clover redirect_uris: all 1 lie under `site_url`, https://app\.example\.org/?' "redirect URIs → ok, because they are below site_url"
 if grep -q FAULT "$work/body"; then not_ok "valid configuration → no fault"; else ok "valid configuration → no fault"; fi
 
 step "2. Discovery"
 write "$SANDBOX/oidc/"
 check 1
-says 'FAULT  providers\.id discovery: .*; check `issuer`, .*' "issuer with one slash more → fault"
+says 'FAULT  providers\.id discovery: .*; check `issuer`, .*' "issuer with one slash too many → fault"
 write "$SANDBOX/oidc"
 fault oidc '{"fault":"discovery-issuer-mismatch"}'
 check 1
@@ -101,7 +101,7 @@ step "5. A provider that does not answer"
 write "http://127.0.0.1:$(free_port)/oidc"
 check 1
 says 'FAULT  providers\.id discovery: .*' "connection refused → fault"
-says 'ok     providers\.clover reach: .*' "one provider does not answer → the other is checked"
+says 'ok     providers\.clover reach: .*' "one provider does not answer → the other one is still checked"
 
 step "6. A redirect URI outside the Site URL"
 write "$SANDBOX/oidc" https://app.example.com/clover

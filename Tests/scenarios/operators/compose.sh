@@ -72,9 +72,9 @@ for name in "${providers[@]}"; do
         play pay '{"amount":20}'
         same consent "$(screen .view)" "$name: payment → the provider's page opens again"
         play choose '{"as":"ana"}'
-        matches '20 EUR' "$(screen .paid)" "$name: consent to the payment → it is made"
+        matches '20 EUR' "$(screen .paid)" "$name: consent to the payment → the payment is made"
     fi
     play sign-out '{}'
-    same home "$(screen .view)" "$name: sign-out → back at the start"
+    same home "$(screen .view)" "$name: sign-out → the phone shows its start page"
 done
 finish

@@ -18,12 +18,12 @@ verified() {
     cp "$1"/coatcheck.service "$1"/coatcheck.socket "$place/etc/systemd/system/"
     systemd-analyze --root="$place" verify "$place/etc/systemd/system/coatcheck.service" "$place/etc/systemd/system/coatcheck.socket" 2>&1
 }
-same "" "$(verified "$units")" "shipped units → no complaint of systemd-analyze verify"
+same "" "$(verified "$units")" "shipped units → systemd-analyze verify has no complaint"
 exposure() { systemd-analyze security --offline=true "$1/coatcheck.service" 2>/dev/null | sed -nE 's/.*exposure level for [^:]*: ([0-9.]+) .*/\1/p'; }
 same 1 "$(awk -v level="$(exposure "$units")" 'BEGIN { print level != "" && level <= 3.0 }')" "exposure $(exposure "$units") of 10, at most 3.0"
 setting() { sed -nE "s/^$1=(.*)/\1/p" "$units/coatcheck.service" | tail -1; }
 drain=$(($(sed -nE 's/^ *(drain_delay|shutdown_timeout): ([0-9]+)s.*/\2/p' "$root/deploy/coatcheck.reference.yaml" | paste -sd+)))
-same 1 "$(($(setting TimeoutStopSec | tr -d s) > drain))" "TimeoutStopSec $(setting TimeoutStopSec) is longer than a drain ($drain s)"
+same 1 "$(($(setting TimeoutStopSec | tr -d s) > drain))" "TimeoutStopSec $(setting TimeoutStopSec) → is longer than a drain ($drain s)"
 mkdir "$work/units"
 # broken_unit NAME SED-EXPRESSION: a copy that has to be noticed
 broken_unit() {
@@ -41,7 +41,7 @@ same 1 "$(awk -v level="$(exposure "$work/units")" 'BEGIN { print (level > 3.0) 
 
 # enrolled FILE: the users that systemd-sysusers would make from it, in an empty root
 enrolled() { mkdir -p "$work/empty/etc" && systemd-sysusers --root="$work/empty" --dry-run "$1" 2>&1; }
-same "coatcheck coatcheck" "$(setting User) $(setting Group)" "service unit → user and group coatcheck"
+same "coatcheck coatcheck" "$(setting User) $(setting Group)" "service unit → runs as user and group coatcheck"
 matches "Creating user 'coatcheck'" "$(enrolled "$units/coatcheck.sysusers")" "shipped sysusers file → makes the user coatcheck"
 sed 's/^u coatcheck/u cloakroom/' "$units/coatcheck.sysusers" >"$work/units/coatcheck.sysusers"
 same "" "$(enrolled "$work/units/coatcheck.sysusers" | grep "'coatcheck'")" "sysusers file with another user → does not make coatcheck"
@@ -71,9 +71,9 @@ request DELETE /v1/session
 kill -TERM "$(broker_of)"
 wait "$tracer"
 sed -nE 's/^[0-9]+ +([a-z0-9_]+)\(.*/\1/p' "$work/calls" | sort -u >"$work/called"
-same "" "$(comm -23 "$work/called" <(comm -23 "$work/allowed" "$work/forbidden") | tr '\n' ' ')" "$(wc -l <"$work/called") different calls, none outside the unit's SystemCallFilter"
-same "" "$(sed -nE 's/.*socket\((AF_[A-Z0-9]+).*/\1/p' "$work/calls" | sort -u | grep -vxE 'AF_(INET|INET6|UNIX|NETLINK)' | tr '\n' ' ')" "traced broker → only the allowed address families"
-same 0 "$(grep -cE 'm(map|protect)\(.*PROT_WRITE\|PROT_EXEC' "$work/calls")" "traced broker → no memory both writable and executable"
+same "" "$(comm -23 "$work/called" <(comm -23 "$work/allowed" "$work/forbidden") | tr '\n' ' ')" "$(wc -l <"$work/called") different calls, and all of them on the unit's SystemCallFilter"
+same "" "$(sed -nE 's/.*socket\((AF_[A-Z0-9]+).*/\1/p' "$work/calls" | sort -u | grep -vxE 'AF_(INET|INET6|UNIX|NETLINK)' | tr '\n' ' ')" "traced broker → uses only the allowed address families"
+same 0 "$(grep -cE 'm(map|protect)\(.*PROT_WRITE\|PROT_EXEC' "$work/calls")" "traced broker → has no memory that is both writable and executable"
 
 step "Kubernetes, Traefik and Envoy"
 "$python" "$root/Tests/scenarios/support/deploy_files.py" "$root/deploy" >"$work/files.out" 2>"$work/files.err"
@@ -128,14 +128,14 @@ broken_file forward-auth/traefik.yaml '/Coatcheck-Presence/d'
 
 same "coatcheck management" "$("$python" -c 'import sys, yaml
 job = yaml.safe_load(open(sys.argv[1]))["scrape_configs"][0]
-print(job["job_name"], next(r["regex"] for r in job["relabel_configs"] if "port_name" in r.get("source_labels", [""])[0]))' "$root/deploy/prometheus/kubernetes.yaml")" "Prometheus configuration → pods by the management port, job coatcheck"
+print(job["job_name"], next(r["regex"] for r in job["relabel_configs"] if "port_name" in r.get("source_labels", [""])[0]))' "$root/deploy/prometheus/kubernetes.yaml")" "Prometheus configuration → finds pods by the management port, with the job coatcheck"
 same 2 "$(grep -l 'name: management, containerPort' "$root"/deploy/kubernetes/*/*.yaml | wc -l)" "manifests → both kinds of pod have the management port"
 if command -v kubectl >/dev/null; then
     for kind in postgresql sqlite example; do
         kubectl kustomize "$root/deploy/kubernetes/$kind" >"$work/all.yaml" 2>"$work/kustomize.err"
         same 0 $? "kubectl kustomize $kind → exit 0 $(head -1 "$work/kustomize.err")"
         same "coatcheck" "$("$python" -c 'import sys, yaml
-print(" ".join(sorted({d["metadata"]["name"] if d["kind"] == "Namespace" else d["metadata"].get("namespace", "none") for d in yaml.safe_load_all(open(sys.argv[1]))})))' "$work/all.yaml")" "$kind → everything is in the namespace coatcheck"
+print(" ".join(sorted({d["metadata"]["name"] if d["kind"] == "Namespace" else d["metadata"].get("namespace", "none") for d in yaml.safe_load_all(open(sys.argv[1]))})))' "$work/all.yaml")" "$kind → all objects are in the namespace coatcheck"
         same 1 "$(grep -c '^kind: Namespace' "$work/all.yaml")" "$kind → makes its namespace once"
         "$python" "$root/Tests/scenarios/support/kustomized.py" "$kind" "$work/all.yaml" >"$work/kustomized.out" 2>&1
         same 0 $? "$kind → the combined manifests pass their checks"

@@ -48,7 +48,7 @@ expect_json .status shutting_down
 get /v1/session
 expect_status 200 "request during drain_delay → served"
 wait_for 10 logged draining
-same "1 1 6000 36000" "$(member draining requests) $(member draining streams) $(member draining delay_ms) $(member draining at_most_ms)" "log line draining → requests, streams, delay, longest time"
+same "1 1 6000 36000" "$(member draining requests) $(member draining streams) $(member draining delay_ms) $(member draining at_most_ms)" "log line draining → has requests, streams, delay and longest time"
 refused() { get /v1/providers && [ "$STATUS" = 503 ]; }
 wait_for 20 refused
 expect_problem 503 shutting_down "request after drain_delay"
@@ -63,8 +63,8 @@ same 200 "$(cat "$work/slow.status")" "SIGTERM during the slow call → its answ
 wait "$broker_pid"
 same 0 $? "SIGTERM → exit status 0"
 broker_pid=
-same "0 0" "$(member drained requests) $(member drained streams)" "log line drained → no requests or streams left"
-matches '^[0-9]+$' "$(member drained took_ms)" "log line drained → its duration ($(member drained took_ms) ms)"
+same "0 0" "$(member drained requests) $(member drained streams)" "log line drained → reports that no requests or streams are left"
+matches '^[0-9]+$' "$(member drained took_ms)" "log line drained → has its duration ($(member drained took_ms) ms)"
 
 step "3. Without drain_delay the broker stops at once"
 sed -i 's|^  drain_delay: .*|  drain_delay: 0s|' "$work/coatcheck.yaml"
@@ -75,6 +75,6 @@ took=$((($(date +%s%N) - begin) / 1000000))
 [ "$took" -lt 5900 ]; same 0 $? "SIGTERM without drain_delay → stops in $took ms"
 owner=$(python3 -c 'import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(
     "SELECT quote(owner) FROM leases WHERE name = '"'sweeper'"'").fetchone())' "$work/data/coatcheck.db")
-same "''" "$owner" "stopped broker → the sweeper's lease is free"
+same "''" "$owner" "stopped broker → has released the sweeper's lease"
 
 finish

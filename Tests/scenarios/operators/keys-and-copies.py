@@ -55,7 +55,7 @@ class Stage:
         # A restarted broker gives another nonce, and the phone learns it before its user is prompted.
         self.user.send("GET", "/v1/session")
         asked, paid = self.user.asked, self.upstream.count
-        self.case.same(("200", 1, 1), (told(self.user.pay()), self.user.asked - asked, self.upstream.count - paid), f"{where}, a payment with the presence key → made once, after one question to the user")
+        self.case.same(("200", 1, 1), (told(self.user.pay()), self.user.asked - asked, self.upstream.count - paid), f"{where}, a payment with the presence key → made once, after one prompt")
         stranger = User(self.broker)
         stranger.phone = self.user.phone
         self.case.same("401 presence_invalid key", told(stranger.pay()), f"{where}, a payment with another presence key → 401 presence_invalid key")

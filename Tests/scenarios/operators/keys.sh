@@ -36,7 +36,7 @@ publish() {
 }
 take_draft() { cp "$work/secret/keys.json" "$draft" && chmod 600 "$draft"; }
 
-step "refusals"
+step "refused commands"
 sign_in oidc ios
 session=$(cookie coatcheck)
 old=$(sealing)
@@ -46,7 +46,7 @@ matches '^1 .*seals: rotate first' "$RUN $(cat "$work/out")" "removing the key t
 run keys remove kNobody --file "$draft" "${keeper[@]}"
 matches '^1 .*no key' "$RUN $(cat "$work/out")" "removing an unknown key → refused"
 run keys remove "$old" --file "$draft"
-same 64 "$RUN" "removing a key without a broker to ask → usage error"
+same 64 "$RUN" "removing a key without a running broker → usage error"
 run keys rotate --file "$draft" --after soon
 same 64 "$RUN" "rotate with an invalid time → usage error"
 run keys reseal --management "$MANAGEMENT" --token-file "$work/reader"
@@ -61,14 +61,14 @@ run keys rotate --file "$draft" --now
 matches '^1 .*waits until' "$RUN $(cat "$work/out")" "second rotation while a key waits → refused"
 publish
 wait_for 10 known "$new"
-same 0 $? "swapped key file → read without a signal"
+same 0 $? "key file is replaced → read without a signal"
 same "$old" "$(sealing)" "before the new key's time → the old key seals"
 run keys remove "$new" --file "$draft" "${keeper[@]}"
 matches '^1 .*waits until' "$RUN $(cat "$work/out")" "removing a key that waits → refused"
 wait_for 30 seals "$new"
-same 0 $? "new key's time reached → the new key seals"
+same 0 $? "new key's time has come → the new key seals"
 get /v1/session
-expect_status 200 "key changed → the session is alive"
+expect_status 200 "another key seals → the session is alive"
 # sealed_anew: signs in on another device, and looks whether the new key sealed it (the file is looked at every 2 s)
 sealed_anew() {
     device "another-$RANDOM"
@@ -76,8 +76,8 @@ sealed_anew() {
     [[ $(values "$new") =~ ^[1-9] ]]
 }
 wait_for 10 sealed_anew
-expect_status 201 "sign-in after the change → a session"
-matches '^[1-9]' "$(values "$new")" "sign-in after the change → sealed with the new key"
+expect_status 201 "sign-in after another key seals → a session"
+matches '^[1-9]' "$(values "$new")" "sign-in after another key seals → sealed with the new key"
 
 step "a half-written file changes nothing"
 cp "$draft" "$work/whole.json"
@@ -86,7 +86,7 @@ publish
 wait_for 10 grep -q 'keys not reloaded' "$work/broker.log"
 same 0 $? "half-written key file → logged"
 seals "$new"
-same 0 $? "half-written key file → the key ring in use stays"
+same 0 $? "half-written key file → the present key ring stays in use"
 cp "$work/whole.json" "$draft"
 publish
 
@@ -100,7 +100,7 @@ json.dump(ring, open(sys.argv[1], "w"))
 P
 }
 run keys remove "$old" --file "$draft" "${keeper[@]}"
-matches '^1 .*just now' "$RUN $(cat "$work/out")" "removal right after the change → refused"
+matches '^1 .*just now' "$RUN $(cat "$work/out")" "removal just after the change → refused"
 aged
 count=$(values "$old")
 run keys remove "$old" --file "$draft" "${keeper[@]}"

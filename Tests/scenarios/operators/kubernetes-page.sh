@@ -81,9 +81,9 @@ same "coatcheck-admin/sha256 coatcheck-clients/google coatcheck-keys/keys.json c
     "$(cd "$cluster/secrets" && find . -type f -printf '%P\n' | LC_ALL=C sort | paste -sd ' ')" "page's commands → four Secrets"
 same "coatcheck-admin coatcheck-clients coatcheck-keys coatcheck-store" \
     "$(grep -ohE 'secretName: [a-z-]+' "$cluster/all.yaml" | cut -d' ' -f2 | sort -u | paste -sd ' ')" "manifests → mount exactly these Secrets"
-same "$(sha256sum <"$place/admin.token" | cut -c 1-64)" "$(cat "$cluster/secrets/coatcheck-admin/sha256")" "Secret of the admin token → holds its digest only"
+same "$(sha256sum <"$place/admin.token" | cut -c 1-64)" "$(cat "$cluster/secrets/coatcheck-admin/sha256")" "Secret of the admin token → contains only its digest"
 matches '^[A-Za-z0-9+/]{43}=$' "$(cat "$place/admin.token")" "admin token → 32 random bytes of openssl"
-same "" "$(grep -rlF "$(cat "$place/admin.token")" "$cluster")" "admin token → is kept outside the cluster"
+same "" "$(grep -rlF "$(cat "$place/admin.token")" "$cluster")" "admin token → is stored outside of the cluster"
 
 step "A broker with these Secrets"
 sed -e "s|file: @WORK@/keys.json|file: $cluster/secrets/coatcheck-keys/keys.json|" \
@@ -97,19 +97,19 @@ expect_status 201 "sign-in → a session"
 step "The table of runbooks"
 # Cells of the last column; the first block has their words.
 block_behind "$page" sh "## Runbooks" >"$work/words.sh"
-matches 'alias broker=.*config=' "$(tr '\n' ' ' <"$work/words.sh")" "page → the words of the commands"
+matches 'alias broker=.*config=' "$(tr '\n' ' ' <"$work/words.sh")" "page → has the words of the commands"
 sed -n '/^| to | with systemd/,/^$/p' "$page" | tail -n +3 | awk -F' *[|] *' '{ print $4 }' | grep -oE '`[^`]*`' | tr -d '`' \
     | sed -E 's/--subject …/--subject user-ana/; s/--provider …/--provider oidc/; s|kubectl apply -k …|kubectl apply -k deploy/kubernetes/example|' >"$work/cells"
-matches '^([89]|[1-9][0-9])$' "$(wc -l <"$work/cells")" "table → at least eight commands"
+matches '^([89]|[1-9][0-9])$' "$(wc -l <"$work/cells")" "table → has at least eight commands"
 while IFS= read -r line <&3; do
     { echo 'shopt -s expand_aliases'; cat "$work/words.sh"; printf '%s\n' "$line"; } >"$work/line.sh"
     (cd "$place" && PATH=$work/bin:$PATH bash -e -o pipefail "$work/line.sh") >"$work/out" 2>&1 </dev/null
     same 0 $? "$line → succeeds $(head -c 200 "$work/out")"
-    case $line in "broker sessions list"*) matches 'user-ana|oidc' "$(cat "$work/out")" "sessions list → ana's session" ;; esac
+    case $line in "broker sessions list"*) matches 'user-ana|oidc' "$(cat "$work/out")" "sessions list → shows ana's session" ;; esac
 done 3<"$work/cells"
 get /v1/session
 same "401 admin" "$STATUS $(json .reason)" "sessions end → the user's session is ended"
-same "deploy/coatcheck" "$(sort -u "$cluster/pods")" "table → asks the Deployment's pod"
+same "deploy/coatcheck" "$(sort -u "$cluster/pods")" "table → its commands run in the Deployment's pod"
 
 step "Upgrade"
 pasted "### Upgrade"
@@ -137,7 +137,7 @@ step "Back up SQLite"
 pasted "### Back up and restore SQLite"
 same "SQLite format 3" "$(head -c 15 "$place/nightly.db" | tr -d '\0')" "Back up → the copy is a database"
 same "" "$(ls "$work/data" | grep nightly)" "Back up → the volume's copy is removed"
-matches 'coatcheck-0' "$(tail -1 "$cluster/pods")" "Back up → asks the StatefulSet's pod"
+matches 'coatcheck-0' "$(tail -1 "$cluster/pods")" "Back up → its commands run in the StatefulSet's pod"
 
 step "Broken commands are noticed"
 for broken in 's/--dry-run=client/--dry-run=clinet/' 's/-n coatcheck rollout restart/-n coatcheck rollout restrat/' 's/generic coatcheck-clients/coatcheck-clients/' 's/kubectl apply -f -/kubectl apply -f x/'; do

@@ -31,7 +31,7 @@ step "The metrics of an unused broker"
 start_stack "$work/stack.yaml"
 shown() { curl -s "$MANAGEMENT/metrics" | grep -E "^$1" | tail -1; }
 wait_for 10 shows '^coatcheck_store_free_bytes [1-9]'
-same 0 $? "unused broker → free bytes of the disk"
+same 0 $? "unused broker → reports the free bytes of the disk"
 curl -s "$MANAGEMENT/metrics" >"$work/metrics"
 promtool check metrics <"$work/metrics" >"$work/lint.out" 2>&1
 same 0 $? "promtool check metrics → no complaint: $(head -3 "$work/lint.out" | tr '\n' ' ')"
@@ -57,14 +57,14 @@ for zero in 'sessions_ended_total{reason="refresh_lost"}' 'logins_total{provider
     'refreshes_total{provider="oidc",client="ios",result="ended",reason="refresh_lost"}' 'relay_answers_total{upstream="api",result="none"}'; do
     same 1 "$(grep -cF "coatcheck_$zero 0" "$work/metrics")" "unused broker → $zero 0"
 done
-matches '^coatcheck_build_info\{version="[0-9.]+",store="sqlite"\} 1$' "$(shown coatcheck_build_info)" "metrics → version and store"
-matches '^coatcheck_key_age_seconds\{key="k[^"]+",use="seals"\} [0-9]+$' "$(shown coatcheck_key_age_seconds)" "metrics → a key and its age"
+matches '^coatcheck_build_info\{version="[0-9.]+",store="sqlite"\} 1$' "$(shown coatcheck_build_info)" "metrics → have version and store"
+matches '^coatcheck_key_age_seconds\{key="k[^"]+",use="seals"\} [0-9]+$' "$(shown coatcheck_key_age_seconds)" "metrics → have a key and its age"
 free=$(df -B1 --output=avail "$work/data" | tail -1)
 near=$("$python" -c 'import sys; a, b = map(float, sys.argv[1:]); print(abs(a - b) < 0.2 * b)' "$(shown coatcheck_store_free_bytes | cut -d' ' -f2)" "$free")
-same True "$near" "metrics → free bytes close to those of df"
+same True "$near" "metrics → have nearly the free bytes that df reports"
 "$COATCHECK" keys rotate --file "$work/keys.json" --now >/dev/null
 wait_for 20 shows '^coatcheck_key_age_seconds\{key="k[^"]+",use="opens"\}'
-same "2" "$(curl -s "$MANAGEMENT/metrics" | grep -c '^coatcheck_key_age_seconds{')" "after a key rotation → metrics of two keys"
+same "2" "$(curl -s "$MANAGEMENT/metrics" | grep -c '^coatcheck_key_age_seconds{')" "after a key rotation → metrics have two keys"
 
 step "coatcheck health replaces curl"
 same "ready" "$("$COATCHECK" health --config "$work/coatcheck.yaml" 2>&1)" "coatcheck health with --config → ready"
@@ -112,18 +112,18 @@ sign_in oidc ios ben
 fault oidc '{"fault":"refresh-invalid-sub","times":1}'
 request POST /v1/session/refresh
 same "401 subject_changed" "$STATUS $(json .reason)" "refresh for another user → the session ends"
-fires "CoatcheckLoggedOutByFault reason=subject_changed" 30 "session ended by a fault → alert"
+fires "CoatcheckLoggedOutByFault reason=subject_changed" 30 "session ended by a fault → an alert fires"
 fault slack '{"fault":"status","status":503,"endpoint":"token"}'
 for attempt in 1 2 3 4 5 6 7 8 9; do
     device "slack-$attempt"
     sign_in slack web "user$attempt"
 done
 expect_problem 503 provider_unavailable "sign-ins at a provider that answers 503"
-fires "CoatcheckProviderDown provider=slack" 30 "provider down → alert"
-fires "CoatcheckProviderFailing provider=slack" 30 "provider answers 503 → alert"
-fires "CoatcheckLoginsFail provider=slack" 30 "sign-ins fail → alert"
+fires "CoatcheckProviderDown provider=slack" 30 "provider is down → an alert fires"
+fires "CoatcheckProviderFailing provider=slack" 30 "provider answers 503 → an alert fires"
+fires "CoatcheckLoginsFail provider=slack" 30 "sign-ins fail → an alert fires"
 monitoring firing "$PROMETHEUS" >"$work/firing"
-same "0 " "$? $(grep -E 'CoatcheckStoreFails|CoatcheckDown|provider=oidc' "$work/firing")" "one provider down → no alert for others"
+same "0 " "$? $(grep -E 'CoatcheckStoreFails|CoatcheckDown|provider=oidc' "$work/firing")" "one provider is down → no alert for other providers"
 "$python" - "$work/data/coatcheck.db" <<'TEXT'
 import sqlite3, sys
 database = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=20)
@@ -132,7 +132,7 @@ TEXT
 device first
 request POST /v1/session/refresh
 expect_problem 503 store_unavailable "refresh while the store fails to commit"
-fires "CoatcheckStoreFails operation=commitRefresh" 30 "store fails to commit → alert"
+fires "CoatcheckStoreFails operation=commitRefresh" 30 "store fails to commit → an alert fires"
 kill_broker KILL
-fires "CoatcheckDown" 30 "broker killed → alert"
+fires "CoatcheckDown" 30 "broker is killed → an alert fires"
 finish

@@ -38,7 +38,7 @@ refused() {
     matches "$1" "$REASON" "$2"
 }
 
-step "refusals: a faulty file is refused whole, and the running configuration stays"
+step "refusals: a faulty file is refused as a whole, and the running configuration stays"
 sign_in oidc ios
 session=$(cookie coatcheck)
 relayed() { get "/v1/relay/narrow/private/thing"; }
@@ -46,7 +46,7 @@ change 's|^  hosts: .*|  hosts: [ops.example.org|'
 refused 'is not YAML' "half a file → refused"
 change 's|log: \{level: trace\}|log: {levle: trace, request: false}|'
 refused 'log.levle.*did you mean `level`' "unknown key → refused with a suggestion"
-matches 'log.request' "$REASON" "two unknown keys → the refusal names the second too"
+matches 'log.request' "$REASON" "two unknown keys → the refusal also names the second one"
 change 's|web-secret|no-such-secret|'
 refused 'client_secret: names a file that cannot be read: .*/no-such-secret does not exist' "missing secret file → refused with its path"
 : >"$work/empty" && chmod 600 "$work/empty"
@@ -128,14 +128,14 @@ wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
 touch "$work/hangs"
 change 's|'"$work"'/web-secret|'"$work"'/hung|'
 kill -HUP "$broker_pid"
-in_log '"message":"reload still reading"' 1 "secret on a hanging mount → the log reports the slow read"
+in_log '"message":"reload still reading"' 1 "secret on a hanging mount → the log reports that reading takes long"
 cp -p "$work/first.yaml" "$file"
 reload "file without the hanging secret → reload succeeds"
 relayed
 expect_status 200 "a read hangs → requests are served"
 change 's|'"$work"'/web-secret|'"$work"'/hung|'
 kill -HUP "$broker_pid"
-in_log '"message":"reload still reading"' 2 "second hanging read → the log reports it again"
+in_log '"message":"reload still reading"' 2 "second hanging read → the log reports it, too"
 began=$SECONDS
 kill -TERM "$broker_pid"
 wait "$broker_pid"
@@ -246,7 +246,7 @@ diff_ "$file" "$work/shaper"
 same 1 "$RUN" "changed file → status 1"
 same "changed  providers.oidc.clients.web.client_secret
 changed  server.listen (takes a restart)
-changed  upstreams.narrow.allow[0]" "$(cat "$work/out")" "changed file → its changed paths, without values"
+changed  upstreams.narrow.allow[0]" "$(cat "$work/out")" "changed file → its changed paths are printed, without values"
 JAR= request POST "$MANAGEMENT/admin/v1/config/diff" -H 'Authorization: Bearer admin-shaper-93e0b7a21c' -H 'Content-Type: application/json' \
     --data-binary '{"salt":"AAAAAAAAAAAAAAAAAAAAAA","items":[{"path":"server.listen"},7]}'
 expect_problem 400 invalid_request "request with an item that is not a digest"
@@ -274,6 +274,6 @@ reload "original file after the logins → reload succeeds"
 # Earlier signals may still be in progress.
 holds() { relayed && [ "$STATUS" = 200 ]; }
 wait_for 10 holds
-same 0 $? "original file after the logins → its allow-list is in force"
+same 0 $? "original file after the logins → its allow-list applies"
 matches 'coatcheck_config_reloads_total\{result="done"\} [1-9]' "$(curl -s "$MANAGEMENT/metrics")" "metrics → count the successful reloads"
 finish

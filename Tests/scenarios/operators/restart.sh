@@ -20,7 +20,7 @@ serve_with() {
 # says WHAT SENTENCE: SAID is a start's refusal with that text
 says() { matches "^\{.*\"cannot start\".*$1" "$SAID" "$2"; }
 
-step "1. Wrongly handed-over sockets are refused with the reason"
+step "1. Sockets that are handed over in a wrong way are refused with the reason"
 serve="$COATCHECK serve --config $work/coatcheck.yaml"
 as_me='export LISTEN_PID=$$; exec "$@"'
 serve_with LISTEN_FDS=1 LISTEN_PID=1 $serve
@@ -87,7 +87,7 @@ slow_call() {
 }
 serves() { curl -sf -m 2 -o /dev/null -b "$session" "$BROKER/v1/session"; }
 
-step "2. Own sockets: the next process waits for the lock while the former drains"
+step "2. The broker's own sockets: the next process waits for the lock while the former one drains"
 hammer_begin
 first=$broker_pid
 "$COATCHECK" serve --config "$work/coatcheck.yaml" >"$work/second.log" 2>&1 &
@@ -101,13 +101,13 @@ same 0 $? "TERM to the first process → exit status 0"
 wait "$slow"
 same 200 "$(cat "$work/slow.status")" "call in progress at the restart → 200"
 wait_for 60 serves
-same 0 $? "first process ended → the second serves"
+same 0 $? "first process has ended → the second process serves"
 hammer_end
 [ "$(seen 'answers["503"]')" -gt 0 ]; same 0 $? "requests while it drained → 503 shutting_down ($(seen 'answers["503"]') times)"
-same "200 503" "$(jq -r '.answers | keys | map(select(test("^[0-9]"))) | join(" ")' "$work/seen")" "requests over the restart → only 200 and 503"
+same "200 503" "$(jq -r '.answers | keys | map(select(test("^[0-9]"))) | join(" ")' "$work/seen")" "requests during the restart → get only 200 and 503"
 [ "$(seen refused_ms)" -le 2000 ]; same 0 $? "refused or reset for $(seen refused_ms) ms (0.2 s at most on a quiet machine)"
 
-step "3. Own sockets: stopped, then started, as a service manager does"
+step "3. The broker's own sockets: stopped, then started, as a service manager does"
 hammer_begin
 kill_broker TERM
 start_broker
@@ -145,15 +145,15 @@ for round in 1 2; do
     manager_does start
     first=$SAID
     wait_for 60 serves
-    same 0 $? "next process → serves"
+    same 0 $? "next process → serves requests"
     wait "$slow"
     same 200 "$(cat "$work/slow.status")" "call in progress at the restart → 200"
     hammer_end
-    same "0 0" "$(seen refused) $(seen broken)" "requests over the restart → no refused or broken connection"
-    same 200 "$(jq -r '.answers | keys | join(" ")' "$work/seen")" "requests over the restart → all get 200, the slowest after $(seen slowest_ms) ms"
+    same "0 0" "$(seen refused) $(seen broken)" "requests during the restart → no refused or broken connection"
+    same 200 "$(jq -r '.answers | keys | join(" ")' "$work/seen")" "requests during the restart → all get 200, the slowest after $(seen slowest_ms) ms"
 done
 
-step "5. The next process is started while the former drains"
+step "5. The next process is started while the former one drains"
 hammer_begin
 kill -TERM "$first"
 before=$first

@@ -133,10 +133,10 @@ def spans(case):
     token_calls = [s for s in collector.wait("POST oidc") if s.parent_span_id == request.span_id]
     case.same(1, len(token_calls), "the span of a sign-in → has one child for the token call")
     case.verdict(
-        all(s.trace_id == request.trace_id and s.kind == Span.SPAN_KIND_CLIENT for s in token_calls), "the span of a token call → a client's span in the trace of its request")
+        all(s.trace_id == request.trace_id and s.kind == Span.SPAN_KIND_CLIENT for s in token_calls), "the span of a token call → is a client span in the trace of its request")
     store = [s for s in collector.spans if s.name.startswith("store ") and s.trace_id == request.trace_id]
-    case.verdict(len(store) >= 3, "the spans of the store's calls → in the trace of their request", [s.name for s in store])
-    case.same(Span.SPAN_KIND_SERVER, request.kind, "the span of a request → a server's span")
+    case.verdict(len(store) >= 3, "the spans of the store's calls → are in the trace of their request", [s.name for s in store])
+    case.same(Span.SPAN_KIND_SERVER, request.kind, "the span of a request → is a server span")
     seen = attributes(request)
     case.same(
         ("POST", "/v1/sessions", 201), tuple(seen.get(k) for k in ("http.request.method", "http.route", "http.response.status_code")),
@@ -179,12 +179,12 @@ def spans(case):
         and login[0].get("request_id") == seen.get("coatcheck.request_id"), "the log line of a sign-in → has handle, trace id and request id", login[:1])
     names = {s.name for s in collector.spans}
     allowed = re.compile(r"(GET|POST|other)( /[a-z0-9/{}_.-]+)?|(GET|POST) (oidc|api)|store [A-Za-z]+")
-    case.same([], sorted(n for n in names if not allowed.fullmatch(n)), "the names of all spans → made of route templates and configured names")
+    case.same([], sorted(n for n in names if not allowed.fullmatch(n)), "the names of all spans → consist of route templates and configured names")
     everything = b"".join(collector.bodies)
     code = re.search(r"code=([^&]+)", callback)[1]
     secrets = [session, "canary", code, "ana@", cookie.split("=")[1]] + [
         item["token"] for item in sandbox.control("GET", "/tokens").json["items"]]
-    case.same([], [s for s in secrets if s.encode() in everything], "all spans → free of queries, paths, codes, tokens, cookies and addresses")
+    case.same([], [s for s in secrets if s.encode() in everything], "all spans → contain no queries, paths, codes, tokens, cookies or addresses")
 
 
 def whose_decision(case):
@@ -199,7 +199,7 @@ def whose_decision(case):
                          X_Coatcheck_Backend=BACKEND, Content_Type="application/x-www-form-urlencoded")
     case.verdict(answer.json.get("active") is True, "a backend's introspection with a traceparent → active", answer.told)
     collector.wait("POST /v1/introspect")
-    case.same({"b" * 32}, {s.trace_id.hex() for s in collector.spans}, "traceparents of a user, of an unproven and of a proven backend → the last alone is recorded")
+    case.same({"b" * 32}, {s.trace_id.hex() for s in collector.spans}, "traceparents of a user, of an unproven and of a proven backend → only the proven backend's is recorded")
     broker.stop()
     second = Collector()
     broker.configure(server={"trusted_proxies": ["127.0.0.1"]}, tracing={"otlp": second.url})
@@ -207,7 +207,7 @@ def whose_decision(case):
     broker.call("GET", "/v1/session", session, traceparent=context(sampled=False, trace="d" * 32))
     broker.call("GET", "/v1/session", session, traceparent=context(trace="e" * 32))
     second.wait("GET /v1/session")
-    case.same({"e" * 32}, {s.trace_id.hex() for s in second.spans}, "two traceparents from a trusted proxy → the one that is marked as sampled is recorded")
+    case.same({"e" * 32}, {s.trace_id.hex() for s in second.spans}, "two traceparents from a trusted proxy → only the one that is marked as sampled is recorded")
 
 
 def nobody_there(case):
@@ -228,11 +228,11 @@ def nobody_there(case):
         dropped = wait_for(30, lambda: broker.metric("coatcheck_spans_dropped_total", reason="collector"))
         case.verdict(dropped > 0, f"a faulty collector ({name}), dropped spans → counted", dropped)
         said = wait_for(10, lambda: "does not take the traces" in broker.log())
-        case.verdict(said, "a collector that takes no spans → the log reports it")
-        case.same(1, broker.log().count("does not take the traces"), "a collector that takes no spans → the log reports it once")
-        case.same(200, call(broker.management + "/readyz").status, "a collector that takes no spans → readiness is 200")
+        case.verdict(said, "a collector that accepts no spans → the log reports this")
+        case.same(1, broker.log().count("does not take the traces"), "a collector that accepts no spans → the log reports this once")
+        case.same(200, call(broker.management + "/readyz").status, "a collector that accepts no spans → readiness is 200")
     case.say(", ".join(f"{name} {seconds * 1000:.2f} ms" for name, seconds in took.items()))
-    case.verdict(max(took.values()) < 20 * took["off"] + 0.02, "collectors that take no spans → requests do not wait for them", took)
+    case.verdict(max(took.values()) < 20 * took["off"] + 0.02, "collectors that accept no spans → requests do not wait for them", took)
 
 
 def off(case):

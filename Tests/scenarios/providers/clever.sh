@@ -29,7 +29,7 @@ same "content-type: application/json" "$(grep ^content-type "$work/sent")" "toke
 json '[0].body' "$work/control" >"$work/token.json"
 same '["code", "grant_type", "redirect_uri"]' "$(python3 -c 'import json, sys; print(json.dumps(sorted(json.load(open(sys.argv[1])))))' "$work/token.json")" "token request → only code, grant_type and redirect_uri"
 
-step "2. Safari and the app both deliver the code: one call, one session"
+step "2. Safari and the app both deliver the code: one token call, one session"
 forward "$CALLBACK"
 expect_status 201
 expect_json .handle "$handle"
@@ -171,7 +171,7 @@ same 0 $? "log-out → the outbox marks the revocation as unsupported"
 sandbox GET '/requests?provider=clever'
 same 0 "$(jq length "$work/control")" "log-out → no call to Clever"
 
-step "An app with Clever's SDK 1.x imports its access token, once"
+step "An app with Clever's SDK 1.x can import its access token, but only once"
 device sdk-phone
 # clever_token CLIENT_ID: sets TOKEN to an access token that the app fetched itself
 clever_token() {
@@ -186,14 +186,14 @@ sandbox DELETE /requests
 import web at-x "$secret"
 expect_problem 403 client_not_allowed "import by a client without import_tokens"
 import ios at-x "$secret" '"refresh_token":"rt-x"'
-expect_problem 400 invalid_request "import with a refresh token, which Clever never issues"
+expect_problem 400 invalid_request "import with a refresh token, although Clever never issues one"
 same 0 "$(calls clever/tokeninfo)" "invalid import → no tokeninfo call"
 import ios at-invented "$secret"
 expect_problem 400 code_rejected "import of an invented access token"
 clever_token other-app
 import ios "$TOKEN" "$(random_token)"
 expect_problem 400 code_rejected "import of another application's access token"
-same "0 0" "$(calls clever/me) $(calls clever/users)" "another application's token → no user data read"
+same "0 0" "$(calls clever/me) $(calls clever/users)" "another application's token → no user data is read"
 clever_token ios-0001
 import ios "$TOKEN" "$secret"
 expect_status 201 "import of the app's own access token → a session"

@@ -56,7 +56,7 @@ browser "$(json .login.authorization_url)" ana
 forward "$CALLBACK"
 expect_status 201 "user finishes the login from the 409 → a session"
 
-step "5. Import: an app that already holds Clover tokens hands them over once"
+step "5. Import: an app that already has Clover tokens passes them on once"
 device d-phone
 verifier=$(random_token)
 CALLBACK=$(location "$SANDBOX/clover-web/oauth/v2/authorize?client_id=AFAKE0001&redirect_uri=https://app.example.org/clover&code_challenge=$(s256 "$verifier")&sandbox_user=cleo")
@@ -118,7 +118,7 @@ sandbox POST /legacy-token/clover '{"client_id":"AOTHER001","user":"cleo"}'
 migrate "$(json .access_token "$work/control")" "$merchant" "$(random_token)"
 expect_problem 400 code_rejected "migration of another app's legacy token"
 
-step "7. Refusals: by the user, for strangers, of invented codes"
+step "7. Refusals: by the user, for strangers, and of invented codes"
 refusals clover ios
 
 # lose_pair CLIENT: makes a session whose refresh was carried out and whose answer was lost; REFRESH is its old refresh token
@@ -138,8 +138,8 @@ lose_pair web
 request POST /v1/session/refresh
 expect_status 200 "refresh whose first answer is lost → 200"
 sandbox GET '/requests?provider=clover'
-same "refresh refresh recovery" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "lost refresh answer → refresh, refresh again, then recovery"
-same "0 401 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "Clover's statuses → lost, 401 with an offer, 200"
+same "refresh refresh recovery" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "lost refresh answer → a refresh, the same refresh again, then a recovery"
+same "0 401 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "Clover's answers → lost, 401 with an offer, 200"
 same "POST /clover-api/oauth/v2/recovery" "$(jq -r '.[2] | "\(.method) \(.path)"' "$work/control")" "recovery call → POST on the API host"
 same '["client_id","client_secret","recovery_token"]' "$(jq -c '.[2].body | fromjson | keys' "$work/control")" "recovery body → client_id, client_secret and recovery_token"
 same "$(refresh_token 0)" "$(sandbox GET '/requests?provider=clover&endpoint=recovery'; jq -r '.[0].body | fromjson.recovery_token' "$work/control")" "recovery_token → the refresh token that the lost call used"
@@ -171,7 +171,7 @@ same "401 session_ended refresh_lost" "$STATUS $(json .code) $(json .reason)" "l
 matches 'Max-Age=0' "$(header Set-Cookie)" "session ended → the answer clears the cookie"
 same "2 0" "$(calls clover/refresh) $(calls clover/recovery)" "lost pair without a secret → two refreshes, no recovery call"
 JAR= request GET /v1/session -b "coatcheck=$session"
-same "401 refresh_lost" "$STATUS $(json .reason)" "ended session asked again → still refresh_lost"
+same "401 refresh_lost" "$STATUS $(json .reason)" "ended session is used again → still refresh_lost"
 
 step "11. Log-out makes no call to Clover"
 device a-browser
@@ -181,7 +181,7 @@ same 0 $? "log-out → the outbox marks the revocation as unsupported"
 sandbox GET '/requests?provider=clover'
 same 0 "$(jq length "$work/control")" "log-out → no call to Clover"
 
-step "12. Refresh tokens of eight seconds: regular refreshes keep session and cookie alive"
+step "12. Refresh tokens that live eight seconds: regular refreshes keep session and cookie alive"
 sandbox PUT /settings/clover '{"refresh_token_lifetime":8}'
 device a-quick-one
 start_login clover ios
@@ -189,7 +189,7 @@ browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
 expect_status 201
 age=$(header Set-Cookie | grep '^coatcheck=')
-age=${age##*Max-Age=}; if [ "${age%%;*}" -gt 2500000 ]; then ok "session cookie → outlives the first refresh token"; else not_ok "session cookie → outlives the first refresh token" "$age"; fi
+age=${age##*Max-Age=}; if [ "${age%%;*}" -gt 2500000 ]; then ok "session cookie → lives longer than the first refresh token"; else not_ok "session cookie → lives longer than the first refresh token" "$age"; fi
 begun=$(date +%s)
 for second in 3 6 9 12; do
     wait_for 20 eval '[ $(($(date +%s) - begun)) -ge '"$second"' ]'

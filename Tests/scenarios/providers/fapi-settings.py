@@ -38,7 +38,7 @@ def cloudentity(case):
     case.verdict(keys[0] != keys[1], "a repeated refresh at Cloudentity → has a new idempotency key, because the old key repeats the refusal", keys)
     case.same([], challenged, "a code's token call at Cloudentity → has the nonce from the pushed request")
     names = [sorted(dict(urllib.parse.parse_qsl(r["query"]))) for r in server.requests("authorize", "cloudentity")]
-    case.same([["client_id", "request_uri", "sandbox_user"]], names, "Cloudentity's authorization URL → has client_id and request_uri alone")
+    case.same([["client_id", "request_uri", "sandbox_user"]], names, "Cloudentity's authorization URL → has only client_id and request_uri")
 
 
 MEMBERS = [

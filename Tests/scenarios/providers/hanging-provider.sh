@@ -30,11 +30,11 @@ expect_status 200 "twelve calls wait → the existing session is served"
 device another-phone
 sign_in oauth2 ios ben
 expect_status 201 "twelve calls wait → a login at the healthy provider succeeds"
-same 0 "$(cat "$work"/stuck-status.* 2>/dev/null | wc -l)" "login finished → the twelve calls still wait"
+same 0 "$(cat "$work"/stuck-status.* 2>/dev/null | wc -l)" "login has finished → the twelve calls still wait"
 
-step "3. The waiting calls end with 503 and advice"
+step "3. The waiting calls end with 503 and advise what to do"
 wait "${stuck[@]}"
-same 12 "$(cat "$work"/stuck-status.* | grep -c '^503$')" "hanging calls given up → each gets 503"
-same new_login "$(json .retry "$work/stuck.1")" "hanging call given up → retry new_login"
+same 12 "$(cat "$work"/stuck-status.* | grep -c '^503$')" "hanging calls end → each gets 503"
+same new_login "$(json .retry "$work/stuck.1")" "hanging call ends → its answer has retry new_login"
 
 finish

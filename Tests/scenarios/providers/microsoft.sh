@@ -9,10 +9,10 @@ foreign=99999999-2222-4333-8444-555555555555
 step "1. A login, and the exact token request"
 start_login microsoft ios
 expect_status 201
-matches "^$SANDBOX/microsoft/common/oauth2/v2\.0/authorize\?" "$AUTHORIZATION_URL" "authorization URL → common instead of a tenant"
-same "openid email profile offline_access" "$(url_value scope "$AUTHORIZATION_URL")" "authorization URL → the preset's scope"
-same S256 "$(url_value code_challenge_method "$AUTHORIZATION_URL")" "authorization URL → code_challenge_method S256"
-matches '.' "$(url_value nonce "$AUTHORIZATION_URL")" "authorization URL → a nonce"
+matches "^$SANDBOX/microsoft/common/oauth2/v2\.0/authorize\?" "$AUTHORIZATION_URL" "authorization URL → has common instead of a tenant"
+same "openid email profile offline_access" "$(url_value scope "$AUTHORIZATION_URL")" "authorization URL → has the preset's scope"
+same S256 "$(url_value code_challenge_method "$AUTHORIZATION_URL")" "authorization URL → has code_challenge_method S256"
+matches '.' "$(url_value nonce "$AUTHORIZATION_URL")" "authorization URL → has a nonce"
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
 expect_status 201 "callback forwarded → a session"
@@ -21,8 +21,8 @@ expect_json .identity.name "Ana Example"
 expect_json .tokens.refreshable true
 sandbox GET '/requests?provider=microsoft&endpoint=token'
 same "POST /microsoft/common/oauth2/v2.0/token" "$(json '[0].method' "$work/control") $(json '[0].path' "$work/control")" "token request → POST to the address from the metadata"
-same "grant_type code redirect_uri code_verifier client_id" "$(form_names)" "token request → the expected fields"
-same "" "$(sent_header Authorization)" "public client's token request → no Authorization"
+same "grant_type code redirect_uri code_verifier client_id" "$(form_names)" "token request → has the expected fields"
+same "" "$(sent_header Authorization)" "public client's token request → has no Authorization"
 
 step "2. Each tenant's token contains its own issuer"
 device b-phone
@@ -62,7 +62,7 @@ refused '{"fault":"invalid-aud"}' "id_token for another app"
 
 step "4. Other refusals"
 refusals microsoft ios
-expect_json .code code_rejected "Microsoft's error format (AADSTS) → code_rejected"
+expect_json .code code_rejected "error in Microsoft's format (AADSTS) → code_rejected"
 
 step "5. A refresh"
 device a-phone
@@ -75,12 +75,12 @@ step "6. Log-out calls only the log-out page, with the id_token"
 log_out
 told microsoft/end_session 1
 sandbox GET '/requests?provider=microsoft'
-same "end_session" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "log-out → one end_session call and no other"
+same "end_session" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "log-out → one end_session call and no other call"
 same "POST /microsoft/common/oauth2/v2.0/logout 200" "$(jq -r '.[0] | "\(.method) \(.path) \(.status)"' "$work/control")" "end_session call → POST, answered with 200"
 same "id_token_hint client_id" "$(form_names)" "end_session body → id_token_hint and client_id"
 sid=$(jq -r '.[0].body | capture("id_token_hint=[^.]+\\.(?<claims>[^.]+)").claims | gsub("-"; "+") | gsub("_"; "/")
     | . + ["", "", "==", "="][length % 4] | @base64d | fromjson.sid' "$work/control")
 sandbox GET '/tokens?provider=microsoft'
-same "true 0" "$(jq -r --arg sid "$sid" '[.[] | select(.sid == $sid)] | "\(length > 1) \([.[] | select(.live)] | length)"' "$work/control")" "log-out → Microsoft's tokens of that session are dead"
+same "true 0" "$(jq -r --arg sid "$sid" '[.[] | select(.sid == $sid)] | "\(length > 1) \([.[] | select(.live)] | length)"' "$work/control")" "log-out → the tokens of this session are no longer valid at Microsoft"
 
 finish

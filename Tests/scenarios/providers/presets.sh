@@ -12,26 +12,26 @@ expect_status 201
 expect_json .subject user-ana
 expect_json .tokens.refreshable true
 sandbox GET '/requests?provider=cloudentity&endpoint=token'
-same /cloudentity/example/demo/oauth2/token "$(json '[0].path' "$work/control")" "token request → path below the issuer"
-same "grant_type code redirect_uri code_verifier client_id" "$(form_names)" "token request → the expected fields"
+same /cloudentity/example/demo/oauth2/token "$(json '[0].path' "$work/control")" "token request → its path is below the issuer"
+same "grant_type code redirect_uri code_verifier client_id" "$(form_names)" "token request → has the expected fields"
 matches '^.{32,255}$' "$(sent_header X-Idempotency-Key)" "token request → contains an idempotency key"
-same "" "$(sent_header Authorization)" "public client's token request → no Authorization"
+same "" "$(sent_header Authorization)" "public client's token request → has no Authorization"
 
 step "2. Cloudentity: log-out revokes both tokens, then ends Cloudentity's session"
 log_out
 told cloudentity/end_session 1
 same "POST /cloudentity/example/demo/oidc/logout 200" "$(jq -r '.[0] | "\(.method) \(.path) \(.status)"' "$work/control")" "end_session call → POST, answered with 200"
-matches '^id_token_hint=[A-Za-z0-9_.-]+&client_id=mobile-app$' "$(json '[0].body' "$work/control")" "end_session body → only id_token_hint and client_id"
+matches '^id_token_hint=[A-Za-z0-9_.-]+&client_id=mobile-app$' "$(json '[0].body' "$work/control")" "end_session body → has only id_token_hint and client_id"
 same "application/x-www-form-urlencoded" "$(sent_header Content-Type)" "end_session call → sent as a form"
-same "" "$(sent_header Authorization)$(sent_header Cookie)" "end_session call → no Authorization and no cookie"
+same "" "$(sent_header Authorization)$(sent_header Cookie)" "end_session call → has no Authorization and no cookie"
 sandbox GET '/requests?provider=cloudentity'
 same "revoke revoke end_session" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "log-out → two revocations, then end_session"
 same "/cloudentity/example/demo/oauth2/revoke" "$(jq -r '[.[0, 1].path] | unique | join(" ")' "$work/control")" "both revocations → sent to the revocation endpoint"
-same "token client_id, token client_id" "$(form_names 0), $(form_names 1)" "both revocations → no token_type_hint"
+same "token client_id, token client_id" "$(form_names 0), $(form_names 1)" "both revocations → have no token_type_hint"
 matches '^token=rt-' "$(json '[0].body' "$work/control")" "first revocation → the refresh token"
 matches '^token=at-' "$(json '[1].body' "$work/control")" "second revocation → the access token"
 sandbox GET '/tokens?provider=cloudentity'
-same 0 "$(jq '[.[] | select(.live)] | length' "$work/control")" "after the log-out → no live token at Cloudentity"
+same 0 "$(jq '[.[] | select(.live)] | length' "$work/control")" "after the log-out → Cloudentity has no live token"
 
 step "3. Cloudentity: refused logins"
 refusals cloudentity ios
@@ -49,16 +49,16 @@ device b-service
 sandbox DELETE /requests
 start_login cloudentity service
 expect_status 201
-same 540 "$(jq '(.expires_at | fromdate) - (.open_by | fromdate)' "$work/body")" "pushed request → URL expires after one minute, login after ten"
+same 540 "$(jq '(.expires_at | fromdate) - (.open_by | fromdate)' "$work/body")" "pushed request → its URL expires after one minute, the login after ten"
 same "client_id request_uri" "$(python3 -c 'import sys, urllib.parse as u; print(*sorted(dict(u.parse_qsl(u.urlsplit(sys.argv[1]).query))))' "$AUTHORIZATION_URL")" "pushed request → URL has only client_id and request_uri (SEC-10)"
 sandbox GET '/requests?provider=cloudentity&endpoint=par'
 same "POST /cloudentity/example/demo/par" "$(jq -r '.[0] | "\(.method) \(.path)"' "$work/control")" "login → one POST to the PAR endpoint"
-same "response_type redirect_uri scope state nonce code_challenge code_challenge_method client_id client_assertion_type client_assertion" "$(form_names)" "pushed request → the expected fields"
+same "response_type redirect_uri scope state nonce code_challenge code_challenge_method client_id client_assertion_type client_assertion" "$(form_names)" "pushed request → has the expected fields"
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
 expect_status 201 "callback of the pushed request → a session"
 sandbox GET '/requests?provider=cloudentity&endpoint=token'
-same "grant_type code redirect_uri code_verifier client_id client_assertion_type client_assertion" "$(form_names)" "token request → fields with a client assertion"
+same "grant_type code redirect_uri code_verifier client_id client_assertion_type client_assertion" "$(form_names)" "token request → has the fields with a client assertion"
 same "$SANDBOX/cloudentity/example/demo" "$(jq -r '.[0].body | capture("client_assertion=[^.]+\\.(?<claims>[^.]+)").claims | gsub("-"; "+") | gsub("_"; "/")
     | . + ["", "", "==", "="][length % 4] | @base64d | fromjson.aud' "$work/control")" "client assertion → its audience is the issuer (SEC-19)"
 fault cloudentity '{"fault":"status","endpoint":"par","status":400,"body":"{\"error\":\"invalid_request\",\"error_code\":\"INVALID_REQUEST\",\"status_code\":400}","times":1}'
@@ -73,7 +73,7 @@ device b-vanity
 sign_in cloudentity-vanity ios ana
 expect_status 201
 sandbox GET '/requests?provider=cloudentity-vanity&endpoint=token'
-same /demo/oauth2/token "$(json '[0].path' "$work/control")" "token request → path below the issuer"
+same /demo/oauth2/token "$(json '[0].path' "$work/control")" "token request → its path is below the issuer"
 refusals cloudentity-vanity ios
 
 step "6. Google: sign-in, refresh, log-out, refusals"
@@ -88,8 +88,8 @@ expect_status 201
 expect_json .provider google
 expect_json .tokens.refreshable true
 sandbox GET '/requests?provider=google&endpoint=token'
-same "grant_type code redirect_uri code_verifier" "$(form_names)" "token request → the expected fields"
-same "Basic $(printf %s google-app:wq8ZrT5nLk2YvB7xHs0d | base64 | tr -d '\n')" "$(sent_header Authorization)" "token request → client id and secret by HTTP Basic"
+same "grant_type code redirect_uri code_verifier" "$(form_names)" "token request → has the expected fields"
+same "Basic $(printf %s google-app:wq8ZrT5nLk2YvB7xHs0d | base64 | tr -d '\n')" "$(sent_header Authorization)" "token request → has client id and secret in HTTP Basic"
 request POST /v1/session/refresh
 expect_status 200 "first refresh → 200"
 request POST /v1/session/refresh
@@ -112,7 +112,7 @@ sandbox DELETE /requests
 post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"code\":\"$code\",\"login_token\":\"$secret\",\"nonce\":\"$nonce\"}"
 expect_status 201 "serverAuthCode with its nonce → a session"
 sandbox GET '/requests?provider=google&endpoint=token'
-matches 'redirect_uri=(&|$)' "$(json '[0].body' "$work/control")" "serverAuthCode's token request → an empty redirect_uri"
+matches 'redirect_uri=(&|$)' "$(json '[0].body' "$work/control")" "serverAuthCode's token request → has an empty redirect_uri"
 sandbox POST /native-code/google "{\"client_id\":\"google-app\",\"user\":\"ben\",\"nonce\":\"another\"}"
 post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"code\":\"$(json .code "$work/control")\",\"login_token\":\"$secret\",\"nonce\":\"$nonce\"}"
 expect_problem 502 identity_rejected "serverAuthCode whose id_token has another nonce"
@@ -131,9 +131,9 @@ sandbox DELETE /requests
 apple "$CODE" "$nonce"
 expect_status 201 "authorizationCode with a hashed nonce → a session"
 sandbox GET '/requests?provider=apple&endpoint=token'
-same "grant_type code client_id client_secret" "$(form_names)" "token request → the expected fields, without redirect_uri"
-same "" "$(sent_header Authorization)" "token request → no Authorization"
-matches 'client_secret=eyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+' "$(json '[0].body' "$work/control")" "token request → the client secret is a signed JWT"
+same "grant_type code client_id client_secret" "$(form_names)" "token request → has the expected fields, but no redirect_uri"
+same "" "$(sent_header Authorization)" "token request → has no Authorization"
+matches 'client_secret=eyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+' "$(json '[0].body' "$work/control")" "token request → its client secret is a signed JWT"
 
 step "9. Apple: refusals and log-out"
 native_code
@@ -149,7 +149,7 @@ wait_for 10 eval '[ "$(curl -s "$MANAGEMENT/metrics" | sed -n "s/^coatcheck_revo
 same 0 "$(calls apple/revoke)" "refused login → its tokens are not revoked"
 log_out
 told apple/revoke 2
-same "token token_type_hint client_id client_secret" "$(form_names)" "revocation → the expected fields"
+same "token token_type_hint client_id client_secret" "$(form_names)" "revocation → has the expected fields"
 same "refresh_token access_token" "$(jq -r '[.[].body | capture("token_type_hint=(?<hint>[a-z_]+)").hint] | join(" ")' "$work/control")" "log-out → revokes the refresh token, then the access token"
 same "200 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "both revocations → Apple answers 200"
 
@@ -158,25 +158,25 @@ device f-phone
 sandbox DELETE /requests
 sign_in github web ana
 expect_status 201
-matches '^[0-9]+$' "$(json .subject)" "numeric id → a text in the session"
+matches '^[0-9]+$' "$(json .subject)" "numeric id → is a text in the session"
 expect_json .identity.email ana@example.org
 expect_json .tokens.refreshable false
 sandbox GET '/requests?provider=github&endpoint=token'
 same "POST /github/login/oauth/access_token" "$(json '[0].method' "$work/control") $(json '[0].path' "$work/control")" "token request → POST to GitHub's path"
-same "application/json" "$(sent_header Accept)" "token request → accepts JSON"
-same 1 "$(calls github/emails)" "sign-in → one call for the e-mail"
+same "application/json" "$(sent_header Accept)" "token request → its Accept field names JSON"
+same 1 "$(calls github/emails)" "sign-in → one call for the e-mail address"
 log_out
 told github/revoke 1
 same "DELETE /github/applications/github-app/token 204" "$(jq -r '.[0] | "\(.method) \(.path) \(.status)"' "$work/control")" "revocation → DELETE with the client id in the path"
-same "Basic $(printf %s github-app:wq8ZrT5nLk2YvB7xHs0d | base64 | tr -d '\n')" "$(sent_header Authorization)" "revocation → client id and secret by HTTP Basic"
-same '["access_token"]' "$(jq -c '.[0].body | fromjson | keys' "$work/control")" "revocation → the access token in a JSON body"
+same "Basic $(printf %s github-app:wq8ZrT5nLk2YvB7xHs0d | base64 | tr -d '\n')" "$(sent_header Authorization)" "revocation → has client id and secret in HTTP Basic"
+same '["access_token"]' "$(jq -c '.[0].body | fromjson | keys' "$work/control")" "revocation → has the access token in a JSON body"
 refusals github web
 
-step "11. Slack: a user token from authed_user, asked for with user_scope"
+step "11. Slack: a user token from authed_user, requested with user_scope"
 device g-phone
 start_login slack web
-matches 'identity.basic' "$(url_value user_scope "$AUTHORIZATION_URL")" "Slack's authorization URL → user_scope"
-same "" "$(url_value code_challenge "$AUTHORIZATION_URL")" "Slack's authorization URL → no PKCE"
+matches 'identity.basic' "$(url_value user_scope "$AUTHORIZATION_URL")" "Slack's authorization URL → has user_scope"
+same "" "$(url_value code_challenge "$AUTHORIZATION_URL")" "Slack's authorization URL → has no PKCE"
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
 expect_status 201
@@ -184,9 +184,9 @@ matches '^U' "$(json .subject)" "sign-in → the subject is the user's id"
 log_out
 told slack/revoke 1
 same "POST /slack/api/auth.revoke 200" "$(jq -r '.[0] | "\(.method) \(.path) \(.status)"' "$work/control")" "log-out → POST to auth.revoke"
-matches '^Bearer at-' "$(sent_header Authorization)" "auth.revoke call → the user's token as Bearer"
+matches '^Bearer at-' "$(sent_header Authorization)" "auth.revoke call → has the user's token as Bearer"
 sandbox GET '/tokens?provider=slack'
-same 0 "$(jq '[.[] | select(.live)] | length' "$work/control")" "after the log-out → no live token at Slack"
+same 0 "$(jq '[.[] | select(.live)] | length' "$work/control")" "after the log-out → Slack has no live token"
 refusals slack web
 
 step "12. Facebook: two forms of refusal, an identity from the Graph API, no refresh"

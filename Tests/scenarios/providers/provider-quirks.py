@@ -51,7 +51,7 @@ def tokens(case):
     for quirk in OF_TOKENS + OF_BODIES:
         sandbox.fault("oidc", fault=quirk, times=1)
         case.same(201, broker.log_in()[1].status, f"a token answer with {quirk} → a sign-in succeeds")
-    case.verdict("token is not JSON" not in broker.log(), "sign-ins with unusual tokens → the log calls none of them `not JSON`")
+    case.verdict("token is not JSON" not in broker.log(), "sign-ins with unusual tokens → the log calls no token `not JSON`")
 
 
 def alphabets(case):
@@ -63,9 +63,9 @@ def alphabets(case):
         session = broker.sign_in()
         echo = broker.call("GET", "/v1/relay/api/echo", session)
         seen = dict(map(tuple, echo.json["headers"])).get("Authorization", "") if echo.status == 200 else echo.told
-        case.verdict(seen.startswith("Bearer " + mark), f"a token that begins with {mark} → unchanged at the upstream", seen)
+        case.verdict(seen.startswith("Bearer " + mark), f"a token that begins with {mark} → arrives unchanged at the upstream", seen)
         gate = broker.call("GET", "/v1/forward-auth", X_Coatcheck_Backend=BACKEND, X_Coatcheck_Session=session)
-        case.verdict((gate.fields["X-Auth-Token"] or "").startswith(mark), f"a token that begins with {mark} → unchanged at forward-auth", gate.told)
+        case.verdict((gate.fields["X-Auth-Token"] or "").startswith(mark), f"a token that begins with {mark} → arrives unchanged through forward-auth", gate.told)
         case.same("200", broker.refresh(session).told, f"a token that begins with {mark} → a refresh succeeds")
 
 
@@ -79,7 +79,7 @@ def addresses(case):
             sandbox.fault("oidc", value=value, times=1, **fault)
             session = broker.sign_in()
             gate = broker.call("GET", "/v1/forward-auth", X_Coatcheck_Backend=BACKEND, X_Coatcheck_Session=session)
-            case.same(shown, gate.fields["X-Auth-Email"], f"{source} with email_verified {value!r} → forward-auth shows a verified address alone")
+            case.same(shown, gate.fields["X-Auth-Email"], f"{source} with email_verified {value!r} → forward-auth shows only a verified address")
         broker.stop()
 
 
@@ -87,8 +87,8 @@ def identities(case):
     """An identity endpoint that is late, and one whose error is empty."""
     sandbox, broker = stack(case, provider={"identity": {"source": "userinfo"}})
     sandbox.fault("oidc", fault="userinfo-not-yet", times=2)
-    case.same(502, broker.log_in()[1].status, "userinfo that keeps refusing the token → the sign-in is 502")
-    case.same(2, sandbox.calls("oidc/userinfo"), "userinfo that keeps refusing the token → called twice")
+    case.same(502, broker.log_in()[1].status, "userinfo that always refuses the token → the sign-in is 502")
+    case.same(2, sandbox.calls("oidc/userinfo"), "userinfo that always refuses the token → called twice")
     sandbox.fault("oidc", fault="userinfo-error-ok", value="invalid_token", times=1)
     case.same(502, broker.log_in()[1].status, "userinfo with an error next to a whole profile → the sign-in is 502")
     for status in (401, 403, 404):
@@ -150,7 +150,7 @@ def answers(case):
     front.edits.clear()
     session = broker.sign_in()
     front.edits["/oidc/token"] = lambda *_: (400, {"Content-Type": "application/json"}, b'{"status":"BAD_REFRESH_TOKEN","message":"x"}')
-    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant in another member than `error` → a passing fault")
+    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant in another member than `error` → a temporary fault")
     for name, (body, media, status) in DEAD.items():
         front.edits.clear()
         session = broker.sign_in()

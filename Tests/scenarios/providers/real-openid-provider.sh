@@ -59,7 +59,7 @@ step "2. Refusals"
 start_login real ios
 real_browser "$AUTHORIZATION_URL"
 forward "$(with_value iss "$OPENID_PROVIDER/" "$CALLBACK")"
-expect_problem 400 issuer_mismatch "callback with one slash more in iss"
+expect_problem 400 issuer_mismatch "callback whose iss has one slash too many"
 forward "$(with_value code invented "$CALLBACK")"
 expect_problem 400 code_rejected "callback with an invented code"
 start_login real ios
@@ -90,7 +90,7 @@ expect_status 201 "flow B with its own verifier → a session"
 expect_json .subject ana
 app_login
 real_post "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$(random_token)\",\"nonce\":\"$nonce\"}"
-expect_problem 400 code_rejected "flow B with another verifier, refused by the provider"
+expect_problem 400 code_rejected "flow B with another verifier, which the provider refuses"
 app_login
 real_post "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$verifier\",\"nonce\":\"$(random_token)\"}"
 expect_problem 502 identity_rejected "flow B with another nonce"

@@ -31,7 +31,7 @@ expect_status 201 "known user's callback → a session"
 expect_json .provider zephr
 expect_json .identity.email ana@example.org
 expect_json .tokens.refreshable false
-same 1 "$(calls zephr/account)" "one account call → the broker verified the Zephr session"
+same 1 "$(calls zephr/account)" "one account call → the broker has verified the Zephr session"
 handle=$(json .handle)
 forward "$CALLBACK"
 expect_status 201 "a forward repeated after a lost answer → 201"
@@ -43,9 +43,9 @@ device a-phone
 request DELETE /v1/session
 expect_status 204
 wait_for 10 eval '[ "$(calls zephr/logout)" -ge 1 ]'
-same 0 $? "log-out → the Zephr session ends too"
+same 0 $? "log-out → the Zephr session ends, too"
 
-step "2a. A user already signed in at Zephr gets the same session id and may sign in again"
+step "2a. A user who is already signed in at Zephr gets the same session id and may sign in again"
 sandbox PUT /settings/zephr '{"signed_in":true}'
 device a-tablet
 zephr_login ana
@@ -59,7 +59,7 @@ forward "$CALLBACK"
 expect_status 201 "second login on the tablet → replaces the device's session"
 wait_for 10 shows 'coatcheck_revocations_total.*shared.* [1-9]'
 same 0 $? "session replaced → the outbox has processed the old one"
-same "$before" "$(calls zephr/logout)" "replaced session with an id still in use → no Zephr logout call"
+same "$before" "$(calls zephr/logout)" "replaced session whose id is still in use → no Zephr logout call"
 get /v1/relay/news/blaize/profile
 expect_status 200 "relay call with the new session → 200"
 request DELETE /v1/session
@@ -108,7 +108,7 @@ same Ana "$(json .attributes.first-name "$work/register.json")" "register body �
 same 1990 "$(json .attributes.birth-year "$work/register.json")" "numeric attribute → stays a number in the body"
 same '{}' "$(json .identifiers "$work/register.json")" "register body → no identifiers from the app"
 
-step "5. The app submits again because it lost the answer"
+step "5. The app submits again because the first answer was lost"
 register "$first" '{"newsletter":true,"first-name":"Ana","birth-year":1990}'
 expect_status 201 "a registration repeated with its attributes in another order → 201"
 expect_json .handle "$handle"
@@ -155,7 +155,7 @@ for name in register-body-cookie-only register-header-cookie-only; do
     partial "new-$name"
     fault zephr "{\"fault\":\"$name\",\"times\":1}"
     register "$STATE_KEY" '{"first-name":"N"}'
-    expect_status 201 "$name → the broker finds the session"
+    expect_status 201 "$name → the broker finds Zephr's session"
     sandbox DELETE /faults
 done
 
@@ -175,7 +175,7 @@ expect_problem 503 provider_unavailable "Zephr's register answer is lost"
 expect_json .retry new_login
 register "$STATE_KEY" '{"first-name":"N"}'
 expect_problem 409 login_required "register retried after a lost answer"
-same 1 "$(calls zephr/register)" "lost answer, then a retry → still one register call"
+same 1 "$(calls zephr/register)" "lost answer, then a retry → still only one register call"
 sandbox DELETE /faults
 
 step "9. The user refuses, or the callback has an unknown status"

@@ -55,7 +55,7 @@ def forms(case, broker, sandbox):
     for number, (media, more) in enumerate((
             (f"{FORM}; charset=ISO-8859-1", ""), (FORM.upper() + ";", "&"), (f'{FORM};charset="latin1"', "&name=%E9&&x=%"))):
         session = broker.sign_in(sandbox_sid=f"sid-{number}")
-        case.same(200, log_out(f"sid-{number}", media, more).status, f"a logout token in a body of type {media} with {more!r} behind it → 200")
+        case.same(200, log_out(f"sid-{number}", media, more).status, f"a logout token in a body of type {media} with {more!r} after it → 200")
         case.same("401 session_ended provider_logout", broker.look(session).told, "a logout token in a body of unusual type → the session ends")
     case.same(400, log_out("sid-9", FORM, "&logout_token=x").status, "a form with two logout tokens → 400")
 
@@ -124,7 +124,7 @@ def cookies(case, broker, _):
             case.verdict(
                 re.search(r"; Max-Age=\d+; Expires=[A-Z][a-z]{2}, \d\d-[A-Z][a-z]{2}-\d{4} \d\d:\d\d:\d\d GMT$", field),
                 "a cookie that the broker sets → Expires follows Max-Age", field)
-        case.same(set(wanted), {field.split("=")[0] for field in set_fields}, "a sign-in and a log-out → set the session's and the login's cookie alone")
+        case.same(set(wanted), {field.split("=")[0] for field in set_fields}, "a sign-in and a log-out → set only the session's and the login's cookie")
 
 
 def java(case, broker, sandbox):
@@ -151,7 +151,7 @@ def java(case, broker, sandbox):
         "jar coatcheck-login version 0 age true|jar coatcheck version 0 age true")}
     plain = "|".join(found[1].stdout.split("\n")[:-1])
     case.verdict(any(plain.startswith(one) for one in both), "Java's cookie jar → keeps the cookies unquoted", plain + found[1].stderr[-300:])
-    case.verdict("jar coatcheck version" not in plain.split("DELETE 204")[-1], "Java's cookie jar after the log-out → lacks the session's cookie", plain)
+    case.verdict("jar coatcheck version" not in plain.split("DELETE 204")[-1], "Java's cookie jar after the log-out → has no session cookie", plain)
     quoted = [line for line in found[2].stdout.split("\n") if not line.startswith("jar")][:-1]
     case.same("POST 201|GET 302|POST 201|GET 200|DELETE 204", "|".join(quoted), "a Java cookie jar that quotes → signs in, reads the session and logs out")
 
@@ -179,7 +179,7 @@ def callbacks(case, broker, _):
             ("&response=%E9", "response"), ("&denied=%", "denied"), ("&error_code=%", "error_code"), ("&x=%00", "parameter"),
             ("&x=%7F", "parameter"), ("#x", "fragment"), ("#_=_#", "fragment"), ("#code=x", "fragment"), ("&" * 70, "64")):
         found = forward(broker, login, callback + wrong)
-        case.same("400 invalid_callback", found.told, f"a callback with {wrong[:30]} behind it → 400 invalid_callback")
+        case.same("400 invalid_callback", found.told, f"a callback with {wrong[:30]} after it → 400 invalid_callback")
         if name:
             case.verdict(name in found.json["detail"], "a refused callback → the detail names the faulty part", found.json["detail"])
     control = forward(broker, login, callback + "&x=\x07")
@@ -193,7 +193,7 @@ def callbacks(case, broker, _):
             "&%=1&%E9=2", "&scope=a%20|b", "&session_state=%E9", "&x= y", "&x=\u00e9\u6f22", "&x=a%0D%0Ab", "&x=?a/b:c@d", "&user=%E9",
             "&status=%E9&status=x", "&error_description=%E9", "#", "#_=_", "&#_=_", "&x=%E9#"):
         login, callback = begin(broker)
-        case.same(201, forward(broker, login, callback + more).status, f"a callback with {more} behind it → a session")
+        case.same(201, forward(broker, login, callback + more).status, f"a callback with {more} after it → a session")
     for change in (lambda url: url.replace("?", "?&"), lambda url: url.replace("?", "?&&x=%E9&"), lambda url: url.replace("?code", "?x=|&%63ode")):
         login, callback = begin(broker)
         case.same(201, forward(broker, login, change(callback)).status, f"a callback with {change(callback).split('code')[0]} before the code → a session")
@@ -206,12 +206,12 @@ def callbacks(case, broker, _):
     target = callback.replace(broker.url, "")
     for wrong in ("&code=x", "&%73tate=x", "&iss=%E9", "&x=%00", "&" * 70):
         found = broker.call("GET", target + wrong)
-        case.same("400 invalid_callback", found.told, f"the hosted callback with {wrong[:20]} behind it → 400 invalid_callback")
+        case.same("400 invalid_callback", found.told, f"the hosted callback with {wrong[:20]} after it → 400 invalid_callback")
         case.verdict(found.json["detail"] != "", "the hosted callback's refusal → has a detail", found.json)
     for more in ("&", "&&", "&x=%E9", "&x=%", "&x=a|b", "&x={}", "&x=1&x=2", "&=", "&session_state=%ff"):
         login, callback = begin(broker, "hosted")
         sent = broker.call("GET", callback.replace(broker.url, "") + more)
-        case.verdict(sent.status == 303 and "handoff=" in sent.fields["Location"], f"the hosted callback with {more} behind it → a handoff", sent.told)
+        case.verdict(sent.status == 303 and "handoff=" in sent.fields["Location"], f"the hosted callback with {more} after it → a handoff", sent.told)
     login, callback = begin(broker, "hosted")
     query = callback.split("?")[1]
     posted = broker.call("POST", "/callback/oidc", body=f"&{query}&&x=%E9&y=a|b&z=%", Content_Type=f"{FORM}; charset=ISO-8859-1")
@@ -282,7 +282,7 @@ def everything(case):
     for part in (forms, gateways, cookies, callbacks, spellings, origins, java):
         case.print(f"# {part.__doc__}")
         part(case, broker, sandbox)
-    case.verdict(wait_for(5, lambda: "fatal" not in broker.log().lower()), "all unusual requests of this test → no fatal line in the log")
+    case.verdict(wait_for(5, lambda: "fatal" not in broker.log().lower()), "all unusual requests of this test → the log has no fatal line")
 
 
 CASES = {"everything": (everything, 120)}

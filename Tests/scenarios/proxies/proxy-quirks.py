@@ -114,7 +114,7 @@ def bodies(case):
         case.same((len(form) if rest else 0, set()), (seen["body_length"], names & {"upgrade", "http2-settings"}), "a relayed call with an offer of h2c → the upstream gets the body without the offer")
     for path, *fields in (("/v1/session", cookie), ("/v1/forward-auth", *gate), ("/v1/providers",)):
         found, _, _ = raw(broker, "GET", path, *fields, *OFFER, rest=b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SMUGGLED)
-        case.same([200], [answer[0] for answer in found], f"{path} with an offer of h2c and a second request behind it → one answer")
+        case.same([200], [answer[0] for answer in found], f"{path} with an offer of h2c and a second request after it → one answer")
 
     for path, version in (("/v1/session/events", "1.1"), ("/v1/session/events", "1.0"), ("/v1/relay/api/events/2", "1.0"), ("/v1/relay/api/events/2", "1.1")):
         found, _, _ = raw(broker, "GET", path, cookie, version=version, seconds=1.5)
@@ -134,7 +134,7 @@ def kept(case):
         for end, answered in zip(ends, (200, 0)):
             data, how = read_all(end, 15)
             took = time.monotonic() - begin
-            case.same(answered, answers(data)[0][0] if data else 0, "two connections, one with half a head → the whole head alone is answered")
+            case.same(answered, answers(data)[0][0] if data else 0, "two connections, one with half a head → only the whole head is answered")
             case.verdict(how == "fin" and 4.5 < took < 12, "an idle connection → closed after five seconds", (how, took))
 
 

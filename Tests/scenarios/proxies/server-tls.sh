@@ -65,7 +65,7 @@ hangup() {
 
 step "refused versions, renegotiation, keys and certificates"
 matches 'alert|error|unsupported' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "TLS 1.1 → refused"
-matches 'Cipher is \(NONE\)' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "TLS 1.1 → no cipher agreed"
+matches 'Cipher is \(NONE\)' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "TLS 1.1 → no cipher is agreed"
 matches '^(000|52|56)' "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$BROKER_PORT/v1/providers")" "plain HTTP on the TLS port → no answer"
 same 60 "$(CURL_CA_BUNDLE="$work/second.pem" curl -s -o /dev/null "$BROKER/v1/providers"; echo $?)" "client that trusts another certificate → rejects the broker's"
 matches 'errno|error|no_renegotiation|NO_RENEGOTIATION|closed|write' "$( (printf 'R\n'; sleep 1) | openssl s_client -connect "127.0.0.1:$BROKER_PORT" -servername auth.example.com -tls1_2 -CAfile "$work/first.pem" 2>&1 | tail -5 | tr '\n' ' ')" "renegotiation → refused"
@@ -79,7 +79,7 @@ serve_certificate expired expired
 matches '^1 .*server.tls.certificate.*has run out' "$? $(tr '\n' ' ' <"$work/out")" "check with an expired certificate → exit 1"
 serve_certificate first first
 
-step "versions and protocol"
+step "TLS versions and protocol"
 matches 'TLSv1.3' "$(shake -tls1_3 | grep -E '^ *Protocol|New, ' | tr '\n' ' ')" "TLS 1.3 → accepted"
 matches 'TLSv1.2' "$(shake -tls1_2 | grep -E '^ *Protocol|New, ' | tr '\n' ' ')" "TLS 1.2 → accepted"
 matches 'Cipher is ECDHE' "$(shake -tls1_2 | tr '\n' ' ')" "TLS 1.2 → cipher with forward secrecy"
@@ -97,7 +97,7 @@ expect_status 201 "login over TLS → a session"
 matches '__Host-coatcheck=.*Secure' "$(header Set-Cookie)" "login over TLS → a Secure cookie with the __Host- prefix"
 expect_header Strict-Transport-Security "max-age=31536000; includeSubDomains" "login over TLS → Strict-Transport-Security"
 get /v1/relay/api/bytes/3000000
-same "200 3000000" "$STATUS $(stat -c %s "$work/body")" "relay download over TLS → arrives complete"
+same "200 3000000" "$STATUS $(stat -c %s "$work/body")" "relay download over TLS → arrives completely"
 head -c 300000 /dev/urandom >"$work/upload"
 request POST /v1/relay/api/echo --data-binary "@$work/upload" -H 'Content-Type: application/octet-stream'
 expect_status 200 "relay upload over TLS → 200"
@@ -105,15 +105,15 @@ session=$(cookie __Host-coatcheck)
 STATUS=$(curl -s -o "$work/body" -w '%{http_code}' -H 'Authorization: Bearer gateway-credential-4f1d9c' -H "X-Coatcheck-Session: $session" "https://127.0.0.1:$BACKEND_PORT/v1/forward-auth")
 expect_status 200 "forward-auth on the backends' listener over TLS → 200"
 STATUS=$(curl -s -o "$work/body" -w '%{http_code}' -H "X-Forwarded-For: 203.0.113.9" -H 'X-Forwarded-Proto: http' "$BROKER/v1/providers")
-expect_status 200 "forwarding headers from a client → ignored, 200"
+expect_status 200 "forwarding headers from a client → ignored, and the answer is 200"
 
 step "a broken-off answer does not look complete"
 for version in --http1.0 --http1.1; do
     curl -s "$version" -b "$JAR" -o "$work/body" "$BROKER/v1/relay/broken/whole"
-    same "0 [{\"id\":1,\"last\":1}]" "$? $(cat "$work/body")" "$version: complete answer → no error"
+    same "0 [{\"id\":1,\"last\":1}]" "$? $(cat "$work/body")" "$version: complete answer → causes no error"
     for tls in 1.2 1.3; do
         curl -s "$version" --tls-max "$tls" -b "$JAR" -o "$work/body" "$BROKER/v1/relay/broken/cut"
-        matches '^(18|56)$' "$?" "$version, TLS $tls: broken-off answer → an error for the client"
+        matches '^(18|56)$' "$?" "$version, TLS $tls: broken-off answer → causes an error at the client"
     done
 done
 
@@ -139,14 +139,14 @@ same 0 $? "certificate replaced → the open stream stays open"
 export CURL_CA_BUNDLE="$work/second.pem"
 request POST /v1/session/refresh
 wait_for 10 grep -q '^event: tokens_refreshed' "$work/events"
-same 0 $? "certificate replaced → the open stream gets events"
+same 0 $? "certificate replaced → the open stream still gets events"
 kill "$listener"
 sed -i '/^  tls:/d' "$work/coatcheck.yaml"
 hangup
-matches 'server.tls: has changed, which takes a restart' "$(tail -5 "$work/broker.log")" "HUP without server.tls → refused, needs a restart"
+matches 'server.tls: has changed, which takes a restart' "$(tail -5 "$work/broker.log")" "HUP without server.tls → refused, because it needs a restart"
 
 step "unfinished handshakes"
-matches '"ok": true' "$(python3 "$here/half_open.py" "$BROKER_PORT" "$broker_pid" 1000 | tee "$work/half")" "a thousand unfinished handshakes → bounded in number, memory and time"
+matches '"ok": true' "$(python3 "$here/half_open.py" "$BROKER_PORT" "$broker_pid" 1000 | tee "$work/half")" "a thousand unfinished handshakes → their number, memory and time are limited"
 sed 's/^/# /' "$work/half"
 get /v1/session
 expect_status 200 "unfinished handshakes → a session is served"

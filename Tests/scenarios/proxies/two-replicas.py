@@ -111,7 +111,7 @@ def compared(example):
     compose = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())
     services = compose["services"]
     # Two services of compose.yaml end at once or only hold the network.
-    says.same(sorted({*services} - {"prepare", "network"}), example.services(), "compose.yaml and the command → the same services")
+    says.same(sorted({*services} - {"prepare", "network"}), example.services(), "compose.yaml and the command → start the same services")
     replicas = {name: example.settings(name) for name in ("broker-1", "broker-2")}
     ports = {"8080": example.url.rpartition(":")[2], "8089": example.sandbox.rpartition(":")[2]}
     for name, service in services.items():
@@ -128,18 +128,18 @@ def compared(example):
             running = running[-2:]
         if name == "postgresql":  # the image sets the folder, and the port is the usual one
             running = ["postgres", *running[-2:]]
-        says.same(command[-len(running[1:]):], running[1:], f"{name} → the command of compose.yaml")
+        says.same(command[-len(running[1:]):], running[1:], f"{name} → has the command of compose.yaml")
         says.same("service:network", service["network_mode"], f"{name} → shares the network of compose.yaml")
         says.same("unless-stopped", service["restart"], f"{name} → compose starts it again, as the command does")
     database = services["postgresql"]["environment"]
     for name, settings in replicas.items():
         port = settings["store"]["url"].rpartition(":")[2].partition("/")[0]
         says.same("postgresql://{POSTGRES_USER}:{POSTGRES_PASSWORD}@127.0.0.1:{port}/{POSTGRES_DB}".format(port=port, **database),
-                  settings["store"]["url"], f"{name} → the database of compose.yaml")
+                  settings["store"]["url"], f"{name} → uses the database of compose.yaml")
         says.same(example.url, settings["server"]["public_url"], f"{name} → nginx is its public address")
     for settings in replicas.values():
         del settings["server"]["listen"], settings["management"]["listen"]
-    says.same(replicas["broker-1"], replicas["broker-2"], "both replicas → one configuration, except for their ports")
+    says.same(replicas["broker-1"], replicas["broker-2"], "both replicas → have one configuration, except for their ports")
     says.same({f"127.0.0.1:{port}:{port}" for port in ports}, {*services["network"]["ports"]}, "compose.yaml → publishes nginx and the sandbox on loopback")
     says.same("/bin/sh /example/prepare /var/lib/coatcheck /deploy", " ".join(services["prepare"]["entrypoint"]), "compose.yaml → prepares like the command")
     # With compose's ports, `prepare` writes the addresses that compose.yaml has.
@@ -151,7 +151,7 @@ def compared(example):
         says.same(listens, re.findall(r"^ *server (127\S+) ", proxy, re.M), "prepare → nginx knows both replicas")
         for file in ("broker-1", "broker-2"):
             checked = subprocess.run([COATCHECK, "check", "--config", f"{folder}/{file}.yaml"], capture_output=True, text=True)
-            says.same(0, checked.returncode, f"prepare → a valid {file}.yaml")
+            says.same(0, checked.returncode, f"prepare → writes a valid {file}.yaml")
         left = [path.name for path in pathlib.Path(folder).rglob("*.[cy]*") if path.is_file() and re.search(r"^[^#]*@[A-Z_]+@", path.read_text(), re.M)]
         says.same([], left, "prepare → replaces every word between at signs")
 
@@ -188,11 +188,11 @@ class App:
         before, orders = self.counts()["calls"], len(self.orders)
         wait_for(30, lambda: self.counts()["calls"] >= before + calls and len(self.orders) > orders, 0.1)
         now = self.counts()
-        says.verdict(now["calls"] >= before + calls, f"{situation} → the app's calls go on", f"{before}, then {now['calls']}")
+        says.verdict(now["calls"] >= before + calls, f"{situation} → the app's calls continue", f"{before}, then {now['calls']}")
         says.same([], now["faults"], f"{situation} → no call of the app fails")
         says.same(("signedIn", self.session["handle"]), (now["standing"]["kind"], now["standing"].get("session", {}).get("handle")),
                   f"{situation} → the user is signed in, with the same session")
-        says.same([], [status for status in self.orders if status not in (200, 503)], f"{situation} → the protected service refuses no user")
+        says.same([], [status for status in self.orders if status not in (200, 503)], f"{situation} → the protected service refuses no call of the user")
 
 
 def trouble(example, app):
@@ -233,7 +233,7 @@ def main():
             said, _ = app.process.communicate(timeout=90)
             last = json.loads(said.splitlines()[-1])
             says.same(([], "signedOut", 1), (last["faults"], last["standing"]["kind"], last["ended"]), "the user signs out → the app is signed out")
-            says.verdict(last["put_off"] <= 4, "two replicas were killed → their claims put off four forced refreshes at most", last["put_off"])
+            says.verdict(last["put_off"] <= 4, "two replicas were killed → their claims delay at most four forced refreshes", last["put_off"])
             call(example.url + "/v1/session", "DELETE", Authorization=f"Bearer {app.token}")
             for name in ("broker-1", "broker-2"):
                 at = f"http://{example.settings(name)['server']['listen']}/v1/session"
@@ -245,7 +245,7 @@ def main():
         example.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             example.process.wait(60)
-    says.same(0, example.process.returncode, "the end of the command → it ends well")
+    says.same(0, example.process.returncode, "the end of the command → it succeeds")
     left = [pid for pid in pids if pathlib.Path(f"/proc/{pid}").exists()]
     says.same(([], False), (left, example.folder.exists()), "the end of the command → all services and the folder are gone")
     says.finish()

@@ -54,7 +54,7 @@ whole() {
     request POST "/v1/relay/$1/echo" -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
     same "$sum" "$(json .body_sha256)" "$1: upload of 10 MiB → arrives byte for byte"
     get "/v1/relay/$1/bytes/10485760"
-    same 10485760 "$(stat -c %s "$work/body")" "$1: download of 10 MiB → arrives complete"
+    same 10485760 "$(stat -c %s "$work/body")" "$1: download of 10 MiB → arrives completely"
     request HEAD "/v1/relay/$1/echo" -I
     expect_status 200 "$1: HEAD → 200"
 }
@@ -71,7 +71,7 @@ same "$before" "$(calls api/api)" "another host's certificate → no call to the
 
 step "3. Through the proxy, which gets the upstream's name"
 whole named
-same "CONNECT api.example.test:443 right ['host', 'proxy-authorization']" "$(sort -u "$work/proxy.log")" "calls through the proxy → it gets only host and credentials"
+same "CONNECT api.example.test:443 right ['host', 'proxy-authorization']" "$(sort -u "$work/proxy.log")" "calls through the proxy → the proxy gets only host and credentials"
 # At most one for the calls before HEAD, one for HEAD itself, and one more: never one a call.
 [ "$(wc -l <"$work/proxy.log")" -le 3 ]; same 0 $? "six calls → $(wc -l <"$work/proxy.log") tunnels, at most three"
 
@@ -80,13 +80,13 @@ before=$(calls api/api)
 get /v1/relay/other/echo
 expect_problem 502 upstream_error "another host's certificate through the proxy"
 same "$before" "$(calls api/api)" "another host's certificate through the proxy → no call to the upstream"
-matches 'CONNECT other.example.test:8443 right' "$(cat "$work/proxy.log")" "upstream with a port → the proxy gets it"
+matches 'CONNECT other.example.test:8443 right' "$(cat "$work/proxy.log")" "upstream with a port → the proxy gets the port"
 
-step "5. A proxy that refuses, and one that does not answer"
+step "5. A proxy that refuses, and a proxy that does not answer"
 get /v1/relay/refused/echo
 expect_problem 502 upstream_error "proxy refuses the connection"
 get /v1/relay/silent/echo
 expect_problem 504 upstream_timeout "proxy does not answer"
-same 0 "$(grep -c secret-of-the-proxy "$work/broker.log")" "broker's log → no credentials of the proxy"
+same 0 "$(grep -c secret-of-the-proxy "$work/broker.log")" "broker's log → has no credentials of the proxy"
 
 finish

@@ -24,31 +24,31 @@ get "/v1/relay/api/echo?q=a%20b&list[]=1" -H 'X-Custom: 1' -H 'Authorization: Ba
     -H 'If-None-Match: "x"' -H 'Idempotency-Key: k-1' -H 'traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 expect_status 200
 expect_header Coatcheck-Source upstream
-matches '^Bearer at-|^Bearer ' "$(sent Authorization)" "relay call → Authorization with a bearer token"
-same "" "$(sent Cookie)" "relay call → no cookie at the upstream"
-same "" "$(sent X-Custom)" "header outside the list → not sent"
+matches '^Bearer at-|^Bearer ' "$(sent Authorization)" "relay call → has Authorization with a bearer token"
+same "" "$(sent Cookie)" "relay call → has no cookie at the upstream"
+same "" "$(sent X-Custom)" "header that is not on the list → not sent"
 same "" "$(sent X-Forwarded-For)" "X-Forwarded-For from the app → not sent"
 same eo "$(sent Accept-Language)" "Accept-Language from the app → passes"
 same '"x"' "$(sent If-None-Match)" "If-None-Match from the app → passes"
 same k-1 "$(sent Idempotency-Key)" "Idempotency-Key from the app → passes"
-matches '^req_' "$(sent X-Request-Id)" "relay call → X-Request-Id of the broker"
-same /api/echo "$(json .path)" "relay call → the upstream's path"
+matches '^req_' "$(sent X-Request-Id)" "relay call → has the broker's X-Request-Id"
+same /api/echo "$(json .path)" "relay call → has the upstream's path"
 matches '^q=a%20b&' "$(json .query)" "encoded query → arrives encoded once"
-matches 'no-store' "$(header Cache-Control)" "upstream answer without Cache-Control → no-store"
+matches 'no-store' "$(header Cache-Control)" "upstream answer without Cache-Control → gets no-store"
 get /v1/relay/api/private/echo
 expect_status 200 "private upstream path → the token is accepted"
 
-step "3. Fields named in Connection cannot remove the broker's (SEC-76)"
+step "3. A Connection field of the app cannot remove the broker's fields (SEC-76)"
 get /v1/relay/api/private/echo -H 'Connection: close, Authorization, X-Request-Id'
 expect_status 200
-matches '^Bearer ' "$(sent Authorization)" "Connection names Authorization → the upstream gets the token"
+matches '^Bearer ' "$(sent Authorization)" "Connection names Authorization → the upstream still gets the token"
 
 step "4. Policy: method and path (SEC-71, SEC-72)"
 before=$(calls api/api)
 get /v1/relay/narrow/private/x/y
-expect_problem 403 upstream_not_allowed "two path segments where the list allows one"
+expect_problem 403 upstream_not_allowed "two path segments, and the list allows one"
 request POST /v1/relay/narrow/private/x -H 'Content-Type: application/json' --data-binary '{}'
-expect_problem 403 upstream_not_allowed "method outside the list"
+expect_problem 403 upstream_not_allowed "method that is not on the list"
 get /v1/relay/clever-api/v3.0/me
 expect_problem 403 upstream_not_allowed "upstream of another provider"
 same "$before" "$(calls api/api)" "refused calls → no call to the upstream"
@@ -75,11 +75,11 @@ for name in Set-Cookie WWW-Authenticate Clear-Site-Data Alt-Svc Access-Control-A
     NEL Report-To Reporting-Endpoints Content-Security-Policy-Report-Only Accept-CH X-Forwarded-Host X-Coatcheck-Session; do
     same "" "$(header $name)" "upstream sends $name → removed"
 done
-expect_header Coatcheck-Source upstream "upstream sends Coatcheck-Source → the broker's value"
+expect_header Coatcheck-Source upstream "upstream sends Coatcheck-Source → replaced by the broker's value"
 expect_header X-Fine kept "harmless upstream field → passes"
 expect_header Cache-Control "private, max-age=300" "answer for shared caches → Cache-Control private"
 matches '^Cookie, Authorization' "$(header Vary)" "answer for shared caches → Vary names Cookie and Authorization"
-same "$session" "$(cookie coatcheck)" "upstream sends Set-Cookie → the session cookie stays"
+same "$session" "$(cookie coatcheck)" "upstream sends Set-Cookie → the session cookie is unchanged"
 
 step "7. Redirects, statuses and bodies pass unchanged"
 get '/v1/relay/api/redirect/302?to=http://169.254.169.254/'
@@ -94,7 +94,7 @@ expect_header Content-Encoding gzip "compressed upstream body → stays compress
 request HEAD /v1/relay/api/echo -I
 expect_status 200 "HEAD → 200"
 
-step "8. 100 MiB either way, in flat memory (SEC-81)"
+step "8. 100 MiB in each direction, with constant memory (SEC-81)"
 # kib NAME: of the broker's memory; VmHWM is the most since the last `mark`
 kib() { awk -v name="$1:" '$1 == name { print $2 }' "/proc/$broker_pid/status"; }
 grew() { echo $((($(kib VmHWM) - before) / 1024)); }
@@ -107,9 +107,9 @@ request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' --da
 expect_status 200
 same "$(sha256sum "$work/upload" | cut -d' ' -f1)" "$(json .body_sha256)" "upload of 100 MiB → arrives byte for byte"
 request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' -H 'Transfer-Encoding: chunked' --data-binary "@$work/upload"
-same 104857600 "$(json .body_length)" "chunked upload of 100 MiB → arrives complete"
+same 104857600 "$(json .body_length)" "chunked upload of 100 MiB → arrives completely"
 get /v1/relay/api/bytes/104857600
-same 104857600 "$(stat -c %s "$work/body")" "download of 100 MiB → arrives complete"
+same 104857600 "$(stat -c %s "$work/body")" "download of 100 MiB → arrives completely"
 grown=$(grew)
 [ "$grown" -le 16 ]; same 0 $? "100 MiB both ways → the broker grew by $grown MiB, at most 16"
 get /v1/relay/api/trailers
@@ -119,17 +119,17 @@ curl -s -m 40 -o /dev/null -v --expect100-timeout 20 -b "coatcheck=$session" -H 
 matches 'HTTP/1.1 100 Continue' "$(cat "$work/verbose")" "Expect: 100-continue → 100 Continue"
 matches 'HTTP/1.1 200 OK' "$(cat "$work/verbose")" "Expect: 100-continue → then 200"
 
-step "9. An upstream's 401 causes one refresh and one more try, and never ends the session (SEC-60, SEC-82)"
+step "9. An upstream's 401 causes one refresh and one repeat, and never ends the session (SEC-60, SEC-82)"
 sandbox DELETE /requests
 get /v1/relay/api/401-until-refreshed
-expect_status 200 "upstream 401 until refreshed → one more try, 200"
-same 1 "$(calls oidc/refresh)" "upstream 401 until refreshed → one refresh call"
+expect_status 200 "upstream's 401 until a refresh → one repeat, 200"
+same 1 "$(calls oidc/refresh)" "upstream's 401 until a refresh → one refresh call"
 get /v1/relay/api/401-always
-expect_status 401 "upstream 401 always → 401 for the app"
+expect_status 401 "upstream's 401 each time → the app gets the 401"
 expect_header Coatcheck-Source upstream
 get /v1/session
-expect_status 200 "upstream 401 always → the session is alive"
-same "$session" "$(cookie coatcheck)" "upstream 401 always → the same session cookie"
+expect_status 200 "upstream's 401 each time → the session is alive"
+same "$session" "$(cookie coatcheck)" "upstream's 401 each time → the session cookie is unchanged"
 
 step "10. The upstream is slow"
 get '/v1/relay/api/slow?ms=1500'
@@ -139,7 +139,7 @@ step "11. Cross-site requests are refused, even GET"
 get /v1/relay/api/echo -H 'Sec-Fetch-Site: cross-site'
 expect_problem 403 cross_origin "cross-site GET with the session cookie"
 
-step "12. Upgrade and odd methods (SEC-80)"
+step "12. Upgrades and unusual methods (SEC-80)"
 get /v1/relay/api/echo -H 'Connection: Upgrade' -H 'Upgrade: websocket'
 same 4 "${STATUS:0:1}" "websocket upgrade → refused"
 get /v1/relay/api/echo -H 'Connection: Upgrade, HTTP2-Settings' -H 'Upgrade: h2c' -H 'HTTP2-Settings: AAMAAABkAAQAAP__'
@@ -147,7 +147,7 @@ expect_status 200 "offer of h2c → ignored, 200"
 request TRACE /v1/relay/api/echo
 same 4 "${STATUS:0:1}" "TRACE → refused"
 
-step "13. One user cannot occupy all eight places of an upstream"
+step "13. One user cannot use all eight places of an upstream"
 # uploads LENGTH: this device's user begins eight uploads that stop after one byte; the status lines of the answers go to a file
 uploads() {
     python3 - "$BROKER_PORT" "$(cookie coatcheck)" "$1" >"$work/uploads" 2>&1 <<'PYTHON' &
@@ -183,7 +183,7 @@ for length in 60000 600000; do
         wait_for 20 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
         same "6 HTTP/1.1 429 Too Many Requests" "$(sort "$work/uploads" | uniq -c | sed 's/^ *//')" "eight large uploads → two get a place, six get 429"
     else
-        same "" "$(cat "$work/uploads")" "eight incomplete small uploads → no place taken, none refused"
+        same "" "$(cat "$work/uploads")" "eight incomplete small uploads → take no place, and are not refused"
     fi
     kill "$uploader" 2>/dev/null
     wait "$uploader" 2>/dev/null

@@ -48,7 +48,7 @@ start_login right ios
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint with an unknown authority"
-same "" "$(json .retry)" "unknown authority → the code is still good"
+same "" "$(json .retry)" "unknown authority → the code can still be used"
 same 0 "$(calls oauth2/token)" "unknown authority → no token call arrives"
 
 step "2. outbound.ca_file trusts the authority"

@@ -6,7 +6,7 @@ start_stack
 step "1. A login"
 start_login oidc android
 expect_status 201
-matches '^[A-Za-z0-9_-]{43}$' "$LOGIN_TOKEN" "bearer client's login → the login token in the body"
+matches '^[A-Za-z0-9_-]{43}$' "$LOGIN_TOKEN" "bearer client's login → the login token is in the body"
 same "" "$(header Set-Cookie)" "bearer client's login → no cookie"
 browser "$AUTHORIZATION_URL" ana
 
@@ -23,7 +23,7 @@ forward "$CALLBACK" "\"login_token\":\"$token\""
 expect_status 201 "callback forwarded with the login token → a session"
 session=$(json .session_token)
 handle=$(json .handle)
-matches '^[A-Za-z0-9_-]{43}$' "$session" "bearer client's session → the session token in the body"
+matches '^[A-Za-z0-9_-]{43}$' "$session" "bearer client's session → the session token is in the body"
 same "" "$(header Set-Cookie)" "bearer client's session → no cookie"
 expect_header Cache-Control no-store
 
@@ -31,12 +31,12 @@ step "4. Authorization: Bearer identifies the session"
 get /v1/session -H "Authorization: Bearer $session"
 expect_status 200
 expect_json .handle "$handle"
-same "" "$(json .session_token)" "session read later → no session token in the body"
+same "" "$(json .session_token)" "session is read later → no session token in the body"
 get /v1/session -H "authorization: bearer $session"
 expect_status 200 "lower-case bearer scheme → 200"
 get /v1/session
 expect_problem 401 session_required "request without the bearer token"
-matches '.' "$(header WWW-Authenticate)" "401 → WWW-Authenticate"
+matches '.' "$(header WWW-Authenticate)" "401 → has WWW-Authenticate"
 get "/v1/session?session_token=$session"
 same 4 "${STATUS:0:1}" "session token in the URL → refused (SEC-43)"
 
@@ -48,7 +48,7 @@ expect_problem 400 invalid_request "cookie and bearer of two sessions"
 get /v1/session -H "Authorization: Bearer $(cookie coatcheck)"
 expect_status 200 "cookie and bearer of one session → 200"
 
-step "6. Two logins of one device share a starter through the login token"
+step "6. Two logins of one device share their login token, so they have one starter"
 device a-phone
 start_login oidc android
 first=$LOGIN_TOKEN

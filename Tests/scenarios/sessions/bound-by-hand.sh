@@ -7,7 +7,7 @@ pids+=("$(cat "$work/stack/broker.pid")" "$(cat "$work/stack/sandbox.pid")")
 # shellcheck disable=SC1091
 BROKER=$(. "$work/stack/env" && echo "$BROKER")
 
-step "1. The command refuses"
+step "1. The command refuses faulty arguments"
 prove() { "$COATCHECK_SANDBOX" proof "$@" >"$work/out" 2>"$work/err"; }
 prove --key "$work/key.pem" GET ftp://127.0.0.1/ && not_ok "URL that is not http or https → refused" || matches 'no http or https URL' "$(cat "$work/err")" "URL that is not http or https → refused"
 echo nothing >"$work/other.pem"
@@ -20,11 +20,11 @@ prove --key "$work/key.pem" GET "http://127.0.0.1/a?b=c#d" || not_ok "a proof is
 same 600 "$(stat -c %a "$work/key.pem")" "new key → mode 0600"
 part() { cut -d. -f"$1" "$work/out" | tr '_-' '/+' | sed -E 's/$/===/' | base64 -d 2>/dev/null; }
 same '"http://127.0.0.1/a"' "$(part 2 | jq .htu)" "proof → htu without query and fragment"
-same 'null null' "$(part 2 | jq -r '"\(.nonce) \(.ath)"')" "proof without nonce and token → no such claims"
+same 'null null' "$(part 2 | jq -r '"\(.nonce) \(.ath)"')" "proof without nonce and token → has no such claims"
 first=$(part 1 | jq -c .jwk)
 prove --key "$work/key.pem" --nonce n-1 --token t-1 POST http://127.0.0.1/a
-same "$first" "$(part 1 | jq -c .jwk)" "second proof → the same key"
-same "n-1 $(printf t-1 | openssl dgst -sha256 -binary | base64 | tr '/+' '_-' | tr -d =)" "$(part 2 | jq -r '"\(.nonce) \(.ath)"')" "proof with nonce and token → both claims"
+same "$first" "$(part 1 | jq -c .jwk)" "second proof → by the same key"
+same "n-1 $(printf t-1 | openssl dgst -sha256 -binary | base64 | tr '/+' '_-' | tr -d =)" "$(part 2 | jq -r '"\(.nonce) \(.ath)"')" "proof with nonce and token → has both claims"
 
 step "3. The block of docs/apps/bound-sessions.md"
 awk '/^### By hand/ { found = 1 } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' "$root/docs/apps/bound-sessions.md" |

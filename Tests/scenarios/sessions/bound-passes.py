@@ -37,7 +37,7 @@ def passes(case):
     case.same(200, broker.call("GET", "/v1/session", phone.session, Coatcheck_Pass=phone.held_pass).status, "the session's own pass in a field → 200")
     case.same(
         "401 proof_invalid method", told(phone.passing("GET", "/v1/session", DPoP=phone.proof("POST", "/v1/session", phone.session))),
-        "a good pass and a wrong proof → the proof decides")
+        "a good pass and a wrong proof → the proof counts")
     clock.set(wall=601, monotonic=601)
     is_evidence_wanted(case, phone.passing("GET", "/v1/session"), "proof_required", "an expired pass → treated as missing")
     renewed = phone.call("POST", "/v1/session/pass", phone.session)
@@ -46,7 +46,7 @@ def passes(case):
     case.same(200, phone.passing("GET", "/v1/session").status, "the new pass → 200")
     case.same(200, phone.call("GET", "/v1/session", phone.session).status, "a proof instead of the new pass → 200")
     broker.restart()
-    case.same(200, phone.passing("GET", "/v1/session").status, "a restart → the pass stays valid")
+    case.same(200, phone.passing("GET", "/v1/session").status, "a restart → the pass is still valid")
     out = phone.passing("DELETE", "/v1/session")
     case.same(
         2, sum("Max-Age=0" in field for field in out.fields.get_all("Set-Cookie") or []), "a log-out → both cookies are cleared")
@@ -60,7 +60,7 @@ def passes(case):
 
 
 def backends(case):
-    """Backends pass on the app's evidence, and proxies the request that it belongs to (W6)."""
+    """Backends pass on the app's evidence, and proxies also pass on the request that the evidence is for (W6)."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox)
     broker.configure(backends={
@@ -77,7 +77,7 @@ def backends(case):
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": phone.session,
         "subject_token_type": "urn:ietf:params:oauth:token-type:access_token"}
     answer = ask("/v1/introspect", token=phone.session)
-    case.same((200, {"active": False, "code": "proof_required"}), (answer.status, answer.json), "introspection without evidence → inactive with proof_required alone")
+    case.same((200, {"active": False, "code": "proof_required"}), (answer.status, answer.json), "introspection without evidence → inactive, with only proof_required")
     case.verdict(answer.fields["DPoP-Nonce"], "introspection without evidence → the answer has a nonce")
     answer = ask("/v1/token", **exchange)
     case.same((400, "invalid_grant", "proof_required"), (answer.status, answer.json.get("error"), answer.json.get("code")), "token exchange without evidence → invalid_grant with proof_required")
@@ -97,7 +97,7 @@ def backends(case):
     case.same(400, ask("/v1/introspect", **{k: v for k, v in form.items() if k != "htm"}).status, "introspection with a proof but without its method → 400")
     case.same(True, ask("/v1/introspect", **form).json.get("active"), "introspection with a good proof → active")
     case.same("replayed", ask("/v1/introspect", **form).json.get("reason"), "introspection with a used proof → refused as replayed")
-    case.same({"jkt": phone.thumbprint}, ask("/v1/introspect", "own-credential", token=phone.session).json.get("cnf"), "a backend that checks proofs itself → introspection has the key")
+    case.same({"jkt": phone.thumbprint}, ask("/v1/introspect", "own-credential", token=phone.session).json.get("cnf"), "a backend that checks proofs itself → introspection returns the key")
 
     def gate(**fields):
         return broker.call("GET", "/v1/forward-auth", phone.session, X_Coatcheck_Backend=BACKEND, **fields)
@@ -109,7 +109,7 @@ def backends(case):
     def proved(htu=address.split("?")[0], method="GET"):
         return phone.proof(method, "", phone.session, htu=htu)
 
-    case.same("401 proof_required", told(gate(DPoP=proved(), X_Original_Method="GET")), "a proof without the address from the proxy → treated as missing")
+    case.same("401 proof_required", told(gate(DPoP=proved(), X_Original_Method="GET")), "the proxy sends a proof but not its address → treated as missing")
     case.same("401 proof_invalid address", told(gate(DPoP=proved(), X_Original_Method="GET", X_Original_URL="https://app.example.com/transfer")), "forward-auth with a proof for another address → refused")
     case.same("401 proof_invalid method", told(gate(DPoP=proved(), X_Original_Method="POST", X_Original_URL=address)), "forward-auth with a proof for another method → refused")
     case.same("401 proof_invalid address", told(gate(
@@ -167,7 +167,7 @@ def streams(case):
     by_pass = listen(Cookie=f"coatcheck={phone.session}; coatcheck-pass={phone.held_pass}")
     phone.call("GET", "/v1/session", phone.session)
     by_proof = listen(Cookie=f"coatcheck={phone.session}", DPoP=phone.proof("GET", "/v1/session/events", phone.session))
-    case.same((200, 200), (by_pass.status, by_proof.status), "one event stream by pass, one by proof → both open")
+    case.same((200, 200), (by_pass.status, by_proof.status), "one event stream opened with a pass, one with a proof → both are open")
     both = {"Cookie": f"coatcheck={phone.session}; coatcheck-pass={phone.held_pass}"}
     relayed = case.beside(listen("/v1/relay/far/events", **both).read)
     download, far_by_proof = listen("/v1/relay/far/download", **both), listen(
@@ -180,13 +180,13 @@ def streams(case):
     case.verdict(
         len(far) > 200 and not len(far) % 4 and time.monotonic() - begun < 80, "the pass expires → its relayed stream ends after a whole event", str(len(far)))
     case.verdict(wait_for(10, lambda: Upstream.broken_off == ["/events"]), "the relayed stream ended → its connection to the upstream closes", str(Upstream.broken_off))
-    case.verdict(download.read1(4) and far_by_proof.read1(4), "the pass expired → its download and a proof's relayed stream go on")
+    case.verdict(download.read1(4) and far_by_proof.read1(4), "the pass expired → its download, and a relayed stream opened with a proof, continue")
     phone.call("DELETE", "/v1/session", phone.session)
-    case.verdict("logged_out" in by_proof.read().decode(), "a log-out → the stream that a proof opened reports it")
+    case.verdict("logged_out" in by_proof.read().decode(), "a log-out → the stream that a proof opened reports the log-out")
 
 
 def replicas(case):
-    """Three replicas: a nonce of any replica is good at each, and a proof for a change is accepted once over all (W3)."""
+    """Three replicas: a nonce of any replica is good at each, and only one of them accepts a proof for a change (W3)."""
     sandbox = Sandbox(case)
     with Database() as database:
         first = bound(case, sandbox, name="one", start=False)
@@ -211,10 +211,10 @@ def replicas(case):
             found = [told(answer.result(30)) for answer in answers]
             good = sum(word.startswith("200") for word in found)
             if good != 1 or set(word for word in found if not word.startswith("200")) != {"401 proof_invalid replayed"}:
-                case.verdict(False, "one proof, nine refreshes at three replicas at once → one succeeds", str(found))
+                case.verdict(False, "one proof, nine refreshes at three replicas at the same time → one succeeds", str(found))
                 break
         else:
-            case.verdict(True, "one proof, nine refreshes at three replicas at once, ten times → one succeeds each time")
+            case.verdict(True, "one proof, nine refreshes at three replicas at the same time, ten times → one succeeds each time")
         answer = brokers[1].log_out(phone.session)
         case.same(204, answer.status, "a log-out at one replica → 204")
         ended = wait_for(6, lambda: told(brokers[2].call(

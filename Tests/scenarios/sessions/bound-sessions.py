@@ -50,7 +50,7 @@ def sign_ins(case):
     for reason, proofs in wrong.items():
         answers = [broker.call("POST", "/v1/logins", body=body, DPoP=proof) for proof in proofs]
         case.same({f"401 proof_invalid {reason}"}, set(map(told, answers)), f"{len(proofs)} proofs with a wrong {reason} → refused for that reason")
-    case.same(0, broker.query("SELECT count(*) FROM logins")[0][0], "the refused proofs → no login row")
+    case.same(0, broker.query("SELECT count(*) FROM logins")[0][0], "the refused proofs → the store has no login row")
     good = phone.proof("POST", "/v1/logins")
     first = broker.call("POST", "/v1/logins", body=body, DPoP=good)
     case.same(201, first.status, "a login with a good proof → 201")
@@ -69,20 +69,20 @@ def sign_ins(case):
     case.same("201", told(answer), "after the refused forwards → the login's own key gets the session")
     case.same(calls + 1, sandbox.calls("oidc/token"), "the bound sign-in → one token call")
     session = answer.json
-    case.same({"jkt": phone.thumbprint, "evidence": "pass"}, session.get("binding"), "a bound session → its answer names its key")
-    case.verdict(590 <= session["pass"]["expires_in"] <= 600 and "pass" not in session["pass"], "a bound session → its answer has the pass's remaining time", str(session.get("pass")))
+    case.same({"jkt": phone.thumbprint, "evidence": "pass"}, session.get("binding"), "a bound session → its answer has the key")
+    case.verdict(590 <= session["pass"]["expires_in"] <= 600 and "pass" not in session["pass"], "a bound session → its answer has the remaining time of its pass", str(session.get("pass")))
     again = phone.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields)
     case.same((201, session["handle"]), (again.status, again.json.get("handle")), "a forward repeated by the same key → the same answer")
     other.nonce = phone.nonce
     case.same(
         "403 login_not_yours", told(other.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields)), "a forward repeated by another key → refused")
-    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "another key's forward → the session lives")
+    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "another key's forward → the session still lives")
 
     # Stolen: login token and callback, before their owner.
     begun, fields = phone.begin()
     callback = phone.callback(begun)
     case.same("403 login_not_yours", told(other.forward(callback, fields)), "a thief's key with the login token and the callback → refused")
-    case.same(None, other.session, "a thief's forward → no session")
+    case.same(None, other.session, "a thief's forward → makes no session")
     case.same("400 state_mismatch", told(phone.forward(callback, fields)), "the owner's forward after the thief's → the login is spent")
     case.same(calls + 1, sandbox.calls("oidc/token"), "the thief's and the owner's forwards → no token call")
 
@@ -120,7 +120,7 @@ def every_route(case):
     case.same("401 proof_invalid token", told(broker.call(
         "GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session"))), "a proof without the session token's hash → refused")
     for method, path in [("POST", "/v1/session/pass"), ("POST", "/v1/session/token")]:
-        case.same("401 proof_required", told(phone.passing(method, path)), f"{method} {path} with a pass → refused, because its result outlives a pass")
+        case.same("401 proof_required", told(phone.passing(method, path)), f"{method} {path} with a pass → refused, because its result is valid longer than a pass")
     log_out = broker.call("DELETE", "/v1/session?logout_url=true", phone.session)
     case.same((200, None), (log_out.status, log_out.json.get("logout_url")), "a log-out without a proof → 200, but no log-out page")
     case.same("401 session_ended logged_out", told(phone.call("GET", "/v1/session", phone.session)), "a log-out without a proof → the session has ended")
@@ -137,14 +137,14 @@ def clocks(case):
     phone.sign_in()
     clock.set(wall=310, monotonic=310)
     answer = phone.call("GET", "/v1/session", phone.session, retry=False)
-    case.verdict(answer.status == 200 and answer.fields["DPoP-Nonce"], "an aging nonce → accepted, and the answer has a new one", told(answer))
+    case.verdict(answer.status == 200 and answer.fields["DPoP-Nonce"], "a nonce near its end → accepted, and the answer has a new nonce", told(answer))
     stale = Phone(broker)
     stale.key, stale.nonce = phone.key, None
     stale.call("GET", "/v1/session", phone.session)
     clock.set(wall=1000, monotonic=1000)
     answer = stale.call("GET", "/v1/session", phone.session, retry=False)
-    case.same("401 use_dpop_nonce", told(answer), "a nonce from long ago → use_dpop_nonce")
-    case.same(200, stale.call("GET", "/v1/session", phone.session).status, "a stale nonce → one repeat is enough")
+    case.same("401 use_dpop_nonce", told(answer), "an old nonce → use_dpop_nonce")
+    case.same(200, stale.call("GET", "/v1/session", phone.session).status, "a request with an old nonce → succeeds after one repeat")
 
 
 def restarts(case):
@@ -159,9 +159,9 @@ def restarts(case):
     case.same("401 proof_invalid replayed", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "a used proof for a refresh → replayed")
     broker.restart()
     case.same("401 use_dpop_nonce", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "the used proof after a restart → refused for its nonce")
-    case.same(200, phone.call("POST", "/v1/session/refresh", phone.session).status, "the phone after a restart → continues with the refusal's nonce")
+    case.same(200, phone.call("POST", "/v1/session/refresh", phone.session).status, "the phone after a restart → continues with the nonce in the refusal")
     many = [broker.call("GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session", phone.session, jti="once")) for _ in range(3)]
-    case.same(["200", "401 proof_invalid replayed", "401 proof_invalid replayed"], [f"{a.status}" if a.status == 200 else told(a) for a in many], "three proofs with one jti → one is accepted")
+    case.same(["200", "401 proof_invalid replayed", "401 proof_invalid replayed"], [f"{a.status}" if a.status == 200 else told(a) for a in many], "three proofs with the same jti → one is accepted")
     racing = phone.proof("POST", "/v1/session/refresh", phone.session)
     answers = [case.beside(lambda: broker.call("POST", "/v1/session/refresh", phone.session, DPoP=racing)) for _ in range(16)]
     found = [told(answer.result(30)) for answer in answers]
@@ -176,7 +176,7 @@ def observing(case):
     def counted(result):
         return broker.metric("coatcheck_proofs_total", provider="oidc", client="ios", result=result)
 
-    case.verdict('result="replayed"' in call(broker.management + "/metrics").body.decode(), "before any request → the metric has every result")
+    case.verdict('result="replayed"' in call(broker.management + "/metrics").body.decode(), "before any request → the metric has a series for every result")
     session = broker.sign_in()
     case.same(2.0, counted("proof_required"), "an old app's two requests without proofs → counted")
     case.same(200, broker.look(session).status, "an old app's session in observe mode → 200")
@@ -209,7 +209,7 @@ def operators(case):
     broker.configure(providers={"oidc": {"clients": {"ios": {"binding": ENFORCE}}}})
     broker.restart()
     phone = Phone(broker)
-    case.same(201, phone.sign_in("bob").status, "a bound session next to three unbound ones → created")
+    case.same(201, phone.sign_in("bob").status, "a bound session next to three unbound sessions → made")
 
     def listed(filters=""):
         return call(f"{broker.management}/admin/v1/sessions?provider=oidc{filters}", Authorization=f"Bearer {ADMIN}")
@@ -222,21 +222,21 @@ def operators(case):
             [broker.program, "sessions", verb, "--management", broker.management, "--token-file", token, *more],
             capture_output=True, text=True, timeout=30)
 
-    case.same(4, len(listed().json["items"]), "an operator's list → all four sessions")
+    case.same(4, len(listed().json["items"]), "an operator's list → has all four sessions")
     bindings = [item["binding"] for item in listed("&binding=none").json["items"]]
-    case.same([None] * 3, bindings, "binding=none → the sessions without a key")
+    case.same([None] * 3, bindings, "binding=none → lists the sessions without a key")
     case.same(400, listed("&binding=pass").status, "binding=pass → refused as an unknown value")
     refused = sessions("end", "--provider", "oidc", "--unbound")
     case.verdict(refused.returncode == 64 and "--all" in refused.stderr, "sessions end --unbound without --all → a usage error", refused.stderr)
     case.same(3, len(sessions("list", "--unbound", "--no-header").stdout.splitlines()), "sessions list --unbound → three lines")
     rows = [line.split("\t") for line in sessions("list").stdout.splitlines()]
     columns = "HANDLE PROVIDER CLIENT CREATED_AT LAST_USED_AT SUBJECT SENDER_CONSTRAINED KEY KIND PARENT".split()
-    case.same(columns, rows[0], "sessions list → its first line names the columns")
+    case.same(columns, rows[0], "sessions list → its first line has the column names")
     case.same(
         sorted([[phone.thumbprint, "-", "-"]] + [["-"] * 3] * 3), sorted(row[7:] for row in rows[1:]),
-        "sessions list → each session's key, kind and parent")
+        "sessions list → has each session's key, kind and parent")
     case.same("ended 3", sessions("end", "--provider", "oidc", "--client", "ios", "--unbound", "--all").stdout.strip(), "sessions end --unbound → three sessions ended")
-    case.same(["401 session_ended admin"] * 3, [told(broker.look(session)) for session in unbound], "sessions end --unbound → the unbound sessions ended by an operator")
+    case.same(["401 session_ended admin"] * 3, [told(broker.look(session)) for session in unbound], "sessions end --unbound → an operator has ended the unbound sessions")
     case.same(200, phone.call("GET", "/v1/session", phone.session).status, "sessions end --unbound → the bound session lives")
     case.same([("oidc/ios/unbound",)], broker.query("SELECT target FROM audit WHERE action = 'end_sessions'"), "sessions end --unbound → one row in the audit table")
 

@@ -6,10 +6,10 @@ start_stack
 step "1. The cookie (public_url is plain http here, so prefix and Secure are left off)"
 sign_in oidc ios ana
 line=$(header Set-Cookie | grep '^coatcheck=')
-matches '^coatcheck=[A-Za-z0-9_-]{43}; Path=/; HttpOnly; SameSite=Strict; Max-Age=[0-9]+; Expires=[A-Z][a-z]{2}, [0-9]{2}-[A-Z][a-z]{2}-[0-9]{4} [0-9:]{8} GMT$' "$line" "session cookie → these attributes, byte for byte"
+matches '^coatcheck=[A-Za-z0-9_-]{43}; Path=/; HttpOnly; SameSite=Strict; Max-Age=[0-9]+; Expires=[A-Z][a-z]{2}, [0-9]{2}-[A-Z][a-z]{2}-[0-9]{4} [0-9:]{8} GMT$' "$line" "session cookie → has exactly these attributes"
 age=${line##*Max-Age=}
 age=${age%%;*}
-if [ "$age" -gt 2500000 ] && [ "$age" -le 34560000 ]; then ok "session cookie → Max-Age is the session's lifetime, below 400 days"; else not_ok "session cookie → Max-Age is the session's lifetime, below 400 days" "$age"; fi
+if [ "$age" -gt 2500000 ] && [ "$age" -le 34560000 ]; then ok "session cookie → its Max-Age is the session's lifetime, below 400 days"; else not_ok "session cookie → its Max-Age is the session's lifetime, below 400 days" "$age"; fi
 if [ "${#line}" -lt 512 ]; then ok "session cookie → shorter than 512 bytes"; else not_ok "session cookie → shorter than 512 bytes"; fi
 session=$(cookie coatcheck)
 
@@ -31,11 +31,11 @@ expect_problem 400 invalid_request "session cookie twice with the same value"
 with "coatcheck=$session; coatcheck=$(random_token)"
 expect_problem 400 invalid_request "session cookie twice with different values"
 with "Coatcheck=$session"
-expect_problem 401 session_required "cookie name with another case"
+expect_problem 401 session_required "cookie name in other letter case"
 with "coatcheck=\"$session\""
 expect_status 200 "cookie value in quotes → 200"
 with "x=\"; coatcheck=$session; coatcheck=\"$session\"; y=\""
-expect_problem 400 invalid_request "semicolons inside quotes, which make the cookie occur twice"
+expect_problem 400 invalid_request "semicolons inside quotes, so the cookie occurs twice"
 with "coatcheck=\"$session"
 expect_problem 400 invalid_request "cookie value with a quote at one end"
 with "\$Version=1; coatcheck=$session"
@@ -49,7 +49,7 @@ expect_problem 401 session_required "invented cookie value"
 with "coatcheck=$(head -c 4000 /dev/zero | tr '\0' x)"
 same 4 "${STATUS:0:1}" "cookie value of 4,000 characters → refused"
 
-step "3. A session id made by the client is never adopted (SEC-35, SEC-36)"
+step "3. A session id from the client is never used (SEC-35, SEC-36)"
 device fresh
 mine=$(random_token)
 start_login oidc ios
@@ -61,7 +61,7 @@ expect_status 201 "login with an invented session cookie → a session"
 given=$(header Set-Cookie | sed -nE 's/^coatcheck=([A-Za-z0-9_-]{43});.*/\1/p')
 if [ -n "$given" ] && [ "$given" != "$mine" ]; then ok "login with an invented session cookie → a new cookie value"; else not_ok "login with an invented session cookie → a new cookie value" "$(header Set-Cookie)"; fi
 
-step "4. The cross-origin rule (SEC-45): unsafe methods with the session cookie or without a credential"
+step "4. The cross-origin rule (SEC-45): unsafe methods with the session cookie or without credentials"
 device a-phone
 # refused / passes METHOD PATH SENTENCE [options…]
 refused() { request "$1" "$2" "${@:4}"; expect_problem 403 cross_origin "$3"; }
@@ -109,7 +109,7 @@ for path in /v1/session /v1/providers /nowhere /openapi.yaml; do
     matches "default-src 'none'" "$(header Content-Security-Policy)" "$path: default-src 'none'"
     matches "frame-ancestors 'none'" "$(header Content-Security-Policy)" "$path: frame-ancestors 'none'"
     matches '.' "$(header X-Request-Id)" "$path: X-Request-Id"
-    same "" "$(header Server)" "$path: no Server"
+    same "" "$(header Server)" "$path: no Server field"
     same "" "$(header Strict-Transport-Security)" "$path on plain http → no Strict-Transport-Security"
 done
 
@@ -126,7 +126,7 @@ for host in 127.0.0.1 "localhost:$MANAGEMENT_PORT" 10.0.0.5:9090 '[::1]:9090' op
     same "" "$(header Strict-Transport-Security)" "host name $host → no Strict-Transport-Security"
 done
 
-step "9. With an https public_url only public answers have Strict-Transport-Security"
+step "9. With an https public_url, only public answers have Strict-Transport-Security"
 kill_broker TERM
 sed -i -e 's|^  public_url: .*|  public_url: https://auth.example.org|' -e 's|"http://[^"]*/callback/|"https://auth.example.org/callback/|' "$work/coatcheck.yaml"
 start_broker

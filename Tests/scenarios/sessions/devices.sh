@@ -12,7 +12,7 @@ device till-2
 sign_in clover ios ana
 expect_status 201
 get /v1/sessions
-same 1 "$(jq '.items | length' "$work/body")" "list of a till's sessions → only its own"
+same 1 "$(jq '.items | length' "$work/body")" "list of a till's sessions → has only its own session"
 request DELETE "/v1/sessions/$first"
 expect_problem 404 not_found "a till ends another till's session by its handle"
 request DELETE '/v1/sessions?except=current'
@@ -21,7 +21,7 @@ device till-1
 get /v1/session
 expect_status 200 "a till ends all other sessions → the other till's session is alive"
 
-step "2. Employees' PINs are not relayed, even if allow permits the path"
+step "2. Employees' PINs are not relayed, even if allow permits their path"
 merchant=$(json .subject)
 get "/v1/relay/clover-api/v3/merchants/$merchant"
 expect_status 200 "relay call for the merchant → 200"
@@ -31,7 +31,7 @@ for path in "/employees" "/employees/E1" "?expand=employees" "?expand=orders,emp
     expect_problem 403 upstream_not_allowed "relay call for employees: $path"
 done
 
-step "3. Clients that opted in get the access token"
+step "3. Clients with the option get the access token"
 device sdk-phone
 sign_in oidc ios
 post /v1/session/token ''

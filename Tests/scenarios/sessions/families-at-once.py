@@ -36,15 +36,15 @@ def processes(case):
             lost += [told(answer) for answer in answers if answer.status != 200]
             differing += len({answer.json.get("access_token") for answer in answers}) > 1
         refreshes.append(sandbox.calls("oauth2/refresh") - before)
-    case.same([50] * 20, refreshes, "fifty families, twenty expiries → one refresh each")
-    case.same([], lost, "a thousand expiries → parent and child are both served")
-    case.same(0, differing, "a thousand expiries → parent and child get the same token")
-    case.same(50, sum(broker.look(parent).status == 200 for parent, _ in families), "a thousand expiries → all parents live")
+    case.same([50] * 20, refreshes, "fifty families, and their tokens expire twenty times → one refresh each time")
+    case.same([], lost, "their tokens expire a thousand times → parent and child are both served")
+    case.same(0, differing, "their tokens expire a thousand times → parent and child get the same token")
+    case.same(50, sum(broker.look(parent).status == 200 for parent, _ in families), "their tokens expire a thousand times → all parents live")
     # The widget alone keeps the app signed in.
     clock.set(wall=4000 * 20 + 86_000, monotonic=4000 * 20 + 86_000)
     case.same(200, broker.exchange(families[0][1]).status, "a child's exchange a day later → 200")
     moved = broker.look(families[0][0]).json["last_used_at"], broker.look(families[1][0]).json["last_used_at"]
-    case.verdict(wait_for(5, lambda: broker.look(families[0][0]).json["last_used_at"] > moved[1]), "a child's exchange → its parent's idle time moves", moved)
+    case.verdict(wait_for(5, lambda: broker.look(families[0][0]).json["last_used_at"] > moved[1]), "a child's exchange → slides its parent's idle time", moved)
 
 
 def replicas(case):
@@ -73,7 +73,7 @@ def replicas(case):
             for broker in brokers:
                 dead = wait_for(6, lambda: told(by(broker, token)) == "401 session_ended parent_ended")
                 if not dead:
-                    case.verdict(False, f"the parent ended → the child ended at {broker.name}", told(by(broker, token)))
+                    case.verdict(False, f"the parent has ended → the child has ended at {broker.name}", told(by(broker, token)))
             slow = max(slow, time.monotonic() - begun)
         case.verdict(slow < 1, "ten parents end → their children end at every replica within a second", f"{slow:.3f} s")
         # Children are made while their parent ends, at three replicas at once: all of them end.
@@ -87,7 +87,7 @@ def replicas(case):
             left += [token for token in made if told(by(brokers[(round + 1) % 3], token)) != "401 session_ended parent_ended"]
         case.same([], left, "children made while their parent ends → all have ended")
         listed = call(f"{first.management}/admin/v1/sessions?provider=oidc", Authorization=f"Bearer {ADMIN}").json["items"]
-        case.same([], [item["handle"] for item in listed if item["parent"] and item["subject"].startswith("racer")], "children made while their parent ends → no list has them")
+        case.same([], [item["handle"] for item in listed if item["parent"] and item["subject"].startswith("racer")], "children made while their parent ends → no list contains them")
 
 
 CASES = {

@@ -29,8 +29,8 @@ def asking(case):
     case.same("400 invalid_request", told(ask(broker, parent, kind="web")), "a child of the kind of hand-overs → refused")
     case.same("400 invalid_request", told(ask(broker, parent, name="Ana's")), "a child with an invalid name → refused")
     case.same("403 cross_origin", told(broker.call(
-        "POST", "/v1/session/children", parent, {"kind": "widget", "name": "home"}, Sec_Fetch_Site="cross-site")), "a child ordered from another site → 403 cross_origin")
-    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "the refused requests → no row of a child")
+        "POST", "/v1/session/children", parent, {"kind": "widget", "name": "home"}, Sec_Fetch_Site="cross-site")), "a request for a child from another site → 403 cross_origin")
+    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "the refused requests → the store has no row of a child")
 
     answer = ask(broker, parent, device="Ana's home screen")
     case.same("201", told(answer), "a request for a child → 201")
@@ -40,7 +40,7 @@ def asking(case):
     whole = broker.look(parent).json
     case.same(
         ("widget", whole["handle"], whole["subject"], whole["tokens"]),
-        tuple(made[name] for name in ("kind", "parent", "subject", "tokens")), "a child → its kind, its parent, and its parent's token state")
+        tuple(made[name] for name in ("kind", "parent", "subject", "tokens")), "a child → has its kind, its parent, and the state of its parent's token")
     case.same(200, by(broker, widget).status, "the child's token → 200")
     columns = "tokens IS NULL, refreshable, hex(parent) IS NOT NULL"
     case.same((1, 0, 1), broker.row(widget, columns), "a child → its row has no provider token")
@@ -71,7 +71,7 @@ def asking(case):
         (200, "widget", whole["handle"]), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]),
         "forward-auth of a child → it names kind and parent")
     answer = gate(parent)
-    case.same((200, "", ""), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]), "forward-auth of a parent → both fields are there and empty")
+    case.same((200, "", ""), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]), "forward-auth of a parent → both fields are present and empty")
     found = introspect(widget).json
     case.same((True, "widget", whole["handle"]), (found["active"], found.get("kind"), found.get("parent")), "introspection of a child → it names kind and parent")
     case.verdict("kind" not in introspect(parent).json, "introspection of a parent → no kind")
@@ -88,11 +88,11 @@ def asking(case):
     for number in range(14):
         child(broker, parent, name=f"w{number}")
     case.same("409 too_many_sessions", told(ask(broker, parent, name="one-more")), "a seventeenth child → too_many_sessions")
-    case.same("201", told(ask(broker, parent)), "an existing child asked for again → 201")
+    case.same("201", told(ask(broker, parent)), "a request for a child that already exists → 201")
     answer = by(broker, watch, "DELETE")
     case.same((204, "401 session_ended logged_out", 200), (answer.status, told(by(broker, watch)), broker.look(parent).status), "a child logs out → the parent lives")
-    case.same(18.0, broker.metric("coatcheck_child_sessions_total", client="ios"), "eighteen children → the metric counts them")
-    case.verdict(again not in broker.log() and widget not in broker.log(), "eighteen children → no token of theirs in the log")
+    case.same(18.0, broker.metric("coatcheck_child_sessions_total", client="ios"), "eighteen children → counted in the metric")
+    case.verdict(again not in broker.log() and widget not in broker.log(), "eighteen children → the log has no token of theirs")
 
 
 def endings(case):
@@ -133,12 +133,12 @@ def endings(case):
         stranger = broker.sign_in(user="ben")
         spared = child(broker, stranger)
         stream = listen(children[0])
-        case.same(200, by(broker, children[1]).status, f"{name}, a child's request before → 200")
-        case.same(status, end(parent), f"{name}, the parent ends → its status")
+        case.same(200, by(broker, children[1]).status, f"{name}, a child's request before the parent's end → 200")
+        case.same(status, end(parent), f"{name}, the parent ends → the expected status")
         case.same({"401 session_ended parent_ended", "401 session_ended provider_logout"} & {told(by(broker, one)) for one in children},
                   {told(by(broker, one)) for one in children}, f"{name}, the children's next request → refused")
-        case.verdict("session_ended" in stream.read().decode(), f"{name}, a child's stream → it reports the end")
-        case.same(200, by(broker, spared).status, f"{name}: another session's child → it lives")
+        case.verdict("session_ended" in stream.read().decode(), f"{name}, a child's stream → reports the end")
+        case.same(200, by(broker, spared).status, f"{name}: another session's child → lives")
         case.same(204, broker.log_out(stranger).status, "the other session logs out → 204")
 
     # The commit that ended the parent ended them, too.
@@ -146,7 +146,7 @@ def endings(case):
     one = child(broker, parent)
     case.same(204, broker.log_out(parent).status, "a parent's log-out → 204")
     broker.stop()
-    case.same(("parent_ended",), broker.row(one, "end_reason"), "kill -9 after a parent's log-out → its child's row is ended on disk")
+    case.same(("parent_ended",), broker.row(one, "end_reason"), "kill -9 after a parent's log-out → the row of its child has ended on disk")
     broker.start()
     case.same("401 session_ended parent_ended", told(by(broker, one)), "a child after the restart → parent_ended")
 
@@ -176,7 +176,7 @@ def bound(case):
     keyless = phone.call("POST", path, phone.session, body)
     case.same(("400 invalid_request", "/jkt"), (told(keyless), keyless.json["errors"][0]["pointer"]), "a child of a bound session without a key → refused, and the pointer is /jkt")
     case.same("400 invalid_request", told(phone.call("POST", path, phone.session, body | {"jkt": phone.thumbprint})), "a child with its parent's key → refused")
-    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "the refused requests → no row of a child")
+    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "the refused requests → the store has no row of a child")
     made = phone.call("POST", path, phone.session, body | {"jkt": watch.thumbprint})
     case.same(("201", watch.thumbprint, None), (told(made), made.json["binding"]["jkt"], made.json.get("pass")), "a child with its own key → 201 without a pass")
     token = made.json["session_token"]

@@ -23,9 +23,9 @@ step "2. The list of the user's sessions"
 device phone
 get /v1/sessions
 expect_status 200
-same 3 "$(python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["items"]))' "$work/body")" "ana's list → her three sessions, not ben's"
-same "[\"Ana's laptop\", \"Ana's phone\", \"Ana's tablet\"]" "$(python3 -c 'import json, sys; print(json.dumps(sorted(i["device"] for i in json.load(open(sys.argv[1]))["items"])))' "$work/body")" "ana's list → the devices' names"
-same "$phone_handle" "$(python3 -c 'import json, sys; print(*[i["handle"] for i in json.load(open(sys.argv[1]))["items"] if i["current"]])' "$work/body")" "ana's list → the current session is marked"
+same 3 "$(python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["items"]))' "$work/body")" "ana's list → has her three sessions, but not ben's"
+same "[\"Ana's laptop\", \"Ana's phone\", \"Ana's tablet\"]" "$(python3 -c 'import json, sys; print(json.dumps(sorted(i["device"] for i in json.load(open(sys.argv[1]))["items"])))' "$work/body")" "ana's list → has the devices' names"
+same "$phone_handle" "$(python3 -c 'import json, sys; print(*[i["handle"] for i in json.load(open(sys.argv[1]))["items"] if i["current"]])' "$work/body")" "ana's list → marks the current session"
 expect_json .next_cursor null
 get '/v1/sessions?cursor=tampered'
 expect_problem 400 invalid_request "list with an invented cursor (SEC-98)"
@@ -48,7 +48,7 @@ expect_status 204
 JAR= request GET /v1/session -b "coatcheck=$tablet_cookie"
 same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "tablet's session ended → its cookie gets 401 at once"
 wait_for 20 grep -q '^event: session_ended' "$work/tablet.events"
-same 0 $? "tablet's session ended → event on its stream"
+same 0 $? "tablet's session ended → its stream gets an event"
 matches '"reason":"logged_out_elsewhere"' "$(cat "$work/tablet.events")" "tablet's session ended → the event has the reason"
 
 step "5. A user ends all her other sessions"
@@ -59,7 +59,7 @@ expect_status 204
 JAR= request GET /v1/session -b "coatcheck=$laptop_cookie"
 same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "other sessions ended → the laptop gets 401"
 wait_for 20 grep -q '^event: session_ended' "$work/laptop.events"
-same 0 $? "other sessions ended → event on the laptop's stream"
+same 0 $? "other sessions ended → the laptop's stream gets an event"
 get /v1/session
 expect_status 200 "other sessions ended → the phone's session is alive"
 JAR= request GET /v1/session -b "coatcheck=$ben_cookie"
@@ -69,7 +69,7 @@ step "6. A refresh sends an event"
 listen "$phone_cookie" phone
 request POST /v1/session/refresh
 wait_for 20 grep -q '^event: tokens_refreshed' "$work/phone.events"
-same 0 $? "refresh → event tokens_refreshed"
+same 0 $? "refresh → causes the event tokens_refreshed"
 JAR= request GET "$MANAGEMENT/metrics"
 matches 'coatcheck_refreshes_total\{provider="oidc",client="ios",result="refreshed",reason="-"\} 1' "$(body)" "metrics → count refreshes by result"
 
@@ -77,7 +77,7 @@ step "7. Revocation and end_session in the background (SEC-63) are retried after
 # pending COUNT: that number of revocations waits
 pending() { [ "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_revocations_pending //p')" = "$1" ]; }
 wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 2 ]'
-same "4 2" "$(calls oidc/revoke) $(calls oidc/end_session)" "two ended sessions → tokens revoked, end_session called for both"
+same "4 2" "$(calls oidc/revoke) $(calls oidc/end_session)" "two sessions end → tokens are revoked, and end_session is called for both"
 wait_for 10 pending 0
 same 0 $? "both calls done → no revocation is pending"
 fault oidc '{"fault":"status","status":503,"endpoint":"revoke","times":1}'
@@ -92,7 +92,7 @@ fault oidc '{"fault":"drop-before","endpoint":"end_session","times":1}'
 request DELETE /v1/session
 expect_status 204 "log-out while end_session fails → 204"
 wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 1 ]'
-same 0 $? "cleo's log-out → end_session is called and dropped"
+same 0 $? "cleo's log-out → end_session is called once and then dropped"
 kill_broker KILL
 start_broker
 pending 2
@@ -101,7 +101,7 @@ same 0 $? "broker killed and restarted → both revocations are pending"
 wait_for 90 eval '[ "$(calls oidc/end_session)" -ge 3 ]'
 same "8 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "later retries → both revocations are completed"
 sandbox GET '/tokens?provider=oidc'
-same 0 "$(jq '[.[] | select(.live and (.user == "ana" or .user == "cleo"))] | length' "$work/control")" "later retries → no live token of ana or cleo"
+same 0 "$(jq '[.[] | select(.live and (.user == "ana" or .user == "cleo"))] | length' "$work/control")" "later retries → ana and cleo have no live token"
 wait_for 10 pending 0
 same 0 $? "later retries → no revocation is pending"
 
@@ -126,10 +126,10 @@ same "401 admin" "$STATUS $(json .reason)" "operator ends ben's sessions → rea
 request GET "$MANAGEMENT/admin/v1/providers" "${reader[@]}"
 expect_status 200
 
-step "9. An operator's action needs its audit record first (SEC-99)"
+step "9. An operator's action needs its audit record (SEC-99)"
 database() { python3 -c 'import sqlite3, sys
 for row in sqlite3.connect(sys.argv[1], isolation_level=None).execute(sys.argv[2]): print(*row)' "$work/data/coatcheck.db" "$1"; }
-same "ender end_sessions 1" "$(database "SELECT actor, action, count(*) FROM audit WHERE action = 'end_sessions' AND target LIKE 'oidc/subject:%'")" "sessions ended by subject → one audit row with a pseudonym"
+same "ender end_sessions 1" "$(database "SELECT actor, action, count(*) FROM audit WHERE action = 'end_sessions' AND target LIKE 'oidc/subject:%'")" "sessions ended by subject → one audit row, with a pseudonym"
 device eva
 sign_in oidc ios eva
 eva_handle=$(json .handle)
@@ -150,18 +150,18 @@ step "10. Operators see why a session has ended"
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ben&state=ended" "${reader[@]}"
 expect_status 200
 same "$ben_handle admin" "$(json .items[0].handle) $(json .items[0].reason)" "ben's ended session → reason admin"
-matches '^20[0-9-]+T[0-9:]+Z$' "$(json .items[0].ended_at)" "ben's ended session → time of its end"
+matches '^20[0-9-]+T[0-9:]+Z$' "$(json .items[0].ended_at)" "ben's ended session → has the time of its end"
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ana&state=ended" "${reader[@]}"
 same '["logged_out","logged_out_elsewhere","logged_out_elsewhere"]' "$(jq -c '[.items[].reason]' "$work/body")" "ana's ended sessions → their reasons, newest first"
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ben" "${reader[@]}"
-same '[]' "$(json .items)" "list without a state → only live sessions"
+same '[]' "$(json .items)" "list without a state → has only live sessions"
 request GET "$MANAGEMENT/admin/v1/sessions?state=gone" "${reader[@]}"
 expect_problem 400 invalid_request "list with an unknown state"
 printf 'admin-reader-7f3d2a9c51\n' >"$work/admin-token"
 "$COATCHECK" sessions list --management "$MANAGEMENT" --token-file "$work/admin-token" --ended --provider oidc --subject user-ben >"$work/list"
-same "HANDLE PROVIDER CLIENT REASON SUBJECT KEY KIND PARENT $ben_handle oidc ios admin user-ben - - -" "$(cut -f1-3,5-9 "$work/list" | tr '\t\n' '  ' | sed 's/ $//')" "coatcheck sessions list --ended → the row below the column names"
+same "HANDLE PROVIDER CLIENT REASON SUBJECT KEY KIND PARENT $ben_handle oidc ios admin user-ben - - -" "$(cut -f1-3,5-9 "$work/list" | tr '\t\n' '  ' | sed 's/ $//')" "coatcheck sessions list --ended → the row comes after the column names"
 COATCHECK_TOKEN_FILE="$work/admin-token" "$COATCHECK" sessions list --config "$work/coatcheck.yaml" --no-header --ended --provider oidc --subject user-ben >"$work/list"
-same "$ben_handle" "$(cut -f1 "$work/list")" "--config, COATCHECK_TOKEN_FILE and --no-header → the row alone"
+same "$ben_handle" "$(cut -f1 "$work/list")" "--config, COATCHECK_TOKEN_FILE and --no-header → only the row"
 "$COATCHECK" sessions list --config "$work/coatcheck.yaml" 2>"$work/refusal" >/dev/null && not_ok "sessions list without a token → refused" || matches 'token-file' "$(cat "$work/refusal")" "sessions list without a token → refused, and the message names token-file"
 for shell in bash zsh fish; do
     "$COATCHECK" --generate-completion-script "$shell" >"$work/completion.$shell" && [ -s "$work/completion.$shell" ]
@@ -221,7 +221,7 @@ print(sum(read(stream, b"0\r\n\r\n").endswith(b"0\r\n\r\n") for stream in stream
 PYTHON
 listeners=$!
 wait_for 90 grep -q . "$work/listeners"
-same 1000 "$(head -1 "$work/listeners")" "a thousand event streams → each gets the session event"
+same 1000 "$(head -1 "$work/listeners")" "a thousand event streams → each gets the event session"
 begin=$SECONDS
 kill_broker TERM
 took=$((SECONDS - begin))

@@ -27,7 +27,7 @@ browser "$AUTHORIZATION_URL" ana
 forward "$(with_value iss - "$CALLBACK")"
 expect_status 201 "callback without an issuer → a session"
 
-step "2. A provider without an issuer: an unknown iss is accepted, counted and logged once"
+step "2. A provider without an issuer: an unknown iss is accepted, counted, and logged once"
 device a-user
 for round in 1 2; do
     start_login oauth2 ios
@@ -42,7 +42,7 @@ browser "$AUTHORIZATION_URL" ana
 forward "$(with_value iss "$SANDBOX/oidc" "$CALLBACK")"
 expect_problem 400 issuer_mismatch "callback with the issuer of another provider"
 
-step "3. Regular errors after prompt=none ask for the user, and are no provider fault"
+step "3. Regular errors after prompt=none lead to the user, and do not count as the provider's fault"
 for error in login_required interaction_required account_selection_required; do
     back silent "error=$error"
     expect_problem 409 interaction_required "callback with error $error"
@@ -60,7 +60,7 @@ wait_for 10 callback_error
 same 0 $? "callback with invalid_scope → logged"
 back ios "error=%3Cscript%3E"
 same "502 " "$STATUS $(json .provider_error)" "callback with an unknown error → provider_error omits it"
-same 0 "$(grep -c 'finished by somebody else' "$work/broker.log")" "own callbacks → no line about somebody else"
+same 0 "$(grep -c 'finished by somebody else' "$work/broker.log")" "own callbacks → no log line about another party"
 device a-stranger
 start_login oidc ios
 browser "$AUTHORIZATION_URL" ana
@@ -97,10 +97,10 @@ forward "com.example.app:/cb?state=$STATE"
 expect_problem 409 login_required "state without code and error"
 device a-third-guest
 forward "com.example.self:/cb"
-expect_problem 409 login_required "empty callback of a client that starts its own logins"
+expect_problem 409 login_required "empty callback for a client that starts its own logins"
 browser "$(json .login.authorization_url)" ana
 forward "$CALLBACK" '"provider":"oidc","client":"self","code_verifier":"'"$(random_token)"'"'
-expect_status 201 "the login that a 409 answer brought, finished as usual → a session"
+expect_status 201 "the login in a 409 answer, finished as usual → a session"
 forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"strict"'
 expect_problem 400 invalid_callback "code at another client's redirect URI"
 

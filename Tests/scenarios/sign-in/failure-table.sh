@@ -13,12 +13,12 @@ begin() {
 
 more_calls() { same "$1" "$(($(calls "${2:-oidc}/token") - forwarded))" "forwards so far → $1 token call(s)"; }
 
-step "1. Connection refused: the code is released and the starter may retry"
+step "1. Connection refused: the claim is released, and the starter may retry"
 begin distant oauth2
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint refuses the connection"
 matches '^[0-9]+$' "$(header Retry-After)" "connection refused → Retry-After in seconds"
-same "" "$(json .retry)" "connection refused → the code is still good"
+same "" "$(json .retry)" "connection refused → the code can still be used"
 python3 "$here/forwarder.py" "$CLOSED_PORT" "${SANDBOX##*:}" &
 pids+=($!)
 wait_for 30 curl -s "http://127.0.0.1:$CLOSED_PORT/_sandbox/health"
@@ -27,7 +27,7 @@ forward "$CALLBACK"
 expect_status 201 "retry when the endpoint listens → a session"
 more_calls 1 oauth2
 
-step "2. Answer 429: the code is released, at most two more calls"
+step "2. Answer 429: the claim is released, and at most two more calls follow"
 begin oidc
 fault oidc '{"fault":"rate-limited","endpoint":"token","times":1}'
 forward "$CALLBACK"
@@ -42,7 +42,7 @@ begin oidc
 fault oidc '{"fault":"status","status":500,"endpoint":"token","times":3}'
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint answers 500"
-same "" "$(json .retry)" "first 500 → the code is still good"
+same "" "$(json .retry)" "first 500 → the code can still be used"
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint answers 500 again"
 forward "$CALLBACK"
@@ -54,7 +54,7 @@ expect_json .retry new_login
 more_calls 3
 sandbox DELETE /faults
 
-step "4. Answer 4xx with an OAuth error: the code is spent, repeats get the same answer"
+step "4. Answer 4xx with an OAuth error: the code is spent, and a repeated forward gets the same answer"
 begin oidc
 fault oidc '{"fault":"status","status":400,"body":"{\"error\":\"invalid_grant\"}","endpoint":"token","times":1}'
 forward "$CALLBACK"
@@ -98,7 +98,7 @@ for name in userinfo-invalid-sub userinfo-missing-sub userinfo-not-object; do
     fault oauth2 "{\"fault\":\"$name\",\"times\":1}"
     forward "$CALLBACK"
     case $name in
-        userinfo-invalid-sub) expect_status 201 "another sub without an id_token to compare → a session" && continue ;;
+        userinfo-invalid-sub) expect_status 201 "another sub, and no id_token to compare → a session" && continue ;;
         *) same 502 "$STATUS" "unusable identity → 502" ;;
     esac
     forward "$CALLBACK"
@@ -147,7 +147,7 @@ expect_json .retry new_login
 # The limit is fifteen; a busy machine's answer comes some seconds later.
 if [ "$SECONDS" -ge 14 ] && [ "$SECONDS" -le 22 ]; then ok "token endpoint hangs → answer after $SECONDS seconds"; else not_ok "token endpoint hangs → answer after 14 to 22 seconds" "$SECONDS"; fi
 
-step "Memory stays flat under answers that are too large (SEC-122)"
+step "Memory stays constant under answers that are too large (SEC-122)"
 resident() { ps -o rss= -p "$broker_pid" | tr -d ' '; }
 # large N: N logins whose answer has 5 MiB, or expands to 64 MiB
 large() {
@@ -165,7 +165,7 @@ large 25
 grown=$((($(resident) - before) / 1024))
 same 1 "$((grown < 16))" "fifty oversized answers (1.7 GiB) → $grown MiB more memory"
 
-step "10. Repeated failures open the breaker; it closes by itself when calls succeed"
+step "10. Repeated failures open the breaker, and successful calls close it"
 breaker() { curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_provider_breaker{provider="slack"} //p'; }
 same 0 "$(breaker)" "before the failures → the breaker is closed"
 fault slack '{"fault":"status","status":503,"endpoint":"token"}'

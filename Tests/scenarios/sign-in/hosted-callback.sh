@@ -14,15 +14,15 @@ matches "^$BROKER/callback/oidc\?" "$CALLBACK" "after the sign-in → the browse
 come_back "$CALLBACK"
 expect_status 303
 matches '^com\.example\.hosted:/back\?handoff=[A-Za-z0-9_-]{43}&login_id=' "$TARGET" "hosted callback → redirect to the app with a handoff"
-same "$login_id" "$(url_value login_id "$TARGET")" "redirect to the app → the login's id"
-same "" "$(url_value code "$TARGET")" "redirect to the app → no code"
+same "$login_id" "$(url_value login_id "$TARGET")" "redirect to the app → has the login's id"
+same "" "$(url_value code "$TARGET")" "redirect to the app → has no code"
 same "" "$(header Set-Cookie)" "hosted callback → no cookie"
 expect_header Cache-Control no-store
 same "" "$(body)" "hosted callback → an empty body"
 same 0 "$(calls oidc/token)" "hosted callback → no token call"
 handoff=$(url_value handoff "$TARGET")
 
-step "2. Only the starter redeems it (SEC-91)"
+step "2. Only the starter can redeem the handoff (SEC-91)"
 device a-stranger
 post /v1/sessions "{\"handoff\":\"$handoff\"}"
 expect_problem 403 login_not_yours "handoff from another device"
@@ -46,7 +46,7 @@ same 1 "$(calls oidc/token)" "handoff sent twice → one token call"
 post /v1/sessions "{\"handoff\":\"$(random_token)\"}"
 expect_problem 410 handoff_expired "invented handoff"
 
-step "4. HEAD, prefetch and link previews leave the login alone (SEC-44)"
+step "4. HEAD, prefetch and link previews do not change the login (SEC-44)"
 device b-phone
 hosted_login
 JAR= request HEAD "$CALLBACK" -I
@@ -58,7 +58,7 @@ expect_status 303 "GET after HEAD and prefetch → redirect to the app"
 post /v1/sessions "{\"handoff\":\"$(url_value handoff "$TARGET")\"}"
 expect_status 201
 
-step "5. Errors go to the configured address as ?error=, and nowhere else (SEC-89)"
+step "5. Errors go only to the configured address, as ?error= (SEC-89)"
 device c-phone
 start_login oidc hosted
 browser "$AUTHORIZATION_URL" denied
@@ -99,7 +99,7 @@ matches 'Ana' "$(json .identity)" "form post with the user's name → stored in 
 JAR= request POST /callback/apple -H 'Content-Type: application/json' --data-binary '{}'
 expect_problem 415 unsupported_media_type "JSON instead of a form post"
 
-step "7. The app's link opens in a browser instead of the app: the page leaks nothing (SEC-94)"
+step "7. The app's link opens in a browser instead of the app: the page reveals nothing (SEC-94)"
 JAR= request GET "/oauth/clever?code=c-canary&state=st-canary&handoff=h-canary" -H 'Accept: text/html'
 expect_status 200
 if grep -q canary "$work/body" "$work/headers"; then not_ok "app link with code and state → not reflected"; else ok "app link with code and state → not reflected"; fi

@@ -9,7 +9,7 @@ step "1. Requested max_age, acr_values and essential claims are checked"
 device a-user
 claims '{"auth_time":1000000000}'
 sign_in oidc aged
-expect_problem 502 identity_rejected "sign-in of the year 2001 with max_age 300 in the configuration"
+expect_problem 502 identity_rejected "sign-in from the year 2001, and the configuration has max_age 300"
 sign_in oidc aged
 expect_status 201 "recent sign-in with max_age 300 → a session"
 ask() { start_login oidc silent "\"parameters\":$1"; browser "$AUTHORIZATION_URL" ana; forward "$CALLBACK"; }
@@ -48,7 +48,7 @@ app_authorizes ""
 forward "$CALLBACK" "$usual"
 expect_status 201 "id_token without a nonce, forward without one → a session"
 
-step "3. A signed id_token of another user ends the session at a refresh; an unsigned one is logged"
+step "3. A refresh returns a signed id_token of another user: the session ends. An unsigned one is only logged"
 for name in refresh-invalid-issuer invalid-aud nonce-invalid refresh-invalid-sub; do
     device "refresh-$name"
     sign_in oidc ios
@@ -64,7 +64,7 @@ expect_status 200 "refreshed id_token with alg none → the session is alive"
 same 1 "$(counted 'coatcheck_refreshed_id_tokens_unverified_total{provider="oidc",client="ios"}')" "refreshed id_token with alg none → counted"
 in_log 'a refreshed id_token does not verify' 1 "refreshed id_token with alg none → logged"
 
-step "4. A missing scope means the requested one, but satisfies no required scope"
+step "4. Without a scope in the answer the requested scope counts, but a required scope counts as missing"
 device c-user
 fault oidc '{"fault":"no-scope","times":1}'
 sign_in oidc ios
@@ -83,7 +83,7 @@ expect_problem 502 provider_error "token answer with another token_type"
 wait_for 10 eval '[ "$(calls oidc/revoke)" -gt "$before" ]'
 same 0 $? "another token_type → the tokens are revoked"
 
-step "5. One failed read of the identity is retried"
+step "5. A read of the identity fails once: it is retried"
 device d-user
 fault clever '{"fault":"status","endpoint":"me","status":503,"times":1}'
 sign_in clever web
@@ -106,7 +106,7 @@ step "7. A client secret may sign an assertion"
 sign_in oidc signing
 expect_status 201 "login with client_secret_jwt → a session"
 sandbox GET '/requests?provider=oidc&endpoint=token'
-matches 'client_assertion=eyJ' "$(jq -r '.[-1].body' "$work/control")" "client_secret_jwt → a signed assertion in the token request"
+matches 'client_assertion=eyJ' "$(jq -r '.[-1].body' "$work/control")" "client_secret_jwt → the token request has a signed assertion"
 same "" "$(jq -r '.[-1].body' "$work/control" | grep -o wq8ZrT5nLk2)" "client_secret_jwt → the secret is not sent"
 
 finish

@@ -25,7 +25,7 @@ handle=$(json .handle)
 session=$(cookie coatcheck)
 same 1 "$(calls oidc/token)" "first forward → one token call"
 
-step "2. The app forwards again because it lost the answer"
+step "2. The app forwards again because the first answer was lost"
 app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\",\"login_token\":\"$login_token\""
 expect_status 201 "a repeated forward → 201"
 expect_json .handle "$handle"
@@ -37,7 +37,7 @@ device a-stranger
 app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\",\"login_token\":\"$(random_token)\""
 expect_problem 409 code_already_used "code and verifier with another login token"
 app_forwards "\"code\":\"$code\",\"redirect_uri\":\"com.example.app:/cb\""
-expect_problem 400 invalid_request "forward with the code alone"
+expect_problem 400 invalid_request "forward with only the code"
 same 1 "$(calls oidc/token)" "stranger's forwards → no further token call"
 
 step "4. The whole callback URL instead of the code needs the matching state"
@@ -106,6 +106,6 @@ same '["openid","email"]' "$(jq -c .scope "$work/body")" "token answer without a
 scoped no-scope ''
 same '[]' "$(jq -c .scope "$work/body")" "no scope from app or answer → an empty scope"
 scoped "" ',"scope":"openid email"'
-same '["openid","email","profile","offline_access"]' "$(jq -c .scope "$work/body")" "token answer with a scope → the answer's scope"
+same '["openid","email","profile","offline_access"]' "$(jq -c .scope "$work/body")" "token answer with a scope → the scope in the answer"
 
 finish

@@ -22,10 +22,10 @@ forward "$CALLBACK"
 expect_problem 403 login_not_yours "callback forwarded by another device"
 device "$phone"
 forward "$CALLBACK"
-expect_problem 400 state_mismatch "the starter forwards after a stranger did"
+expect_problem 400 state_mismatch "the starter forwards after a stranger"
 no_call
 
-step "2. A stranger with a login of his own"
+step "2. A stranger with a login token of another login"
 fresh_callback
 callback=$CALLBACK
 device a-stranger
@@ -68,7 +68,7 @@ no_call
 step "6. The issuer (RFC 9207, SEC-09)"
 fresh_callback
 forward "$(with_value iss "$SANDBOX/oidc/" "$CALLBACK")"
-expect_problem 400 issuer_mismatch "issuer with one slash more"
+expect_problem 400 issuer_mismatch "issuer with one slash too many"
 forward "$(with_value iss - "$CALLBACK")"
 expect_problem 400 issuer_mismatch "no issuer, although the metadata promises one"
 forward "$(with_value iss "https://evil.example" "$CALLBACK")"
@@ -99,7 +99,7 @@ expect_problem 400 invalid_callback "callback with an access token"
 if grep -q canary "$work/body"; then not_ok "callback with an access token → not echoed"; else ok "callback with an access token → not echoed"; fi
 no_call
 
-step "9. An error from the provider ends the login, even next to a code (SEC-13)"
+step "9. An error from the provider ends the login, even together with a code (SEC-13)"
 start_login oidc ios
 browser "$AUTHORIZATION_URL" denied
 forward "$CALLBACK"
@@ -108,13 +108,13 @@ forward "$CALLBACK"
 expect_problem 400 state_mismatch "the same callback after the refusal"
 fresh_callback
 forward "$(with_value error '<script>alert(1)</script>' "$CALLBACK")"
-expect_problem 502 provider_error "unknown error next to a code"
+expect_problem 502 provider_error "unknown error together with a code"
 if grep -q script "$work/body"; then not_ok "unknown error → its text is not echoed"; else ok "unknown error → its text is not echoed"; fi
 forward "$CALLBACK"
 expect_problem 400 state_mismatch "unchanged callback after the error"
 no_call
 
-step "10. One provider's state at another provider's callback (SEC-09)"
+step "10. The state of one provider's login at another provider's callback (SEC-09)"
 start_login oauth2 ios
 other=$STATE
 fresh_callback

@@ -13,27 +13,27 @@ expect_json .items[0].clients[0].login both
 step "2. The app starts a login"
 start_login oidc ios
 expect_status 201 "app starts a login → 201"
-matches '^lgn_' "$(json .login_id)" "new login → login_id"
-matches '^[A-Za-z0-9_-]{43}$' "$STATE" "new login → state of 43 characters (256 bits)"
+matches '^lgn_' "$(json .login_id)" "new login → has a login_id"
+matches '^[A-Za-z0-9_-]{43}$' "$STATE" "new login → has a state of 43 characters (256 bits)"
 same "" "$LOGIN_TOKEN" "new login of a cookie client → no login token in the body"
 expect_header Cache-Control no-store
-matches '^coatcheck-login=[A-Za-z0-9_-]{43}; ' "$(header Set-Cookie)" "new login → a login cookie"
-matches 'HttpOnly' "$(header Set-Cookie)" "login cookie → HttpOnly"
-same S256 "$(url_value code_challenge_method "$AUTHORIZATION_URL")" "authorization URL → code_challenge_method S256"
-matches '^[A-Za-z0-9_-]{43}$' "$(url_value code_challenge "$AUTHORIZATION_URL")" "authorization URL → code_challenge of 43 characters"
-matches '^[A-Za-z0-9_-]{22,}$' "$(url_value nonce "$AUTHORIZATION_URL")" "authorization URL → a nonce"
-same "$STATE" "$(url_value state "$AUTHORIZATION_URL")" "authorization URL → the login's state"
-same "com.example.app:/cb" "$(url_value redirect_uri "$AUTHORIZATION_URL")" "authorization URL → the app's redirect URI"
-same ios-app "$(url_value client_id "$AUTHORIZATION_URL")" "authorization URL → the client id"
+matches '^coatcheck-login=[A-Za-z0-9_-]{43}; ' "$(header Set-Cookie)" "new login → sets a login cookie"
+matches 'HttpOnly' "$(header Set-Cookie)" "login cookie → is HttpOnly"
+same S256 "$(url_value code_challenge_method "$AUTHORIZATION_URL")" "authorization URL → has code_challenge_method S256"
+matches '^[A-Za-z0-9_-]{43}$' "$(url_value code_challenge "$AUTHORIZATION_URL")" "authorization URL → has a code_challenge of 43 characters"
+matches '^[A-Za-z0-9_-]{22,}$' "$(url_value nonce "$AUTHORIZATION_URL")" "authorization URL → has a nonce"
+same "$STATE" "$(url_value state "$AUTHORIZATION_URL")" "authorization URL → has the login's state"
+same "com.example.app:/cb" "$(url_value redirect_uri "$AUTHORIZATION_URL")" "authorization URL → has the app's redirect URI"
+same ios-app "$(url_value client_id "$AUTHORIZATION_URL")" "authorization URL → has the client id"
 
-step "3. The user signs in with the system browser; the provider returns to the app"
+step "3. The user signs in in the system browser, and the provider returns to the app"
 browser "$AUTHORIZATION_URL" ana
 matches '^com\.example\.app:/cb\?' "$CALLBACK" "after the sign-in → the browser returns to the app"
 
 step "4. The app forwards the whole callback URL"
 forward "$CALLBACK" '"device":"Ana'"'"'s phone"'
 expect_status 201 "callback forwarded → a session"
-matches '^ses_[A-Za-z0-9_-]{22}$' "$(json .handle)" "new session → a handle"
+matches '^ses_[A-Za-z0-9_-]{22}$' "$(json .handle)" "new session → has a handle"
 expect_json .provider oidc
 expect_json .client ios
 expect_json .subject user-ana
@@ -43,7 +43,7 @@ expect_json .identity.unverified "{}"
 expect_json .tokens.refreshable true
 expect_header Cache-Control no-store
 same "" "$(json .session_token)" "cookie session → no session token in the body"
-matches '^coatcheck=[A-Za-z0-9_-]{43}; ' "$(header Set-Cookie | grep '^coatcheck=')" "new session → a session cookie"
+matches '^coatcheck=[A-Za-z0-9_-]{43}; ' "$(header Set-Cookie | grep '^coatcheck=')" "new session → sets a session cookie"
 session=$(cookie coatcheck)
 handle=$(json .handle)
 same 1 "$(calls oidc/token)" "callback forwarded → one token call"
@@ -53,19 +53,19 @@ get /v1/session
 expect_status 200
 expect_json .handle "$handle"
 
-step "6. After a lost answer the app forwards again: the same session and cookie, without a call"
+step "6. The answer was lost, so the app forwards again: the same session and cookie, without a token call"
 forward "$CALLBACK"
 expect_status 201 "a callback forwarded twice → 201"
 expect_json .handle "$handle"
 same "$session" "$(cookie coatcheck)" "a callback forwarded twice → the same cookie"
 same 1 "$(calls oidc/token)" "a callback forwarded twice → no further token call"
 
-step "7. A second login on this device is a new session and ends the first"
+step "7. A second login on this device makes a new session and ends the first one"
 sign_in oidc ios ana
 expect_status 201 "second login → a session"
 new_handle=$(json .handle)
-if [ "$new_handle" != "$handle" ]; then ok "second login → another handle"; else not_ok "second login → another handle" "$handle"; fi
-if [ "$(cookie coatcheck)" != "$session" ]; then ok "second login → another cookie"; else not_ok "second login → another cookie"; fi
+if [ "$new_handle" != "$handle" ]; then ok "second login → has another handle"; else not_ok "second login → has another handle" "$handle"; fi
+if [ "$(cookie coatcheck)" != "$session" ]; then ok "second login → has another cookie"; else not_ok "second login → has another cookie"; fi
 JAR= request GET /v1/session -b "coatcheck=$session"
 same "401 session_ended replaced" "$STATUS $(json .code) $(json .reason)" "second login → the old cookie gets session_ended, replaced"
 
@@ -75,7 +75,7 @@ old=$(cookie coatcheck)
 request DELETE /v1/session
 expect_status 204 "log-out → 204"
 matches '^coatcheck=; .*Max-Age=0' "$(header Set-Cookie | grep '^coatcheck=')" "log-out → the answer clears the cookie"
-same "" "$(cookie coatcheck)" "log-out → the device has no session cookie"
+same "" "$(cookie coatcheck)" "log-out → the device has no session cookie any more"
 JAR= request GET /v1/session -b "coatcheck=$old"
 same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "old cookie after the log-out → session_ended, logged_out"
 get /v1/session

@@ -46,7 +46,7 @@ for wrong in expired old-iat invalid-iss foreign-key idtoken-sig-none nonce-miss
 done
 same "" "$(cookie coatcheck)" "all refused ID tokens → no session cookie"
 
-step "2. Google: a session without tokens, and only calls for keys"
+step "2. Google: a session without tokens, and calls only for keys"
 sdk google google-app
 sandbox DELETE /requests
 give google web "$TOKEN"
@@ -57,11 +57,11 @@ expect_json .tokens.expires_at null
 expect_json .tokens.refreshable false
 same '[]' "$(jq -c .scope "$work/body")" "session from an ID token → an empty scope"
 sandbox GET '/requests?provider=google'
-same 0 "$(jq '[.[] | select(.endpoint != "jwks" and .endpoint != "discovery")] | length' "$work/control")" "Google's ID token → calls for keys and metadata only"
+same 0 "$(jq '[.[] | select(.endpoint != "jwks" and .endpoint != "discovery")] | length' "$work/control")" "Google's ID token → calls only for keys and metadata"
 handle=$(json .handle)
 session=$(cookie coatcheck)
 
-step "3. An ID token is used once"
+step "3. An ID token can be used once"
 give google web "$TOKEN"
 expect_status 201 "an ID token forwarded twice by its starter → 201"
 expect_json .handle "$handle" "an ID token forwarded twice by its starter → the same session"
@@ -75,7 +75,7 @@ device a-phone
 get /v1/session
 expect_status 200 "both refusals → the session is alive"
 
-step "4. What a session without tokens cannot do"
+step "4. Things that a session without tokens cannot do"
 request POST /v1/session/refresh
 expect_problem 409 not_refreshable "refresh of a session without tokens"
 request POST /v1/session/token
@@ -87,7 +87,7 @@ same "400 invalid_target" "$STATUS $(json .error)" "token exchange of a session 
 get /v1/session
 expect_status 200 "all refusals → the session is alive"
 
-step "5. Android's Credential Manager: tokens of another registration"
+step "5. Android's Credential Manager: ID tokens of another registration"
 sdk google google-app '"azp":"google-android"'
 give google web "$TOKEN" "$(random_token)"
 expect_status 201 "ID token with a trusted azp → a session"

@@ -3,7 +3,7 @@
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
-step "1. Fifty identical forwards at once, of a login that the broker started"
+step "1. Fifty identical forwards at the same time, for a login that the broker started"
 start_login oidc ios
 browser "$AUTHORIZATION_URL" ana
 login_cookie=$(cookie coatcheck-login)
@@ -17,10 +17,10 @@ done
 wait "${waiting[@]}"
 same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty identical forwards → each gets 201"
 same 1 "$(calls oidc/token)" "fifty identical forwards → one token call"
-same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty identical forwards → one handle"
-same 1 "$(grep -hio 'set-cookie: coatcheck=[^;]*' "$work"/answer.*.headers | sort -u | wc -l)" "fifty identical forwards → one cookie"
+same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty identical forwards → one session handle"
+same 1 "$(grep -hio 'set-cookie: coatcheck=[^;]*' "$work"/answer.*.headers | sort -u | wc -l)" "fifty identical forwards → one session cookie"
 
-step "2. A stranger with the same code: no session, no call"
+step "2. A stranger with the same code gets no session, and causes no call"
 device a-stranger
 forward "$CALLBACK"
 expect_problem 409 code_already_used "the same code from another starter"
@@ -43,7 +43,7 @@ done
 wait "${waiting[@]}"
 same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty forwards of the app's own login → each gets 201"
 same 1 "$(calls oidc/token)" "fifty forwards of the app's own login → one token call"
-same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty forwards of the app's own login → one handle"
+same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty forwards of the app's own login → one session handle"
 post /v1/sessions "${members/$secret/$(random_token)}"
 expect_problem 409 code_already_used "the same code with another login token"
 same 1 "$(calls oidc/token)" "another login token → no further token call"
@@ -73,7 +73,7 @@ done
 wait "${waiting[@]}"
 same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty forwards of one Clever code → each gets 201"
 same 1 "$(calls clever/token)" "fifty forwards of one Clever code → one token call"
-same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty forwards of one Clever code → one handle"
+same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty forwards of one Clever code → one session handle"
 post /v1/sessions "${members/$secret/$(random_token)}"
 expect_problem 409 code_already_used "Clever's callback with another login token"
 same 1 "$(calls clever/token)" "another login token → no further token call"

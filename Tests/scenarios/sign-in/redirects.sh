@@ -3,7 +3,7 @@
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
-step "1. Any port is accepted only on a literal loopback address"
+step "1. Any port is accepted, but only on a literal loopback address"
 for uri in http://127.0.0.1:51234/cb 'http://[::1]:50000/cb' http://127.0.0.1/cb; do
     device "desktop-$RANDOM"
     start_login oidc desktop "\"redirect_uri\":\"$uri\""
@@ -36,12 +36,12 @@ expect_problem 400 invalid_request "forward with another port in redirect_uri"
 post /v1/sessions "{$usual,\"redirect_uri\":\"http://127.0.0.1:40404/cb\",\"code\":\"$(url_value code "$CALLBACK")\"}"
 expect_status 201 "code with the redirect URI of its callback → a session"
 
-step "3. A registered query part comes back byte for byte"
+step "3. A registered query comes back byte for byte"
 device a-tenant
 start_login oidc tenant
-same 'https://app.example.org/cb?tenant=7' "$(url_value redirect_uri "$AUTHORIZATION_URL")" "authorization URL → the registered query part"
+same 'https://app.example.org/cb?tenant=7' "$(url_value redirect_uri "$AUTHORIZATION_URL")" "authorization URL → has the registered query"
 browser "$AUTHORIZATION_URL" ana
-matches '^https://app\.example\.org/cb\?tenant=7&' "$CALLBACK" "callback → the registered query part"
+matches '^https://app\.example\.org/cb\?tenant=7&' "$CALLBACK" "callback → has the registered query"
 forward "${CALLBACK/tenant=7/tenant=8}"
 expect_problem 400 invalid_callback "callback with another value in the registered query"
 forward "${CALLBACK/tenant=7&/}"

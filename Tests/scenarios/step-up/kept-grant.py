@@ -39,7 +39,7 @@ def kept(case):
         before = stage.row(session, "token_version, grant_version, fence")
         login = stage.login(session)
         case.same("200", told(login.forward(broker=stage.second)), "a step-up at a third replica, without a new refresh token → 200")
-        case.same(before, stage.row(session, "token_version, grant_version, fence"), "a step-up without a new refresh token → the versions of tokens and grant and the fence stay")
+        case.same(before, stage.row(session, "token_version, grant_version, fence"), "a step-up without a new refresh token → token version, grant version and fence do not change")
         case.verdict(wait_for(5, lambda: sorted(heard) == ["dying", "third"]), "a step-up without a new refresh token → listeners at both other replicas are notified", heard)
         case.same(["mfa"] * 3, [broker.look(session).json["acr"] for broker in stage.brokers], "a step-up without a new refresh token → every replica shows the class at once")
         for broker in stage.brokers:
@@ -47,9 +47,9 @@ def kept(case):
             for each in stage.brokers:
                 # A cache is up to five seconds old, and so is a token that works as well.
                 wait_for(7, lambda: stage.grant(each, session) == old)
-                case.same(old, stage.grant(each, session), f"a kept grant after a refresh, the access token at {each.name} → works, and is of the kept grant")
+                case.same(old, stage.grant(each, session), f"a kept grant after a refresh, the access token at {each.name} → works, and belongs to the kept grant")
         case.same("mfa", stage.third.look(session).json["acr"], "a session with a kept grant after three refreshes → keeps the class of its step-up")
-        case.same({1}, set(stage.sent().values()), "all refresh tokens of a kept grant → each is sent once")
+        case.same({1}, set(stage.sent().values()), "all refresh tokens of a kept grant → each was sent once")
 
 
 if __name__ == "__main__":

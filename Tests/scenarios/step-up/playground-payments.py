@@ -152,7 +152,7 @@ def step_up(case):
         unpaid(screen, "a provider that ignores the demanded age → nothing is paid")
         case.verdict(
             '403 step_up_failed: wanted was {"max_age":300}, and the provider answered' in screen["explanation"], "a provider that ignores the demanded age → the phone shows the demand and the answer", screen["explanation"])
-        case.same("honours", call(playground.sandbox + "/_sandbox/settings/oidc").json["step_up"], "the end of ignore-step-up → the provider honours demands again")
+        case.same("honours", call(playground.sandbox + "/_sandbox/settings/oidc").json["step_up"], "the end of ignore-step-up → the provider follows demands again")
 
         screen = playground.pay(20, "consent")
         challenge = playground.details("401 step_up_required")
@@ -160,7 +160,7 @@ def step_up(case):
         case.verdict(
             f'{scheme} error="insufficient_user_authentication", max_age="300"' in challenge and '"step_up": {"max_age":300}' in challenge,
             "a payment that needs a step-up → the conversation has the challenge", challenge)
-        case.same("To pay 20 €, “Corner Shop” wants a sign-in of the last 5 minutes.", screen["step_up"], "a payment that needs a step-up → the phone says why")
+        case.same("To pay 20 €, “Corner Shop” wants a sign-in of the last 5 minutes.", screen["step_up"], "a payment that needs a step-up → the phone gives the reason")
         case.same(["Sign in again as Ana", "Sign in as Ben", "Refuse"], [each["title"] for each in screen["people"]], "a payment that needs a step-up → the provider's page offers Ana, Ben and a refusal")
         case.same(409, playground.play("trouble", {"name": "expire-token"}).status, "a switch that needs the session, during a step-up → 409")
         unpaid(playground.do("cancel"), "the user closes the browser during a step-up → nothing is paid")
@@ -177,7 +177,7 @@ def step_up(case):
         playground.pay(20, "consent")
         screen = playground.do("choose", {"as": "ana"})
         case.same(("session", "The provider's page, once; and the payment is made."), (screen["view"], screen["noticed"]), "Ana signs in again for a payment → the payment is made")
-        case.verdict(f"the same session goes on: {before['handle']}, and the same cookie" in screen["explanation"], "a step-up for a payment → the same session goes on, with the same cookie", screen["explanation"])
+        case.verdict(f"the same session goes on: {before['handle']}, and the same cookie" in screen["explanation"], "a step-up for a payment → the same session continues, with the same cookie", screen["explanation"])
         case.same((before["handle"], True), (screen["session"]["handle"], screen["session"]["authenticated_at"] > before["authenticated_at"]), "a step-up for a payment → the session has the same handle and a new time of sign-in")
         case.same([*paid, 20], playground.payments, "a payment with a step-up → the API takes it once")
         case.verdict("20 EUR, by user-ana" in screen["paid"], "a payment with a step-up → the phone shows amount and user", screen["paid"])
@@ -186,7 +186,7 @@ def step_up(case):
             [each for each in playground.said() if not each.startswith("event")], "a payment with a step-up → the conversation has its eight messages in order")
         screen = playground.pay(20)
         case.same([*paid, 20, 20], playground.payments, "the next payment after a step-up → made at once")
-        case.same("Nothing but the payment.", screen["noticed"], "the next payment after a step-up → zero questions to the user")
+        case.same("Nothing but the payment.", screen["noticed"], "the next payment after a step-up → the user gets no prompt")
         screen = playground.do("trouble", {"name": "ignore-step-up"})
         case.verdict("Paid at once" in screen["explanation"], "the switch ignore-step-up after a step-up → paid at once, because no step-up is needed", screen["explanation"])
         case.verdict("200." in playground.do("call")["relay"], "a call after the payments → the API answers 200")
@@ -205,13 +205,13 @@ def presence(case):
     playground.pay(500, "consent")
     screen = playground.do("choose", {"as": "ana"})
     case.verdict("The payment was answered 403 step_up_failed." in screen["explanation"], "500 € in a session without a key → 403 step_up_failed", screen["explanation"])
-    case.same(([], []), (playground.payments, playground.asked), "500 € in a session without a key → zero questions to the user, and nothing is paid")
+    case.same(([], []), (playground.payments, playground.asked), "500 € in a session without a key → the user gets no prompt, and nothing is paid")
 
     before = anew(playground, "oidc-bound")["session"]
     case.same(None, before["presence"], "a new bound session → has no presence key")
     playground.pay(500, "consent")
     screen = playground.do("choose", {"as": "ana"})
-    case.same([register], playground.asked, "500 € an hour after the sign-in → a new sign-in, then one question about the presence key")
+    case.same([register], playground.asked, "500 € an hour after the sign-in → a new sign-in, then one prompt about the presence key")
     case.same("That nothing was paid; " + IN, screen["noticed"], "the user refuses the presence key → nothing is paid")
     case.verdict("no proof was made, and nothing was sent" in screen["explanation"], "the user refuses the presence key → no proof is made and nothing is sent", screen["explanation"])
     ask("presence", "no")
@@ -225,7 +225,7 @@ def presence(case):
     ask("presence")
     screen = playground.pay(500)
     case.same("The phone's question; and the payment is made.", screen["noticed"], "the user confirms a payment of 500 € → the payment is made")
-    case.same(([large], [500]), (playground.asked, playground.payments), "the user confirms a payment of 500 € → one question, and one payment at the API")
+    case.same(([large], [500]), (playground.asked, playground.payments), "the user confirms a payment of 500 € → one prompt, and one payment at the API")
     case.same(["POST /v1/relay/shop/payments/large", "401 presence_required", "POST /v1/relay/shop/payments/large", "201 Created"],
               [each for each in playground.said() if not each.startswith("event")], "a confirmed payment → the conversation has its four messages in order")
     sent = [each for each in playground.news["messages"] if "Coatcheck-Presence" in each["details"]]
@@ -239,7 +239,7 @@ def presence(case):
     for words in ("at another path got 401 presence_invalid (address)", "sent again, 401 presence_invalid (replayed)",
                   "silent key got 401 presence_required", "a presence key of its own 401 presence_invalid (key)"):
         case.verdict(words in screen["explanation"], f"a stolen confirmation → {words}", screen["explanation"])
-    case.same([500, 500], playground.payments, "a stolen confirmation → the API takes the user's payment alone")
+    case.same([500, 500], playground.payments, "a stolen confirmation → the API takes only the user's payment")
     case.same(
         ["401 presence_invalid", "401 presence_invalid", "401 presence_required", "401 presence_invalid"],
         [each for each in playground.said("thief") if each[0].isdigit()], "a stolen confirmation → the conversation shows the thieves' four refusals")
@@ -259,7 +259,7 @@ def presence(case):
     case.same([register, large], playground.asked, "steal-presence with a new sign-in → the phone asks about the key, then about the payment")
     case.same("The phone's question, and the thieves get nothing.", screen["noticed"], "steal-presence with a new sign-in → the thieves get nothing")
     case.verdict("sent again, 401 presence_invalid (replayed)" in screen["explanation"], "steal-presence with a new sign-in → the repeated proof is refused as replayed", screen["explanation"])
-    case.same([500, 500, 500], playground.payments, "steal-presence with a new sign-in → the API takes the user's payment alone")
+    case.same([500, 500, 500], playground.payments, "steal-presence with a new sign-in → the API takes only the user's payment")
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def replicas(case):
             fields = {"DPoP": racing.phone.proof("PUT", KEY, racing.session), "Coatcheck_Presence": face.proof("PUT", KEY, racing.session)}
             calls.append(case.beside(lambda broker=brokers[index % 3], fields=fields: broker.call("PUT", KEY, racing.session, **fields)))
         found = collections.Counter(told(answer.result(30)) for answer in calls)
-        case.same({"200": 1, "401 presence_invalid key": 5}, dict(found), "six keys at once at three replicas → one is registered")
+        case.same({"200": 1, "401 presence_invalid key": 5}, dict(found), "six keys are registered at three replicas at the same time → one succeeds")
 
         user = User(first)
         user.phone.sign_in()
@@ -128,16 +128,16 @@ def replicas(case):
         presence = user.presence("POST", PAY)
         case.same("502 upstream_error", told(user.send("POST", PAY, presence, brokers[0])), "an upstream that one replica cannot reach → upstream_error")
         upstream.come()
-        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "the presence proof of an unreached call, at another replica → 200")
+        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "the presence proof of a call that did not reach the upstream, at another replica → 200")
 
         before, presence = upstream.count, user.presence("GET", PAY)
         fields = {"Coatcheck_Pass": user.phone.held_pass, "Coatcheck_Presence": presence}
         case.same(200, brokers[2].call("GET", "/v1/session", user.session, Coatcheck_Pass=user.phone.held_pass).status, "a session in a replica's memory → 200")
         database.do("away")
         answer = brokers[2].call("GET", PAY, user.session, **fields)
-        case.same(("503 store_unavailable", before), (told(answer), upstream.count), "the store is away → 503, and the upstream receives no call")
+        case.same(("503 store_unavailable", before), (told(answer), upstream.count), "the store is unavailable → 503, and the upstream receives no call")
         database.do("back")
-        case.verdict(wait_for(30, lambda: told(user.pay(balancer)) == "200"), "the store is back → the call succeeds")
+        case.verdict(wait_for(30, lambda: told(user.pay(balancer)) == "200"), "the store is available again → the call succeeds")
 
 
 CASES = {

@@ -62,7 +62,7 @@ def refusals(case):
         "POST", PAY, Authorization=f"Bearer {child}", DPoP=widget.proof("POST", PAY, child),
         Coatcheck_Presence=user.presence("POST", PAY, child))
     is_presence_wanted(case, answer, "presence_required", "a child's call with its parent's presence proof → presence_required")
-    case.same(({"presence": True}, True), (answer.json["step_up"], answer.json["parent"]), "a child's refused call → the answer sends it to its parent")
+    case.same(({"presence": True}, True), (answer.json["step_up"], answer.json["parent"]), "a child's refused call → the answer names the parent as the one to call")
     answer = broker.call("PUT", KEY, Authorization=f"Bearer {child}", DPoP=widget.proof("PUT", KEY, child))
     case.same("403 client_not_allowed", told(answer), "a child's registration → refused")
 
@@ -79,12 +79,12 @@ def refusals(case):
             ("nonce", user.presence("POST", PAY, nonce="A" * 16), "POST", PAY), ("signature", user.presence("POST", PAY)[:-4] + "AAAA", "POST", PAY)]:
         is_presence_wanted(case, user.send(method, path, presence), f"presence_invalid {reason}", f"a presence proof with a wrong {reason} → refused for that reason")
     thief.phone.session, stolen = user.session, thief.phone.session
-    case.same("401 proof_invalid key", told(thief.send("POST", PAY, user.presence("POST", PAY))), "a stolen token with a good presence proof → refused for its key")
+    case.same("401 proof_invalid key", told(thief.send("POST", PAY, user.presence("POST", PAY))), "a stolen token with a good presence proof → refused because of its key")
     thief.phone.session = stolen
     thief.register()
-    case.same("401 presence_invalid token", told(thief.send("POST", PAY, caught)), "a caught presence proof in another session → refused")
+    case.same("401 presence_invalid token", told(thief.send("POST", PAY, caught)), "a copied presence proof in another session → refused")
     case.same(before, upstream.count, "all refused calls → zero calls at the upstream")
-    case.same("200", told(user.send("POST", PAY, caught)), "the caught presence proof in its own request → 200")
+    case.same("200", told(user.send("POST", PAY, caught)), "the copied presence proof in its own request → 200")
     for method in ("POST", "GET"):
         presence = user.presence(method, PAY)
         found = [told(user.send(method, PAY, presence)) for _ in range(3)]
@@ -93,7 +93,7 @@ def refusals(case):
         "POST", PAY, user.session, DPoP=proof, Coatcheck_Presence=racer)) for racer in [user.presence("POST", PAY)]
         for proof in [user.phone.proof("POST", PAY, user.session) for _ in range(8)]]
     found = collections.Counter(told(answer.result(30)) for answer in racing)
-    case.same({"200": 1, "401 presence_invalid replayed": 7}, dict(found), "one presence proof, eight requests at once → one succeeds")
+    case.same({"200": 1, "401 presence_invalid replayed": 7}, dict(found), "one presence proof, eight requests at the same time → one succeeds")
     case.verdict(not any("presence" in name.lower() for fields in upstream.fields for name in fields), "relayed calls → the upstream receives no presence field")
     case.same(2.0, broker.metric("coatcheck_presence_keys_total", client="ios"), "two registered keys → the metric counts two")
 
@@ -124,10 +124,10 @@ def registration(case):
     caught = user.presence("POST", PAY)
     broker.restart()
     case.same(stood, user.send("GET", "/v1/session").json["presence"], "a restart → the presence key stays")
-    case.same("401 presence_invalid nonce", told(user.send("POST", PAY, caught)), "SQLite, a presence proof from before the restart → refused for its nonce")
+    case.same("401 presence_invalid nonce", told(user.send("POST", PAY, caught)), "SQLite, a presence proof from before the restart → refused because of its nonce")
     case.same("200", told(user.pay()), "a new presence proof after the restart → 200")
     columns = "presence_key IS NOT NULL, presence IS NOT NULL"
-    case.same((1, 1), broker.row(user.session, columns), "a session with a presence key → its row has it sealed")
+    case.same((1, 1), broker.row(user.session, columns), "a session with a presence key → its row has the key, sealed")
     broker.log_out(user.session)
     case.same([(0, 0)], broker.query(f"SELECT {columns} FROM sessions"), "a log-out → the tombstone has no presence key")
     case.same(
@@ -147,8 +147,8 @@ def away(case):
     asked = user.asked
     case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "an unreachable upstream → upstream_error")
     upstream.come()
-    case.same("200", told(user.send("POST", PAY, presence)), "the presence proof of an unreached call, once the upstream is back → 200")
-    case.same(asked, user.asked, "the repeated call → no second prompt of the user")
+    case.same("200", told(user.send("POST", PAY, presence)), "the presence proof of a call that did not reach the upstream, sent again later → 200")
+    case.same(asked, user.asked, "the repeated call → the user gets no second prompt")
     case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the used presence proof → replayed")
     upstream.go()
     rude = socket.create_server(("127.0.0.1", upstream.port))
@@ -163,7 +163,7 @@ def away(case):
     case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "an upstream that reads the call and closes → upstream_error")
     rude.close()
     upstream.come()
-    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the call may have taken effect → its presence proof is used")
+    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the call may have taken effect → its presence proof counts as used")
     statuses = [told(user.send("POST", PAY, user.presence("POST", PAY))) for _ in range(32)]
     case.verdict(statuses.count("200") <= 30 and "429 rate_limited" in statuses, "32 payments in a minute → at most thirty succeed", str(statuses))
 
@@ -193,7 +193,7 @@ def gateways(case):
     good = user.presence("POST", "/orders")
     case.same(200, ask(good).status, "forward-auth with a presence proof for the original request → 200")
     is_presence_wanted(case, ask(good), "presence_invalid replayed", "forward-auth with a used presence proof → replayed")
-    case.same(200, ask(query="").status, "forward-auth without a demand of presence → 200")
+    case.same(200, ask(query="").status, "forward-auth without a demand for presence → 200")
 
 
 CASES = {

@@ -110,7 +110,7 @@ def by_levels(case):
     answer = user.step_up({"acr_values": "loa-5"})
     case.same(
         ("403 step_up_failed", {"acr_values": "loa-5"}, "loa-1"), (answer.told, answer.json.get("required"), (answer.json.get("got") or {}).get("acr")),
-        "a step-up to a level that the provider prompts no user for → 403, with the level required and the level reached")
+        "a step-up to a level, and the provider does not prompt → 403, with the level required and the level reached")
     case.same(asked, user.browser.asked, "a step-up by level alone → no password prompt, because the user is signed in")
     lives(case, user, "after a failed step-up by level")
     answer = user.step_up({"acr_values": "loa-5", "max_age": 0}, how=STRONG)
@@ -125,11 +125,11 @@ def by_levels(case):
     # Single sign-on: the sign-in is recent enough, so the provider asks for no password.
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
-    case.same(("200", asked), (answer.told, user.browser.asked), "a step-up with an age that is not exceeded → done without a password prompt")
+    case.same(("200", asked), (answer.told, user.browser.asked), "a step-up whose maximum age is not exceeded → done without a password prompt")
     case.same("loa-4", answer.json["acr"], "a step-up without a password prompt → the session gets the level of the browser")
     grows_old(case, user)
     answer = user.step_up({"max_age": 1})
-    case.same(("200", asked + 1, "loa-1"), (answer.told, user.browser.asked, answer.json["acr"]), "a step-up with an age that is exceeded → a password prompt, and the level of the password")
+    case.same(("200", asked + 1, "loa-1"), (answer.told, user.browser.asked, answer.json["acr"]), "a step-up whose maximum age is exceeded → a password prompt, and the level of the password")
     case.verdict(seconds(answer.json["authenticated_at"]) > seconds(first), "a step-up with a password prompt → the session gets the new time", answer.json["authenticated_at"])
     grows_old(case, user)
     answer = user.step_up({"max_age": 0})
@@ -141,7 +141,7 @@ def by_levels(case):
     case.same(
         ("401 step_up_required", {"acr_values": "loa-4 loa-5", "max_age": 300}), (refused.told, refused.json.get("step_up")), "a call that needs a level and an age → 401 step_up_required with both")
     answer = user.step_up(refused.json["step_up"])
-    case.same("403 step_up_failed", answer.told, "a step-up to a level, soon after a sign-in → 403, because the user is not prompted")
+    case.same("403 step_up_failed", answer.told, "a step-up to a level, soon after a sign-in → 403, because the provider does not prompt")
     lives(case, user, "after a step-up without a prompt")
     grows_old(case, user)
     answer = user.step_up(refused.json["step_up"] | {"max_age": 0}, how=STRONG)
@@ -183,7 +183,7 @@ def by_age(case):
     lives(case, user, "after a failed step-up by class")
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
-    case.same(("200", asked, first), (answer.told, user.browser.asked, answer.json.get("authenticated_at")), "a step-up at Canaille with an age that is not exceeded → done without a password prompt")
+    case.same(("200", asked, first), (answer.told, user.browser.asked, answer.json.get("authenticated_at")), "a step-up at Canaille whose maximum age is not exceeded → done without a password prompt")
     # After the password it checks the age again, so a slow machine may be asked twice if not even a second is allowed.
     for age in (5, 0):
         grows_old(case, user)
@@ -216,7 +216,7 @@ def without_a_time(case):
     case.same("401 step_up_required", refused.told, "a call that needs a fresh sign-in, at Glewlwyd → 401 step_up_required")
     broker.configure(providers={"real": {"step_up": {"acr": False, "max_age": False}}}, upstreams={"api": {"require": None}})
     broker.restart()
-    case.same("403 client_not_allowed", user.step_up({"max_age": 300}).told, "a step-up at a provider that is configured as unable to → 403 client_not_allowed")
+    case.same("403 client_not_allowed", user.step_up({"max_age": 300}).told, "a step-up at a provider that is configured as unable to do it → 403 client_not_allowed")
     lives(case, user, "after a refused step-up")
 
 

@@ -68,7 +68,7 @@ def crossing(case):
     case.same("200", told(step_up(broker, session, MFA)), "a step-up during a refresh → 200 before the kill")
     broker.restart()
     release.set()
-    case.same(200, broker.refresh(session).status, "kill -9 during the old refresh → the new grant still refreshes")
+    case.same(200, broker.refresh(session).status, "kill -9 during the old refresh → the new grant can still be refreshed")
 
 
 def dying(case):
@@ -93,8 +93,8 @@ def dying(case):
     broker.restart()
     release.set()
     asked.result(30)
-    case.same("503 provider_unavailable", told(login.forward()), "kill -9 after the code was sent → the forward's repeat is 503")
-    case.same("new_login", login.forward().json.get("retry"), "the repeat's answer → it advises a new login")
+    case.same("503 provider_unavailable", told(login.forward()), "kill -9 after the code was sent → the repeated forward is 503")
+    case.same("new_login", login.forward().json.get("retry"), "the answer to the repeated forward → advises a new login")
     case.same(before["authenticated_at"], broker.look(session).json["authenticated_at"], "a step-up lost by kill -9 → the session is unchanged")
     case.same(200, broker.refresh(session).status, "a step-up lost by kill -9 → the session's tokens work")
     case.same("200", told(step_up(broker, session, MFA)), "the next step-up → 200")
@@ -128,7 +128,7 @@ def bound(case):
     case.same("400 state_mismatch", told(phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "another key's forward → the login is spent")
     body, cookie = begin()
     answer = phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)
-    case.same(("200", "mfa", phone.thumbprint), (told(answer), answer.json["acr"], answer.json["binding"]["jkt"]), "the session's own key → the step-up succeeds and the key stays")
+    case.same(("200", "mfa", phone.thumbprint), (told(answer), answer.json["acr"], answer.json["binding"]["jkt"]), "the session's own key → the step-up succeeds, and the key stays")
     case.same(200, phone.call("GET", "/v1/session", session).status, "the bound session after its step-up → 200")
 
 

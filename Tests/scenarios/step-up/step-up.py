@@ -24,8 +24,8 @@ def refusals(case):
                 "client_id": "plain-app", "auth": "none", "redirect_uris": ["com.example.plain:/cb"], "login": "both"}}}}})
     session = broker.sign_in()
     before = broker.look(session).json
-    case.same(("pwd", ["pwd"]), (before["acr"], before["amr"]), "a session → it reports how its user signed in")
-    case.verdict(before["authenticated_at"] is not None, "a session → it reports when its user signed in")
+    case.same(("pwd", ["pwd"]), (before["acr"], before["amr"]), "a session → reports the class of its user's sign-in")
+    case.verdict(before["authenticated_at"] is not None, "a session → reports the time of its user's sign-in")
     logins = "SELECT count(*) FROM logins"
     count = broker.query(logins)[0][0]
 
@@ -50,7 +50,7 @@ def refusals(case):
     case.same("403 client_not_allowed", begin(WEAK, oauth2), "a step-up at a provider of kind oauth2 → refused")
     case.same((None, [], None), tuple(broker.look(oauth2).json[name] for name in ("acr", "amr", "authenticated_at")), "a session of kind oauth2 → class, methods and time are empty")
     case.same("403 client_not_allowed", begin(MFA | {"provider": "plain"}, None), "a provider configured without `acr` → a step-up by `acr_values` is refused")
-    case.same(count + 1, broker.query(logins)[0][0], "the refused step-ups → no login row (one is the oauth2 sign-in's)")
+    case.same(count + 1, broker.query(logins)[0][0], "the refused step-ups → no login row (the one row is the oauth2 sign-in's)")
 
     tokens = sandbox.calls("oidc/token")
     login = Login(broker, session).sign_in()
@@ -58,7 +58,7 @@ def refusals(case):
     case.same("401 session_required", told(login.forward(None)), "a step-up's forward without the session → refused")
     other = broker.sign_in()
     case.same("403 login_not_yours", told(login.forward(other)), "a step-up's forward with another session of the same user → refused")
-    case.same("400 state_mismatch", told(login.forward()), "a step-up's forward after one with another session → the login is spent")
+    case.same("400 state_mismatch", told(login.forward()), "a step-up's forward after a forward with another session → the login is spent")
     login = Login(broker, session).sign_in()
     login.cookie, login.token = None, None
     case.same("403 login_not_yours", told(login.forward()), "a step-up's forward with the session, without the login token → refused")
@@ -66,7 +66,7 @@ def refusals(case):
     login = Login(broker, ended).sign_in()
     broker.log_out(ended)
     case.same("401 session_ended logged_out", told(login.forward()), "a step-up's forward of a session that has ended → refused")
-    case.same(tokens + 2, sandbox.calls("oidc/token"), "the refused forwards of step-ups → their codes did not reach the provider (two calls were sign-ins)")
+    case.same(tokens + 2, sandbox.calls("oidc/token"), "the refused forwards of step-ups → their codes did not reach the provider (the two calls were sign-ins)")
 
     login = Login(broker, session).sign_in("ben")
     case.same("409 subject_mismatch", told(login.forward()), "another user signs in for a step-up → subject_mismatch")
@@ -76,10 +76,10 @@ def refusals(case):
     failed = step_up(broker, session, WEAK, sandbox_auth_age=4000)
     case.same("403 step_up_failed", told(failed), "a sign-in from an hour ago → step_up_failed")
     case.same({"max_age": 600}, failed.json["required"], "a failed step-up → the answer has the required age")
-    case.verdict(failed.json["got"]["authenticated_at"] < before["authenticated_at"], "a failed step-up → the answer has the earlier time that came")
+    case.verdict(failed.json["got"]["authenticated_at"] < before["authenticated_at"], "a failed step-up → the answer has the earlier time of the sign-in")
     sandbox.settings("oidc", step_up="ignores")
     failed = step_up(broker, session, MFA)
-    case.same(("403 step_up_failed", {"acr_values": "mfa"}, None), (told(failed), failed.json["required"], failed.json["got"]["acr"]), "a provider that ignores `acr_values` → step_up_failed with the class that came")
+    case.same(("403 step_up_failed", {"acr_values": "mfa"}, None), (told(failed), failed.json["required"], failed.json["got"]["acr"]), "a provider that ignores `acr_values` → step_up_failed with the class that the provider returned")
     sandbox.settings("oidc", step_up="silent")
     failed = step_up(broker, session)
     case.same(("403 step_up_failed", None), (told(failed), failed.json["got"]["authenticated_at"]), "a provider that omits the time of the sign-in → step_up_failed")
@@ -91,7 +91,7 @@ def refusals(case):
     failed = step_up(broker, session)
     case.same(
         ("403 step_up_failed", "pwd", None), (told(failed), failed.json["got"]["acr"], failed.json["got"]["authenticated_at"]),
-        "a provider that reports the class, not the time → step_up_failed")
+        "a provider that reports the class, but not the time → step_up_failed")
     for error, code in [
             ("unmet_authentication_requirements", "403 step_up_failed"), ("login_required", "409 interaction_required"), ("access_denied", "403 access_denied")]:
         login = Login(broker, session)
@@ -106,13 +106,13 @@ def refusals(case):
     case.same(200, broker.exchange(session).status, "after the failed step-ups → the session's token exchange works")
     case.same(200, broker.refresh(session).status, "after the failed step-ups → the session's refresh works")
     case.verdict(wait_for(30, lambda: broker.query("SELECT count(*) FROM outbox") == [(0,)]), "the failed step-ups → the outbox is empty within 30 seconds")
-    case.same(2 * A_PAIR, sandbox.calls("oidc/revoke"), "failed step-ups, revocation reaches the whole user → only the user without a session is revoked")
+    case.same(2 * A_PAIR, sandbox.calls("oidc/revoke"), "failed step-ups, and a revocation reaches all of a user → only the user without a session is revoked")
 
     # A demand of the first sign-in.
     failed = Login(broker, None, WEAK | {"provider": "oidc", "client": "ios"}).sign_in(sandbox_auth_age=4000).forward()
     case.same("403 step_up_failed", told(failed), "a first sign-in that is too old → step_up_failed")
     made = Login(broker, None, {"provider": "oidc", "client": "ios", "step_up": {"acr_values": "phr mfa"}}).sign_in().forward()
-    case.same(("201", "phr"), (told(made), made.json["acr"]), "a first sign-in with the demanded class → a session with it")
+    case.same(("201", "phr"), (told(made), made.json["acr"]), "a first sign-in with the demanded class → a session with this class")
 
 
 def acceptances(case):
@@ -132,15 +132,15 @@ def acceptances(case):
     case.same("phr", answer.json["acr"], "a step-up → the session has the new class")
     case.verdict(answer.json["authenticated_at"] > before["authenticated_at"], "a step-up → the session has the new time of sign-in")
     case.same(before["expires_at"], answer.json["expires_at"], "a step-up → the session's absolute expiry stays")
-    case.same((2, 1, 2), broker.row(session, "token_version, fence, grant_version"), "a step-up → new versions of tokens and grant, and the fence")
+    case.same((2, 1, 2), broker.row(session, "token_version, fence, grant_version"), "a step-up → raises the versions of tokens and grant, and the fence")
     again = login.forward()
     case.same(("200", answer.json["authenticated_at"]), (told(again), again.json["authenticated_at"]), "a step-up's forward, repeated → the same answer")
-    case.same(tokens + 1, sandbox.calls("oidc/token"), "the forward repeated → the code was sent once")
+    case.same(tokens + 1, sandbox.calls("oidc/token"), "the repeated forward → the code was sent once")
     case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == A_PAIR), "a step-up → the old grant is revoked")
     case.same(200, broker.refresh(session).status, "after the step-up → a refresh uses the new grant")
     after = broker.look(session).json
     case.same(("phr", answer.json["authenticated_at"]), (after["acr"], after["authenticated_at"]), "a refresh after the step-up → class and time stay")
-    case.same(1.0, broker.metric("coatcheck_logins_total", result="stepped_up"), "one step-up → the metric counts one")
+    case.same(1.0, broker.metric("coatcheck_logins_total", result="stepped_up"), "one step-up → the metric is 1")
 
     sandbox.fault("oidc", fault="no-refresh-token", times=1)
     revoked = sandbox.calls("oidc/revoke")
@@ -214,13 +214,13 @@ def requirements(case):
 
     refused = relay()
     case.same("401 step_up_required", told(refused), "a call that needs a stronger sign-in → step_up_required")
-    case.same({"acr_values": "mfa phr", "max_age": 300}, refused.json["step_up"], "the refusal → it has the demanded classes and age")
+    case.same({"acr_values": "mfa phr", "max_age": 300}, refused.json["step_up"], "the refusal → has the demanded classes and age")
     case.same(
         'Bearer error="insufficient_user_authentication", acr_values="mfa phr", max_age="300"', refused.fields["WWW-Authenticate"], "a relayed call that needs a step-up → the refusal has the challenge of RFC 9470")
     case.verdict(not refused.fields["Set-Cookie"], "a relayed call that needs a step-up → the cookie stays")
     case.same("broker", refused.fields["Coatcheck-Source"], "a relayed call that needs a step-up → the refusal comes from the broker")
     case.same("401 step_up_required", told(relay("/p%61yments/1")), "a path that needs a step-up, with an escaped letter → step_up_required")
-    case.same({"max_age": 300}, relay(method="GET").json["step_up"], "another method of a path with a demand → its own, smaller demand")
+    case.same({"max_age": 300}, relay(method="GET").json["step_up"], "another method on a path with a demand → has its own, smaller demand")
     case.same(0, len(upstream.calls), "relayed calls refused for a step-up → zero calls at the upstream")
     case.same(200, relay("/accounts", "GET").status, "a path without a demand → 200")
     for query in ["?acr=mfa&acr=pwd", "?max_age=5", "?max_age=x", "?acr=", "?level=2", "?acr=a%22b", "?max_age=300&presence=1"]:
@@ -234,8 +234,8 @@ def requirements(case):
     refused = forward_auth("?max_age=300", session=other)
     case.same("403 step_up_failed", told(refused), "a provider that cannot step up → step_up_failed, so no browser opens")
     told_of = broker.call("POST", "/v1/introspect", body=f"token={session}", Content_Type="application/x-www-form-urlencoded", **gate).json
-    case.same("pwd", told_of["acr"], "introspection → it reports the class")
-    case.verdict(abs(told_of["auth_time"] + 1000 - time.time()) < 60, "introspection → it reports the time of sign-in")
+    case.same("pwd", told_of["acr"], "introspection → reports the class")
+    case.verdict(abs(told_of["auth_time"] + 1000 - time.time()) < 60, "introspection → reports the time of the sign-in")
     broker.configure(backends={"orders": {"require": {"acr": ["mfa"], "max_age": "5m"}}})
     broker.restart()
     case.same("401 step_up_required", told(forward_auth()), "a backend with `require` → its forward-auth needs a step-up")
@@ -249,16 +249,16 @@ def requirements(case):
     refused = relay("/strict", "GET")
     case.same(("401 step_up_required", {"acr_values": "mfa", "max_age": 0}), (told(refused), refused.json.get("step_up")), "an upstream's own challenge → step_up_required with its demand")
     case.same(before, sandbox.calls("oidc/refresh"), "an upstream's own challenge → no forced refresh before the answer")
-    case.same(("401", "upstream"), (str(relay("/strict", "GET", upstream="foreign").status), relay("/strict", "GET", upstream="foreign").fields["Coatcheck-Source"]), "an upstream with `challenges: off` → its own 401 passes through")
+    case.same(("401", "upstream"), (str(relay("/strict", "GET", upstream="foreign").status), relay("/strict", "GET", upstream="foreign").fields["Coatcheck-Source"]), "an upstream with `challenges: off` → its own 401 is passed on")
 
     case.same("200", told(step_up(broker, session, {"step_up": {"acr_values": "mfa", "max_age": 300}})), "the user steps up → 200")
     case.same(200, relay().status, "the relay call after the step-up → 200")
     case.same(200, forward_auth("?acr=mfa&max_age=300").status, "forward-auth after the step-up → 200")
     case.same(200, broker.exchange(session).status, "token exchange after the step-up → 200")
     refused = relay("/strict", "GET")
-    case.same("403 step_up_failed upstream", told(refused), "an upstream demands what the session already has → step_up_failed upstream")
+    case.same("403 step_up_failed upstream", told(refused), "an upstream demands a class that the session already has → step_up_failed upstream")
     refused = relay(session=None, Authorization=f"Bearer {made}")
-    case.same(("401 step_up_required", True), (told(refused), refused.json.get("parent")), "a child from before the step-up → still refused, with its parent named")
+    case.same(("401 step_up_required", True), (told(refused), refused.json.get("parent")), "a child from before the step-up → still refused, and the answer names its parent")
     made = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json["session_token"]
     case.same(200, relay(session=None, Authorization=f"Bearer {made}").status, "a child from after the step-up → 200")
 

@@ -71,7 +71,7 @@ same 0 $? "migrate over TLS → exit 0: $(cat "$work/migrate.log")"
 try "$named&sslrootcert=$ca"
 matches '^ok +store: answers and is up to date' "$STORE" "migrated store → check reports that it answers"
 matches '^ok +store clock: agrees within 5 s' "$(grep 'store clock' "$work/body")" "check → the store's clock agrees within 5 s"
-matches 'failing over to one loses what was answered last' "$STORE" "no synchronous standby → check names the loss at a failover"
+matches 'failing over to one loses what was answered last' "$STORE" "no synchronous standby → check names the possible loss at a failover"
 
 step "3. All connections of a broker are encrypted"
 start_sandbox
@@ -86,9 +86,9 @@ all_encrypted() { [[ $(encrypted) =~ ^([0-9]+)\ of\ ([0-9]+)$ ]] && [ "${BASH_RE
 wait_for 20 all_encrypted
 same 0 $? "PostgreSQL's list → all connections are encrypted: $(encrypted)"
 get "$MANAGEMENT/readyz"
-matches '^-?[01]$' "$(json .clock_ahead_seconds)" "readiness → seconds that the clock is ahead of PostgreSQL's"
+matches '^-?[01]$' "$(json .clock_ahead_seconds)" "readiness → shows how many seconds the clock is ahead of PostgreSQL's"
 get "$MANAGEMENT/metrics"
-matches 'coatcheck_clock_ahead_seconds -?[0-9.e-]+' "$(body)" "metrics → seconds that the clock is ahead of PostgreSQL's"
+matches 'coatcheck_clock_ahead_seconds -?[0-9.e-]+' "$(body)" "metrics → show how many seconds the clock is ahead of PostgreSQL's"
 
 step "4. A server without TLS"
 start_postgresql

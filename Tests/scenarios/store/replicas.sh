@@ -55,7 +55,7 @@ on 2
 forward "$CALLBACK"
 expect_status 201 "login started on replica 1 → finished on replica 2"
 
-step "3. Log out on one, refused on all within a second; event streams end"
+step "3. A log-out on one replica: refused on all within a second, and event streams end"
 device a-phone
 on 3
 curl -sN -m 90 -b "coatcheck=$session" "$BROKER/v1/session/events" >"$work/events" 2>/dev/null &
@@ -87,7 +87,7 @@ for n in 1 2 3; do
     [ "$took" -lt 1000 ]; same 0 $? "last served request → began $took ms after the log-out, under 1000"
 done
 wait_for 10 grep -q 'event: session_ended' "$work/events"
-same 0 $? "log-out on replica 2 → event on the stream of replica 3"
+same 0 $? "log-out on replica 2 → the stream of replica 3 gets an event"
 matches 'logged_out' "$(cat "$work/events")" "log-out on replica 2 → the event has the reason logged_out"
 kill "$stream" 2>/dev/null
 
@@ -111,7 +111,7 @@ same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty identical forwards �
 same 1 "$(calls oidc/token)" "fifty identical forwards → one token call"
 same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty identical forwards → one session"
 
-step "5. Three hundred calls over three replicas at expiry: one refresh"
+step "5. Three hundred calls over three replicas when the token expires: one refresh"
 device d-phone
 on 2
 sandbox PUT /settings/oidc '{"access_token_lifetime":1}'
@@ -130,9 +130,9 @@ for n in 1 2 3; do
 done
 wait "${waiting[@]}"
 sandbox DELETE /faults
-same 300 "$(cat "$work"/statuses-* | grep -c '^200$')" "three hundred calls at expiry → each gets 200"
-same 1 "$(calls oidc/refresh)" "three hundred calls at expiry → one refresh call"
-same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "three hundred calls at expiry → one new token for all"
+same 300 "$(cat "$work"/statuses-* | grep -c '^200$')" "three hundred calls when the token expires → each gets 200"
+same 1 "$(calls oidc/refresh)" "three hundred calls when the token expires → one refresh call"
+same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "three hundred calls when the token expires → one new token for all"
 
 step "6. A replica is killed during its refresh: the session survives while the old token is accepted"
 device e-phone
@@ -151,7 +151,7 @@ JAR= request POST /v1/session/refresh -b "coatcheck=$slow_session" -m 2
 fault oidc '{"fault":"hang","endpoint":"refresh","delay_ms":13000,"times":1}'
 JAR= request POST /v1/session/refresh -b "coatcheck=$hanging_session" -m 2
 kill -9 "${replicas[1]}"
-same 2 "$(calls oidc/refresh)" "killed replica 1 → was refreshing both sessions"
+same 2 "$(calls oidc/refresh)" "killed replica 1 → had refreshes of both sessions in progress"
 session=$slow_session
 on 2
 here_session
@@ -164,7 +164,7 @@ sandbox PUT /settings/oidc '{"refresh_mode":"rotate-strict"}'
 session=$hanging_session
 on 3
 wait_for 120 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
-same 200 "$STATUS" "strict rotation, lost call never processed → replica 3 refreshes"
+same 200 "$STATUS" "strict rotation, and the lost call never arrived → replica 3 refreshes"
 same 4 "$(calls oidc/refresh)" "refresh on replica 3 → one more refresh call"
 sandbox PUT /settings/oidc '{"refresh_mode":"overlap"}'
 session=$slow_session
@@ -192,14 +192,14 @@ JAR= request POST /v1/session/refresh -b "coatcheck=$session"
 expect_status 200 "refresh on replica 2 → 200"
 for n in 2 3; do
     wait_for 20 grep -q 'event: tokens_refreshed' "$work/events-$n"
-    same 0 $? "refresh on replica 2 → event on the stream of replica $n"
+    same 0 $? "refresh on replica 2 → the stream of replica $n gets an event"
 done
 # Two more looks at the database.
 sleep 2.5
 for n in 2 3; do same 1 "$(grep -c 'event: tokens_refreshed' "$work/events-$n")" "refresh on replica 2 → only one event on replica $n"; done
 kill "${streams[@]}" 2>/dev/null
 
-step "7. Operators look at the store: migrate, check --online, metrics"
+step "7. Operators check the store: migrate, check --online, metrics"
 "$COATCHECK" migrate --config "$work/replica-1.yaml" >"$work/migrate.log" 2>&1
 same 0 $? "migrate on an up-to-date store → exit 0: $(cat "$work/migrate.log")"
 "$COATCHECK" check --online --config "$work/replica-1.yaml" >"$work/check.log" 2>&1
@@ -223,7 +223,7 @@ kill -STOP "$POSTGRESQL_PID" $backends
 begin=$(milliseconds)
 get /v1/session
 took=$(($(milliseconds) - begin))
-expect_problem 503 store_unavailable "PostgreSQL hangs, session not in the cache"
+expect_problem 503 store_unavailable "PostgreSQL hangs, and the session is not in the cache"
 matches '^[0-9]+$' "$(header Retry-After)" "PostgreSQL hangs → Retry-After in seconds"
 same "" "$(header Set-Cookie)" "PostgreSQL hangs → the cookie stays"
 [ "$took" -lt 12000 ]; same 0 $? "PostgreSQL hangs → answer after $took ms, under 12000"
@@ -231,10 +231,10 @@ kill -CONT "$POSTGRESQL_PID" $backends
 for n in 1 2 3; do
     on "$n"
     wait_for 30 eval 'here_session; [ "$STATUS" = 200 ]'
-    same 200 "$STATUS" "PostgreSQL continues → replica $n recovers by itself"
+    same 200 "$STATUS" "PostgreSQL continues → replica $n recovers"
 done
 
-step "9. PostgreSQL crashes and recovers: nobody is logged out"
+step "9. PostgreSQL crashes and recovers: no user is logged out"
 kill -9 "$(pgrep -P "$POSTGRESQL_PID" | tail -1)"
 for n in 1 2 3; do
     on "$n"

@@ -38,7 +38,7 @@ done
 on() { BROKER=${ends[$1]}; }
 here_session() { JAR= request GET /v1/session -b "coatcheck=$session"; }
 
-step "1. Of eight simultaneous migrations one does the work"
+step "1. Eight migrations at the same time: one does the work"
 waiting=()
 for n in $(seq 8); do
     "$new" migrate --config "$work/release-1.yaml" >"$work/migrate.$n" 2>&1 &
@@ -48,7 +48,7 @@ good=0
 for n in $(seq 8); do wait "${waiting[n]}" && good=$((good + 1)); done
 same 8 "$good" "eight migrations → all exit 0"
 same 1 "$(cat "$work"/migrate.[1-8] | grep -c 'version 0 to')" "eight migrations → one did the work: $(grep -h 'version 0 to' "$work"/migrate.[1-8])"
-same 7 "$(cat "$work"/migrate.[1-8] | grep -c 'is up to date')" "eight migrations → seven are up to date"
+same 7 "$(cat "$work"/migrate.[1-8] | grep -c 'is up to date')" "eight migrations → seven find the schema up to date"
 newest=$(sql 'SELECT max(version) FROM schema_version')
 
 step "2. The older release and the newer one, side by side"
@@ -95,7 +95,7 @@ session=$(cookie coatcheck)
 here_session
 expect_status 200 "older release restarted on the newer schema → serves the session"
 
-step "3. The next release has added to the schema, and the present one still works"
+step "3. The next release has only added to the schema, and the present one still works"
 sql "BEGIN; ALTER TABLE sessions ADD COLUMN of_the_next text DEFAULT 'next'; ALTER TABLE session_states ADD COLUMN of_the_next bigint;
     CREATE TABLE things_of_the_next (name text PRIMARY KEY); CREATE INDEX sessions_of_the_next ON sessions (of_the_next);
     INSERT INTO schema_version VALUES ($((newest + 1)), $newest); COMMIT"

@@ -176,7 +176,7 @@ def frozen(case):
         one.process.send_signal(signal.SIGCONT)
         caller.result(60)
         case.verdict(
-            wait_for(90, lambda: sandbox.calls("oidc/revoke") >= 1), "a replica freezes during a code exchange → the tokens that it gets late are revoked",
+            wait_for(90, lambda: sandbox.calls("oidc/revoke") >= 1), "a replica freezes during a code exchange → the tokens that it receives late are revoked",
             sandbox.control("GET", "/counts").body[:300])
 
 

@@ -206,7 +206,7 @@ def cache_gives_back(case):
     resident.append([broker.resident() for broker in brokers])
     case.say(f"{len(cookies)} sessions in {waves} waves, {rate:.0f} a second")
     for name, values in zip(("with its cache", "without a cache"), zip(*resident)):
-        case.say(f"{name}: resident {' → '.join(f'{value / MIB:.1f}' for value in values)} MiB, from before to after they died")
+        case.say(f"{name}: resident {' → '.join(f'{value / MIB:.1f}' for value in values)} MiB, from before until after their end")
     whole = resident[-1][0] - resident[0][0]
     if waves > 1:
         grown = [last - first for first, last in zip(resident[warm], resident[-1])]

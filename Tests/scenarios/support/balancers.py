@@ -123,7 +123,7 @@ def calls(case, broker, name, url):
         case.same([200, 401, 200], [ask("/v1/forward-auth", **one).status for one in (proof, proof | {"X_Coatcheck_Session": "guess"}, proof)], f"{name}, forward-auth with a session, a guess, the session → 200, 401, 200")
     for body in (b"x" * 3000, b"x" * 300_000, iter([b"x" * 2000, b"x" * 1000])):
         posted = ask("/v1/relay/api/echo", "POST", ana, body)
-        case.same((200, True), (posted.status, posted.json.get("body_length") in (3000, 300_000)), f"{name}, a relayed POST ({len(body) if isinstance(body, bytes) else 'chunks'}) → arrives whole")
+        case.same((200, True), (posted.status, posted.json.get("body_length") in (3000, 300_000)), f"{name}, a relayed POST ({len(body) if isinstance(body, bytes) else 'chunks'}) → arrives completely")
     case.same(200, ask("/v1/session", "HEAD", ana).status, f"{name}, HEAD of the session → 200")
     answer, begin = first_bytes(int(url.rsplit(":", 1)[1]), "/v1/session/events", ana, host=host["Host"])
     case.same(b"event: session\n", begin.splitlines(keepends=True)[0] if begin else b"", f"{name}, the session's event stream → begins with the event `session`")
@@ -132,4 +132,4 @@ def calls(case, broker, name, url):
     _, begin = first_bytes(int(url.rsplit(":", 1)[1]), "/v1/relay/api/events/100", ana, 5, host["Host"])
     case.same(b"data: 0\n\n", begin, f"{name}, a relayed event stream → its first event arrives")
     case.same(204, ask("/v1/session", "DELETE", ana).status, f"{name}, a log-out → 204")
-    case.same([401, 200, 401], [ask("/v1/session", session=ana).status, ask("/v1/session", session=ben).status, ask("/v1/forward-auth", **proof).status], f"{name}, a log-out → ends this session alone")
+    case.same([401, 200, 401], [ask("/v1/session", session=ana).status, ask("/v1/session", session=ben).status, ask("/v1/forward-auth", **proof).status], f"{name}, a log-out → ends only this session")

@@ -150,9 +150,9 @@ def gate(server, site, broker, origin, service):
     says.same(["a=1; coatcheck-passage=2"], gate.seen(answer, "cookie"), f"{server}: a pass as a cookie → the service does not see it")
     answer = passes("a pass as a cookie and as a field", "GET", "/orders", {
         "Cookie": f"coatcheck={phone.session}; coatcheck-pass={phone.held_pass}", "Coatcheck-Pass": phone.held_pass})
-    says.same(None, re.search(re.escape(phone.held_pass), json.dumps(answer.json)), f"{server}: a pass as a cookie and as a field → the service sees it nowhere")
+    says.same(None, re.search(re.escape(phone.held_pass), json.dumps(answer.json)), f"{server}: a pass as a cookie and as a field → the service sees neither")
     answer = passes("a pass next to misspelt pass fields", "GET", "/orders", both | {"Coatcheck_Pass": "mallory", "Coatcheck.Pass": "mallory"})
-    says.same(None, re.search("mallory", json.dumps(answer.json)), f"{server}: misspelt pass fields → the service sees none")
+    says.same(None, re.search("mallory", json.dumps(answer.json)), f"{server}: misspelt pass fields → the service sees no pass")
     refused("proof_invalid address", "a pass next to a proof for another path", "GET", "/orders", both | {
         "DPoP": gate.proof(phone, "GET", "/transfer")})
 
@@ -171,8 +171,8 @@ def gate(server, site, broker, origin, service):
 
     broker.call("DELETE", "/v1/session", phone.session)
     answer = gate.ask("GET", "/orders", both)
-    says.same("401 session_ended logged_out", told(answer), f"{server}: a pass after the log-out → 401 session_ended, not proof_required")
-    says.same((None, 'Bearer realm="coatcheck"'), (answer.fields["DPoP-Nonce"], answer.fields["WWW-Authenticate"]), f"{server}: a pass after the log-out → the challenge Bearer, without a nonce")
+    says.same("401 session_ended logged_out", told(answer), f"{server}: a pass after the log-out → 401 session_ended, and not proof_required")
+    says.same((None, 'Bearer realm="coatcheck"'), (answer.fields["DPoP-Nonce"], answer.fields["WWW-Authenticate"]), f"{server}: a pass after the log-out → the challenge is Bearer, without a nonce")
     cleared = [f"{name}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0; Expires=Thu, 01-Jan-1970 00:00:00 GMT" for name in ("coatcheck", "coatcheck-pass")]
     says.same(sorted(cleared), sorted(answer.fields.get_all("Set-Cookie", [])), f"{server}: a pass after the log-out → both cookies are cleared")
 

@@ -115,7 +115,7 @@ def main(cases, description, in_turn=()):
                 case.verdict(False, f"{name} runs to its end", repr(error))
             traps = case.traps()
             case.end()
-            case.verdict(not traps, "no trap in the logs", traps[:1])
+            case.verdict(not traps, "the logs → show no crash", traps[:1])
             with printing:
                 print(f"\n# {name}: {case.title} ({time.monotonic() - begin:.0f} s)")
                 print("\n".join(case.lines), flush=True)

@@ -112,7 +112,7 @@ def apache(case):
     case.same("/standard/things?page=2", answer.json["target"], "a relayed call → its query arrives")
     case.same(signed_in.json["subject"], sent["oauth2_claim_sub"], "a relayed call → Apache reads the token's subject")
     answer = relayed(broker, session, "/v1/relay/standard/things", "POST", body=b"x" * 200_000)
-    case.same((200, 200_000), (answer.status, answer.json.get("body")), "a streamed body → it arrives whole")
+    case.same((200, 200_000), (answer.status, answer.json.get("body")), "a streamed body → arrives completely")
     # A proof names the path as it is sent; this module compares it with the decoded one.
     answer = relayed(broker, session, "/v1/relay/standard/a%20b")
     case.same(401, answer.status, "a path with encoded letters → Apache's own 401")

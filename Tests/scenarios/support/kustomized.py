@@ -67,7 +67,7 @@ if kind == "example":
         "10. the network policy": len(policy["ingress"]) == 3 and policy["ingress"][2]["ports"] == [{"port": 8080, "protocol": "TCP"}],
     }
     for change, is_done in changes.items():
-        verdicts.verdict(is_done, f"example, change {change} → made")
+        verdicts.verdict(is_done, f"example, change {change} → is made")
 
 # The pods that the cluster would get, by the rules of the files.
 for (what, name), document in documents.items():

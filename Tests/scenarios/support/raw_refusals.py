@@ -1,4 +1,4 @@
-"""Requests that are refused, with a smuggled one behind each (SEC-101 to SEC-104)."""
+"""Requests that are refused, each with a hidden request after it (SEC-101 to SEC-104)."""
 
 import concurrent.futures
 import json

@@ -92,9 +92,9 @@ def crowd(case):
             answers = collections.Counter(
                 pool.map(lambda n: told(stage.relay(stage.brokers[n % 3], session, NAMES[n // 3 % 8])), range(512)))
         calls = stage.calls()[before:]
-        case.same({"200": 512}, dict(answers), "512 relayed calls at the end of their tokens → all are answered 200")
-        case.same(dict.fromkeys(NAMES, 1), dict(collections.Counter(call.form.get("audience") for call in calls)), "512 relayed calls at the end of their tokens → one provider call for each API, over all replicas")
-        case.same(1, Gate.most_at_once(calls), "eight provider calls for one session → one at a time")
+        case.same({"200": 512}, dict(answers), "512 relayed calls when their tokens expire → all are answered 200")
+        case.same(dict.fromkeys(NAMES, 1), dict(collections.Counter(call.form.get("audience") for call in calls)), "512 relayed calls when their tokens expire → one provider call for each API, over all replicas")
+        case.same(1, Gate.most_at_once(calls), "eight provider calls for one session → one after the other")
         case.same(8, stage.rows(session), "the renewal of eight APIs' tokens → eight rows are stored")
         case.same("200", told(stage.third.refresh(session)), "the session after 512 relayed calls → its refresh succeeds")
         case.same({1}, set(stage.sent().values()), "all provider calls of the test → each refresh token is sent once")
@@ -207,7 +207,7 @@ def kills(case):
                 # The refresh token is spent, and its repeat revokes the family, so the session cannot be saved.
                 case.same("401 session_ended refresh_lost", answer, f"{title}, the session → ends as refresh_lost, {seconds:.0f} s after the kill")
                 twice = [name, None] * 2
-                case.same([name, *twice], sent, f"{title}, the lost call → repeated, tested by a plain refresh, both again after a minute")
+                case.same([name, *twice], sent, f"{title}, the lost call → repeated, tested by a plain refresh, and both again after a minute")
                 case.same(0, stage.rows(session), f"{title}, the ended session → its token rows are deleted")
                 continue
             case.same("200", answer, f"{title}, the relayed call → answered 200, {seconds:.0f} s after the kill")
@@ -215,7 +215,7 @@ def kills(case):
             case.same([200] * 3, [stage.relay(broker, session, name).status for broker in stage.brokers], f"{title}, the fetched token → used by every replica")
             case.same("200", told(stage.third.refresh(session)), f"{title}, the session's refresh → 200")
             case.same(2, len([call for call in stage.calls() if call.form.get("audience") == name]), f"{title}, all relayed calls → no third provider call for the API")
-        case.same([5, 2, 2, 1], sorted(stage.sent().values(), reverse=True)[:4], "refresh tokens that no kill touched → each is sent once")
+        case.same([5, 2, 2, 1], sorted(stage.sent().values(), reverse=True)[:4], "refresh tokens that no kill affected → each is sent once")
 
 
 CASES = {"crowd": (crowd, 170), "crossed": (crossed, 170), "kills": (kills, 220)}

@@ -28,9 +28,9 @@ def on_the_wire(case):
     broker = Broker(case, sandbox, settings=settings(sandbox))
     begun, _ = broker.log_in(client="web")
     asked = urllib.parse.parse_qsl(urllib.parse.urlsplit(begun.json["authorization_url"]).query)
-    case.same([ORDERS, BILLS], [value for name, value in asked if name == "resource"], "the authorization request → each resource once, in the file's order")
-    case.same("openid email offline_access", dict(asked)["scope"], "the authorization request → each scope once")
-    case.same([[ORDERS, BILLS]], [[v for n, v in pairs if n == "resource"] for pairs in requests(sandbox, "token")], "the code's request → the same resources")
+    case.same([ORDERS, BILLS], [value for name, value in asked if name == "resource"], "the authorization request → has each resource once, in the file's order")
+    case.same("openid email offline_access", dict(asked)["scope"], "the authorization request → has each scope once")
+    case.same([[ORDERS, BILLS]], [[v for n, v in pairs if n == "resource"] for pairs in requests(sandbox, "token")], "the request with the code → has the same resources")
     narrow = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios", "scope": "openid"})
     asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(narrow.json["authorization_url"]).query))
     case.same("openid email", asked["scope"], "an app asks for fewer scopes → the upstreams' scopes are added")
@@ -44,8 +44,8 @@ def on_the_wire(case):
         case.same("400 invalid_target", f"{(a := exchange(broker, session, *fields)).status} {a.json.get('error')}", f"a backend that names {why} → invalid_target")
     case.same("400 invalid_request", f"{(a := exchange(broker, session, ('audience', 'stock'), ('audience', 'stock'))).status} {a.json.get('error')}", "an audience that comes twice → invalid_request")
     case.same(0, sandbox.calls("oidc/refresh"), "the refused exchanges → no call of the provider")
-    case.same(200, exchange(broker, session).status, "a backend that names no target → the main token")
-    case.same(0, sandbox.calls("oidc/refresh"), "a backend that names no target → no refresh")
+    case.same(200, exchange(broker, session).status, "a backend that names no target → gets the main token")
+    case.same(0, sandbox.calls("oidc/refresh"), "a backend that names no target → causes no refresh")
 
     for name, wanted in [("orders", [("resource", ORDERS)]), ("mail", [("scope", "email")])]:
         sandbox.control("DELETE", "/requests")
@@ -65,7 +65,7 @@ def on_the_wire(case):
     calls = requests(sandbox, "exchange")
     case.same(1, len(calls), "two calls to an upstream with `exchange` → one exchange")
     form = dict(calls[0])
-    case.same((EXCHANGE, ACCESS_TOKEN, ACCESS_TOKEN, "ledger"), tuple(form.get(n) for n in ("grant_type", "subject_token_type", "requested_token_type", "audience")), "the exchange → the parameters of RFC 8693")
+    case.same((EXCHANGE, ACCESS_TOKEN, ACCESS_TOKEN, "ledger"), tuple(form.get(n) for n in ("grant_type", "subject_token_type", "requested_token_type", "audience")), "the exchange → has the parameters of RFC 8693")
     case.same(exchange(broker, session).json["access_token"], form["subject_token"], "the exchange → its subject token is the session's access token")
     case.same(200, broker.refresh(session).status, "an exchange's answer with a refresh token → the session keeps its own")
     sandbox.control("DELETE", "/faults/oidc")
@@ -103,7 +103,7 @@ def refused(case):
         sandbox.fault("oidc", fault="refused-target", value=error, match=urllib.parse.quote(ORDERS, safe=""))
         case.same("502 provider_error", relay(broker, session, "orders").told, f"the provider's {error} for a resource → 502")
         named = [target(pairs) for pairs in requests(sandbox, "refresh")]
-        case.same([[("resource", ORDERS)]] + ([[]] if error == "invalid_grant" else []), named, "the API's refused target → asked for once" + (", and then plainly, once" if error == "invalid_grant" else ""))
+        case.same([[("resource", ORDERS)]] + ([[]] if error == "invalid_grant" else []), named, "the API's refused target → one call to the provider" + (", and then plainly, once" if error == "invalid_grant" else ""))
         case.same(["502 provider_error"] * 3, [relay(broker, session, "orders").told for _ in range(3)], "three more calls for the refused resource → 502")
         case.same(len(named), len(requests(sandbox, "refresh")), "three more calls for the refused resource → no call of the provider")
         case.same([200, 200], [relay(broker, session, name).status for name in ("own", "mail")], "a refused resource → other upstreams are served")
@@ -138,14 +138,14 @@ def voided(case):
     case.same(200, relay(broker, session, "orders").status, "an upstream's 401 → its token is renewed")
     case.same([[], [("resource", ORDERS)]], [target(pairs) for pairs in requests(sandbox, "refresh")], "an upstream's 401 → one refresh, with that upstream's resource")
     told = [relay(broker, session, name).told for _ in range(4) for name in ("mail", "orders")]
-    case.same({"200", "401 invalid_token"}, set(told), "two targets that void each other → 200 or the upstream's own 401")
-    case.same(3, sandbox.calls("oidc/refresh"), "two targets that void each other → no loop of refreshes")
-    case.same({"401 invalid_token"}, {relay(broker, session, name).told for name in ("mail", "orders")} - {"200"}, "more calls to both targets → one still has its 401")
+    case.same({"200", "401 invalid_token"}, set(told), "two targets that void each other's tokens → 200 or the upstream's own 401")
+    case.same(3, sandbox.calls("oidc/refresh"), "two targets that void each other's tokens → no loop of refreshes")
+    case.same({"401 invalid_token"}, {relay(broker, session, name).told for name in ("mail", "orders")} - {"200"}, "more calls to both targets → one target still gets its 401")
     case.same(3, sandbox.calls("oidc/refresh"), "more calls to both targets → no further refresh")
     told = [broker.refresh(session).told for _ in range(20)]
     case.same({"200"}, set(told), "an app that refreshes twenty times → 200")
     case.same(3, sandbox.calls("oidc/refresh"), "an app that refreshes twenty times → the provider gets no call")
-    case.same([(0,)], broker.query(ENDED), "tokens that void each other → no session ended")
+    case.same([(0,)], broker.query(ENDED), "tokens that void each other → no session has ended")
     never_twice(case, sandbox)
 
 
@@ -166,7 +166,7 @@ def reloaded(case):
     said = subprocess.run(
         [COATCHECK, "config", "diff", "--config", wanted, "--management", broker.management, "--token-file", secret], capture_output=True, text=True)
     case.same(1, said.returncode, "config diff with new targets → the exit status for differences")
-    case.verdict("upstreams.orders.token.resource" in said.stdout and "invalid_target" in said.stdout and "step-up" in said.stdout, "config diff → it names the effect on earlier sessions", said.stdout + said.stderr)
+    case.verdict("upstreams.orders.token.resource" in said.stdout and "invalid_target" in said.stdout and "step-up" in said.stdout, "config diff → names the effect on earlier sessions", said.stdout + said.stderr)
     broker.configure()
     broker.process.send_signal(signal.SIGHUP)
     case.verdict(wait_for(20, lambda: "configuration reloaded" in broker.log()), "SIGHUP → the configuration is reloaded")

@@ -22,11 +22,11 @@ def readiness(case):
     """The reports of /readyz, /metrics and `check` about it."""
     authority, _, broker = stack(case)
     found = call(broker.management + "/readyz").json
-    case.same(["ios", "web"], sorted(item["client"] for item in found["certificates"]), "readiness → it names each client's certificate")
-    case.verdict(all(item["days_left"] in (29, 30) for item in found["certificates"]), "readiness → it has the days left", found["certificates"])
+    case.same(["ios", "web"], sorted(item["client"] for item in found["certificates"]), "readiness → names each client's certificate")
+    case.verdict(all(item["days_left"] in (29, 30) for item in found["certificates"]), "readiness → shows the remaining days", found["certificates"])
     left = broker.metric("coatcheck_client_certificate_expiry_seconds", provider="oidc", client="ios") - time.time()
-    case.verdict(29 * 86400 < left < 31 * 86400, "the metric of expiry → a Unix time", left)
-    case.same(0.0, broker.metric("coatcheck_certificate_reload_failures_total"), "no failed reload → the metric is zero")
+    case.verdict(29 * 86400 < left < 31 * 86400, "the metric of the expiry → a Unix time", left)
+    case.same(0.0, broker.metric("coatcheck_certificate_reload_failures_total"), "before a failed reload → the metric is zero")
 
     def run(command):
         done = subprocess.run(
@@ -34,7 +34,7 @@ def readiness(case):
         return done.returncode, done.stdout + done.stderr
 
     status, words = run("check")
-    case.verdict(status == 0 and "sender_constrained: mtls" in words, "check → it names the kind of binding", words[-300:])
+    case.verdict(status == 0 and "sender_constrained: mtls" in words, "check → names the kind of binding", words[-300:])
     put(case, authority.sign("expired", days=-1))
     status, words = run("check")
     case.verdict(status == 1 and "has run out" in words, "check with an expired certificate → fails", words[-300:])
@@ -57,14 +57,14 @@ def renewed(case):
     case.verdict(
         wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a renewed certificate → reloaded without a signal", broker.log()[-300:])
     time.sleep(0.5)
-    case.same(0, sandbox.calls("oidc/refresh"), "a renewed certificate alone → no refresh")
+    case.same(0, sandbox.calls("oidc/refresh"), "a renewed certificate alone → causes no refresh")
     for session in sessions[:2]:
         for _ in range(2):
             case.same("200", relay(broker, session).told, "a relayed call after the renewal → 200")
     case.same(2, sandbox.calls("oidc/refresh"), "two used sessions after the renewal → one refresh each")
-    case.same({second}, set(sandbox.shown("refresh")), "refreshes after the renewal → they show the new certificate")
-    case.same([second] * 4, sandbox.shown("api", "api")[-4:], "relayed calls after the renewal → new connections with the new certificate")
-    case.same("200", broker.look(sessions[2]).told, "an unused session after the renewal → it lives")
+    case.same({second}, set(sandbox.shown("refresh")), "refreshes after the renewal → show the new certificate")
+    case.same([second] * 4, sandbox.shown("api", "api")[-4:], "relayed calls after the renewal → use new connections with the new certificate")
+    case.same("200", broker.look(sessions[2]).told, "an unused session after the renewal → is alive")
     put(case, authority.sign("third"))
     hang_up(broker, "configuration reloaded")
     case.same("200", relay(broker, sessions[2]).told, "SIGHUP with a third certificate → the relayed call is 200")
@@ -82,16 +82,16 @@ def half_written(case):
     case.verdict(
         wait_for(20, lambda: broker.metric("coatcheck_certificate_reload_failures_total") >= 1), "a key that does not match → the metric counts a failed reload")
     case.verdict("client certificate not reloaded" in broker.log(), "a key that does not match → a line in the log", broker.log()[-300:])
-    case.same("200", broker.refresh(session).told, "a failed reload → refreshes go on")
+    case.same("200", broker.refresh(session).told, "a failed reload → refreshes continue")
     case.same({authority.thumbprint("first")}, set(sandbox.shown("refresh")), "a failed reload → the earlier certificate is shown")
     hang_up(broker, "configuration not reloaded")
-    case.same("200", relay(broker, session).told, "SIGHUP with a wrong key → refused, and calls go on")
+    case.same("200", relay(broker, session).told, "SIGHUP with a wrong key → refused, and calls continue")
     put(case, "second")
-    case.verdict(wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a whole pair → reloaded")
-    case.same("200", relay(broker, session).told, "a whole pair → the relayed call is 200")
+    case.verdict(wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a new pair that matches → reloaded")
+    case.same("200", relay(broker, session).told, "a new pair that matches → the relayed call is 200")
     os.remove(case.folder / "shown.key")
     hang_up(broker, "client certificate not reloaded")
-    case.same("200", broker.refresh(session).told, "a deleted key file → refreshes go on")
+    case.same("200", broker.refresh(session).told, "a deleted key file → refreshes continue")
 
 
 def upstream_of_its_own(case):

@@ -34,7 +34,7 @@ def certificates(case):
             "client_id": "bank", "auth": "tls_client_auth", "scope": "openid", "redirect_uris": [APP]}}}
 
     stranger = broker_of(case, issuer, api_settings, name="stranger-broker", **settings("stranger"))
-    case.verdict(begin(stranger).status >= 500, "a certificate of another owner → refused at PAR", begin(stranger).told)
+    case.verdict(begin(stranger).status >= 500, "a certificate of another client → refused at PAR", begin(stranger).told)
     stranger.stop()
     broker = broker_of(case, issuer, api_settings, **settings("client"))
     session, answer = sign_in(broker, glewlwyd)
@@ -45,12 +45,12 @@ def certificates(case):
         broker.restart()
     sent = {name.lower(): value for name, value in relayed(broker, session).json["fields"].items()}
     token = sent["authorization"].removeprefix("Bearer ")
-    case.verdict(authority.thumbprint("client") in sent["oauth2_claim_cnf"], "the relayed token → it is bound to the client's certificate", sent.get("oauth2_claim_cnf"))
+    case.verdict(authority.thumbprint("client") in sent["oauth2_claim_cnf"], "the relayed token → is bound to the client's certificate", sent.get("oauth2_claim_cnf"))
     for name in (None, "stranger"):
         answer = api.call("/standard/things", context=authority.context(name), Authorization=f"Bearer {token}")
         case.same(401, answer.status, f"Apache, the token with {name or 'no certificate'} → 401")
     listed = call(f"{broker.management}/admin/v1/sessions?provider=real", Authorization=f"Bearer {ADMIN}")
-    case.same(["mtls"], [item["sender_constrained"] for item in listed.json["items"]], "the list of sessions → it has the kind of binding")
+    case.same(["mtls"], [item["sender_constrained"] for item in listed.json["items"]], "the list of sessions → shows the kind of binding")
     # If this provider refuses a client's authentication at a refresh, it has already spent the refresh token. A second try is
     # useless.
     case.same("204", broker.log_out(session).told, "a log-out → 204")

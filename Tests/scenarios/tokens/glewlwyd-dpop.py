@@ -34,10 +34,10 @@ def nonces(case):
         broker = broker_of(case, issuer, name=name, dpop=dpop)
         before = challenged()
         begun = begin(broker)
-        case.verdict("dpop_jkt=" in begun.json["authorization_url"], f"{name}, the authorization URL → it names the key", begun.json)
+        case.verdict("dpop_jkt=" in begun.json["authorization_url"], f"{name}, the authorization URL → names the key", begun.json)
         session, answer = sign_in(broker, glewlwyd)
         case.same("Ana Example", answer.json["identity"]["name"], f"{name}, a sign-in → a session with the name from userinfo")
-        case.same(2, challenged(before), f"{name}, a sign-in → one nonce challenge by token endpoint and userinfo each")
+        case.same(2, challenged(before), f"{name}, a sign-in → one nonce challenge each from the token endpoint and from userinfo")
         for _ in range(2 * counter + 3):
             case.same("200", broker.refresh(session).told, f"{name}, a refresh → 200")
         # The server's endpoints share a nonce, and each answer brings a new one.
@@ -56,7 +56,7 @@ def nonces(case):
         broker.restart()
         case.same("200", broker.refresh(session).told, f"{name}, a refresh after kill -9 → 200")
         # Without better knowledge the broker asks PAR first, and gets no nonce here.
-        case.same(1 if dpop else 2, challenged(before), f"{name}, a refresh after kill -9 → one challenge, two if PAR is asked first")
+        case.same(1 if dpop else 2, challenged(before), f"{name}, a refresh after kill -9 → one challenge, or two if PAR is asked first")
         case.same("204", broker.log_out(session).told, f"{name}, a log-out → 204")
         other.stop()
         broker.configure(providers={"real": {"par": "required"}}, log={"requests": True})
@@ -94,10 +94,10 @@ def pushed(case):
     if begun.status != 201:
         raise GaveUp(f"no login: {begun.told} {broker.log()[-600:]} {glewlwyd.log()[-600:]}")
     query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(begun.json["authorization_url"]).query))
-    case.same({"client_id", "request_uri"}, set(query), "a pushed request → the URL has client_id and request_uri alone")
+    case.same({"client_id", "request_uri"}, set(query), "a pushed request → the URL has only client_id and request_uri")
     broker.restart()
     callback = Browser(glewlwyd).open(begun.json["authorization_url"])
-    case.verdict("client_assertion=" in callback, "a pushed request → the provider's callback has its assertion too", callback)
+    case.verdict("client_assertion=" in callback, "a pushed request → the provider's callback has its assertion, too", callback)
     answer = forward(broker, begun, callback)
     case.same(201, answer.status, "kill -9 between PAR and callback → a session")
     case.same("Ana Example", answer.json.get("identity", {}).get("name"), "kill -9 between PAR and callback → the session has the user's name")
@@ -130,7 +130,7 @@ def from_before(case):
         case.same("200", broker.refresh(session).told, "a refresh of the unbound session after the setting → 200")
     case.same("200", broker.refresh(sign_in(broker, glewlwyd)[0]).told, "a refresh of a new, bound session → 200")
     listed = call(f"{broker.management}/admin/v1/sessions?provider=real", Authorization=f"Bearer {ADMIN}")
-    case.same(["dpop", None], [item["sender_constrained"] for item in listed.json["items"]], "the list of sessions → it tells bound from unbound")
+    case.same(["dpop", None], [item["sender_constrained"] for item in listed.json["items"]], "the list of sessions → shows bound and unbound sessions")
     broker.configure(providers={"real": {"sender_constrained": "off"}})
     broker.restart()
     case.same("200", broker.refresh(session).told, "`sender_constrained` is removed again → the unbound session is refreshed")

@@ -69,7 +69,7 @@ def forgetful(case):
     sandbox.fault("oidc", endpoint="refresh", fault="repeats-nonce")
     for _ in range(3):
         answer = broker.refresh(session)
-        case.verdict(answer.is_passing_fault, "a server that demands new nonces endlessly → 503, and the cookie stays", answer.told)
+        case.verdict(answer.is_passing_fault, "a server that demands a new nonce every time → 503, and the cookie stays", answer.told)
         time.sleep(1.2)
     sandbox.control("DELETE", "/faults")
     case.same("200", wait_for(10, lambda: (found := broker.refresh(session)).status == 200 and found.told, 0.5), "the server accepts nonces again → the refresh is 200")
@@ -78,7 +78,7 @@ def forgetful(case):
     case.verdict(answer.is_passing_fault, "a refused proof → 503", answer.told)
     case.verdict(
         wait_for(5, lambda: "compare the clocks" in broker.log()), "a refused proof → the log suggests comparing the clocks", broker.log()[-600:])
-    case.same("200", broker.look(session).told, "all these faults → the session lives")
+    case.same("200", broker.look(session).told, "after all these faults → the session lives")
 
 
 def killed(case):
@@ -162,7 +162,7 @@ def nobody_elses(case):
     case.same("invalid_target", answer.json.get("error"), "a backend's exchange without an address → the error is invalid_target")
     broker.configure(providers={"oidc": {"sender_constrained": "off"}})
     broker.restart()
-    case.same("200", broker.refresh(session).told, "the setting is off → a bound session is refreshed")
+    case.same("200", broker.refresh(session).told, "the setting is off → a bound session can be refreshed")
     case.verdict(all(fields(r, "DPoP") for r in requests(sandbox, "refresh")), "the setting is off → each refresh of a bound session has a proof")
     sandbox.settings("oidc", dpop="off")
     plain = broker.sign_in()

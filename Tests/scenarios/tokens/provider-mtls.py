@@ -58,13 +58,13 @@ def refused(case):
         ):
             case.verdict(answer.is_passing_fault, f"{word}: {what} → 503", answer.told)
         case.same("200", broker.look(session).told, f"{word} → the session lives")
-        case.same(before, sandbox.calls("oidc/refresh"), f"{word} → the provider reads no refresh")
+        case.same(before, sandbox.calls("oidc/refresh"), f"{word} → the provider receives no refresh")
     lines = [json.loads(line) for line in broker.log().splitlines() if '"client certificate refused"' in line]
     case.verdict(lines and lines[0]["level"] == "error", "a refused certificate → a line in the log, as an error", lines[:1])
     case.verdict(any("unknown_ca" in line["detail"] for line in lines), "a refused certificate → the log has the name of the TLS alert", lines[:1])
     case.verdict(len(lines) <= 3, "many refused calls → at most three lines in the log", len(lines))
     days = [item["days_left"] for item in call(broker.management + "/readyz").json["certificates"]]
-    case.verdict(all(left < 0 for left in days), "an expired certificate → readiness reports negative days", days)
+    case.verdict(all(left < 0 for left in days), "an expired certificate → readiness shows negative days", days)
     broker.restart()
     case.verdict("has run out" in broker.log(), "a start with an expired certificate → a warning in the log", broker.log()[-300:])
     case.same("200", broker.look(session).told, "a start with an expired certificate → the session is served")
@@ -101,7 +101,7 @@ def two_clients(case):
     for endpoint, provider in (("api", "api"), ("refresh", "oidc")):
         shown = sandbox.shown(endpoint, provider)
         wanted = [authority.thumbprint("ios"), authority.thumbprint("web")] * 5
-        case.same(wanted, shown, f"{endpoint}, two clients by turns → each call shows its own certificate")
+        case.same(wanted, shown, f"{endpoint}, two clients in turn → each call shows its own certificate")
     for endpoint in ("token", "userinfo"):
         by_client = [request["certificate"] for request in sandbox.requests(endpoint)]
         case.same([authority.thumbprint("ios"), authority.thumbprint("web")], by_client, f"{endpoint}, two clients → each call shows its own certificate")

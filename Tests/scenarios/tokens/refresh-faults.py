@@ -51,7 +51,7 @@ def hanging_then_slow(case):
     told = [caller.result(60).told for caller in callers]
     case.say(f"{len(told)} callers: {', '.join(f'{told.count(t)} × {t}' for t in sorted(set(told)))}")
     most = max(Gate.most_at_once(gate.refreshes(token)) for token in {c.refresh_token for c in gate.refreshes()})
-    case.same(1, most, "callers during a slow refresh → a refresh token is sent by one call at a time")
+    case.same(1, most, "callers during a slow refresh → only one call at a time sends a refresh token")
     case.same([], [t for t in told if t.startswith("401")], "callers during a slow refresh → no caller gets 401")
     case.same("200", broker.look(session).told, "a hanging refresh, then a slow one → the session is alive")
     refreshes_again(case, broker, session, 10, "the next refresh after a hanging and a slow one → 200 under strict rotation")
@@ -86,7 +86,7 @@ def killed_holder(case):
     when, last = told[-1]
     case.say(f"the end: {last} {when:.0f} s after the take-over, by {len(gate.refreshes())} calls")
     early = [f"{t} after {w:.0f} s" for w, t in told if t.startswith("401") and w < 59]
-    case.same([], early, "a refresh refused after a take-over → no end within 60 s, because a late winner may still write")
+    case.same([], early, "a refresh is refused after a take-over → the session does not end within 60 s, because a late owner may still write")
     case.same("401 session_ended refresh_lost", last, "a refresh whose answer was lost → the session ends as refresh_lost")
     case.same(
         (1, 0), tuple(int(broker.metric("coatcheck_sessions_ended_total", reason=r)) for r in ("refresh_lost", "grant_revoked")),
@@ -120,7 +120,7 @@ def late_winner(case):
         time.sleep(0.3)
     case.same(3, len(gate.refreshes()), "another process takes over a refresh → its first and its second call reach the provider")
     told.append(other.refresh(session).told)
-    case.same([], [t for t in told if not t.startswith("503")], "callers during a take-over → all get 503, none 401")
+    case.same([], [t for t in told if not t.startswith("503")], "callers during a take-over → all get 503, and never 401")
     lock.execute("ROLLBACK")
     case.same("503 store_unavailable", first.result(30).told, "a process that cannot write its new tokens → its caller gets 503 store_unavailable")
     case.verdict(wait_for(10, lambda: holder.row(session, "token_version")[0] == 2), "the store is unlocked → the process writes its new tokens")
@@ -130,7 +130,7 @@ def late_winner(case):
         """UPDATE sessions SET tokens_key = ?, tokens = ?, token_expires_at = ?, refreshable = ?, expires_at = ?,
            token_version = ?, claim_until = NULL WHERE token_version = ? AND ended_at IS NULL""",
         (*tokens, tokens[5] - 1)).rowcount
-    case.same(1, changed, "new tokens that come late to the other store → can be committed, because the session was not condemned")
+    case.same(1, changed, "new tokens that arrive late at the other store → can be committed, because the session was not condemned")
     case.same("200", other.look(session).told, "the session after a late commit → alive")
     refreshes_again(case, other, session, 90, "a refresh with the tokens that came late → 200")
     case.same(0, sandbox.calls("oidc/revoke"), "a take-over and a late commit → zero revocations")
@@ -157,7 +157,7 @@ def locked_store(case):
     told = caller.result(40).told
     case.verdict(told == "200" or told.startswith("503 store_unavailable"), f"a refresh while the database is locked → 200 or 503 store_unavailable: {told}", told)
     case.same({"200"}, {a.told for a in looks}, "reads of the session while the database is locked → 200")
-    refreshes_again(case, broker, session, 15, "a refresh after the lock, with the tokens that were kept → 200")
+    refreshes_again(case, broker, session, 15, "a refresh after the lock, with the stored tokens → 200")
     token = gate.refreshes()[0].refresh_token
     case.same(1, len(gate.refreshes(token)), "a refresh during a lock of the database → the spent token is sent once")
     case.same(0, len([c for c in gate.calls if "revoke" in c.path]), "a refresh during a lock of the database → zero revocations")
@@ -200,8 +200,8 @@ def empty_refusal_of_one(case):
         broker.refresh(well)
         told.append(broker.refresh(dead).told)
     case.say(f"minute by minute: {', '.join(told)}")
-    case.same([], [t for t in told[:4] if not t.startswith("503")], "empty 401 answers to one session alone, for four minutes → 503")
-    case.same("401 session_ended grant_revoked", told[-1], "empty 401 answers to one session alone, for seven minutes → 401 grant_revoked")
+    case.same([], [t for t in told[:4] if not t.startswith("503")], "empty 401 answers to only one session, for four minutes → 503")
+    case.same("401 session_ended grant_revoked", told[-1], "empty 401 answers to only one session, for seven minutes → 401 grant_revoked")
     case.same("200", broker.refresh(well).told if broker.look(well).status == 200 else "gone", "empty 401 answers to one session → another session refreshes")
 
 
@@ -237,10 +237,10 @@ def three_hundred_callers(case):
     answers = [caller.result(40) for caller in callers]
     written = broker.metric("coatcheck_store_transactions_total") - before
     case.say(f"{written:.0f} write transactions")
-    case.same(300, [a.status for a in answers].count(200), "300 callers at the token's expiry → all are served")
-    case.same(1, len({a.json.get("access_token") for a in answers}), "300 callers at the token's expiry → all get the same token")
-    case.same(1, len(gate.refreshes()), "300 callers at the token's expiry → one provider call")
-    case.verdict(before > 0 and written <= 60, "300 callers at the token's expiry → at most 60 write transactions", written)
+    case.same(300, [a.status for a in answers].count(200), "300 callers when the token expires → all are served")
+    case.same(1, len({a.json.get("access_token") for a in answers}), "300 callers when the token expires → all get the same token")
+    case.same(1, len(gate.refreshes()), "300 callers when the token expires → one provider call")
+    case.verdict(before > 0 and written <= 60, "300 callers when the token expires → at most 60 write transactions", written)
 
 
 def hanging_revocations(case):
@@ -262,7 +262,7 @@ def hanging_revocations(case):
     # A hanging call is given up after fourteen seconds, and a row behind it would wait that long.
     case.verdict(late < 10, f"one provider's revocations hang → another provider's leaves within 10 s: {late:.1f} s", f"{late:.1f} s late")
     most = Gate.most_at_once(gate.calls)
-    case.verdict(most <= 2, f"a provider whose revocations hang → at most two calls at one time: {most}", most)
+    case.verdict(most <= 2, f"a provider whose revocations hang → at most two calls at the same time: {most}", most)
 
 
 CASES = {

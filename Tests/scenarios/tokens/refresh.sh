@@ -29,22 +29,22 @@ refresh
 expect_status 200 "refresh with the rotated refresh token → 200"
 
 # One session has an eighth of an upstream's 1,024 places.
-step "2. A hundred and twenty relayed calls at the moment of expiry: one refresh, no failure"
+step "2. A hundred and twenty relayed calls when the token expires: one refresh, no failure"
 expired_session
 cookie=$(cookie coatcheck)
 fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":1500}'
 fault oidc '{"fault":"rotate-strict","endpoint":"refresh"}'
 curl -s -m 60 -Z --parallel-immediate --parallel-max 120 -o "$work/many-#1" -w '%{http_code}\n' -b "coatcheck=$cookie" \
     "$BROKER/v1/relay/api/private/echo?n=[1-120]" 2>/dev/null >"$work/statuses"
-same 120 "$(grep -c '^200$' "$work/statuses")" "120 relay calls at expiry → each gets 200"
-same 1 "$(refreshes)" "120 relay calls at expiry → one refresh call"
-same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "120 relay calls at expiry → one new token for all"
+same 120 "$(grep -c '^200$' "$work/statuses")" "120 relay calls when the token expires → each gets 200"
+same 1 "$(refreshes)" "120 relay calls when the token expires → one refresh call"
+same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "120 relay calls when the token expires → one new token for all"
 sandbox DELETE /faults
 JAR= request GET "$MANAGEMENT/metrics"
 shared=$(sed -n 's/^coatcheck_refreshes_shared_total{provider="oidc",client="ios"} //p' "$work/body")
 [ "${shared:-0}" -ge 90 ]; same 0 $? "metrics → ${shared:-0} calls shared another call's refresh, at least 90"
 
-step "3. Passing faults: 503 with Retry-After, the cookie stays, and it works again afterwards (SEC-58)"
+step "3. Temporary faults: 503 with Retry-After, the cookie stays, and later calls succeed (SEC-58)"
 for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"headers":{"Retry-After":"1"}}' '{"fault":"rate-limited"}' \
     '{"fault":"drop-before","times":2}' '{"fault":"slow","delay_ms":20000}' \
     '{"fault":"status","status":400,"body":"<html>blocked by a firewall</html>"}' '{"fault":"status","status":401,"body":"{\"error\":\"invalid_client\"}"}' '{"fault":"html-200"}'; do
@@ -55,19 +55,19 @@ for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"
     refresh
     name=$(python3 -c 'import json, sys; f = json.loads(sys.argv[1]); print(f["fault"], f.get("status", ""), f.get("body", "")[:20])' "$fault")
     case $STATUS in
-        503) ok "$name: 503" ; matches '^[0-9]+$' "$(header Retry-After)" "passing fault with 503 → Retry-After in seconds" ;;
+        503) ok "$name: 503" ; matches '^[0-9]+$' "$(header Retry-After)" "temporary fault with 503 → Retry-After in seconds" ;;
         502) ok "$name: 502" ;;
         200) ok "$name: the confirming retry succeeded" ;;
         *) not_ok "$name: 503" ;;
     esac
     sandbox DELETE /faults
     get /v1/session
-    expect_status 200 "passing fault → the session is alive"
-    same "$session" "$(cookie coatcheck)" "passing fault → the same cookie"
+    expect_status 200 "temporary fault → the session is alive"
+    same "$session" "$(cookie coatcheck)" "temporary fault → the cookie is unchanged"
     get /v1/relay/api/private/echo
-    expect_status 200 "passing fault → the relay still uses the token"
+    expect_status 200 "temporary fault → the relay still uses the token"
     wait_for 15 eval 'refresh; [ "$STATUS" = 200 ]'
-    same 0 $? "fault over → the refresh succeeds"
+    same 0 $? "fault is over → the refresh succeeds"
 done
 
 step "4. Only a parsed invalid_grant ends a session"
@@ -79,16 +79,16 @@ refresh
 same "401 session_ended grant_revoked" "$STATUS $(json .code) $(json .reason)" "grant revoked at the provider → session_ended, grant_revoked"
 matches 'Max-Age=0' "$(header Set-Cookie)" "grant revoked → the answer clears the cookie"
 JAR= request GET /v1/session -b "coatcheck=$session"
-same "401 grant_revoked" "$STATUS $(json .reason)" "ended session asked again → grant_revoked"
+same "401 grant_revoked" "$STATUS $(json .reason)" "ended session is used again → grant_revoked"
 
-step "5. A refresh for another user"
+step "5. A refresh returns another user's tokens"
 device b-phone
 sign_in oidc ios ben
 fault oidc '{"fault":"refresh-invalid-sub","times":1}'
 refresh
 same "401 subject_changed" "$STATUS $(json .reason)" "refresh answer for another user → the session ends (SEC-59)"
 
-step "6. The answer has no refresh token: the current one stays (SEC-57)"
+step "6. The answer has no refresh token: the present one stays (SEC-57)"
 device c-phone
 sign_in oidc ios cleo
 sandbox PUT /settings/oidc '{"refresh_mode":"keep"}'
@@ -104,7 +104,7 @@ sign_in clever ios ana
 refresh
 expect_problem 409 not_refreshable "refresh of a Clever session"
 
-step "8. Rotated token lost, no replay: refresh_lost after one confirming retry"
+step "8. The rotated token is lost and not replayed: refresh_lost after one confirming retry"
 device e-phone
 sign_in oidc ios ana
 fault oidc '{"fault":"drop-after","endpoint":"refresh","times":1}'
@@ -133,7 +133,7 @@ case $STATUS in
     *) not_ok "lost answer → replayed" ;;
 esac
 
-step "10. Clover: single-use refresh tokens at an endpoint of its own"
+step "10. Clover: single-use refresh tokens at a separate endpoint"
 device g-phone
 sign_in clover ios ana
 refresh
@@ -144,7 +144,7 @@ sandbox GET '/requests?provider=clover&endpoint=refresh'
 json '[0].body' "$work/control" >"$work/refresh.json"
 same '["client_id", "refresh_token"]' "$(python3 -c 'import json, sys; print(json.dumps(sorted(json.load(open(sys.argv[1])))))' "$work/refresh.json")" "refresh body → only client_id and refresh_token"
 
-step "11. The first caller hangs up in the middle: the others are served"
+step "11. The first caller hangs up: the others are served"
 expired_session
 cookie=$(cookie coatcheck)
 fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":1500,"times":1}'

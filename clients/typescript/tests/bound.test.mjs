@@ -119,7 +119,7 @@ test('copied credentials without the key or with another key → refused', patie
     assert.equal((await phone.session()).handle, session.handle)
 })
 
-test('a refusal with a nonce, or of a pass → one repeat, and a second refusal is thrown', patient, async () => {
+test('a refusal with a nonce, or of a pass → one repeat; a second refusal → thrown', patient, async () => {
     const { phone } = device('dan')
     await meddle('use_dpop_nonce', '/v1/logins', 9)
     await assert.rejects(phone.start('oidc'), refused('use_dpop_nonce'))
@@ -134,7 +134,7 @@ test('a refusal with a nonce, or of a pass → one repeat, and a second refusal 
     assert.deepEqual([paths(seen, '/v1/session/token').length, paths(seen, '/v1/session').length], [2, 2])
 })
 
-test('fifty calls at once with a due or refused pass, with a slow storage → one request renews the pass', patient, async () => {
+test('fifty calls at the same time, a slow storage, and the pass is due or refused → one request renews the pass', patient, async () => {
     const inner = new MemoryStorage()
     const pause = () => new Promise(resolve => setTimeout(resolve, 8))
     // A read may return an old value.
@@ -165,7 +165,7 @@ test('fifty calls at once with a due or refused pass, with a slow storage → on
     assert.deepEqual([paths(seen, '/v1/session/pass').length, seen.length], [1, 51])
 })
 
-test('a due pass whose renewal fails → still used as long as the broker accepts it', patient, async () => {
+test('the renewal of a due pass fails → the pass is used as long as the broker accepts it', patient, async () => {
     const { phone } = device('gus')
     const { session } = await phone.signIn('oidc')
     await meddle('cut', '/v1/session/pass')
@@ -180,7 +180,7 @@ test('a due pass whose renewal fails → still used as long as the broker accept
     assert.deepEqual((await calls()).map(one => one.status), [200, 200])
 })
 
-test('a request that the network sent twice → repeated once with a new proof, except a sign-in', patient, async () => {
+test('the network sent a request twice → repeated once with a new proof, except a sign-in', patient, async () => {
     const { phone } = device('hal')
     const callback = await browser('hal').open(await phone.start('oidc'))
     await forget()
@@ -200,7 +200,7 @@ test('a request that the network sent twice → repeated once with a new proof, 
     assert.equal((await phone.session()).handle, session.handle)
 })
 
-test('a lost key → signed out with the reason key_lost, without a call, and other devices go on', patient, async () => {
+test('the key is lost → signed out with the reason key_lost, without a call, and other devices stay signed in', patient, async () => {
     const { phone, keys, storage } = device('ida')
     const { session } = await phone.signIn('oidc')
     const [{ pass, ...copy }, first] = [await storage.read(), keys.pair]
@@ -236,7 +236,7 @@ test('a lost key → signed out with the reason key_lost, without a call, and ot
     assert.equal((await device('ida', { keys: old, storage: witness }).phone.session()).handle, session.handle)
 })
 
-test('a key that is lost during a sign-in → one new key for all callers', patient, async () => {
+test('the key is lost during a sign-in → one new key for all callers', patient, async () => {
     const { phone, keys } = device('jon')
     const callback = await browser('jon').open(await phone.start('oidc'))
     keys.lost = true
@@ -247,7 +247,7 @@ test('a key that is lost during a sign-in → one new key for all callers', pati
     assert.equal(keys.made, 3)
 })
 
-test('a device\'s clock that is wrong by a day or by decades → sign-in and calls succeed', patient, async () => {
+test('a device\'s clock is wrong by a day or by decades → sign-in and calls succeed', patient, async () => {
     for (const seconds of [-86_400, 86_400, -86_400 * 365 * 20]) {
         await forget()
         await ahead(seconds, async () => {
@@ -264,7 +264,7 @@ test('a device\'s clock that is wrong by a day or by decades → sign-in and cal
     }
 })
 
-test('an event stream of a bound session → opened with a proof, and ended when the key is lost', patient, async () => {
+test('an event stream of a bound session → opened with a proof; the key is lost → the stream ends', patient, async () => {
     const { phone, keys } = device('lea')
     await phone.signIn('oidc')
     await forget()
@@ -283,7 +283,7 @@ test('an event stream of a bound session → opened with a proof, and ended when
     assert.deepEqual(ends, [{ kind: 'ended', reason: 'key_lost' }])
 })
 
-test('a session that needs a proof for each request → each request has one, unusual paths included', patient, async () => {
+test('a session that needs a proof for each request → each request has a proof, also with unusual paths', patient, async () => {
     const { phone, storage } = device('max', { client: 'proving' })
     const { session } = await phone.signIn('oauth2')
     assert.equal(session.binding.evidence, 'proof')

@@ -73,7 +73,7 @@ after(() => {
 })
 
 for (const [kind, make] of [['bearer', device], ['cookie', page]]) {
-    test(`${kind}: a widget and a web view → child sessions of their own, which end with the app's session`, patient, async () => {
+    test(`${kind}: a widget and a web view → get child sessions of their own, which end with the app's session`, patient, async () => {
         const phone = make('wim')
         await assert.rejects(phone.child('widget', 'home'), code('session_required'))
         const { session } = await phone.signIn('oidc')
@@ -101,7 +101,7 @@ for (const [kind, make] of [['bearer', device], ['cookie', page]]) {
         }
     })
 
-    test(`${kind}: refusals, sign-in, session, relayed calls and sign-out → each gives its result`, patient, async () => {
+    test(`${kind}: refusals, sign-in, session, relayed calls and sign-out → each has the expected result`, patient, async () => {
         await assert.rejects(make('denied').signIn('oidc'), code('access_denied'))
         await assert.rejects(make('ana').signIn('nobody'), code('provider_not_found'))
         const phone = make('tess')
@@ -136,7 +136,7 @@ test('a stranger\'s callback → refused; fifty forwards of one code after a res
     assert.equal(new Set(handles).size, 1)
 })
 
-test('flows B to D and a registration → a session each', patient, async () => {
+test('flows B to D and a registration → each gives a session', patient, async () => {
     const login = {
         provider: 'oidc', client: 'ios', state: 'my-own-state', codeVerifier: 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk',
         loginToken: randomBytes(32).toString('base64url'),
@@ -156,7 +156,7 @@ test('flows B to D and a registration → a session each', patient, async () => 
     assert.ok((await newcomer.providers()).some(one => one.name === 'oidc'))
 })
 
-test('React Native, whose URLSearchParams throws → unusual callbacks give a session, a refusal its error', patient, async () => {
+test('React Native, whose URLSearchParams throws → unusual callbacks give a session, and a refusal gives its error', patient, async () => {
     const own = globalThis.URLSearchParams
     const user = (name, change) => page(name, { client: 'hosted', browser: { open: async url => change(await browser(name).open(url)) } })
     try {
@@ -172,7 +172,7 @@ test('React Native, whose URLSearchParams throws → unusual callbacks give a se
     }
 })
 
-test('flow B by a library that hides its callback → code and verifier suffice, and the session has the scope', patient, async () => {
+test('flow B with a library that hides its callback → code and verifier are enough, and the session has the scope', patient, async () => {
     const authorize = `${SANDBOX}/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid+email&state=kept`
         + '&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256'
     const login = (more = {}) => ({
@@ -208,7 +208,7 @@ test('an SDK\'s ID token with its nonce → one session for its starter; with an
     await assert.rejects(page('ana').forwardIDToken(id_token, { ...login, loginToken: secret() }), code('code_already_used'))
 })
 
-test('an event stream → session, refresh and end', patient, async () => {
+test('an event stream → delivers session, refresh and end', patient, async () => {
     const [phone, tablet] = [device('evita'), device('evita')]
     const { session } = await phone.signIn('oidc')
     await tablet.signIn('oidc')
@@ -226,7 +226,7 @@ test('an event stream → session, refresh and end', patient, async () => {
     await assert.rejects(async () => { for await (const _ of tablet.events(abort.signal)) abort.abort() }, { name: 'AbortError' })
 })
 
-test('no network → the start takes two seconds, calls end at the deadline, a sign-out is sent later', patient, async () => {
+test('the network is missing → the start takes two seconds, calls end at the deadline, and a sign-out is sent later', patient, async () => {
     const gone = async broker => {
         const storage = new MemoryStorage()
         await storage.write({ session: 'A'.repeat(43) })
@@ -266,7 +266,7 @@ test('a web page signs out without a network → signed out, and the next call e
     while ((await other.sessions()).some(one => one.handle === session.handle)) await new Promise(resolve => setTimeout(resolve, 20))
 })
 
-test('one of two callers is cancelled → it returns at once; all sign-ins are cancelled → the browser closes', patient, async () => {
+test('one of two callers is cancelled → returns at once; all sign-ins are cancelled → the browser closes', patient, async () => {
     const storage = new MemoryStorage()
     await storage.write({ session: 'A'.repeat(43) })
     const phone = device('ana', { broker: dark, storage, deadline: 3_000 })
@@ -294,7 +294,7 @@ test('one of two callers is cancelled → it returns at once; all sign-ins are c
     assert.deepEqual([opened, closed], [2, 2])
 })
 
-test('a sign-in during other calls, with a slow storage → the new session stays', patient, async () => {
+test('a sign-in during other calls, with a slow storage → its new session is kept', patient, async () => {
     const inner = new MemoryStorage()
     const pause = () => new Promise(resolve => setTimeout(resolve, 8))
     const storage = { read: async () => { await pause(); return await inner.read() }, write: async kept => { await pause(); await inner.write(kept) } }
@@ -310,7 +310,7 @@ test('a sign-in during other calls, with a slow storage → the new session stay
     await beside
 })
 
-test('a call after a new sign-in, during an earlier call → gets the new session', patient, async () => {
+test('a new sign-in finishes during an earlier call → the next call gets the new session', patient, async () => {
     for (const make of [device, page]) {
         const storage = new MemoryStorage()
         const plain = make === page ? cookieFetch() : fetch
@@ -343,7 +343,7 @@ test('a call after a new sign-in, during an earlier call → gets the new sessio
     }
 })
 
-test('a thousand calls over a network that is cut, slow or silent → every sign-in is kept, and no call is too long', { timeout: 300_000 }, async () => {
+test('a thousand calls over a network that is cut, slow or silent → every sign-in is kept, and no call takes too long', { timeout: 300_000 }, async () => {
     const seen = { calls: 0, answered: 0, lost: 0, longest: 0, unexpected: [] }
     await Promise.all(Array.from({ length: 20 }, async (_, number) => {
         const storage = new MemoryStorage()

@@ -77,7 +77,7 @@ async function ahead(seconds, work) {
     }
 }
 
-test('a presence key is registered → one question, after a fresh sign-in if the last one is too old', patient, async () => {
+test('a presence key is registered → one prompt; the last sign-in is too old → first a new sign-in', patient, async () => {
     const keyless = await device({ keyless: true, registers: false })
     await assert.rejects(keyless.phone.registerPresenceKey(), TypeError)
     await assert.rejects(keyless.pay(true), TypeError)
@@ -97,7 +97,7 @@ test('a presence key is registered → one question, after a fresh sign-in if th
     assert.deepEqual([steps.asking.prompts, steps.browser.pages], [1, 2])
 })
 
-test('a session object of a lower version → ignored everywhere; one of the same version or without one → taken', patient, async () => {
+test('a session object with a lower version → always ignored; with an equal version or without one → kept', patient, async () => {
     const storage = new MemoryStorage()
     const { phone, asking, pay } = await device({ storage })
     const { presence, version } = await phone.session()
@@ -125,7 +125,7 @@ test('a session object of a lower version → ignored everywhere; one of the sam
     assert.deepEqual((await phone.session()).presence, presence)
 })
 
-test('a call that needs presence → one question, after an old nonce is renewed', patient, async () => {
+test('a call that needs presence → one prompt, after an old nonce was renewed', patient, async () => {
     const { asking, pay } = await device()
     assert.deepEqual([await pay(), asking.prompts], [200, 2])
     assert.deepEqual((await paid()).map(one => [one.code, one.presence !== null]), [['presence_required', false], [null, true]])
@@ -145,7 +145,7 @@ test('a call that needs presence → one question, after an old nonce is renewed
     assert.deepEqual([(await paid()).length, new Set((await paid()).map(one => one.presence)).size], [2, 1])
 })
 
-test('a presence proof is refused for its nonce → one more question, and no third one', patient, async () => {
+test('the broker refuses a presence proof because of its nonce → one more prompt, and no third one', patient, async () => {
     const { asking, pay } = await device()
     await meddle('presence-nonce')
     assert.deepEqual([await pay(true), asking.prompts], [200, 3])
@@ -168,7 +168,7 @@ test('a presence proof is refused for its nonce → one more question, and no th
     assert.deepEqual([await steps.pay(), steps.browser.pages, steps.asking.prompts], [200, 2, 2])
 })
 
-test('ten calls at once → ten questions, one after the other; a no → all waiting calls are cancelled', patient, async () => {
+test('ten calls at the same time → ten prompts, one after the other; the user refuses → all waiting calls are cancelled', patient, async () => {
     const { phone, asking, pay } = await device()
     const all = () => Array.from({ length: 10 }, () => pay())
     assert.deepEqual(await Promise.all(all()), Array(10).fill(200))
@@ -193,7 +193,7 @@ test('ten calls at once → ten questions, one after the other; a no → all wai
     assert.deepEqual([await first, await pay()], [200, 200])
 })
 
-test('a lost presence key → calls that need it fail until a new sign-in, and the session goes on', patient, async () => {
+test('the presence key is lost → calls that need it fail until a new sign-in, and the session continues', patient, async () => {
     const { phone, asking, pay } = await device()
     const { presence } = await phone.session()
     asking.kept.pair = null

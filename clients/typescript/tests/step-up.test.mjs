@@ -57,7 +57,7 @@ async function aged(user, says, more = {}) {
 
 const echo = phone => phone.relay('guarded', 'private/echo')
 
-test('two demands → the stronger covers the weaker; joined → the weakest demand that meets both, or null', async () => {
+test('two demands → the stronger one covers the weaker one; joined → the weakest demand that meets both, or null', async () => {
     const { readFile } = await import('node:fs/promises')
     const source = await readFile(process.env.CLIENT, 'utf8')
     const { covers, joined } = await import(`data:text/javascript,${encodeURIComponent(`${source}\nexport { covers, joined }`)}`)
@@ -71,7 +71,7 @@ test('two demands → the stronger covers the weaker; joined → the weakest dem
     assert.equal(joined(demand('mfa'), demand('phr')), null)
 })
 
-test('a call needs a step-up that the app has not allowed → it throws the demand and opens no browser', patient, async () => {
+test('a call needs a step-up that the app has not allowed → throws the demand, and no browser opens', patient, async () => {
     for (const says of [undefined, false]) {
         const { phone, browser, asked, session } = await aged('stan', says)
         await assert.rejects(echo(phone), error => error instanceof StepUpRequired && error.stepUp.maxAge === 300 && !error.parent)
@@ -82,7 +82,7 @@ test('a call needs a step-up that the app has not allowed → it throws the dema
 })
 
 for (const client of ['android', 'bound-bearer']) {
-    test(`${client}: ten calls at once need a step-up → one step-up, and each call is repeated once`, patient, async () => {
+    test(`${client}: ten calls need a step-up at the same time → one step-up, and each call is repeated once`, patient, async () => {
         const key = client === 'android' ? undefined : new WebCryptoKey(keys())
         const { phone, browser, storage, asked, session } = await aged('sina', true, { client, key })
         const { session: secret } = await storage.read()
@@ -101,7 +101,7 @@ for (const client of ['android', 'bound-bearer']) {
     })
 }
 
-test('demands at the same time → one step-up with the strictest; a stronger demand later → a second step-up', patient, async () => {
+test('simultaneous demands → one step-up with the strictest demand; a stronger demand later → a second step-up', patient, async () => {
     const one = await aged('sofi', true)
     one.phone.user.gathering = 2_000
     const all = await Promise.all(['GET', 'POST', 'PUT'].map(method => one.phone.relay('guarded', 'private/echo', { method })))
@@ -121,14 +121,14 @@ test('demands at the same time → one step-up with the strictest; a stronger de
     assert.ok(browser.pages.length === 3 && /acr_values=mfa/.test(browser.pages[2]))
 })
 
-test('a call that is refused again after its step-up → throws, without a second page', patient, async () => {
+test('a call is refused again after its step-up → throws, without a second page', patient, async () => {
     const { phone, browser } = await aged('seb', true)
     await meddle('step_up_required', '/v1/relay/api/echo', 9)
     await assert.rejects(phone.relay('api', 'echo'), StepUpRequired)
     assert.deepEqual([browser.pages.length, (await calls()).filter(one => one.path === '/v1/relay/api/echo').length], [2, 2])
 })
 
-test('a refusal from before another call\'s step-up arrives after it → the call is repeated without a page', patient, async () => {
+test('a refusal from before another call\'s step-up arrives late → the call is repeated without a page', patient, async () => {
     const { phone, browser } = await aged('lou', true)
     await meddle('held', '/v1/relay/api/echo')
     const late = phone.relay('api', 'echo')
@@ -139,7 +139,7 @@ test('a refusal from before another call\'s step-up arrives after it → the cal
     assert.equal(browser.pages.length, 2)
 })
 
-test('the user closes the page → all waiting calls are cancelled; the last waiting call is cancelled → it closes', patient, async () => {
+test('the user closes the page → all waiting calls are cancelled; the last waiting call is cancelled → the page closes', patient, async () => {
     const { phone, browser, session } = await aged('sam', true)
     browser.closes = true
     await Promise.all([1, 2, 3, 4, 5].flatMap(() => [assert.rejects(echo(phone), Cancelled), assert.rejects(phone.stepUp({ maxAge: 300 }), Cancelled)]))
@@ -160,7 +160,7 @@ test('the user closes the page → all waiting calls are cancelled; the last wai
     assert.equal((await phone.stepUp({ acrValues: ['mfa'] })).acr, 'mfa')
 })
 
-test('a step-up too weak, by another user or refused → its problem code, and the session is unchanged', patient, async () => {
+test('a step-up that is too weak, by another user or refused → its problem code, and the session is unchanged', patient, async () => {
     const { phone, browser, storage, session } = await aged('sue')
     browser.age = 4_000
     await assert.rejects(phone.stepUp({ acrValues: ['mfa'], maxAge: 300 }), error =>
@@ -181,7 +181,7 @@ test('a step-up too weak, by another user or refused → its problem code, and t
     await assert.rejects(phone.stepUp({ maxAge: 300 }), refused('session_ended'))
 })
 
-test('a step-up\'s lost answer → requested again; a restart of the app during a step-up → it goes on', patient, async () => {
+test('the answer to a step-up is lost → requested again; the app restarts during a step-up → the step-up continues', patient, async () => {
     const { phone, browser, storage, session } = await aged('sol')
     await meddle('lost', '/v1/sessions')
     assert.equal((await phone.stepUp({ acrValues: ['mfa'] })).acr, 'mfa')
@@ -193,7 +193,7 @@ test('a step-up\'s lost answer → requested again; a restart of the app during 
     assert.equal((await restarted.relay('guarded', 'private/echo', { method: 'PUT' })).status, 200)
 })
 
-test('a child\'s call needs a step-up → the parent has to do it; a first sign-in with a demand → it is checked', patient, async () => {
+test('a child\'s call needs a step-up → the parent has to do it; a first sign-in has a demand → it is checked', patient, async () => {
     const { phone } = await aged('sid')
     const storage = new MemoryStorage()
     await storage.write({ session: (await phone.child('widget', 'home')).session_token })

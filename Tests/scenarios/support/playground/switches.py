@@ -10,14 +10,14 @@ def switches(page, run):
     page.sign_in("oidc")
     page.signed_in("a sign-in before the switches → the phone shows the user")
     handle = page.handle()
-    same(("Nothing.", True), (lambda n, w: (n, "once" in w))(*page.trouble("expire-token")), "the switch expire-token → the user noticed nothing")
+    same(("Nothing.", True), (lambda n, w: (n, "once" in w))(*page.trouble("expire-token")), "the switch expire-token → the user notices nothing")
     say("event: tokens_refreshed" in page.arrows(), "the switch expire-token → the diagram has the refresh's event")
     noticed, why = page.trouble("drop-answer")
-    say(noticed.startswith("Nothing"), "the switch drop-answer → the user noticed nothing, or a pause", (noticed, why))
+    say(noticed.startswith("Nothing"), "the switch drop-answer → the user notices nothing, or a pause", (noticed, why))
     say(any("no answer" in arrow for arrow in page.arrows()), "the switch drop-answer → the diagram has the lost answer")
 
     noticed, why = page.trouble("kill-provider")
-    say(noticed == "Nothing." and "Still signed in" in why, "the switch kill-provider → the user noticed nothing", (noticed, why))
+    say(noticed == "Nothing." and "Still signed in" in why, "the switch kill-provider → the user notices nothing", (noticed, why))
     same("Revive the provider", browser.text("[data-trouble=kill-provider] b"), "the switch kill-provider → offers to revive the provider")
     browser.click("[data-trouble=expire-token]")
     page.sees("document.getElementById('busy').innerText.includes('trying again')", "expire-token while the provider is dead → the phone waits")
@@ -32,14 +32,14 @@ def switches(page, run):
 
     before = control(run, "/counts").get("oidc/token", 0)
     noticed, why = page.trouble("fifty-forwards")
-    same("Nothing.", noticed, "fifty forwards of one code → the user noticed nothing")
+    same("Nothing.", noticed, "fifty forwards of one code → the user notices nothing")
     same(before + 1, control(run, "/counts").get("oidc/token", 0), "fifty forwards of one code → one call at the provider")
     page.signed_in("fifty forwards of one code → the phone shows the user")
     noticed, why = page.trouble("steal-code")
     say("403 login_not_yours" in why, "the switch steal-code → the thief is refused", (noticed, why))
     page.signed_in("the switch steal-code → the phone shows its user")
     noticed, why = page.trouble("steal-cookie")
-    same("Nothing, and the thief is in.", noticed, "the switch steal-cookie → the phone says that the thief is in")
+    same("Nothing, and the thief is in.", noticed, "the switch steal-cookie → the phone shows that the thief is in")
     page.sign_out()
     page.sees("document.getElementById('explanation').innerText.includes('401, logged_out')", "a sign-out after steal-cookie → the thief gets 401")
 
@@ -47,13 +47,13 @@ def switches(page, run):
     page.signed_in("Ben signs in → the phone shows Ben", "Ben")
     noticed, why = page.trouble("log-out-elsewhere")
     same("“You were signed out from another device.”", noticed, "the switch log-out-elsewhere → this session ends")
-    same("You were signed out from another device.", browser.text("#word"), "the switch log-out-elsewhere → the phone says why")
+    same("You were signed out from another device.", browser.text("#word"), "the switch log-out-elsewhere → the phone shows the reason")
 
     page.sign_in("oidc")
     page.signed_in("a sign-in before kill-broker → the phone shows the user")
     handle, pid = page.handle(), run.broker_pid()
     noticed, why = page.trouble("kill-broker")
-    say(noticed.startswith("Nothing") and "same cookie" in why, "the switch kill-broker → the user noticed a pause at most", (noticed, why))
+    say(noticed.startswith("Nothing") and "same cookie" in why, "the switch kill-broker → the user notices at most a pause", (noticed, why))
     say(pid != run.broker_pid(), "the switch kill-broker → scripts/run starts another process")
     same(handle, page.handle(), "the switch kill-broker → the same session")
     page.click("#call")
@@ -66,19 +66,19 @@ def switches(page, run):
     noticed, why = page.trouble("drop-answer")
     say(noticed.startswith("Nothing") and "recovery" in why, "Clover, the switch drop-answer → the tokens are recovered", (noticed, why))
     page.click("#listen")
-    page.sees("document.getElementById('live').innerText === 'events off'", "the button for events → stops them")
+    page.sees("document.getElementById('live').innerText === 'events off'", "the button for events → stops the events")
     page.sign_out()
 
 
 def groups(page):
     """The switches by the source of the trouble; in each group, the switches that fit the moment come first."""
     browser = page.browser
-    same(["The network and the provider", "A thief", "The user"], browser.run("[...document.querySelectorAll('#switches h3')].map(e => e.innerText)"), "the switches → in three groups")
+    same(["The network and the provider", "A thief", "The user"], browser.run("[...document.querySelectorAll('#switches h3')].map(e => e.innerText)"), "the switches → have three groups")
     order = "[...document.querySelectorAll('#switches .switches')].map(list => [...list.children].map(e => e.dataset.fits === 'true'))"
     sorted_first = "(lists => lists.every(l => l.every((fits, i) => fits || !l.slice(i).includes(true))))"
-    page.sees(f"{sorted_first}({order}) && {order}.flat().includes(false)", "the switches without a session → the fitting ones come first")
+    page.sees(f"{sorted_first}({order}) && {order}.flat().includes(false)", "the switches without a session → the usable ones come first")
     page.sign_in("oidc")
     page.signed_in("a sign-in before the groups → the phone shows the user")
-    page.sees(f"{sorted_first}({order})", "the switches with a session → the fitting ones come first")
-    same("expire-token", browser.run("document.querySelector('#switches .switch').dataset.trouble"), "the fitting switches with a session → in their own order")
+    page.sees(f"{sorted_first}({order})", "the switches with a session → the usable ones come first")
+    same("expire-token", browser.run("document.querySelector('#switches .switch').dataset.trouble"), "the usable switches with a session → keep their order")
     page.sign_out()

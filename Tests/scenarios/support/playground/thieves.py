@@ -17,7 +17,7 @@ def bound(page, run, shots):
     same(409, ask(run, "POST", "/playground/key", good, json.dumps({"x": "AA", "y": "AA"}))[0], "a device key that is not a point of the curve → 409")
     same(False, browser.run("deviceKey.privateKey.extractable"), "the device's key → cannot be exported")
     again = browser.run("Promise.all([findKey(), findKey()]).then(keys => Promise.all(keys.map(k => crypto.subtle.exportKey('jwk', k.publicKey)))).then(all => all.map(k => k.x))")
-    same([browser.run("crypto.subtle.exportKey('jwk', deviceKey.publicKey).then(k => k.x)")] * 2, again, "two pages of one browser → have one key")
+    same([browser.run("crypto.subtle.exportKey('jwk', deviceKey.publicKey).then(k => k.x)")] * 2, again, "two pages of one browser → have the same key")
     same("private", browser.run("(async () => { const open = IDBFactory.prototype.open; IDBFactory.prototype.open = () => { throw new Error('kept nowhere'); };"
                                 " try { return (await findKey()).privateKey.type; } finally { IDBFactory.prototype.open = open; } })()"),
          "a browser that stores nothing → the page has a key")
@@ -25,7 +25,7 @@ def bound(page, run, shots):
     browser.until("document.querySelectorAll('#messages li').length === 0")
     page.sign_in("oidc-bound")
     page.signed_in("a sign-in with a proof → the phone shows the user")
-    page.sees("document.querySelector('.facts').innerText.includes('of this phone')", "a sign-in with a proof → the phone says that the session belongs to its key")
+    page.sees("document.querySelector('.facts').innerText.includes('of this phone')", "a sign-in with a proof → the phone shows that the session belongs to its key")
     said = page.arrows()
     say(any("401 use_dpop_nonce" in each for each in said), "a sign-in with a proof → the diagram has the refusal that brings the nonce", said)
     page.click("#call")
@@ -40,12 +40,12 @@ def bound(page, run, shots):
     noticed, why = page.trouble("steal-cookie")
     size = browser.picture(f"{shots}/playground-bound.webp")
     same("Nothing, and the thief gets nothing.", noticed, "steal-cookie of a bound session → the thief gets nothing")
-    say("The copied cookie got 401 proof_required, with a proof" in why, "steal-cookie of a bound session, the cookie alone → 401 proof_required", why)
+    say("The copied cookie got 401 proof_required, with a proof" in why, "steal-cookie of a bound session, with only the cookie → 401 proof_required", why)
     say("own key 401 proof_invalid (key):" in why, "steal-cookie of a bound session, with the thief's own key → 401 proof_invalid", why)
     say("got 200: there the thief is in" in why, "steal-cookie of an unbound session → 200", why)
     thief = browser.run("[...document.querySelectorAll('#messages summary')].map(e => e.getAttribute('aria-label')).filter(e => e.startsWith('thief'))")
     tones = browser.run("[...document.querySelectorAll('#messages li.answer')].filter(e => e.querySelector('summary').getAttribute('aria-label').includes(': 200 OK') && e.querySelector('.who')?.innerText === 'thief').map(e => e.classList.contains('bad'))")
-    same([True], tones, "a thief's 200 in the diagram → red")
+    same([True], tones, "a thief's 200 in the diagram → is red")
     same(["GET /v1/session", "401 proof_required", "GET /v1/session", "401 proof_invalid", "GET /v1/session", "200 OK"],
          [each.split(": ", 1)[1] for each in thief], "steal-cookie of a bound session → the diagram has the thief's calls and their answers")
     same(handle, page.handle(), "steal-cookie of a bound session → the phone has the same session")
@@ -69,7 +69,7 @@ def bound(page, run, shots):
     page.sign_in("oidc-bound")
     page.signed_in("another sign-in with a proof → the phone shows the user")
     noticed, why = page.trouble("fifty-forwards")
-    same("Nothing.", noticed, "fifty forwards of an unbound sign-in → the user noticed nothing")
+    same("Nothing.", noticed, "fifty forwards of an unbound sign-in → the user notices nothing")
     page.sign_out()
     browser.size(390, 844)
     page.sees("document.documentElement.scrollWidth <= innerWidth && [...document.querySelectorAll('.label')].every(e => e.scrollWidth <= e.clientWidth + 1)",
@@ -93,7 +93,7 @@ def web_view(page, shots):
     page.click("#open-shop")
     page.sees("document.getElementById('shop')?.innerText.includes('Welcome, Ana')", "the shop in the web view → shows the user")
     shop = browser.text("#shop")
-    say("kind “web”" in shop and "ses_" in shop and handle not in shop, "the shop's session → of kind web, and not the app's", shop)
+    say("kind “web”" in shop and "ses_" in shop and handle not in shop, "the shop's session → has the kind web, and is not the app's", shop)
     say("/v1/session" in shop and "handover" not in shop, "the shop's address → has no ticket", shop)
     sent = lambda who: browser.run(
         f"[...document.querySelectorAll('#messages summary')].map(e => e.getAttribute('aria-label').replace('broker to app', 'to app')).filter(e => e.includes('{who}'))")
@@ -110,7 +110,7 @@ def web_view(page, shots):
     size = browser.picture(f"{shots}/playground-web-view.webp")
     same("Nothing, and the address gets the thief nothing.", noticed, "the switch steal-address → the thief gets nothing")
     say("The copied address got 400 verifier_mismatch, with a secret of the thief's own 400 verifier_mismatch:" in why,
-        "the switch steal-address → refused without the secret and with another one", why)
+        "the switch steal-address → refused without the secret and with another secret", why)
     thief = [each.split(": ", 1)[1] for each in sent("thief")]
     same([True, "200 OK", True, "400 verifier_mismatch", True, "400 verifier_mismatch", "GET /v1/session", "200 OK"],
          [each.startswith(("GET /handover/", "POST /handover/")) or each for each in thief], "the switch steal-address → the diagram has the thief's calls and their answers")

@@ -24,7 +24,7 @@ def refusals(run):
     same(200, call(Origin=run.sandbox), "an order from the playground's own page → 200")
     same(403, ask(run, "DELETE", "/_sandbox/faults", {"Origin": "https://evil.example"})[0], "a call of /_sandbox from another site's page → 403")
     same(421, ask(run, "GET", "/_sandbox/tokens", {"Host": "evil.example"})[0], "a call of /_sandbox under another host name → 421")
-    say("default-src 'none'" in headers["Content-Security-Policy"], "the page's policy → allows its own files alone")
+    say("default-src 'none'" in headers["Content-Security-Policy"], "the page's policy → allows only its own files")
 
 
 def pasted(run):

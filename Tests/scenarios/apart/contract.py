@@ -1,6 +1,6 @@
-"""Checks openapi.yaml alone: valid OpenAPI 3.1, in the form that client generators accept. With the strict rules of
+"""Checks openapi.yaml itself. It must be valid OpenAPI 3.1, in a form that client generators accept. With the strict rules of
 strict.overlay.yaml, every example fits its schema, and every answer's description names its possible codes. The two closed
-lists (problem codes, reasons of an ended session) agree with the sources.
+lists (problem codes, reasons of an ended session) equal those in the sources.
     python contract.py
 """
 
@@ -57,7 +57,7 @@ for name, document in (("openapi.yaml", loose), ("openapi.yaml with its strict r
 
 
 def walk(node, where=""):
-    """Every schema keyword of a document with its place."""
+    """Every schema keyword of a document, with its place."""
     if isinstance(node, dict):
         for name, value in node.items():
             yield where, name, value
@@ -67,7 +67,7 @@ def walk(node, where=""):
             yield from walk(item, f"{where}/{index}")
 
 
-# Keywords that make generators drop or invent a type.
+# Keywords that make generators leave out a type or invent one.
 hard = [f"{where}/{name}" for where, name, _ in walk(loose) if name in ("allOf", "anyOf", "not", "if", "unevaluatedProperties")]
 say(not hard, "openapi.yaml → has no construct on which generators fail", ", ".join(hard[:5]))
 problems = [value["schema"] for _, name, value in walk(loose) if name == "application/problem+json"]
@@ -135,14 +135,14 @@ def found(document, node):
     return node
 
 
-# /v1 may grow, so a generated client has to accept a new member or word in an answer. `outcome` distinguishes two answers of
-# one call, and /livez has only one word.
+# /v1 may get more members and words, so a generated client has to accept new ones in an answer. There are two exceptions:
+# `outcome` distinguishes two answers of one call, and /livez has only one word.
 apart = {"RegistrationRequired.outcome", "GET /livez 200.status"}
 shut = [where for where, node in answers(loose) if node.get("additionalProperties") is False]
 say(not shut, "every answer in openapi.yaml → allows additional members", ", ".join(shut))
 shut = [where for where, node in answers(loose) if ("enum" in node or "const" in node) and where not in apart]
 say(not shut, "every text in an answer of openapi.yaml → allows further values", ", ".join(shut))
-# The strict rules name every word, and the contract's description explains it.
+# The strict rules list every word, and the contract's description explains it.
 open_words = {where: node for where, node in answers(loose)}
 words = {where: node for where, node in answers(contract) if "enum" in node and where in open_words}
 unsaid = [f"{where}: {word}" for where, node in words.items() for word in node["enum"] if f"`{word}`" not in node.get("description", "")]
@@ -170,7 +170,7 @@ def swift_cases(path):
     return values
 
 
-# This reason is stored in rows and never shown: `EndReason.shown` has another word for it.
+# Rows contain this reason, but answers do not: `EndReason.shown` replaces it by another word.
 inside = {"logged_out_in_browser"}
 for schema, path in (("ProblemCode", "Sources/Broker/Problem/ProblemCode.swift"), ("EndReason", "Sources/Broker/Session/EndReason.swift")):
     documented, written = contract["components"]["schemas"][schema]["enum"], [case for case in swift_cases(path) if case not in inside]

@@ -35,21 +35,22 @@ cp "$place"/higher/*.deb "$system/higher/"
 sed -n '/Tests\/scenarios\/apart\/debian-package.sh runs this block/,$p' "$page" >"$work/page.md"
 block_behind "$work/page.md" sh 'runs this block' >"$system/root/install.sh" || give_up "the page's block"
 block_behind "$root/docs/start/first-login.md" sh '## A login by curl' >"$system/root/login.sh" || give_up "the block of the login"
-# The booted system has its own network, for the page's ports. So the packages are fetched before it, and that time counts, too.
+# The booted system has its own network, because the page uses fixed ports. So the packages are fetched before the boot, and the
+# time for this counts, too.
 begin=$SECONDS
 chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && cd /root && $(grep '^apt-get install' "$system/root/install.sh") -qq --download-only" >"$work/download.log" 2>&1
 same 0 $? "apt fetches the libraries and curl"
 fetched=$((SECONDS - begin))
 boot "$system" --private-network --system-call-filter='adjtimex clock_adjtime'
 same systemd "$(in_system cat /proc/1/comm)" "booted Debian → systemd is the first process"
-# disk SENTENCE: prints the files of the packages, with the system's own names of users
+# disk SENTENCE: prints the packages' files, with the user names of that system
 disk() {
     echo "# on disk $1:"
     # shellcheck disable=SC2016
     in_system bash -c 'find /etc/coatcheck /var/lib/coatcheck /etc/systemd/system \( -name "*coatcheck*" -o -path "*coatcheck/*" \) -printf "#   %M %u:%g %p\n" 2>/dev/null
         find /usr /lib/systemd -path "*coatcheck*" -type f 2>/dev/null | sed -E "s|(/doc/[^/]+)/.*|\1/…|; s|^|#   |" | sort -u'
 }
-# kept: prints the lasting files of the broker with their rights, except files that SQLite makes for its connections
+# kept: prints the broker's lasting files with their rights, except files that SQLite makes for its connections
 kept() { in_system find /etc/coatcheck /var/lib/coatcheck -type f -not -name '*.db-*' -not -name '*.lock' -printf '%m %u:%g %p\n' | LC_ALL=C sort -k3; }
 # installed: prints the packages' own files
 installed() { in_system find /usr /lib/systemd -path '*coatcheck*' -type f; }

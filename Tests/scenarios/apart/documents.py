@@ -1,5 +1,5 @@
-"""Checks the documents. Every link has a target. Every block of code is run, compiled, checked or marked as neither. The table
-of failures has every code. (ProviderSettingsTests loads the YAML blocks.)
+"""Checks the documents. Every link has a target. Every block of code is run, compiled or checked, or is marked as none of
+these. The table of failures has every code. (ProviderSettingsTests loads the YAML blocks.)
     python documents.py [COATCHECK]
 """
 
@@ -43,7 +43,7 @@ def anchors(page):
     return found
 
 
-# Links. A test asks no outside server, so links to other sites are only checked for https and completeness.
+# Links. A test must not use the internet, so links to other sites are only checked for https and completeness.
 for page in pages:
     name = page.relative_to(root)
     dead = []
@@ -75,7 +75,7 @@ for command in sorted((root / "examples").glob("*/run")):
 
 
 def quoted(before):
-    """The file of `examples` that the text between the last block and this one links to, if there is one."""
+    """The file of `examples` that is linked between the last block and this one, if there is one."""
     links = re.findall(r"\]\(([^)#\s]*examples/[^)#\s]+)\)", before.rpartition("```")[2])
     file = (page.parent / links[-1]).resolve() if links else None
     return file if file and file.is_file() and file.suffix != ".md" else None
@@ -86,7 +86,7 @@ helps = {}
 
 
 def help_of(words):
-    """A command's own help; None without a program to ask."""
+    """A command's own help, or None if there is no program to ask."""
     if not program:
         return None
     if words not in helps:
@@ -115,7 +115,7 @@ def faults_of_shell(block):
             while text is not None and "USAGE: coatcheck " + " ".join(words) not in text and words:
                 words = words[:-1]
                 text = help_of(words)
-            # This option belongs to the program itself, and its help does not name it.
+            # This option belongs to the program itself, so the command's help does not name it.
             if not words and " --generate-completion-script" in match.group(2):
                 continue
             if text is not None and not words:
@@ -161,7 +161,7 @@ for page in pages:
         else:
             say(False, f"{where} → is run, compiled or checked")
 
-# Commands within sentences, and lines for nginx that do something else than they seem to do.
+# Commands within sentences, and lines for nginx whose effect differs from their appearance.
 for page in pages:
     name = page.relative_to(root)
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.M | re.S))
@@ -176,7 +176,7 @@ lost = [path for path in paths if f" {path}`" not in endpoints]
 say(len(paths) > 30 and not lost, "docs/reference/endpoints.md → has every path of the contract in its tables", " ".join(lost))
 say(len((root / "README.md").read_text().split()) <= 900, "README.md → at most 900 words")
 
-# first-login.sh runs the login of docs/start/first-login.md; the page of problems and the apps' table have every code.
+# first-login.sh runs the login of docs/start/first-login.md. The page of problems and the apps' table have every code.
 contract = strict.overlaid(strict.plain())
 codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
 native = (root / "docs/apps/native-apps.md").read_text()
@@ -215,7 +215,7 @@ for page in ("react-native", "flutter"):
             lost = [word for word in words if not re.search(rf"\b{word}\b", code)]
             say(words and not lost, f"docs/apps/{page}.md: the calls of {row[0]} in column {column} are a client's own", ", ".join(lost))
 
-# The statuses that commands end with are listed, and a command ends with each.
+# The page lists the exit codes of commands. For each code, a command ends with it.
 commands = (root / "docs/reference/commands.md").read_text()
 listed = re.findall(r"^\| (\d+) \|", commands[commands.index("A command exits with one of these codes:"):commands.index("Completions for the shell:")], re.M)
 say(listed == ["0", "1", "2", "64"], "docs/reference/commands.md, the exit codes → 0, 1, 2 and 64", listed)

@@ -26,7 +26,7 @@ SECRET_COOKIE = "coatcheck-handover"
 
 
 class Shop(http.server.BaseHTTPRequestHandler):
-    """A page elsewhere: its backend redeems the address's ticket with the secret from that request's cookie."""
+    """A page elsewhere. Its backend redeems the ticket in the address with the secret in that request's cookie."""
 
     broker = None
     sessions = {}
@@ -62,7 +62,8 @@ class Shop(http.server.BaseHTTPRequestHandler):
 
 
 class Stripping(http.server.BaseHTTPRequestHandler):
-    """A proxy that strips `Sec-Fetch-*` in front of a broker, because old engines and some proxies send none."""
+    """A proxy in front of a broker that removes `Sec-Fetch-*`, because old browsers and some proxies do not send these
+    fields."""
 
     protocol_version = "HTTP/1.1"
     port = 0
@@ -94,7 +95,7 @@ class Stripping(http.server.BaseHTTPRequestHandler):
 
 
 def stripped(case):
-    """Behind a proxy that strips `Sec-Fetch-*`, the page's own `Origin` has to show the source of a POST."""
+    """Behind a proxy that removes `Sec-Fetch-*`, only the page's own `Origin` can show the source of a POST."""
     sandbox = Sandbox(case)
     proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stripping)
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
@@ -117,7 +118,7 @@ def stripped(case):
         def put(secret):
             view.call("Network.setCookie", name=SECRET_COOKIE, value=secret, url=origin, httpOnly=True, sameSite="Strict")
 
-        # A page without an origin, whose POSTs have the origin `null`, in a browser that has the secret.
+        # A page without an origin, so its POSTs have the origin `null`. Its browser has the secret.
         url, secret = ticket()
         put(secret)
         view.call("Page.navigate", url="data:text/html,<body><form method=post action='" + url + "'></form>")
@@ -140,7 +141,7 @@ def stripped(case):
 
 
 def hand_over(case):
-    """An app hands its session over to a page of the broker, and to one elsewhere."""
+    """An app hands its session over to a page of the broker, and to a page elsewhere."""
     sandbox = Sandbox(case)
     shop = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shop)
     threading.Thread(target=shop.serve_forever, daemon=True).start()
@@ -168,7 +169,7 @@ def hand_over(case):
             browser.call("Network.setCookie", name=SECRET_COOKIE, value=secret, url=origin, httpOnly=True, sameSite="Strict")
 
         def text(browser):
-            # One expression for both, because the page with the button leads to another page.
+            # Both in one expression, because the page with the button leads to another page.
             return browser.until(
                 "document.readyState === 'complete' && document.body.innerText.trim() !== 'Continue' && document.body.innerText") or ""
 
@@ -212,7 +213,7 @@ def hand_over(case):
             answer.status == 303 and f"coatcheck-web={child};" in ", ".join(answer.fields.get_all("Set-Cookie")),
             "a repeated POST with the same secret and the broker's Origin → the same web session", answer.status)
 
-        # Another user's session.
+        # The web view has another user's session.
         url, secret = ticket(ben)
         put(view, secret)
         case.verdict("409 other_session" in opened(view, url), "a hand-over when the web view has another user's session → 409 other_session")
@@ -233,7 +234,7 @@ def hand_over(case):
         case.verdict(view.until("location.pathname === '/v1/session'"), "the button in a browser without scripts → opens the page")
         view.call("Emulation.setScriptExecutionDisabled", value=False)
 
-        # Elsewhere.
+        # A hand-over to a page elsewhere.
         forget(view)
         forget(thief)
         url, secret = ticket(ana, elsewhere, "/?basket=7")
@@ -245,14 +246,14 @@ def hand_over(case):
         case.same("the shop of user-ana", opened(view, url), "another site's backend → redeems ticket and secret")
         case.same(elsewhere + "/", view.run("location.href"), "another site's page after the hand-over → its address has no ticket")
 
-        # Late.
+        # The ticket is too late.
         forget(view)
         url, secret = ticket(ana)
         put(view, secret)
         clock.set(wall=61, monotonic=61)
         case.verdict("410 handover_expired" in opened(view, url), "a hand-over after 61 seconds → 410 handover_expired")
         clock.set()
-        # With the app.
+        # The web view's session ends with the app's.
         url, secret = ticket(ana)
         put(view, secret)
         case.verdict("user-ana" in opened(view, url), "a new hand-over in time → a session of the user")

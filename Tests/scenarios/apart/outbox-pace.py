@@ -1,7 +1,7 @@
 """The pace of the outbox, on both engines. Revocations go as fast as the provider answers, next to sign-ins, and rest after a
 429. Another provider's backlog does not delay them.
 
-One row of a logged-out session is copied many times. The provider answers each copy like the first.
+The row of one logged-out session is copied many times. The provider answers each copy like the original.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 
 ROWS = int(os.environ.get("ROWS", "10000"))
-# 100,000 in ten minutes; a debug build is far slower.
+# This is 100,000 in ten minutes. A debug build is far slower.
 IS_RELEASE = "/debug/" not in os.path.realpath(COATCHECK)
 DEMANDED = 170 if IS_RELEASE else 20
 BACKLOG = 20_000
@@ -56,12 +56,12 @@ class Stage:
             return str(row[0]) if row else ""
 
     def left(self):
-        """The rows that are left of the copied session. The sign-ins end other sessions of the user, and these have rows, too."""
+        """The remaining rows of the copied session. The sign-ins end other sessions of the user, which have rows, too."""
         return int(self.do(f"SELECT count(*) FROM outbox WHERE {self.copied}"))
 
     def fill(self, rows, provider="oidc", lifted=False, **fault):
-        """Makes due rows while the provider answers with a fault, or after its fault was `lifted`. A row that met the fault
-        waits for a minute.
+        """Makes due rows while the provider answers with a fault, or after its fault was `lifted`. After a fault, a row waits
+        for a minute.
         """
         self.sandbox.fault(provider, endpoint="revoke", fault="status", **fault)
         before = self.sandbox.calls(f"{provider}/revoke")
@@ -77,7 +77,7 @@ class Stage:
         self.do(COPIES[self.engine].format(rows=rows))
 
     def sign_ins(self, found, goes_on):
-        """Signs in repeatedly while other work goes on; records statuses and times."""
+        """Signs in repeatedly while other work is done. Records statuses and times."""
         while goes_on():
             begun = time.monotonic()
             status = self.broker.log_in()[1].status
@@ -89,7 +89,7 @@ def another(stage):
     """A log-out next to the backlog of a failing provider."""
     case = stage.case
     stage.fill(BACKLOG, "oauth2", status=503)
-    # All rows of the backlog are due, and are looked at once.
+    # All rows of the backlog are due, and are looked at together.
     time.sleep(2)
     waits = []
     for _ in range(3):

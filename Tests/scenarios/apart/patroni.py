@@ -1,11 +1,11 @@
-"""Three replicas on a Patroni cluster of three nodes, whose leader is killed again and again under load (`make prove-patroni`).
+"""Three replicas on a Patroni cluster of three nodes. Its leader is killed repeatedly under load (`make prove-patroni`).
 
-The cluster has `synchronous_mode` and `synchronous_mode_strict` on, and one etcd. The brokers list the three nodes and find the
-primary by `target_session_attrs=read-write`. The phones, the provider and the counts are those of chaos.py. Of the kills, every
-other one is of the whole node (Patroni and PostgreSQL), and the rest are of PostgreSQL alone.
+The cluster uses `synchronous_mode`, `synchronous_mode_strict`, and one etcd. The brokers list the three nodes, and find the
+primary by `target_session_attrs=read-write`. The phones, the provider and the counts are those of chaos.py. The kills alternate
+between a whole node (Patroni and PostgreSQL) and PostgreSQL alone.
 
-Before each kill the standbys stop receiving for a moment, as on a slow network. With --asynchronous, commits wait for no standby,
-and the counts show the losses of such a cluster. Those have to be found.
+Before each kill the standbys stop receiving for a moment, as on a slow network. With --asynchronous, commits do not wait for a
+standby, and the counts must show the losses of such a cluster.
 """
 
 import argparse
@@ -32,9 +32,10 @@ from support.wire import free_port  # noqa: E402
 NEEDED = {"patroni": "patroni", "etcd": "etcd-server"}
 BINARIES = os.environ.get("POSTGRESQL_BINARIES") or str(sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1])
 USER = "postgres"
-# Patroni's shortest. The node that dies with its Patroni keeps the leader's key for so many seconds.
+# The shortest time that Patroni allows. If a node dies together with its Patroni, it keeps the leader's key for this many
+# seconds.
 TTL = 20
-# The lag of the standbys, in seconds, when the leader dies.
+# How many seconds the standbys are behind when the leader dies.
 LAG = 1.5
 
 
@@ -72,7 +73,7 @@ class Node:
                 "listen": f"127.0.0.1:{self.port}", "connect_address": f"127.0.0.1:{self.port}", "bin_dir": BINARIES,
                 "data_dir": f"{self.folder}/data", "pgpass": f"{self.folder}/pgpass",
                 "authentication": {"superuser": {"username": "coatcheck"}, "replication": {"username": "replicator"}},
-                # The processes die and the machine lives, so the files are complete without fsync.
+                # The processes die, but the machine lives, so the files are complete without fsync.
                 "parameters": {"unix_socket_directories": str(self.folder), "fsync": "off", "shared_buffers": "64MB"},
                 "pg_hba": ["local all all trust", "host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"]}}
 
@@ -96,7 +97,7 @@ class Node:
             send(signal.SIGKILL, parent, *self.children())
 
     def kill(self):
-        """Kills Patroni first, which would otherwise see the end of its server."""
+        """Kills Patroni first. Otherwise Patroni would notice the end of its server."""
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -104,7 +105,7 @@ class Node:
 
 
 class Cluster:
-    """etcd and three nodes; it has the interface of chaos.Database."""
+    """etcd and three nodes, with the interface of chaos.Database."""
 
     def __init__(self, is_synchronous):
         # Chaos removes it at the end.
@@ -126,7 +127,8 @@ class Cluster:
             raise GaveUp("the cluster did not start: " + self.logs())
 
     def start(self, command, log):
-        """Starts a process as the user of PostgreSQL; the inner setpriv comes last, because a change of the user ends its promise."""
+        """Starts a process as the user of PostgreSQL. The inner setpriv comes last, because a change of the user cancels the
+        death signal."""
         with open(self.place / log, "ab") as file:
             process = subprocess.Popen(
                 ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "setpriv", "--pdeathsig", "KILL", *command],
@@ -156,12 +158,12 @@ class Cluster:
         return next((node for node in self.nodes if found[node.name][0] == "leader"), None) if sorted(roles) == wanted else None
 
     def lose_leader(self, is_whole, pause):
-        """Kills the leader; returns the seconds until another node leads. Then waits until all three nodes are in step again."""
+        """Kills the leader. Returns the seconds until another node leads, and waits until all three nodes are in step again."""
         old = wait_for(240, self.leader_in_step, 0.5)
         if not old:
             raise GaveUp(f"the cluster is not in step: {self.members()} {self.logs()}")
         self.away.append([time.monotonic(), float("inf")])
-        # On one machine a standby is microseconds behind. So the standbys stop receiving for a while, and lose the data
+        # On one machine, a standby is only microseconds behind. So the standbys stop receiving for a while, and lose the data
         # in their sockets.
         receivers = [process for node in self.nodes if node is not old for process in node.children("-f", "walreceiver")]
         send(signal.SIGSTOP, *receivers)
@@ -178,7 +180,7 @@ class Cluster:
             old.start()
         if not wait_for(240, self.leader_in_step, 0.5):
             raise GaveUp(f"the old leader does not follow: {self.members()} {self.logs()}")
-        # Connections come back within two seconds.
+        # The brokers connect again within two seconds.
         self.away[-1][1] = time.monotonic() + 3
         return old.name, new.name, took
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Compares the contract with the running broker. Then schemathesis drives the broker from the contract and has to find nothing.
-# (The event stream never ends, and the relay passes on the upstream's answers, so both are left out by their tag.)
+# Compares the contract with the running broker. Then schemathesis makes requests from the contract, and must not find a fault.
+# (Two operations are left out by their tag, because the event stream never ends and the relay passes on the upstream's
+# answers.)
 source "$(dirname "$0")/../support/lib.bash"
 with_packages
 start_stack

@@ -1,7 +1,7 @@
-"""Bodies of one-byte chunks (SEC-105). A stranger can make the broker hold only little memory with them: from one address, from
+"""Bodies of one-byte chunks (SEC-105). With them, a stranger can use only little of the broker's memory: from one address, from
 a line's /56 and from a /48, with the broker's own TLS and without. The memory is returned later. The cases also limit the
-processor's cost of a chunk. Memory is anonymous resident memory (RssAnon of /proc). Each case has its own broker. It runs in a
-network namespace, where 2001:db8::/32 is local. The limits of processor time hold for a release build.
+processor time for a chunk. Memory is anonymous resident memory (RssAnon of /proc). Each case has its own broker, and runs in a
+network namespace, where 2001:db8::/32 is local. The limits of processor time are for a release build.
 """
 
 import os
@@ -37,7 +37,7 @@ IS_RELEASE = "/debug/" not in os.path.realpath(COATCHECK)
 
 
 def held(name, sources, allowed, is_secure=False):
-    """Bodies without their end, from many connections, then whole ones repeatedly."""
+    """First, bodies without an end, from many connections. Then complete bodies, repeatedly."""
 
     def run(case):
         broker = Broker(case, is_secure)
@@ -67,7 +67,7 @@ def held(name, sources, allowed, is_secure=False):
 
 
 def processor(case):
-    """The processor's time for a body of many chunks, and for a plain one of as many bytes."""
+    """The processor time for a body of many chunks, and for a plain body with as many bytes."""
     broker = Broker(case)
 
     def cost(request, count=40):
@@ -96,8 +96,8 @@ def processor(case):
 
 
 def flood(case):
-    """An honest client next to a line that sends such bodies without pause, and next to the same number of bytes in plain
-    bodies.
+    """An honest client, first next to a line that sends such bodies all the time, then next to the same number of bytes in
+    plain bodies.
     """
     broker = Broker(case)
     sources = addresses("2001:db8:1::/56", 8)
@@ -106,7 +106,7 @@ def flood(case):
 
     def beside(request):
         ends = open_all(broker, sources)
-        # A process of its own: a thread would share the honest client's interpreter, and its waits.
+        # A separate process, because a thread would share the honest client's interpreter and delay it.
         sending = os.fork()
         if sending == 0:
             try:
@@ -122,7 +122,7 @@ def flood(case):
         return found
 
     alone, best = p99(broker, 1), None
-    # On a machine that does other things as well the better of three counts.
+    # The machine may do other work as well, so the best of three measurements counts.
     for _ in range(3):
         bytes_alone, chunks = beside(plain), beside(CHUNKED + b"0\r\n\r\n")
         case.say(f"p99 alone {alone * 1e3:.1f} ms, beside plain bodies {bytes_alone * 1e3:.1f} ms, beside chunks {chunks * 1e3:.1f} ms")
@@ -139,7 +139,7 @@ CASES = {
     "network-48": (held("one /48", addresses("2001:db8:1::/48", 1), 128 * MIB), 240),
     "processor": (processor, 60), "flood": (flood, 60),
 }
-# Cases of the same limits with more: EVERY=1 runs them, too.
+# Cases with the same limits but more work. EVERY=1 runs them, too.
 if os.environ.get("EVERY"):
     CASES |= {
         "address": (held("one IPv4 address", ["127.0.0.9"] * 128, 32 * MIB), 120),

@@ -2,9 +2,9 @@
 `scripts/prove-upgrade` starts it. OLD_COATCHECK is the older release's program, COATCHECK the newer one's. The newer release
 also restores a backup of the older one.
 
-Phones sign in, look at their sessions, refresh and log out without pause. Like apps, they retry after 503 and after a missing
-answer. The provider rotates strictly: a refresh token that comes twice ends its family. Sleepers sign in once, and are checked
-after each change, so that each release reads the other's rows.
+Phones sign in, read their sessions, refresh and log out all the time. Like apps, they retry after 503 and after a missing
+answer. The provider rotates strictly: if a refresh token comes twice, its family ends. Sleepers sign in once and are checked
+after each change, so each release reads the rows of the other.
 """
 
 import collections
@@ -27,7 +27,7 @@ from support.programs import COATCHECK  # noqa: E402
 from support.sandbox import Sandbox  # noqa: E402
 
 OLD = os.environ.get("OLD_COATCHECK", "")
-# An older release refuses settings that it does not know.
+# An older release refuses unknown settings.
 PLAIN = {"limits": None}
 PHONES, SLEEPERS, SECONDS = 12, 10, float(os.environ.get("UPGRADE_SECONDS", "6"))
 PATIENCE = 60
@@ -44,7 +44,7 @@ class Traffic:
         self.work = [case.beside(self.phone, number) for number in range(PHONES)]
 
     def ask(self, number, method, path, session=None, body=None, **more):
-        """Makes one call, repeated until a replica answers it."""
+        """Makes one call, and repeats it until a replica answers."""
         if session:
             more["Cookie"] = f"coatcheck={session}"
         end = time.monotonic() + PATIENCE
@@ -93,7 +93,7 @@ class Traffic:
                 # The sessions of the others stay.
                 continue
             answer = self.ask(turn, "DELETE", "/v1/session", session)
-            # Its first answer may have been lost.
+            # The first answer may have been lost.
             if answer.status != 204 and answer.json.get("reason") != "logged_out":
                 self.wrong.append(f"log-out: {answer.told}")
             self.figures["log-outs"] += 1
@@ -209,7 +209,7 @@ def restored(case):
     broker.start()
     case.same({"200"}, {broker.refresh(session).told for session in kept}, "sessions that did not log out, after the restore → refreshed")
     case.same({"401 session_ended logged_out"}, {broker.look(session).told for session in gone}, "sessions that logged out after the backup, after the restore → ended")
-    # Without the endings file, the schema stays the older one until the start.
+    # Without the endings file, the schema is the older one until the start.
     broker.stop(signal.SIGTERM)
     broker.configure(store={"endings_file": None})
     status, told = run(COATCHECK, "restore", str(backup), "--config", str(broker.configuration), "--without-endings")
@@ -224,7 +224,7 @@ def binding(mode):
 
 
 def bound(case):
-    """Bound sessions and tokens under the older release: 503. They are not served, and they stay alive."""
+    """The older release answers 503 for bound sessions and tokens. It does not serve them, and they stay alive."""
     sandbox = start_sandbox(case)
     with Database() as database:
         for name, store in {"sqlite": None, "postgresql": {"url": database.url()}}.items():

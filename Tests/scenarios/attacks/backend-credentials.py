@@ -1,4 +1,4 @@
-"""Credentials of backends at the routes of others, and guessed ones.
+"""Backends' credentials at the routes of other backends, and guessed credentials.
 
 The sources of the attacks are in docs/known-attacks.md. The case first tries them, and then an honest request.
 """
@@ -70,7 +70,7 @@ def backends(case):
                 continue
             answer = ask(own, *form[1:])
             case.verdict(gives(answer) and answer.status == 200, f"{holder}'s credential at its own {own} ({form[0]}) → accepted", answer.told)
-        # Guesses, and other secrets.
+        # Guessed credentials, and other secrets.
         for word, secret in (("an empty secret", ""), ("a credential with another last letter", held[holder][:-1] + "d"), ("the credential's digest", sha256(held[holder])),
                              ("a session token", session), ("the backend's name", holder)):
             for form in list(forms(holder, secret))[2:]:

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Every field of every body: missing, of the wrong type, too long, repeated, unknown. The answer is a 4xx that names it, and the
-# process lives.
+# Every field of every body is missing, has a wrong type, is too long, repeated or unknown. The answer is a 4xx that names the
+# field, and the process survives.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
 step "1. A fault in each field of each body is refused"
-# bad_input.py prints: PATH, the fault, the pointer that the answer has to name (or -), the body.
+# bad_input.py prints lines of: PATH, the fault, the pointer that the answer has to name (or -), the body.
 count=0
 while IFS=$'\t' read -r path what pointer body; do
     post "$path" "$body"

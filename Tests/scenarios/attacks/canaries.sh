@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Guarantees 5 and 7: the database, its log files and the broker's own log (at trace level) are free of codes, states,
-# verifiers, tokens, cookies and secrets.
+# Guarantees 5 and 7: the database, its log files and the broker's own log (at trace level) contain no codes, states, verifiers,
+# tokens, cookies or secrets.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 RECORD="$work/answers"
@@ -63,12 +63,12 @@ post /v1/sessions "{\"$planted\":1}"
 if grep -qF -e "$planted" "$work/body"; then ok "member with a planted name → its name is echoed to its sender"; else ok "member with an invented name → not echoed"; fi
 JAR= request GET "/v1/session?session=$planted" -b "coatcheck=$planted" -H "Authorization: Bearer $planted" -H "User-Agent: ua-$(random_token)"
 request GET "/$planted"
-# Every token that the provider gave out.
+# Every token that the provider has issued.
 sandbox GET /tokens
 python3 -c 'import json, sys
 for entry in json.load(open(sys.argv[1])): print(entry["kind"], entry["token"])' "$work/control" >>"$canaries"
 cut -d' ' -f1 "$canaries" | sort | uniq -c | sed 's/^/#  /'
-# Without canaries, the search would always succeed.
+# Without a recorded secret, the search would always succeed.
 for kind in state code verifier login-token session-token state-key access_token refresh_token; do
     matches '^[1-9]' "$(grep -c "^$kind [^ ]" "$canaries")" "recorded secrets → at least one of each kind: $kind"
 done
@@ -106,7 +106,7 @@ same 0 "$opened" "$(wc -l <"$work/values") database values as cookies → no val
 
 step "4. No recorded secret is in the database, its log files or the broker's log"
 sleep 1
-# look WHAT FILE…: no canary is in the files
+# look WHAT FILE…: no recorded secret is in the files
 look() {
     local what=$1 found
     shift

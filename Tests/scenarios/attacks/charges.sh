@@ -12,17 +12,17 @@ another=127.0.0.3
 per_minute=60
 share=64
 
-# With a loopback public_url, limits would spare loopback clients.
+# If public_url is a loopback address, the limits exempt loopback clients.
 kill_broker TERM
 sed -i -e "s|^  public_url: .*|  public_url: https://$host|" -e "s|\"http://[^\"]*/callback/|\"https://$host/callback/|" \
     -e 's|^log: .*|log: {level: notice}|' "$work/coatcheck.yaml"
-# flood_limits LOGINS-PER-MINUTE: a small cap, so that a share of it is filled in a moment
+# flood_limits LOGINS-PER-MINUTE: sets a small cap, so that an address fills its share quickly
 flood_limits() {
     sed -i '/^limits: /d' "$work/coatcheck.yaml"
     printf 'limits: {logins_per_minute: %d, wrong_tokens_per_minute: %d, pending_logins: 1000}\n' "$1" "$1" >>"$work/coatcheck.yaml"
 }
 
-# rows TABLE [CONDITION]: counted from outside; 0 if the table does not exist
+# rows TABLE [CONDITION]: counts rows in the database; 0 if the table does not exist
 rows() {
     python3 - "$work/data/coatcheck.db" "$1" "${2:-1}" <<'PY'
 import sqlite3, sys
@@ -38,7 +38,7 @@ calls_made() { sandbox GET /counts; jq '[.[]] | add // 0' "$work/control"; }
 at_most() { if [ "$1" -le "$2" ]; then ok "$3: $1 (at most $2)"; else not_ok "$3" "$1, and $2 is the most"; fi; }
 at_least() { if [ "$1" -ge "$2" ]; then ok "$3: $1"; else not_ok "$3" "$1, and $2 is the least"; fi; }
 
-# flood ADDRESS: its requests and answers are in "$work/flood"; SPENT is its time in whole seconds
+# flood ADDRESS: "$work/flood" has its requests and answers; SPENT is its time in whole seconds
 flood() {
     local began=$SECONDS
     sandbox DELETE /requests
@@ -76,7 +76,7 @@ session=$(json .session_token)
 sandbox POST /backchannel-logout '{"provider":"oidc","client_id":"ios-app","user":"nobody","sid":"sid-none"}'
 logout_token=$(json .token "$work/control")
 flood "$attacker"
-# A minute's tokens, and the refill during the seconds.
+# The tokens of a minute, and those that are added during these seconds.
 allowed=$((per_minute + SPENT + 1))
 at_least "$sent" 200 "requests of the flood"
 at_most "$((logins + exchanges + registrations))" "$((2 * allowed))" "flood → rows of logins, exchanges and registrations"
@@ -84,7 +84,7 @@ at_most "$logins" "$allowed" "flood → rows of logins"
 at_most "$exchanges" "$allowed" "flood → rows of exchanges"
 at_most "$registrations" "$share" "flood → rows of registrations"
 at_most "$handoffs" "$allowed" "flood → rows of handoffs"
-# A rejected code is one call; three documents (metadata, keys) of five providers and the forced fetches are shared by all.
+# A rejected code is one call. All share three documents (metadata, keys) of five providers, and the forced fetches.
 at_most "$made" "$((allowed + 20))" "flood → calls at providers"
 for kind in "logins" "provider-started arrivals" "invented codes" "guessed state keys" "imported tokens" "invented sessions"; do
     at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "429 for $kind"

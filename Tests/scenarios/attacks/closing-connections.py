@@ -14,7 +14,7 @@ from support.wire import answers, read_all  # noqa: E402
 
 def endings(case):
     name = "an answer with Connection: close"
-    # A smaller body is read completely with its head, and another request may follow.
+    # A smaller body arrives together with its head and is read completely, so another request may follow.
     large = b"1" * 20_000
     with Broker(case, name, cache="off") as broker:
         first = {
@@ -26,7 +26,7 @@ def endings(case):
         }
         session = broker.sign_in()
         for what, build in first.items():
-            # The following bytes may be parsed before or after the answer is made, so several tries are needed.
+            # The following bytes may be parsed before or after the answer is made, so the case tries several times.
             for _ in range(8 if what.startswith("a refused") else 2):
                 broker.upstream.seen.clear()
                 behind = head("POST /v1/relay/app/taken/2", session, length=4) + b"more"
@@ -73,7 +73,7 @@ def endings(case):
             end.shutdown(socket.SHUT_WR)
             _, how = read_all(end, 5)
             case.verdict(how != "open", f"{name}, an event stream → ends", how)
-        # A client that goes on sending after a parser error gets the answer, too.
+        # A client gets its answer even if it continues to send after a parser error.
         with broker.connect() as end:
             end.sendall(b"GARBAGE\r\n\r\n")
             sent, got, why = flood(broker, end, b"x" * 4096, 64 * 1024, seconds=1, reads=True)

@@ -1,4 +1,4 @@
-"""Forged fields of identity in odd spellings, behind a gateway's recipe.
+"""Forged identity fields in unusual spellings, behind a gateway's recipe.
 
 The sources of the attacks are in docs/known-attacks.md. The case first tries them, and then an honest request.
 """
@@ -19,10 +19,11 @@ from support.wire import ROOT, free_port  # noqa: E402
 
 
 class Traefik:
-    """A model of Traefik 3's treatment of header fields, with the middlewares of the recipe.
+    """A model of the way in which Traefik 3 treats header fields, with the middlewares of the recipe.
 
-    Go splits names at dashes alone, so `X_Auth_User` and `X.Auth.User` are fields of their own. `headers` deletes a field by its
-    name. `forwardAuth` sends the listed fields and its own, deletes the matches of the expression, and puts in the answer's.
+    Go splits names only at dashes, so `X_Auth_User` and `X.Auth.User` are different fields. `headers` deletes a field by its
+    name. `forwardAuth` sends the listed fields and its own. Then it deletes the fields that match the expression, and adds
+    those of the answer.
     """
 
     def __init__(self, recipe, broker, upstream_name="protected"):
@@ -35,7 +36,7 @@ class Traefik:
         return "-".join(part[:1].upper() + part[1:].lower() for part in name.split("-"))
 
     def serve(self, method, target, fields):
-        """The answer's status, and the fields at the service if the request arrives there."""
+        """The answer's status, and the fields that the service sees if the request reaches it."""
         held = {}
         for name, value in fields:
             held.setdefault(self.canonical(name), []).append(value)
@@ -74,19 +75,19 @@ class Traefik:
 
     @staticmethod
     def variables(held):
-        """The variables that CGI, WSGI or PHP make of the fields, with `_` for each other sign."""
+        """The variables that CGI, WSGI or PHP make of the fields. They have `_` for any character except letters and digits."""
         found = {}
         for name, values in held.items():
             found.setdefault(re.sub("[^A-Z0-9]", "_", name.upper()), []).extend(values)
         return found
 
 
-# The signs of a field's name (RFC 9110 section 5.6.2) that CGI writes as `_`.
+# The characters in a field's name (RFC 9110 section 5.6.2) that CGI replaces by `_`.
 SIGNS = "-_.!#$%&'*+^`|~"
 
 
 def spellings(name):
-    """A field's name with other signs for its first two dashes, in both cases."""
+    """A field's name with other characters for its first two dashes, in lower and upper case."""
     first, second, rest = name.split("-", 2)
     return [
         form for one in SIGNS for two in SIGNS for form in (f"{first}{one}{second}{two}{rest}", f"{first}{one}{second}{two}{rest}".lower())]

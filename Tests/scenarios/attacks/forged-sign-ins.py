@@ -32,7 +32,7 @@ def sign_ins(case):
         return call(begun.json["authorization_url"] + "&sandbox_user=ana").fields["Location"], held and held[2], begun.json.get("login_token")
 
     before = sandbox.calls("oidc/token")
-    # Empty texts.
+    # Empty values.
     callback, _, token = begin("android")
     for word, value in (("an empty login token", ""), ("a login token that is null", None), ("a list of the login token", [token]), ("the login token `true`", True)):
         answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback, "login_token": value})
@@ -50,7 +50,7 @@ def sign_ins(case):
     callback, cookie, _ = begin(code_challenge=challenge, code_challenge_method="S256")
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f"coatcheck-login={cookie}")
     case.verdict(answer.status in (400, 403), "a forward without the verifier → refused", answer.told)
-    # Another client's forward.
+    # A forward to another client.
     for word, more in (("the name of another client", {"client": "android"}), ("the name of another provider", {"provider": "clover"})):
         callback, cookie, _ = begin()
         answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback} | more, Cookie=f"coatcheck-login={cookie}")
@@ -76,7 +76,7 @@ def sign_ins(case):
     case.same("403 login_not_yours", answer.told, "the callback of one client with the login token of another → 403 login_not_yours")
     case.same(before, sandbox.calls("oidc/token"), "all refused forwards → zero token calls at the provider")
 
-    # Names of users in the callback. The broker keeps the configured ones as unverified, so they do reach the identity.
+    # User names in the callback. The broker stores the configured ones as unverified, so they do appear in the identity.
     forged = {name: "mallory" for name in (*kept, "profile[id]", "externalUserId", "idpConfigId", "id_token_hint", "user")}
     callback, cookie, _ = begin()
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&{urllib.parse.urlencode(forged)}"}, Cookie=f"coatcheck-login={cookie}")
@@ -89,7 +89,7 @@ def sign_ins(case):
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&sub=user-bob"}, Cookie=f"coatcheck-login={cookie}")
     case.same("user-ana", answer.json.get("subject"), "one user's callback, with another user's subject → a session of the first user")
 
-    # The binding to the starter holds in every case of the field's name.
+    # The login token is checked for the field's name in any letter case.
     callback, cookie, _ = begin()
     for name in ("COOKIE", "cOOKIE"):
         answer = raw(broker, "POST", "/v1/sessions", f"{name}: coatcheck-login={secrets.token_urlsafe(32)}", "Content-Type: application/json",

@@ -77,7 +77,8 @@ def descriptors(case):
             ends = []
             for index in range(300):
                 try:
-                    # Beyond the limit a connection waits in the listener's queue, and then it is not made at all.
+                    # Above the limit, a connection waits in the listener's queue. When the queue is full, no further connection
+                    # is made.
                     ends.append(broker.connect(f"127.0.0.{2 + index % 10}", seconds=0.2))
                 except OSError:
                     break

@@ -1,4 +1,4 @@
-"""Configurations whose file of authorities is missing, empty or broken.
+"""Configurations whose file with authorities is missing, empty or broken.
 
 The sources of the attacks are in docs/known-attacks.md. The case first tries them, and then an honest request.
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Networks of IPv6 addresses (SEC-105, SEC-119): the logins and connections that one customer's /56 and one /48 may use. A
-# carrier's phones, thousands of them in one /48, sign in. It runs in its own network namespace, with the addresses themselves.
+# Networks of IPv6 addresses (SEC-105, SEC-119): how many logins and connections one customer's /56 and one /48 may have. Then
+# thousands of phones in a carrier's /48 sign in. The script runs in its own network namespace, which has these addresses.
 #   PHONES   how many phones sign in (5000)
 if [ -z "${NETWORKS_INSIDE:-}" ]; then
     if why=$(unshare --net true 2>&1) && command -v ip >/dev/null; then
@@ -14,7 +14,7 @@ source "$(dirname "$0")/../support/lib.bash"
 ip link set lo up && ip -6 route add local 2001:db8::/32 dev lo || give_up "the network"
 phones=${PHONES:-5000}
 host=auth.example.org
-# Of 2000 logins an address has 64, a line 256, a network 500; of 4000 connections 128, 384 and 896.
+# Of 2000 logins an address may have 64, a line 256, a network 500. Of 4000 connections they may have 128, 384 and 896.
 pending=2000
 descriptors=8000
 
@@ -79,7 +79,7 @@ same 429 "$(client user --address 2001:db8:1:300::1 | jq .status)" "login from a
 
 step "Connections: one /56, then one /48, then three"
 fresh
-# occupy NAME NETWORKS EACH: silent connections, held until the end
+# occupy NAME NETWORKS EACH: opens silent connections and keeps them until the end
 occupy() {
     mkfifo "$work/$1.in"
     client connections --networks "$2" --each "$3" <"$work/$1.in" >"$work/$1" &

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Ambiguous, oversized and slow requests on raw sockets (SEC-101 to SEC-106), each with a smuggled second one: see
-# support/raw_sockets.py. Its options may follow; the slow clients take a minute and a half.
+# Ambiguous, oversized and slow requests on raw sockets (SEC-101 to SEC-106). Each has a hidden second request
+# (support/raw_sockets.py). The options of that script may follow. The slow clients take a minute and a half.
 source "$(dirname "$0")/../support/lib.bash"
 ulimit -n "$(ulimit -Hn)"
 
@@ -12,7 +12,7 @@ device another-phone
 sign_in oidc android bob
 expect_status 201 "victim's sign-in → a session"
 victim=$(json .session_token)
-# A token may begin with a hyphen, which would be another option.
+# The token may begin with a hyphen, which would look like another option.
 take_over < <(python3 "$here/raw_sockets.py" --broker "$BROKER" --management "$MANAGEMENT" \
     --session="$session" --victim="$victim" --backend gateway-credential-4f1d9c --pid "$broker_pid" "$@" || echo "not ok 0 - raw_sockets.py ended well")
 

@@ -1,4 +1,4 @@
-"""Internal fields, odd paths and ambiguous framing at the relay.
+"""Internal fields, unusual paths and ambiguous framing at the relay.
 
 The sources of the attacks are in docs/known-attacks.md. The case first tries them, and then an honest request.
 """
@@ -46,7 +46,7 @@ def relayed(case):
         status, fields, _ = raw(broker, "GET", "/v1/relay/narrow/echo" + trick, cookie)[0]
         case.verdict(status in (400, 403, 404) and fields.get("coatcheck-source") != "upstream", f"a relayed path with {trick!r} → refused by the broker", str(status))
     case.same([], reached(), "all relayed paths with tricks → zero calls at the upstream")
-    # A second request behind one that asks for another protocol, and fields of framing that Connection names.
+    # A second request after a request for another protocol, and framing fields that Connection names.
     behind = head(broker, "GET", "/v1/relay/narrow/bytes/10", cookie, "Connection: close")
     for protocol in ("websocket", "foo", "TLS/1.0"):
         found = sent(broker, head(broker, "GET", "/v1/relay/narrow/echo", cookie, "Connection: Upgrade", f"Upgrade: {protocol}") + behind)

@@ -13,7 +13,8 @@ from support.wire import answers, read_all  # noqa: E402
 def withheld(broker, count, source, lift=None):
     """Opens connections that each send a body without its last byte.
 
-    Returns how many are open and unanswered, were answered 429 and closed, or ended without an answer.
+    Returns three counts: connections that are open and unanswered, that were answered 429 and closed, and that ended without an
+    answer.
     """
     body = b'{"provider":"' + b"x" * (64 * 1024 - 13)
     ends = []

@@ -34,7 +34,7 @@ def pipelined(name, path, status, with_session=False):
 
 
 def read_slowly(end, rate=16 * 1024, seconds=90):
-    """Reads this number of bytes a second to the end."""
+    """Reads until the end, this number of bytes a second."""
     data, begin = bytearray(), time.monotonic()
     end.settimeout(seconds)
     while time.monotonic() - begin < seconds:

@@ -13,9 +13,9 @@ from support.wire import answers, read_all  # noqa: E402
 
 
 def upgraded(name, line, status, *fields, with_session=False, host=NAME, stays=False, body=b""):
-    """Floods after a request for another protocol; the request right after it must not be served.
+    """Floods after a request for another protocol. The request that follows it must not be served.
 
-    `stays` marks an answer that goes on (an event stream).
+    `stays` marks an answer that continues (an event stream).
     """
 
     def run(case):

@@ -1,4 +1,4 @@
-"""Proofs that were used once, after floods of other proofs, forged addresses and a restart.
+"""Proofs that were already used, after floods of other proofs, forged addresses and a restart.
 
 The sources of the attacks are in docs/known-attacks.md. The case first tries them, and then an honest request.
 """
@@ -35,7 +35,7 @@ def flood(case):
         case.same(200, broker.call(method, path, phone.session, DPoP=proof).status, f"the first use of a proof → 200: {method} {path}")
     again("a used proof")
 
-    # Proofs of an address that only `Host` or `X-Forwarded-Host` has.
+    # Proofs for an address that occurs only in `Host` or `X-Forwarded-Host`.
     own = urllib.parse.urlsplit(broker.url).netloc
     for host in ("evil.example", f"{own}@evil.example", f"{own}/", f"{own},evil.example", f"{own}#"):
         proof = phone.proof("GET", "", phone.session, htu=f"http://{host}/v1/session")
@@ -44,7 +44,7 @@ def flood(case):
         answer = broker.call("GET", "/v1/session", phone.session, X_Forwarded_Host=host, Forwarded=f"host={host}", DPoP=proof)
         case.same("401 proof_invalid address", answer.told, f"X-Forwarded-Host: {host} with a proof for it → refused")
 
-    # The attacker's own key, beyond the 4,096 proofs that are kept of a key.
+    # The attacker's own key, with more than the 4,096 proofs that are stored for a key.
     def send(part):
         connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=20)
         proofs = (attacker.proof("GET", "/v1/session", attacker.session, jti=f"flood-{part}-{number}") for number in range(525))
@@ -69,7 +69,7 @@ def flood(case):
     third = Phone(broker)
     case.same(201, third.sign_in("eva").status, "another user's sign-in after a stranger's flood → 201")
 
-    # A restart empties the memory of used proofs, so it makes their nonces void.
+    # A restart empties the memory of used proofs, so the nonces of these proofs become invalid.
     broker.restart()
     for (method, path), proof in caught.items():
         answer = broker.call(method, path, phone.session, DPoP=proof)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs examples/node, examples/python, examples/go and examples/java by their one command. Then runs the curl line of
-# docs/backends/check-a-session.md, taken unchanged from the page.
+# Runs examples/node, examples/python, examples/go and examples/java with their one command. Then runs the curl line of
+# docs/backends/check-a-session.md, unchanged from the page.
 source "$(dirname "$0")/../support/lib.bash"
 with_packages
 sed 's|client_id: silent-app, |&transport: bearer, binding: {mode: enforce}, |' "$here/coatcheck.yaml" >"$work/stack.yaml"
@@ -15,7 +15,7 @@ TOKEN=$("$root/examples/token")
 export TOKEN
 JAR=
 
-# service FOLDER: starts that example by its one command, and takes it through its refusals and acceptances
+# service FOLDER: starts that example with its one command, and tests refused and accepted requests
 service() {
     local name=${1#*/} other
     PORT=$(free_port)
@@ -70,8 +70,8 @@ sed -i 's/^  orders: {/&slides: true, /; s|^  gateway: |  auditor: {sha256: e049
 digest=$(printf %s auditor-credential-77b1 | openssl dgst -sha256 -r | cut -d' ' -f1)
 sed -i "s/e04936a5a3bdd4bd02ff3efb2fdb4d2ba6aa1ee2ba7ef0b4be2cd3fc2bb7ab01/$digest/" "$work/coatcheck.yaml"
 start_broker
-# The client `brief` has an idle time of four seconds. ACTIVE is expected as long as LONGEST, the widest gap between two
-# requests, is below that time.
+# The client `brief` has an idle time of four seconds. ACTIVE is expected if LONGEST, the longest pause between two requests, is
+# shorter.
 ask_on() {
     local backend=$1 begin last=$SECONDS
     LONGEST=0

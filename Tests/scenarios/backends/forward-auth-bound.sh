@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The forward-auth recipes of deploy/forward-auth with sessions that belong to a key, behind real servers. A check fails for each
-# copy of a recipe that has lost one thing.
+# The forward-auth recipes of deploy/forward-auth with sessions that belong to a key, behind real servers. If a copy of a recipe
+# lacks a line, a check must fail.
 #   forward-auth-bound.sh [SERVER…]
 source "$(dirname "$0")/../support/lib.bash"
 source "$here/forward_auth.bash"
@@ -13,7 +13,7 @@ walk_bound() {
     take_over <"$work/$1.bound"
 }
 
-# copies SERVER: copies of its recipe that have lost one thing, one a line: the edit, and the verdict that notices it
+# copies SERVER: prints copies of its recipe that lack something, one a line: the edit, and the check that must fail
 copies() {
     case $1 in
         nginx) cat <<'TEXT' ;;
@@ -70,7 +70,7 @@ TEXT
     esac
 }
 
-# walk_copies SERVER: the walk fails for each copy, with the right verdict
+# walk_copies SERVER: the right check fails for each copy
 walk_copies() {
     local change sentence recipe=${site[$1]}
     step "$1: each broken copy of the recipe makes a check fail"

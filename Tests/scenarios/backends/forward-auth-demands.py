@@ -1,5 +1,5 @@
-"""The demands of deploy/forward-auth's recipes for single paths: a step-up, and the user's presence. The recipes pass each
-field of the broker's answer, and no field that a client invents. Refusals before acceptances.
+"""The demands of deploy/forward-auth's recipes for single paths: a step-up, and the user's presence. The recipes pass on each
+field of the broker's answer, and no field that a client invents. Refusals come first.
 """
 
 import http.client
@@ -24,7 +24,7 @@ from support.wire import ROOT, free_port  # noqa: E402
 
 ORIGIN = "https://app.example.com"
 STRONG = {"step_up": {"acr_values": "mfa", "max_age": 300}}
-# Other spellings of /payments/7, which a service may accept.
+# Other spellings of /payments/7 that a service may accept.
 SPELLINGS = ["//payments/7", "/./payments/7", "/orders/../payments/7", "/%70ayments/7", "/payments/%37", "/payments/7?acr=pwd&max_age=99999999"]
 
 
@@ -46,7 +46,7 @@ def ask(url, target, method="GET", **fields):
 
 
 class Gate:
-    """A proxy before a service, and the verdicts about it."""
+    """A proxy in front of a service, and the checks of it."""
 
     def __init__(self, says, title, url, service):
         self.says, self.title, self.url, self.service = says, title, url, service
@@ -89,7 +89,7 @@ def stronger(broker, age=0):
 
 
 def stepping_up(gate, broker, prefix="", confirm=True):
-    """A path that demands a step-up, and all others."""
+    """A path that demands a step-up, and all other paths."""
     pay, orders = f"{prefix}/payments/7", f"{prefix}/orders"
     plain, strong, old = broker.sign_in(), stronger(broker), stronger(broker, 400)
     bearer, strong_bearer = broker.sign_in(client="android"), broker.sign_in(client="android")
@@ -106,7 +106,7 @@ def stepping_up(gate, broker, prefix="", confirm=True):
     gate.refused("401 step_up_required", pay, "a path that demands a step-up, the step-up was seven minutes ago → 401 step_up_required", Cookie=f"coatcheck={old}")
     for target in SPELLINGS:
         before = gate.service.count
-        # Some are refused for their spelling alone.
+        # Some are refused only because of their spelling.
         answer = ask(gate.url, target.replace("/", prefix + "/", 1) if prefix else target, Cookie=f"coatcheck={plain}")
         gate.says.verdict(
             gate.service.count == before and answer.status != 200, f"{gate.title}, a plain sign-in at {target} → refused, and the service is not reached", f"{told(answer)} {answer.body[:200]}")
@@ -152,7 +152,7 @@ def present(gate, broker):
         gate.same(None, answer.json["fields"].get(name), f"a served call with a presence proof → the service sees no field {name}")
 
 
-# Copies of a recipe without its demand, and the verdict that notices this. The first of nginx's was once in the documents.
+# Copies of a recipe without its demand, and the check that must fail. The first one for nginx was once in the documents.
 COPIES = {
     "nginx": [
         (("nginx.conf", "auth_request /_coatcheck/stepped-up", "auth_request /v1/forward-auth?acr=mfa&max_age=300"), "without a session"),
@@ -175,7 +175,7 @@ def demands(server):
         broker, service = stack(case)
         host = broker.url.removeprefix("http://")
         values = {"BROKER_NAME": host, "CREDENTIAL": BACKEND}
-        # The first of two replicas refuses connections; the scripts of the others know one address.
+        # The first of two replicas refuses connections. The scripts of the other servers know only one address.
         lost = [f"127.0.0.3:{free_port()}"] if server in ("nginx", "caddy") else []
         url = recipes.forward_auth(case, server, [*lost, host], service.address, **values).url
         gate = Gate(case, server, url, service)
@@ -226,7 +226,7 @@ def one_host(case):
 
 
 def fields(case):
-    """Each field of the broker's answer is passed, and no other; a field that the answer lacks is absent."""
+    """Exactly the fields of the broker's answer are passed on. A field that the answer lacks is absent."""
     contract = yaml.safe_load((ROOT / "openapi.yaml").read_text())
     answered = contract["paths"]["/v1/forward-auth"]["get"]["responses"]["200"]["headers"]
     identity = [name for name in answered if name.startswith("X-Auth-")]

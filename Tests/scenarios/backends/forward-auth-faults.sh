@@ -9,12 +9,12 @@ source "$here/forward_auth.bash"
 walk_broken() {
     case $1 in haproxy | apache) ;; *) return ;; esac
     step "$1: the server's script for forward-auth fails"
-    # The called function is nil, and the script does not catch that.
+    # The called function is nil, and the script does not handle this error.
     BREAK='s/pcall(/nothing_of_this_name(/' serve "$1" gateway-credential-4f1d9c
     denied "a failing script" '50[03]' GET -H "Cookie: coatcheck=$late"
 }
 
-# walk_dead SERVER: with a cookie and without
+# walk_dead SERVER: requests with and without a cookie
 walk_dead() {
     SITE=${site[$1]}
     step "$1: the broker is killed (SEC-87)"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts examples/compose and examples/expo by their one command, with the broker and the sandbox of `make run`. Each app signs
+# Starts examples/compose and examples/expo with their one command, and the broker and the sandbox of `make run`. Each app signs
 # in, calls an API and signs out. (swift-package.sh starts examples/swiftui.)
 source "$(dirname "$0")/../support/lib.bash"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clients/kotlin/Coatcheck.kt: Debian's Kotlin compiles it with its OkHttp. A program then drives it through the flows, in turn
-# against two replicas.
+# clients/kotlin/Coatcheck.kt. Debian's Kotlin compiles it with Debian's OkHttp. Then a program runs the flows with it, against
+# two replicas in turn.
 source "$(dirname "$0")/../support/lib.bash"
 java=/usr/share/java
 classpath="$java/okhttp.jar:$java/okio.jar:$java/com.android.json.jar:$java/kotlinx-coroutines-core.jar:$java/atomicfu.jar"

@@ -1,4 +1,5 @@
-"""Foreign servers with their default settings in front of the broker: nginx, HAProxy, lighttpd, Varnish, Squid, mod_auth_openidc."""
+"""Servers from other projects with their default settings, in front of the broker: nginx, HAProxy, lighttpd, Varnish, Squid,
+mod_auth_openidc."""
 
 import http.server
 import os
@@ -78,7 +79,7 @@ http {{
 
 
 def nginx(case):
-    """nginx with `proxy_pass` alone, which uses HTTP/1.0 and buffers, and `auth_request` with the user's Content-Length."""
+    """nginx with only `proxy_pass`, which uses HTTP/1.0 and buffers, and `auth_request` with the user's Content-Length."""
     _, broker = stack(case)
     service, folder, port = Service(), case.folder / "nginx", free_port()
     folder.mkdir()
@@ -103,7 +104,7 @@ def nginx(case):
     answer, begin = balancers.first_bytes(port, "/v1/session/events", session)
     case.same(b"event: session\n", begin.splitlines(keepends=True)[0] if begin else b"", "nginx, the session's event stream → begins with the event `session`")
     broker.refresh(session)
-    # The line behind the first event, then the next.
+    # First the line after the first event, then the next event.
     case.same([b"\n", b"event: tokens_refreshed\n"], [answer.readline(), answer.readline()] if answer else [], "nginx, the session's event stream after a refresh → the next event arrives")
     _, begin = balancers.first_bytes(port, "/v1/relay/api/events/100", session, 5)
     case.same(b"data: 0\n\n", begin, "nginx, a relayed event stream of ten seconds → its first event arrives")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # An app adds this repository as a Swift package, and gets only the client library. Its manifest comes from the client's README,
-# and its sources from examples/swiftui. Then examples/swiftui starts by its one command.
+# and its sources from examples/swiftui. Then examples/swiftui is started with its one command.
 source "$(dirname "$0")/../support/lib.bash"
 
 step "1. A package that depends on a clone"

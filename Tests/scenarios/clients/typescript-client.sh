@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clients/typescript/coatcheck.ts: compiled strictly. Node's own test runner then drives it through the flows, in turn against
-# two replicas.
+# clients/typescript/coatcheck.ts. TypeScript compiles it in strict mode. Then Node's own test runner runs the flows with it,
+# against two replicas in turn.
 source "$(dirname "$0")/../support/lib.bash"
 
 step "1. The client compiles"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# OpenID Connect Back-Channel Logout 1.0: the provider ends sessions by a signed token.
+# OpenID Connect Back-Channel Logout 1.0: the provider ends sessions with a signed token.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
-# logout MEMBERS: the emulator signs a logout token and posts it; LOGOUT_STATUS
+# logout MEMBERS: the emulator signs a logout token and posts it; LOGOUT_STATUS is the answer's status
 logout() {
     sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"ios-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",$1}"
     LOGOUT_STATUS=$(json .status "$work/control")
 }
 alive() { JAR= request GET /v1/session -b "coatcheck=$1"; [ "$STATUS" = 200 ]; }
-# session_of USER SID: a session; COOKIE
+# session_of USER SID: makes a session; COOKIE is its cookie
 session_of() {
     device "phone-$RANDOM$RANDOM"
     start_login oidc ios

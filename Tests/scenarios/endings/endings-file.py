@@ -26,7 +26,7 @@ def with_endings_file(case, sandbox, file):
 
 
 def digests(file):
-    """The token digests of an endings file, with any last line."""
+    """The token digests in an endings file, whatever its last line is."""
     lines = file.read_bytes().split(b"\n")[1:-1]
     return {base64.urlsafe_b64decode(line.split(b" ")[0] + b"=") for line in lines}
 
@@ -50,7 +50,8 @@ def restore(broker, copy, *options):
 
 
 def endings_kept(case):
-    """kill -9 under log-outs: each one answered with 204 is in the endings file, and a restored backup does not revive it."""
+    """kill -9 during log-outs: each log-out that was answered with 204 is in the endings file, and a restored backup does not
+    revive its session."""
     sandbox = Sandbox(case)
     folder = case.folder / "endings"
     folder.mkdir(mode=0o700)
@@ -63,7 +64,7 @@ def endings_kept(case):
 
     def log_out(session, enough):
         (answered if broker.log_out(session).status == 204 else unanswered).append(session)
-        # The kill depends on the number of answers and not on time, so it comes between others on any machine.
+        # The kill comes after a number of answers instead of a time. So on any machine it comes between other log-outs.
         if len(answered) >= enough:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(broker.process.pid, signal.SIGKILL)
@@ -114,7 +115,8 @@ def endings_kept(case):
 
 
 def endings_disk_full(case):
-    """The endings file's own disk is full: a log-out is 503 and holds, sign-ins go on, and readiness names the fault."""
+    """The disk of the endings file is full: a log-out gets 503 but takes effect, sign-ins continue, and readiness names the
+    fault."""
     disk = Disk(case, "1m")
     try:
         sandbox = Sandbox(case)

@@ -1,5 +1,6 @@
-"""Any end of a session ends its children and its tickets on three replicas of one PostgreSQL. It takes a second, or five if
-notices between the replicas are lost (guarantees 6 and 10). And the places of a family, on SQLite and on PostgreSQL.
+"""Any end of a session ends its children and its tickets, on three replicas of one PostgreSQL. It takes a second, or five if
+notices between the replicas are lost (guarantees 6 and 10). Other cases test the places of a family, on SQLite and on
+PostgreSQL.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 
 FORM = "application/x-www-form-urlencoded"
-# Of the sessions that lapse, in seconds.
+# The life of the sessions that lapse, in seconds.
 IDLE = 5
 
 
@@ -49,7 +50,7 @@ def ticket(broker, parent, origin):
 
 
 def spend(broker, path, secret):
-    """Posts as the page does; the answer."""
+    """Posts like the page, and returns the answer."""
     return broker.call(
         "POST", path, body="", Content_Type=FORM, Accept="application/problem+json", Sec_Fetch_Site="same-origin",
         Cookie=f"coatcheck-handover={secret}")
@@ -131,8 +132,8 @@ def everywhere(case, pooled, limit):
                 wait_for(limit + 5, lambda: state(broker, token, web, path, secret) == dead)
                 case.same(dead, state(broker, token, web, path, secret), f"after {name} ended the parent: widget, page and ticket → refused at {broker.name}")
                 slow[name] = time.monotonic() - begun
-        # An unwritten lapse of a client whose sessions live for seconds. It uses the machine's own clock, because replicas with
-        # another clock than the database's end no session.
+        # A lapse that is not written yet, of a client whose sessions live for seconds. It uses the machine's own clock, because
+        # a replica ends no session if its clock differs from the database's.
         begun = time.monotonic()
         parent = first.sign_in(user="ben", client="android")
         token = child(brokers[1], parent).json["session_token"]
@@ -170,7 +171,7 @@ def deaf(case):
 
 
 def places(case):
-    """Sixteen places: pages make room for pages and for widgets, and widgets make no room."""
+    """Sixteen places: pages make room for pages and for widgets, but widgets do not make room."""
     sandbox = Sandbox(case)
     with Database() as database:
         for name, store in (("sqlite", None), ("postgresql", {"url": database.url()})):
@@ -182,7 +183,7 @@ def places(case):
             def page(web):
                 return told(broker.call("GET", "/v1/session", Cookie=f"coatcheck-web={web}"))
 
-            # Eight tickets a minute.
+            # At most eight tickets a minute.
             pages = [opened(broker, parent, broker.url) for _ in range(7)]
             made = [child(broker, parent, f"w{n}") for n in range(9)]
             case.same([201] * 9, [answer.status for answer in made], f"{name}: nine widgets next to seven pages → made, because there are sixteen places")

@@ -1,4 +1,5 @@
-"""Log-outs on a full disk. An answered one is on disk, and any other can be sent again (guarantees 4 and 6)."""
+"""Log-outs on a full disk. If a log-out was answered, it is on disk. Any other log-out can be sent again (guarantees 4 and
+6)."""
 
 import contextlib
 import pathlib
@@ -15,14 +16,14 @@ from support.waiting import GaveUp, wait_for  # noqa: E402
 
 @contextlib.contextmanager
 def full_disk(case, size):
-    """A broker with four sessions on a disk that is full, and has met that."""
+    """A broker with four sessions on a full disk, which the broker has already noticed."""
     disk = Disk(case, size)
     try:
         sandbox = Sandbox(case)
         broker = Broker(case, sandbox, data=disk.path / "data")
         sessions = [broker.sign_in(f"user-{n}") for n in range(4)]
         disk.fill()
-        # The log has a little room left; after that, sign-ins meet the full disk.
+        # The log still has a little room. When it is used up, sign-ins find the full disk.
         refused = None
         for n in range(2000):
             answer = broker.log_in(f"more-{n}")[1]
@@ -39,7 +40,8 @@ def full_disk(case, size):
 
 
 def with_a_reserve(case):
-    """The disk is full, and the broker has reserved room for endings: a log-out, kill -9, and a start while it is still full.
+    """The disk is full, and the broker has reserved room for endings. A user logs out, then kill -9 and a start follow while
+    the disk is still full.
     """
     with full_disk(case, "288m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
@@ -60,7 +62,7 @@ def with_a_reserve(case):
 
 
 def without_a_reserve(case):
-    """The disk is full to the last byte, and no room is reserved. A log-out can be written once there is room again."""
+    """The disk is full to the last byte, and no room is reserved. A log-out is written once there is room again."""
     with full_disk(case, "24m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
         told = [a.told for a in out]
@@ -80,7 +82,7 @@ def without_a_reserve(case):
 
 
 def killed_on_a_full_disk(case):
-    """The same, and kill -9 before there is room again: endings answered with 204 are kept."""
+    """As above, with kill -9 before there is room again. Endings answered with 204 are kept."""
     with full_disk(case, "24m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
         broker.stop()
@@ -94,10 +96,10 @@ def killed_on_a_full_disk(case):
 
 
 def stopped_on_a_full_disk(case):
-    """The same, and SIGTERM while room is made: the broker tries once more at its end."""
+    """As above, with SIGTERM while room is made. The broker tries once more before it ends."""
     with full_disk(case, "24m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
-        # This falls between two tries of the running broker, because its drain takes two seconds.
+        # The moment is between two attempts of the running broker, because its drain takes two seconds.
         broker.process.send_signal(signal.SIGTERM)
         disk.free()
         broker.process.wait(40)

@@ -1,4 +1,5 @@
-"""A back-channel log-out that `kill -9` interrupts between its steps. It took effect, or can be sent again (guarantees 4 and 6)."""
+"""A back-channel log-out that `kill -9` interrupts between its steps. Either it took effect, or the token can be sent again
+(guarantees 4 and 6)."""
 
 import contextlib
 import hashlib
@@ -17,7 +18,7 @@ ROUNDS = int(os.environ.get("ROUNDS", "50"))
 
 
 def multiply(broker, session, copies):
-    """Gives a session's subject this many further sessions, without tokens, so that ending them takes several steps."""
+    """Adds this many sessions to a session's subject, without tokens, so that ending them takes several steps."""
     digest = hashlib.sha256(session.encode()).digest()
     with contextlib.closing(broker.database()) as database:
         columns = [row[1] for row in database.execute("PRAGMA table_info(sessions)")]
@@ -46,17 +47,18 @@ def tell(broker, token):
 
 
 def interrupted_logout(case):
-    """`kill -9` between the steps of a back-channel logout of 250 sessions, fifty times, at fifty moments of it."""
+    """`kill -9` between the steps of a back-channel logout of 250 sessions, fifty times, each time at another moment."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox)
-    # Each ending takes a while, so that a kill can come between two. The database itself waits, without the broker's knowledge.
+    # Each ending takes a while, so that a kill can come between two of them. The database itself causes the delay, unknown to
+    # the broker.
     with contextlib.closing(broker.database()) as database:
         database.execute(
             """CREATE TRIGGER slow BEFORE UPDATE OF ended_at ON sessions BEGIN
                SELECT max(n) FROM (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100) SELECT n FROM c);
                END""")
 
-    # Copies of a row are bound to another row, so they do not open, and readiness reports this.
+    # The copies are sealed for another row, so they do not open, and readiness reports this.
     broker.health = "/livez"
 
     def prepare(user):
@@ -76,8 +78,8 @@ def interrupted_logout(case):
     outcomes, bad = {}, 0
     for number in range(ROUNDS):
         session, token = prepare(f"user-{number}")
-        # The kills are spread evenly from before the token is read to after it is answered, by the time that earlier tries
-        # took.
+        # The kills are spread evenly over the time that earlier attempts took, from before the token is read until after it is
+        # answered.
         moment = number * 0.618 % 1 * 1.05 * sum(took[-3:]) / 3
         killer = threading.Timer(moment, os.kill, (broker.process.pid, signal.SIGKILL))
         killer.start()

@@ -10,7 +10,7 @@ for n in $(seq "$rounds"); do
     start_login oidc ios
     browser "$AUTHORIZATION_URL" ana
     login_cookie=$(cookie coatcheck-login)
-    # A single process sends the forward and kills the broker as soon as the answer's head is in.
+    # A single process sends the forward, and kills the broker as soon as the head of the answer has arrived.
     python3 - "$BROKER_PORT" "$broker_pid" "$login_cookie" "$CALLBACK" >"$work/killed.$n" <<'PY'
 import http.client, json, os, re, signal, sys
 port, pid, login, callback = sys.argv[1:]

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A log-out with the provider's page: the browser's own sign-on session there, and the logout token that follows.
+# A log-out with the provider's page: it ends the browser's own sign-on session there, and a logout token follows.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 sandbox PUT /clients/oidc/shared-app '{"post_logout_redirect_uris":["com.example.shared:/out"]}'
 
-# at_provider URL: the browser opens it with its cookies; STATUS and CALLBACK
+# at_provider URL: the browser opens the URL with its cookies; sets STATUS and CALLBACK
 at_provider() {
     local url=$1
     shift
@@ -88,7 +88,7 @@ same 0 $? "log-out with the page → the tokens are revoked"
 sleep 1
 same 0 "$(calls oidc/end_session)" "log-out with the page → the broker makes no end_session call"
 
-# oidcc-client-test-rp-init-logout; for -no-state and -other-state the app is the judge, because it compares the state.
+# oidcc-client-test-rp-init-logout. In its variants -no-state and -other-state, the app decides, because it compares the state.
 step "4. The user confirms on the page and returns to the app with the state (oidcc-client-test-rp-init-logout)"
 at_provider "$page"
 same "200" "$STATUS" "page opened → the provider asks the user"

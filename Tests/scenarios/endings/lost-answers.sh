@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PostgreSQL commits, and its answer is lost: promises hold, and logged-out sessions stay ended (guarantee 6).
+# PostgreSQL commits, but its answer is lost. The promises still hold, and logged-out sessions stay ended (guarantee 6).
 source "$(dirname "$0")/../support/lib.bash"
 start_sandbox
 start_postgresql
@@ -11,10 +11,10 @@ wait_for 60 grep -q listening "$work/cutter.log"
 sed -e "s|url: sqlite:.*|url: ${POSTGRESQL/${server%%/*}/$CUTTER_PORT}|" "$here/coatcheck.yaml" >"$work/template.yaml"
 start_stack "$work/template.yaml"
 
-# lose STATEMENT: the answer of the next statement with this text in it
+# lose STATEMENT: loses the answer of the next statement that contains this text
 lose() { rm -f "$work/marker.cut" && printf %s "$1" >"$work/marker"; }
 was_lost() { wait_for 10 test -e "$work/marker.cut"; same 0 $? "statement is committed → its answer is lost"; }
-# alone COOKIE: asks for a session with the cookie only
+# alone COOKIE: reads a session with only the cookie
 alone() { JAR= get /v1/session -b "coatcheck=$1"; }
 # signed_in DEVICE USER [SID]: makes a session; COOKIE is its cookie
 signed_in() {
@@ -24,7 +24,7 @@ signed_in() {
     COOKIE=$(cookie coatcheck)
 }
 
-# A statement's text is sent on each connection when it is first used; here each is lost at that moment.
+# A connection sends a statement's text at its first use. The answer is lost at that moment.
 step "1. The write that completes a sign-in"
 lose "INSERT INTO sessions"
 signed_in phone ana

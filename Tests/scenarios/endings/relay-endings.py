@@ -1,5 +1,5 @@
-"""Relayed answers in progress when their session ends, on two replicas with one PostgreSQL. Event streams end whole and at
-once, for every reason, also if the notice is lost. Downloads are cut a little later (guarantee 6).
+"""Relayed answers that are in progress when their session ends, on two replicas with one PostgreSQL. Event streams end at once
+and look complete, for every reason, even if the notice is lost. Downloads are cut a little later (guarantee 6).
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from support.replicas import psql  # noqa: E402
 from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 
-# The guarantee's second, and a margin for this machine.
+# The second of the guarantee, and some time for a slow machine.
 AT_ONCE = 1.5
 WITHOUT_NOTICE = 5.5
 
@@ -30,7 +30,7 @@ WITHOUT_NOTICE = 5.5
 class Upstream:
     """An API with endless answers: `/events` and `/download` write for ever, `/quiet` writes once and waits.
 
-    It records when each call's caller disconnected, by the call's `id`.
+    The API records, by the call's `id`, when each call's caller disconnected.
     """
 
     def __init__(self):
@@ -69,7 +69,7 @@ class Upstream:
 
 
 class Stream:
-    """An answer that is read to its end."""
+    """An answer that is read until its end."""
 
     count = 0
 
@@ -101,7 +101,7 @@ class Stream:
         return self.how == "fin" and self.data.endswith(b"\r\n0\r\n\r\n")
 
     def after(self, moment):
-        """When the client, and the upstream, saw its end."""
+        """The times when the client, and the upstream, noticed its end."""
         return tuple(None if end is None else end - moment for end in (self.ended, self.upstream.closed.get(self.name)))
 
 
@@ -114,7 +114,7 @@ def told(times):
 
 
 class Stage:
-    """Two replicas before one upstream."""
+    """Two replicas in front of one upstream."""
 
     def __init__(self, case, database):
         self.case, self.database, self.upstream = case, database, Upstream()
@@ -187,7 +187,7 @@ def endings(case):
 
 
 def silent(case):
-    """Endings without a notice: a lost notice, and a lapse; and the end of a download."""
+    """Endings without a notice: a lost notice, and a lapse. Also the end of a download."""
     with Database() as database:
         stage = Stage(case, database)
         parent = stage.begin()

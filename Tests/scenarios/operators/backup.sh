@@ -9,7 +9,7 @@ copies="$work/copies"
 mkdir -m 700 "$copies"
 configuration=(--config "$work/coatcheck.yaml")
 
-# run COMMAND…: runs it; "$work/out" is its output, RUN its status
+# run COMMAND…: runs the command; "$work/out" is its output, RUN its status
 run() { RUN=0; "$COATCHECK" "$@" >"$work/out" 2>&1 || RUN=$?; }
 backup() { run backup "$1" --management "$MANAGEMENT" --token-file "${2:-$work/keeper}"; }
 kept() { compgen -G "$work/data/coatcheck.db.before-*" | grep -vc -e '-wal$' -e '-shm$' -e '\.lock$'; }
@@ -127,7 +127,7 @@ for command in serve migrate; do
 done
 
 step "eight migrations at once"
-# migrated CONFIGURATION: how many of eight did the work, and how many found it done
+# migrated CONFIGURATION: counts how many of eight did the work, and how many found it done
 migrated() {
     local n pids=()
     for n in 1 2 3 4 5 6 7 8; do "$COATCHECK" migrate --config "$1" >"$work/migrate.$n" 2>&1 & pids+=($!); done

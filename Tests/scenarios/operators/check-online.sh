@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# `coatcheck check --online`: discovery, keys, clock, redirect URIs, store, key ring. One line each, with the remedy.
+# `coatcheck check --online` checks discovery, keys, clock, redirect URIs, store and key ring. It prints one line for each, with
+# the remedy.
 source "$(dirname "$0")/../support/lib.bash"
 start_sandbox
 mkdir -m 700 "$work/data"
@@ -75,7 +76,7 @@ says 'FAULT  providers\.id keys: .*; check `endpoints\.jwks`, .*' "HTML instead 
 sandbox DELETE /faults
 
 step "4. The clock"
-# A provider whose clock is an hour off, in seconds.
+# How wrong the provider's clock is, in seconds.
 late=$(free_port)
 python3 -c 'import http.server, sys, time
 class Late(http.server.BaseHTTPRequestHandler):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# deploy/compose.yaml without containers: the broker and the sandbox with its commands and files, on free ports. The phone of
-# its playground signs in with every provider on offer.
+# deploy/compose.yaml without containers: the broker and the sandbox run with its commands and files, on free ports. The
+# playground's phone signs in with every provider that it offers.
 source "$(dirname "$0")/../support/lib.bash"
 python=$root/.venv/bin/python
 BROKER_PORT=$(free_port)
@@ -42,9 +42,9 @@ ok "broker and sandbox → started"
 step "2. The sandbox's playground"
 page=$(curl -s -m 20 "$SANDBOX/playground/")
 token=$(sed -nE 's/.*name="playground-token" content="([^"]*)".*/\1/p' <<<"$page")
-# play ACTION JSON: presses a button; the answer is in "$work/played"
+# play ACTION JSON: presses a button; the answer goes to "$work/played"
 play() { curl -s -m 60 -o "$work/played" "$SANDBOX/playground/$1" -H 'Content-Type: application/json' -H "Playground-Token: $token" --data-binary "$2"; }
-# screen PATH: a part of the phone's screen, once it has no more work
+# screen PATH: prints a part of the phone's screen, when the phone has no more work
 screen() {
     for _ in $(seq 600); do
         play wait '{}'

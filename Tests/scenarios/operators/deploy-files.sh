@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the parts of deploy/ that no other script runs, with the tools that will read them. These are systemd-analyze, the
-# schemas of Kubernetes, lists of Traefik's and Envoy's keys, and `coatcheck check`. A broken copy of each has to be noticed.
+# Checks the parts of deploy/ that no other script runs, with the tools that will read them: systemd-analyze, the schemas of
+# Kubernetes, lists of Traefik's and Envoy's keys, and `coatcheck check`. If a copy of a file is broken, a check must fail.
 source "$(dirname "$0")/../support/lib.bash"
 python=$root/.venv/bin/python
 units=$root/deploy/systemd
@@ -13,7 +13,7 @@ mkdir -p "$place/etc/systemd/system" "$place/usr/local/bin" "$place/bin" "$place
 cp -r /lib/systemd/system "$place/usr/lib/systemd/"
 ln -s usr/lib "$place/lib"
 for program in usr/local/bin/coatcheck bin/sh; do install -m 0755 /bin/true "$place/$program"; done
-# verified FOLDER: systemd's report about the units there
+# verified FOLDER: prints systemd's report about the units there
 verified() {
     cp "$1"/coatcheck.service "$1"/coatcheck.socket "$place/etc/systemd/system/"
     systemd-analyze --root="$place" verify "$place/etc/systemd/system/coatcheck.service" "$place/etc/systemd/system/coatcheck.socket" 2>&1
@@ -25,7 +25,7 @@ setting() { sed -nE "s/^$1=(.*)/\1/p" "$units/coatcheck.service" | tail -1; }
 drain=$(($(sed -nE 's/^ *(drain_delay|shutdown_timeout): ([0-9]+)s.*/\2/p' "$root/deploy/coatcheck.reference.yaml" | paste -sd+)))
 same 1 "$(($(setting TimeoutStopSec | tr -d s) > drain))" "TimeoutStopSec $(setting TimeoutStopSec) → is longer than a drain ($drain s)"
 mkdir "$work/units"
-# broken_unit NAME SED-EXPRESSION: a copy that has to be noticed
+# broken_unit NAME SED-EXPRESSION: makes a broken copy, for which a check must fail
 broken_unit() {
     cp "$units"/* "$work/units/"
     sed -i "$2" "$work/units/$1"
@@ -55,7 +55,7 @@ allowed() {
     done
 }
 allowed @system-service | sort -u >"$work/allowed"
-# When SQLite runs as root, as here, it gives files to their owner.
+# SQLite runs as root here, so it gives its files to the owner of the database.
 allowed @privileged | grep -vx fchown | sort -u >"$work/forbidden"
 strace -f -qq -e trace=all -o "$work/calls" "$COATCHECK" serve --config "$work/coatcheck.yaml" >>"$work/broker.log" 2>&1 &
 tracer=$!
@@ -146,7 +146,7 @@ else
 fi
 
 step "The manifests' configurations, with mounted Secrets"
-# secret NAME FILE CONTENT: a Secret's folder is links to a folder that is replaced whole, the files 0440
+# secret NAME FILE CONTENT: makes a Secret's folder: links to a folder that is replaced as a whole, with files of mode 0440
 secret() {
     mkdir -p "$work/secrets/$1/..data.1"
     ln -sfn ..data.1 "$work/secrets/$1/..data"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Orderly ends: an event stream ends with its session, and the process with its work in progress (SEC-123).
+# Orderly ends: an event stream ends with its session, and the process ends after its work in progress (SEC-123).
 source "$(dirname "$0")/../support/lib.bash"
 sed 's|^  drain_delay: .*|  drain_delay: 6s|' "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
@@ -41,7 +41,7 @@ kill -TERM "$broker_pid"
 wait_for 5 red
 same 0 $? "SIGTERM → /readyz is 503"
 took=$((($(date +%s%N) - begin) / 1000000))
-# At once, and not only when the delay is over.
+# This happens at once, and not only after the delay.
 [ "$took" -lt 4000 ]; same 0 $? "SIGTERM → /readyz is 503 at once ($took ms)"
 request GET "$MANAGEMENT/readyz"
 expect_json .status shutting_down

@@ -1,5 +1,5 @@
-"""A session with a presence key and tokens for other APIs: after key rotation, resealing, backups and copies into other stores
-both are usable. The provider's calls show no lost token, and the user's second key still proves itself.
+"""A session with a presence key and tokens for other APIs. After key rotation, resealing, backups and copies into other stores,
+both can be used. The provider's calls show that no token was lost, and the user's second key can still make proofs.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ APIS = ("orders", "ledger")
 
 
 class Stage:
-    """A broker, and a user whose session has both."""
+    """A broker, and a user whose session has a presence key and tokens for other APIs."""
 
     def __init__(self, case):
         self.case, self.sandbox, self.upstream = case, Sandbox(case), Upstream()
@@ -51,8 +51,8 @@ class Stage:
         return [told(self.user.send("GET", f"/v1/relay/{name}/echo")) for name in APIS]
 
     def uses_both(self, where):
-        """A presence key that proves, and rows that are used."""
-        # A restarted broker gives another nonce, and the phone learns it before its user is prompted.
+        """The presence key can make proofs, and the stored tokens are used."""
+        # A restarted broker has another nonce. The phone fetches it before its user is prompted.
         self.user.send("GET", "/v1/session")
         asked, paid = self.user.asked, self.upstream.count
         self.case.same(("200", 1, 1), (told(self.user.pay()), self.user.asked - asked, self.upstream.count - paid), f"{where}, a payment with the presence key → made once, after one prompt")
@@ -97,12 +97,12 @@ def keys(case):
     case.same(1, status, "`keys remove` of a key that seals stored values → exit status 1")
     stage.succeeds("`keys reseal` → exit status 0", "keys", "reseal")
     case.same([new], stage.sealed_by(), "`keys reseal` → the APIs' tokens and the presence key are sealed by the new key")
-    # Answers of exchanges can be repeated for ten minutes, and need their key for that.
+    # The answer of an exchange can be repeated for ten minutes, and this needs the old key.
     with contextlib.closing(broker.database()) as database:
         database.execute("UPDATE exchanges SET created_at = created_at - 3600000")
     case.same([0], [key["values"] for key in stage.keys() if key["id"] == old], "`keys reseal`, an hour after the last code exchange → zero values need the old key")
     broker.stop(signal.SIGTERM)
-    # A minute after the change, no process seals with the old key any more. The file's times are changed to an earlier moment.
+    # A minute after the change, every process seals with the new key. The file's times are set back by that time.
     ring = json.loads(file.read_text())
     for key in ring["keys"]:
         key.pop("seals_from", None)
@@ -116,7 +116,7 @@ def keys(case):
 
 
 def copies(case):
-    """A backup and its restore, a copy to PostgreSQL, and one back."""
+    """A backup and its restore, a copy to PostgreSQL, and a copy back."""
     stage = Stage(case)
     broker = stage.broker
     backup = broker.folder / "backup.db"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Keys under traffic: two steps, swapped links, resealing, a refused removal, and a ring that is not the store's.
+# Keys under traffic: rotation in two steps, replaced links, resealing, a refused removal, and a ring that does not belong to
+# the store.
 source "$(dirname "$0")/../support/lib.bash"
 # The key file has the layout of a Secret in Kubernetes: a link to a link to a folder, readable for the group.
 mkdir -m 700 "$work/secret"
@@ -16,7 +17,7 @@ chmod 600 "$work/keeper" "$work/reader"
 keeper=(--management "$MANAGEMENT" --token-file "$work/keeper")
 draft="$work/draft.json"
 
-# run COMMAND…: runs it; "$work/out" is its output, RUN its status
+# run COMMAND…: runs the command; "$work/out" is its output, RUN its status
 run() { RUN=0; "$COATCHECK" "$@" >"$work/out" 2>&1 || RUN=$?; }
 admin() { JAR= request "$1" "$MANAGEMENT$2" -H "Authorization: Bearer admin-keeper-5d20c7f19e"; }
 sealing() { admin GET /admin/v1/keys; jq -r '.items[] | select(.use == "seals") | .id' "$work/body"; }
@@ -25,7 +26,7 @@ known() { admin GET /admin/v1/keys; jq -e --arg id "$1" '.items[] | select(.id =
 seals() { [ "$(sealing)" = "$1" ]; }
 first() { sed -n 1p < <("$COATCHECK" keys list --no-header --file "$1") | cut -f1; }
 generation=1
-# publish: makes the draft the mounted key file, by a swap of links
+# publish: makes the draft the mounted key file, by replacing links
 publish() {
     generation=$((generation + 1))
     mkdir "$work/secret/..$generation"
@@ -69,7 +70,8 @@ wait_for 30 seals "$new"
 same 0 $? "new key's time has come → the new key seals"
 get /v1/session
 expect_status 200 "another key seals → the session is alive"
-# sealed_anew: signs in on another device, and looks whether the new key sealed it (the file is looked at every 2 s)
+# sealed_anew: signs in on another device, and returns whether the new key sealed the session (the broker checks the file every
+# 2 s)
 sealed_anew() {
     device "another-$RANDOM"
     sign_in oidc ios
@@ -124,7 +126,7 @@ admin GET /admin/v1/keys/reseal
 expect_json .state done "management listener → reseal done"
 for n in 1 2 3 4 5 6 7 8; do JAR="$work/phone-$n.jar"; request POST /v1/session/refresh; echo "$STATUS"; done >"$work/refreshes"
 same 8 "$(grep -c 200 "$work/refreshes")" "refreshes after the reseal → all succeed"
-# Answers of exchanges can be repeated for ten minutes, and need their key for that.
+# The answer of an exchange can be repeated for ten minutes, and this needs the old key.
 python3 - "$work/data/coatcheck.db" <<'P'
 import sqlite3, sys
 with sqlite3.connect(sys.argv[1], timeout=20) as d: d.execute("UPDATE exchanges SET created_at = created_at - 3600000")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The commands of docs/operate/kubernetes.md, at a substitute for a cluster. A Secret is a folder, one broker is the pod, and
+# The commands of docs/operate/kubernetes.md, with a substitute for a cluster. A Secret is a folder, one broker is the pod, and
 # `exec` runs its command here. The real kubectl makes the Secrets, combines the manifests, and parses all other commands.
 source "$(dirname "$0")/../support/lib.bash"
 command -v kubectl >/dev/null || { echo "1..0 # SKIP kubectl is missing"; exit 0; }
@@ -65,7 +65,7 @@ TEXT
 chmod +x "$work/bin/kubectl"
 with_packages
 export PYTHON
-# pasted TEXT [SED-EXPRESSION]: runs the page's first block after a line, with values in the place of the page's dots
+# pasted TEXT [SED-EXPRESSION]: runs the page's first block after a line, with values instead of the page's dots
 pasted() {
     block_behind "$page" sh "$1" | sed -E "${2:-}; s/ +#.*//" >"$work/block.sh" || { not_ok "$1 → a block"; return; }
     (cd "$place" && PATH=$work/bin:$PATH bash -e -u -o pipefail "$work/block.sh") >"$work/out" 2>&1 </dev/null
@@ -95,7 +95,7 @@ sign_in oidc ios ana
 expect_status 201 "sign-in → a session"
 
 step "The table of runbooks"
-# Cells of the last column; the first block has their words.
+# The cells of the last column. The first block has their words.
 block_behind "$page" sh "## Runbooks" >"$work/words.sh"
 matches 'alias broker=.*config=' "$(tr '\n' ' ' <"$work/words.sh")" "page → has the words of the commands"
 sed -n '/^| to | with systemd/,/^$/p' "$page" | tail -n +3 | awk -F' *[|] *' '{ print $4 }' | grep -oE '`[^`]*`' | tr -d '`' \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Dashboard and alert rules of deploy/, checked by promtool and compared with the broker's /metrics. Then a real Prometheus uses
-# them while the broker's provider, its store and at last the broker itself fail. promtool's unit tests cover the waits of the
-# rules (`for:`), so the copy here has no waits.
+# promtool checks the dashboard and the alert rules of deploy/, and a script compares them with the broker's /metrics. Then a
+# real Prometheus uses them while first the provider, then the store and then the broker fails. promtool's unit tests cover the
+# waiting times of the rules (`for:`), so the copy here has no waiting times.
 source "$(dirname "$0")/../support/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
 for program in prometheus promtool; do
@@ -37,7 +37,7 @@ promtool check metrics <"$work/metrics" >"$work/lint.out" 2>&1
 same 0 $? "promtool check metrics → no complaint: $(head -3 "$work/lint.out" | tr '\n' ' ')"
 monitoring names "$work/metrics" >"$work/names.out"
 take_over <"$work/names.out"
-# broken FILE SED-EXPRESSION: a copy with an unknown name is noticed
+# broken FILE SED-EXPRESSION: a check fails for a copy with an unknown name
 broken() {
     rm -rf "$work/tree"
     mkdir -p "$work/tree/Tests"
@@ -96,7 +96,7 @@ request GET /v1/relay/api/private/echo
 wait_for 30 is 'increase(coatcheck_relay_answers_total{upstream="api",result="2xx"}[1m]) > bool 0' 1
 monitoring dashboard "$PROMETHEUS" >"$work/dashboard.out"
 take_over <"$work/dashboard.out"
-# On a busy machine the store is slow, and other programs fill its disk. These two rules would need their waits.
+# These two rules would need their waiting times, because the store is slow on a busy machine, and other programs fill its disk.
 monitoring firing "$PROMETHEUS" >"$work/firing"
 same "0 " "$? $(grep -vE '^Coatcheck(StoreSlow|StoreFillsUp)$' "$work/firing")" "healthy broker → no alert fires"
 

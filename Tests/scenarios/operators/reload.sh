@@ -15,13 +15,13 @@ chmod 600 "$work/shaper" "$work/reader"
 answers() { grep -cE '"message":"configuration (reloaded|unchanged)"' "$work/broker.log"; }
 faults() { grep -cE '"message":"configuration not reloaded"' "$work/broker.log"; }
 more_than() { [ "$($1)" -gt "$2" ]; }
-# change SED-SCRIPT: another file in the place of this one
+# change SED-SCRIPT: replaces the file by an edited copy
 change() {
     sed -E "$1" "$work/first.yaml" >"$work/next.yaml"
     chmod 600 "$work/next.yaml"
     mv "$work/next.yaml" "$file"
 }
-# reload: sends HUP, and waits for its success; refused: the same, for a refusal; REASON is the last one
+# reload: sends HUP, and waits for its success; refused: likewise for a refusal, and REASON is the last reason
 reload() {
     local before
     before=$(answers)
@@ -58,7 +58,7 @@ for setting in "server.listen|s,  listen: 127.0.0.1:$BROKER_PORT,  listen: 127.0
     "store.url|s,sqlite:.*,sqlite:$work/data/other.db," \
     "keys.file|s,file: .*/keys.json,file: $work/../${work##*/}/keys.json," \
     "session.cookie.name|s,^session:,session:\n  cookie: {name: other},"; do
-    # In addition, a change that could be applied.
+    # The file also has a change that could be applied.
     change "${setting#*|}; s,body: 8KiB,body: 16KiB,; s|log: \{level: trace\}|log: {level: error}|"
     # The hosted callbacks are at public_url.
     [ "${setting%%|*}" = server.public_url ] && sed -i "s|$BROKER/callback|http://localhost:$BROKER_PORT/callback|" "$file"
@@ -71,7 +71,7 @@ reload "original file restored → reload succeeds"
 
 step "a second broker names the port in use"
 sed -e "s|listen: 127.0.0.1:$MANAGEMENT_PORT|listen: 127.0.0.1:$CLOSED_PORT|; s|sqlite:.*|sqlite:$work/data/second.db|" "$work/first.yaml" >"$work/second.yaml"
-# A key that belongs to the provider, on a client.
+# A key that belongs to the provider is on a client.
 sed -i 's|client_id: oauth2-app,|client_id: oauth2-app, scope_separator: ",",|' "$work/second.yaml"
 misplaced='line [0-9]+: providers.oauth2.clients.ios.scope_separator: belongs to the provider, at `providers.oauth2.scope_separator`'
 chmod 600 "$work/second.yaml"
@@ -88,7 +88,7 @@ step "HUP during the start is kept until the broker runs"
 "$COATCHECK" serve --config "$work/second.yaml" >"$work/second.log" 2>&1 &
 second=$!
 began=$(date +%s%N)
-# heeds: whether the process ignores or catches HUP (bit 0 of its signal masks)
+# heeds: returns whether the process ignores or catches HUP (bit 0 of its signal masks)
 heeds() { awk '/^Sig(Ign|Cgt)/ { print substr($2, length($2)) }' "/proc/$second/status" | grep -q '[13579bdf]'; }
 wait_for 10 heeds
 same 0 $? "first moments of the start → HUP does not kill the process"
@@ -103,7 +103,7 @@ same 0 $? "HUP during the start → the running broker reads its file again"
 kill -TERM "$second"
 wait "$second"
 same 0 $? "TERM after the HUPs → exit status 0"
-# The broker has ended, so each reload has written both of its lines.
+# The broker has ended, so both lines of each reload are in the log.
 same "$((1 + $(grep -c '"message":"configuration unchanged"' "$work/second.log")))" "$(grep -cE "\"level\":\"warning\".*$misplaced" "$work/second.log")" "a provider's key on a client → one warning at the start and one at each reload"
 start_broker
 

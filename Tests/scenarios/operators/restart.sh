@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Restarts under load. With handed-over sockets (systemd's socket units), every connection is accepted. Without them, 503
-# `shutting_down` while the former process drains, then a moment of refused connections.
+# Restarts under load. With handed-over sockets (systemd's socket units), every connection is accepted. Without them, requests
+# get 503 `shutting_down` while the former process drains, and then connections are refused for a moment.
 source "$(dirname "$0")/../support/lib.bash"
 sed 's|^  drain_delay: .*|  drain_delay: 500ms|' "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
@@ -9,7 +9,7 @@ sign_in oidc ios ana
 expect_status 201 "sign-in before the restarts → a session"
 session="coatcheck=$(cookie coatcheck)"
 
-# serve_with VARIABLES…: a start that is refused; SAID is the log's last line
+# serve_with VARIABLES…: starts a broker that must refuse; SAID is the last line of its log
 serve_with() {
     local status
     timeout 60 env "$@" >"$work/serve.out" 2>&1
@@ -17,7 +17,7 @@ serve_with() {
     SAID=$(tail -1 "$work/serve.out")
     [ "$status" -eq 1 ] || SAID="status $status: $SAID"
 }
-# says WHAT SENTENCE: SAID is a start's refusal with that text
+# says WHAT SENTENCE: checks that the start was refused with that text in SAID
 says() { matches "^\{.*\"cannot start\".*$1" "$SAID" "$2"; }
 
 step "1. Sockets that are handed over in a wrong way are refused with the reason"

@@ -1,5 +1,6 @@
-"""Traces: a collector's spans, decoded by the protocol's own library, and the trace fields for providers and upstreams. The
-cases also cover the callers whose decisions are believed, and the cost of a collector that hangs, refuses or is missing.
+"""Traces: the spans that a collector gets, decoded by the protocol's own library, and the trace fields that providers and
+upstreams get. Other cases cover the callers whose decisions the broker follows, and the cost of a collector that hangs, refuses
+or is missing.
 """
 
 import base64
@@ -67,7 +68,7 @@ class Collector:
             if path != "/v1/traces" or headers["Content-Type"] != "application/json":
                 raise ValueError(f"{path} {headers['Content-Type']}")
             message = ExportTraceServiceRequest()
-            # OTLP writes ids in hexadecimal, and proto3's JSON in base64. This is the only difference.
+            # OTLP writes ids in hexadecimal, but proto3's JSON writes them in base64. There is no other difference.
             text = re.sub(
                 rb'"(traceId|spanId|parentSpanId)":"([0-9a-f]+)"',
                 lambda found: b'"%s":"%s"' % (found[1], base64.b64encode(bytes.fromhex(found[2].decode()))), body)
@@ -114,7 +115,7 @@ def sent(sandbox, provider, endpoint, name):
 
 
 def spans(case):
-    """A login, a relay call and a refusal as spans that the protocol's own library decodes, without secrets."""
+    """A login, a relay call and a refusal, as spans that the protocol's own library decodes. The spans contain no secrets."""
     sandbox, collector = Sandbox(case), Collector()
     broker = traced(case, sandbox, collector.url, requests=True)
     session = broker.sign_in("ana")
@@ -151,7 +152,7 @@ def spans(case):
     problem = attributes(refused)
     case.same((401, "session_required"), (problem.get("http.response.status_code"), problem.get("error.type")), "the span of a refused request → has status and code")
     case.same(0, refused.status.code, "the span of a refused request → is not marked as an error")
-    # The provider gets the broker's ids, and no state.
+    # The provider gets the broker's ids, but no state.
     for endpoint in ("token", "jwks"):
         parents = sent(sandbox, "oidc", endpoint, "traceparent")
         case.verdict(parents and all(len(p) == 1 and re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", p[0]) for p in parents),
@@ -188,7 +189,7 @@ def spans(case):
 
 
 def whose_decision(case):
-    """A stranger cannot have a trace recorded; a trusted proxy can, and a backend once it has proved itself."""
+    """A stranger cannot cause a recorded trace. A trusted proxy can, and a backend can after it has proved itself."""
     sandbox, collector = Sandbox(case), Collector()
     broker = traced(case, sandbox, collector.url, sample=0.0)
     session = broker.sign_in("ana")
@@ -211,7 +212,7 @@ def whose_decision(case):
 
 
 def nobody_there(case):
-    """A collector that hangs, refuses or is missing: requests are as fast as without it, and dropped spans are counted."""
+    """A collector hangs, refuses or is missing. Requests are as fast as without a collector, and dropped spans are counted."""
     sandbox = Sandbox(case)
     took = {}
 

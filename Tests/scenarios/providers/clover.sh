@@ -2,7 +2,7 @@
 # Clover: both client kinds, the exact requests, the merchant confirmed by the API, dashboard launches, import of tokens, recovery
 # of a lost pair, log-out.
 source "$(dirname "$0")/../support/lib.bash"
-# Its sessions refresh several times in a minute.
+# The sessions of this test refresh several times in a minute.
 LIMITS="forced_refresh_pause: 0s"
 start_stack
 
@@ -121,7 +121,7 @@ expect_problem 400 code_rejected "migration of another app's legacy token"
 step "7. Refusals: by the user, for strangers, and of invented codes"
 refusals clover ios
 
-# lose_pair CLIENT: makes a session whose refresh was carried out and whose answer was lost; REFRESH is its old refresh token
+# lose_pair CLIENT: makes a session whose refresh was done but whose answer was lost; REFRESH is its old refresh token
 lose_pair() {
     device "$1-$RANDOM$RANDOM"
     sign_in clover "$1" ana
@@ -130,7 +130,7 @@ lose_pair() {
     sandbox DELETE /requests
     fault clover '{"fault":"drop-after","endpoint":"refresh","times":1}'
 }
-# the refresh token that the N-th refresh brought
+# The refresh token that the N-th refresh returned.
 refresh_token() { sandbox GET '/requests?provider=clover&endpoint=refresh'; jq -r ".[$1].body | fromjson.refresh_token" "$work/control"; }
 
 step "8. A client with a secret recovers a lost token pair"

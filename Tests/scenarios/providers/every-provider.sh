@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every preset and kind, in flows A, B and C: the issuer of its callback, the form of its scope, and every dialect of errors.
-# The table is in every_provider.py, which sends the requests itself, because there are some thousands of them.
+# Every preset and kind, in flows A, B and C: the issuer of its callback, the form of its scope, and every form of its errors.
+# The table is in every_provider.py, which sends the requests itself, because there are several thousand of them.
 source "$(dirname "$0")/../support/lib.bash"
 start_sandbox
 for id in slack-app slack-hosted; do sandbox PUT "/clients/slack/$id" '{"secret":"wq8ZrT5nLk2YvB7xHs0d"}'; done

@@ -1,4 +1,4 @@
-"""The settings of a FAPI 2.0 client: `check --online` of a server's metadata, and a workspace of Cloudentity."""
+"""The settings of a FAPI 2.0 client: `check --online` with a server's metadata, and a workspace of Cloudentity."""
 
 import pathlib
 import subprocess
@@ -13,7 +13,7 @@ from support.programs import COATCHECK  # noqa: E402
 
 
 def cloudentity(case):
-    """A FAPI 2 workspace of Cloudentity: the preset with the one line."""
+    """A FAPI 2 workspace of Cloudentity. The configuration has the preset and the single line of the profile."""
     server = Server(case, "private_key_jwt", "dpop")
     registered = {"auth": "private_key_jwt", "redirect_uris": [REDIRECT]}
     server.control("PUT", "/clients/cloudentity/bank-client", registered)
@@ -82,7 +82,7 @@ def check_online(case):
     case.verdict(status == 1 and "its pushed request is refused: " in text and "invalid_client" in text, "a client that the server does not know → `check --online` prints the refused pushed request", text)
     server.settings("oidc", assertion_typ=None)
 
-    # Outside the profile these members are no faults.
+    # Without the profile, missing members are no faults.
     plain = {"profile": None, "par": "optional", "sender_constrained": "dpop", "clients": {"web": {"auth": "private_key_jwt"}}}
     made.configure(providers={"oidc": plain})
     server.settings("oidc", discovery={"id_token_signing_alg_values_supported": None})

@@ -8,7 +8,7 @@ device a-phone
 sign_in oauth2 ios ana
 expect_status 201 "sign-in at a healthy provider → a session"
 fault oidc '{"fault":"hang","endpoint":"token"}'
-# The logins begin first. Their calls are given up after fifteen seconds, so the following steps have to happen before that.
+# The logins begin first. Their calls end after fifteen seconds, so the following steps have to be faster.
 for n in $(seq 12); do
     device "stuck-$n"
     start_login oidc ios

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Microsoft: one registration for all tenants. Each token's issuer belongs to the user's own tenant, and has to fit its tid.
+# Microsoft has one registration for all tenants. Each token has the issuer of its user's tenant, and the issuer has to match
+# the token's tid.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
@@ -36,7 +37,7 @@ expect_problem 502 identity_rejected "user of a tenant outside the client's list
 sign_in microsoft work ana
 expect_status 201 "user of a tenant on the client's list → a session"
 
-# refused FAULT SENTENCE: a login whose id_token is wrong, and its forward repeated once
+# refused FAULT SENTENCE: a login with a wrong id_token is refused, and its forward is repeated once
 refused() {
     device "phone-$RANDOM$RANDOM"
     fault microsoft "$1"

@@ -2,7 +2,7 @@
 # The presets: Cloudentity, Google, GitHub, Slack, Apple; sign-in, refusals, native codes, log-out. microsoft.sh tests
 # Microsoft.
 source "$(dirname "$0")/../support/lib.bash"
-# Its sessions refresh several times in a minute.
+# The sessions of this test refresh several times in a minute.
 LIMITS="forced_refresh_pause: 0s"
 start_stack
 
@@ -120,7 +120,7 @@ expect_problem 502 identity_rejected "serverAuthCode whose id_token has another 
 step "8. Apple's authorizationCode needs no redirect_uri, and its nonce may be hashed"
 device e-phone
 hashed=$(printf %s "$nonce" | sha256sum | cut -d' ' -f1)
-# native_code: sets CODE to a code of the native sheet
+# native_code: sets CODE to a code from the native SDK
 native_code() {
     sandbox POST /native-code/apple "{\"client_id\":\"com.example.app\",\"user\":\"ana\",\"nonce\":\"$hashed\",\"scope\":\"openid email\"}"
     CODE=$(json .code "$work/control")
@@ -144,7 +144,8 @@ apple c-invented "$nonce"
 expect_problem 400 code_rejected "invented authorizationCode"
 post /v1/sessions "{\"provider\":\"apple\",\"client\":\"ios\",\"code\":\"$CODE\",\"login_token\":\"$secret\"}"
 expect_problem 400 invalid_request "authorizationCode without a nonce"
-# Apple's call ends everything that the user granted, and the user of these tokens is unknown (decision 21).
+# Apple's call would end everything that the user has granted. The user of these tokens is unknown, so they are not revoked
+# (decision 21).
 wait_for 10 eval '[ "$(curl -s "$MANAGEMENT/metrics" | sed -n "s/^coatcheck_revocations_pending //p")" = 0 ]'
 same 0 "$(calls apple/revoke)" "refused login → its tokens are not revoked"
 log_out

@@ -1,5 +1,5 @@
-"""Messages of real providers that no specification allows (docs/reference/leniency-providers.md), over sockets. The sandbox
-plays each by its name. Refusals come first.
+"""Messages of real providers that contradict the specifications (docs/reference/leniency-providers.md), over sockets. The
+sandbox plays each by its name. Refusals come first.
 """
 
 import pathlib
@@ -26,7 +26,7 @@ def stack(case, name="broker", provider=None, **more):
 
 
 def documents(case):
-    """Key sets and metadata as servers write them."""
+    """Key sets and metadata in the form of real servers."""
     for quirk in OF_DOCUMENTS:
         sandbox = Sandbox(case)
         sandbox.fault("oidc", fault=quirk)
@@ -55,7 +55,7 @@ def tokens(case):
 
 
 def alphabets(case):
-    """Tokens of any visible ASCII, byte for byte at the upstream and at a backend."""
+    """Tokens with any visible ASCII character arrive unchanged at the upstream and at a backend."""
     gateway = {"orders": {"may": ["token", "forward-auth"], "forward_access_token": True}}
     sandbox, broker = stack(case, backends=gateway)
     for mark in TOKENS:
@@ -70,7 +70,7 @@ def alphabets(case):
 
 
 def addresses(case):
-    """An unverified address reaches no service, even if another source calls it verified."""
+    """No service gets an unverified address, even if another source reports it as verified."""
     for source, provider in (("id_token", {}), ("userinfo", {"identity": {"source": "userinfo"}}),
                              ("claims", {"identity": {"source": "userinfo", "email": "/email"}})):
         sandbox, broker = stack(case, name=source, provider=provider)
@@ -84,7 +84,7 @@ def addresses(case):
 
 
 def identities(case):
-    """An identity endpoint that is late, and one whose error is empty."""
+    """An identity endpoint that knows the token late, and one whose error is empty."""
     sandbox, broker = stack(case, provider={"identity": {"source": "userinfo"}})
     sandbox.fault("oidc", fault="userinfo-not-yet", times=2)
     case.same(502, broker.log_in()[1].status, "userinfo that always refuses the token → the sign-in is 502")
@@ -99,7 +99,7 @@ def identities(case):
 
 
 def dead_grants(case):
-    """A dead refresh token, reported in a place of the provider's own."""
+    """A dead refresh token, reported in a place that only this provider uses."""
     named = {"token_response": {"dead_grants": [{"at": "/errors/*/errorType", "values": ["invalid_grant"]}]}}
     sandbox, broker = stack(case, name="unnamed")
     session = broker.sign_in()
@@ -120,7 +120,7 @@ def dead_grants(case):
 
 
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
-# Edits of the token endpoint's answers; each is tried with a sign-in and a refresh.
+# Edits of the token endpoint's answers. A sign-in and a refresh try each of them.
 ANSWERS = {
     "status 201": lambda status, fields, body, _: (201 if status == 200 else status, fields, body),
     "expires_in as text": with_members(expires_in="3599"), "a number with a point as text": with_members(expires_in="3599.0"),
@@ -165,7 +165,7 @@ def answers(case):
 
 
 def log_outs(case):
-    """Logout tokens as servers write them."""
+    """Logout tokens in the form of real servers."""
     sandbox, broker = stack(case)
     number = iter(range(100))
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Flows A and B against Canaille, an OpenID provider from outside this project. PYTHON is an interpreter that has it
+# Flows A and B against Canaille, an OpenID provider from another project. PYTHON is an interpreter that has it
 # (Tests/scenarios/support/setup makes one).
 source "$(dirname "$0")/../support/lib.bash"
 
-# real_post JSON: this server answers 500 to a second token for one user and client within the same second. The code is not used
-# up then, the broker answers 503, and an app forwards again.
+# real_post JSON: posts, and repeats like an app after a 503. This server answers 500 if one user and client get a second token
+# within the same second. The code can then still be used.
 real_post() {
     for _ in 1 2 3; do
         post /v1/sessions "$1"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Flow E, Zephr: a known user, a partial registration finished by its state_key, every refusal, and expiry. Then a double
+# Flow E, Zephr: a known user, a partial registration that its state_key finishes, every refusal, and expiry. Then a double
 # submission, a lost answer, and the exact register request on the wire.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
@@ -7,7 +7,7 @@ start_stack
 zephr_login() { start_login zephr ios '"social_provider":"google"'; browser "$AUTHORIZATION_URL" "$1"; }
 # register STATE-KEY ATTRIBUTES [MORE-MEMBERS]
 register() { post /v1/registrations "{\"provider\":\"zephr\",\"client\":\"ios\",\"state_key\":$(json_text "$1"),\"attributes\":$2${3:+,$3}}"; }
-# partial USER: a login of this device up to the 202; STATE_KEY
+# partial USER: a login of this device until the 202; STATE_KEY is its key
 partial() {
     zephr_login "$1"
     forward "$CALLBACK"

@@ -1,5 +1,5 @@
-"""Odd requests of real phones, browsers and gateways (docs/reference/leniency-browsers.md), over sockets, with one broker for all
-cases. Refusals come first.
+"""Unusual requests of real phones, browsers and gateways (docs/reference/leniency-browsers.md), over sockets, with one broker
+for all cases. Refusals come first.
 """
 
 import json
@@ -61,7 +61,7 @@ def forms(case, broker, sandbox):
 
 
 def gateways(case, broker, _):
-    """Introspection and token exchange as gateways ask for them."""
+    """Introspection and token exchange in the form that gateways use."""
     session = broker.sign_in()
     exchange = urllib.parse.urlencode({
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": session, "subject_token_type": TOKEN_TYPE})
@@ -91,7 +91,7 @@ def gateways(case, broker, _):
 
 
 def cookies(case, broker, _):
-    """Cookie fields of jars that quote."""
+    """Cookie fields of cookie jars that use quotes."""
     session, other = broker.sign_in(), broker.sign_in("ben")
 
     def look(field):
@@ -157,7 +157,7 @@ def java(case, broker, sandbox):
 
 
 def begin(broker, client="ios", user="ana", **more):
-    """A login up to its callback; returns the fields and members of the forward, and the callback URL."""
+    """Does a login until its callback. Returns the fields and members of the forward, and the callback URL."""
     begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": client, **more})
     assert begun.status == 201, begun.body
     token = begun.json.get("login_token")
@@ -171,7 +171,7 @@ def forward(broker, login, callback, **more):
 
 
 def callbacks(case, broker, _):
-    """Callback URLs as platforms make them, forwarded and at the hosted callback."""
+    """Callback URLs in the form of several platforms, forwarded and at the hosted callback."""
     login, callback = begin(broker)
     for wrong, name in (
             ("&code=x", "code"), ("&%63ode=x", "code"), ("&st%61te=x", "state"), ("&error=%E9", "error"), ("&iss=%zz", "iss"), ("&iss=a|b", "iss"),
@@ -225,7 +225,7 @@ def callbacks(case, broker, _):
 
 
 def spellings(case, broker, sandbox):
-    """Redirect URIs in the spelling of browsers and systems."""
+    """Redirect URIs in the spelling of browsers and operating systems."""
     def comes_back(client, target, named=None):
         login, callback = begin(broker, client, **({"redirect_uri": named} if named else {}))
         return forward(broker, login, target + "?" + callback.split("?")[1])

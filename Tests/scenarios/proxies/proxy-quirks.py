@@ -1,4 +1,4 @@
-"""The rows of docs/reference/leniency-proxies.md, byte by byte against the program. Refusals come first.
+"""The rows of docs/reference/leniency-proxies.md, tested byte by byte. Refusals come first.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 from support.wire import answers, read_all  # noqa: E402
 
-# Chains of one, two and three hops.
+# Chains of one, two and three proxies.
 ONE, TWO, THREE = "198.51.100.7", "198.51.100.7, 10.0.0.2", "198.51.100.7, 10.0.0.2, 10.0.0.3"
 PLAIN = [
     (None, "http"), (ONE, "http"), (ONE, "ws"), (ONE, "https, http"), (ONE, "https", "http"), (TWO, "http, https"), (TWO, "http", "https"),
@@ -38,7 +38,7 @@ SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def raw(broker, method, path, *fields, rest=b"", version="1.1", seconds=8, port=None):
-    """Sends bytes and reads to the end. Returns the answers, how it ended, and after how long."""
+    """Sends bytes and reads until the end. Returns the answers, how the connection ended, and the time."""
     begin = time.monotonic()
     name = broker.settings["server"]["public_url"].split("//")[1]
     head = "\r\n".join([f"{method} {path} HTTP/{version}", f"Host: {name}", *fields, "", ""])
@@ -123,7 +123,7 @@ def bodies(case):
 
 
 def kept(case):
-    """A connection is kept for `server.keep_alive`."""
+    """An idle connection stays open for `server.keep_alive`."""
     broker = Broker(case, Sandbox(case), settings={"server": {"keep_alive": "5s"}})
     head = f"GET /v1/providers HTTP/1.1\r\nHost: 127.0.0.1:{broker.port}\r\n".encode()
     with contextlib.ExitStack() as stack:
@@ -173,7 +173,7 @@ def files(case):
         case.same(0, status, f"`check` of the store {url} → accepted")
 
     def clients(lines, top=""):
-        # The configuration is JSON, which is also YAML, except for the clients, which have the form of Compose's users.
+        # The configuration is JSON, which is also YAML. Only the clients have the form that users of Compose write.
         def write(settings):
             whole = json.loads(settings)
             whole["providers"].pop("oauth2")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The broker's own TLS, on the listeners for apps and backends. It covers versions, handshakes that strangers leave open, and
-# certificates that HUP exchanges without a dropped connection.
+# The broker's own TLS, on the listeners for apps and backends: versions, handshakes that strangers leave open, and certificates
+# that HUP replaces without a dropped connection.
 source "$(dirname "$0")/../support/lib.bash"
 
 # certificate NAME DAYS: makes a key and a certificate for auth.example.com

@@ -1,5 +1,5 @@
-"""Starts examples/two-replicas by its one command. Compares the processes with compose.yaml. Then kills, restarts and pauses each
-replica under a signed-in app, which must notice nothing.
+"""Starts examples/two-replicas with its one command. Compares the processes with compose.yaml. Then kills, restarts and pauses
+each replica. A signed-in app must notice nothing.
 """
 
 import contextlib
@@ -27,7 +27,8 @@ from support.wire import ROOT  # noqa: E402
 EXAMPLE = ROOT / "examples/two-replicas"
 says = Verdicts()
 
-# An app with the TypeScript client: signs in, and makes calls until its input ends. Each line of its input asks for its counts.
+# An app with the TypeScript client. It signs in, and makes calls until its input ends. For each line of its input, it prints
+# its counts.
 APP = """
 const { Coatcheck, MemoryStorage } = require('./coatcheck')
 const browser = { open: async page => (await fetch(page + '&sandbox_user=ana', { redirect: 'manual' })).headers.get('location') }
@@ -107,7 +108,7 @@ class Example:
 
 
 def compared(example):
-    """compose.yaml and the processes are the same, apart from places and ports."""
+    """compose.yaml and the processes are equal, except for places and ports."""
     compose = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())
     services = compose["services"]
     # Two services of compose.yaml end at once or only hold the network.
@@ -142,7 +143,7 @@ def compared(example):
     says.same(replicas["broker-1"], replicas["broker-2"], "both replicas → have one configuration, except for their ports")
     says.same({f"127.0.0.1:{port}:{port}" for port in ports}, {*services["network"]["ports"]}, "compose.yaml → publishes nginx and the sandbox on loopback")
     says.same("/bin/sh /example/prepare /var/lib/coatcheck /deploy", " ".join(services["prepare"]["entrypoint"]), "compose.yaml → prepares like the command")
-    # With compose's ports, `prepare` writes the addresses that compose.yaml has.
+    # With the ports of compose, `prepare` writes the same addresses as compose.yaml has.
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([EXAMPLE / "prepare", folder, ROOT / "deploy"], check=True, env=os.environ | {"COATCHECK": COATCHECK})
         proxy = pathlib.Path(folder, "nginx/proxy.conf").read_text()
@@ -184,7 +185,7 @@ class App:
         return json.loads(self.process.stdout.readline())
 
     def goes_on(self, situation, calls=12):
-        """After an event, the app makes further calls, and each one so far succeeded."""
+        """After an event, the app makes more calls, and all calls so far have succeeded."""
         before, orders = self.counts()["calls"], len(self.orders)
         wait_for(30, lambda: self.counts()["calls"] >= before + calls and len(self.orders) > orders, 0.1)
         now = self.counts()
@@ -206,7 +207,7 @@ def trouble(example, app):
             says.verdict(back, f"{name} is {title} → it is started again")
         os.kill(example.pid(name), signal.SIGSTOP)
         try:
-            # The calls that meet the paused replica wait. The other replica answers the rest.
+            # The calls to the paused replica wait. The other replica answers the rest.
             time.sleep(4)
         finally:
             os.kill(example.pid(name), signal.SIGCONT)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The relay's way out: TLS to upstreams is verified (SEC-111), and outside addresses are reached through `outbound.proxy`. (The
-# emulator uses plain HTTP; small TLS terminators are in front of it, and a small proxy.)
+# The relay's outgoing calls: TLS to upstreams is verified (SEC-111), and outside addresses are called through `outbound.proxy`.
+# (The emulator uses plain HTTP. Small TLS terminators and a small proxy are in front of it.)
 source "$(dirname "$0")/../support/lib.bash"
 
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/authority.key" -out "$work/authority.pem" -days 2 -subj '/CN=test authority' 2>/dev/null
@@ -46,7 +46,7 @@ sign_in oidc ios ana
 head -c 10485760 /dev/urandom >"$work/upload"
 sum=$(sha256sum "$work/upload" | cut -d' ' -f1)
 
-# whole UPSTREAM: small calls and large ones, both ways
+# whole UPSTREAM: makes small and large calls, in both directions
 whole() {
     for _ in 1 2 3; do get "/v1/relay/$1/echo"; done
     expect_status 200 "$1: small call → 200"
@@ -72,7 +72,7 @@ same "$before" "$(calls api/api)" "another host's certificate → no call to the
 step "3. Through the proxy, which gets the upstream's name"
 whole named
 same "CONNECT api.example.test:443 right ['host', 'proxy-authorization']" "$(sort -u "$work/proxy.log")" "calls through the proxy → the proxy gets only host and credentials"
-# At most one for the calls before HEAD, one for HEAD itself, and one more: never one a call.
+# At most one connection for the calls before HEAD, one for HEAD itself, and one more. There is never one for each call.
 [ "$(wc -l <"$work/proxy.log")" -le 3 ]; same 0 $? "six calls → $(wc -l <"$work/proxy.log") tunnels, at most three"
 
 step "4. Through the proxy TLS is verified, too"

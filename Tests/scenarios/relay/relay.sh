@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The relay: an upstream API with the session's access token. Policy, headers, bodies, refreshes, tricks.
+# The relay: calls to an upstream API with the session's access token. The steps test policy, headers, bodies, refreshes and
+# tricks.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
-# sent NAME: a header field of the request that the upstream received (the last answer is its echo)
+# sent NAME: prints a header field of the request that the upstream received (the last answer is its echo)
 sent() {
     python3 -c 'import json, sys
 print("\n".join(v for n, v in json.load(open(sys.argv[2]))["headers"] if n.lower() == sys.argv[1].lower()))' "$1" "$work/body"
@@ -60,7 +61,7 @@ for path in private/../echo private/%2e%2e/echo private/.%2e/echo private%2f..%2
     case $STATUS in
         400 | 403 | 404) ok "$path → refused with $STATUS" ;;
         200)
-            # A path that passes has to arrive as one segment below /api/private.
+            # A path that is passed on must arrive as one segment below /api/private.
             matches '^/api/private/[^/]+$' "$(json .path)" "$path → arrived as $(json .path)"
             ;;
         401) matches 'upstream' "$(header Coatcheck-Source)" "$path → the upstream's own 401" ;;
@@ -95,12 +96,12 @@ request HEAD /v1/relay/api/echo -I
 expect_status 200 "HEAD → 200"
 
 step "8. 100 MiB in each direction, with constant memory (SEC-81)"
-# kib NAME: of the broker's memory; VmHWM is the most since the last `mark`
+# kib NAME: prints a value of the broker's memory; VmHWM is the highest value since the last `mark`
 kib() { awk -v name="$1:" '$1 == name { print $2 }' "/proc/$broker_pid/status"; }
 grew() { echo $((($(kib VmHWM) - before) / 1024)); }
 mark() { echo 5 >"/proc/$broker_pid/clear_refs"; before=$(kib VmRSS); }
 head -c 104857600 /dev/urandom >"$work/upload"
-# One upload first, so that later figures do not include one-time costs.
+# One upload comes first, so that one-time costs are not in the later figures.
 request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
 mark
 request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
@@ -148,7 +149,7 @@ request TRACE /v1/relay/api/echo
 same 4 "${STATUS:0:1}" "TRACE → refused"
 
 step "13. One user cannot use all eight places of an upstream"
-# uploads LENGTH: this device's user begins eight uploads that stop after one byte; the status lines of the answers go to a file
+# uploads LENGTH: this device's user begins eight uploads that stop after one byte; a file gets the status lines of the answers
 uploads() {
     python3 - "$BROKER_PORT" "$(cookie coatcheck)" "$1" >"$work/uploads" 2>&1 <<'PYTHON' &
 import select, socket, sys, time
@@ -173,7 +174,7 @@ sign_in oidc ios ben
 for length in 60000 600000; do
     device a-phone
     uploads "$length"
-    # Six refusals show that all eight have arrived, because a held body is not refused.
+    # After six refusals, all eight have arrived, because a held body is not refused.
     wait_for 1 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
     device a-second-phone
     begun=$(date +%s%N)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Outgoing TLS is verified (SEC-111). A provider whose certificate lacks a trusted issuer gets no code; with `outbound.ca_file`
-# for its authority it does. (The emulator uses plain HTTP; a small TLS terminator is in front of its token endpoint.)
+# Outgoing TLS is verified (SEC-111). If no trusted issuer has signed a provider's certificate, the provider gets no code. With
+# `outbound.ca_file` for its authority it does. (The emulator uses plain HTTP. A small TLS terminator is in front of its token
+# endpoint.)
 source "$(dirname "$0")/../support/lib.bash"
 
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/authority.key" -out "$work/authority.pem" -days 2 -subj '/CN=test authority' 2>/dev/null

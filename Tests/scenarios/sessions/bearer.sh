@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Clients with `transport: bearer` get their tokens in the body, and no cookie.
+# Clients with `transport: bearer` get their tokens in the body instead of a cookie.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The sign-in by curl of docs/apps/bound-sessions.md, taken unchanged from the document, with `coatcheck-sandbox proof`, and the
+# The sign-in with curl from docs/apps/bound-sessions.md, unchanged, with `coatcheck-sandbox proof`. The script also tests the
 # refusals of that command.
 source "$(dirname "$0")/../support/lib.bash"
 "$root/scripts/stack" start "$work/stack" >"$work/start.log" 2>&1 || give_up "scripts/stack: $(tail -3 "$work/start.log")"

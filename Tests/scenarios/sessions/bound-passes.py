@@ -23,7 +23,7 @@ FORM = "application/x-www-form-urlencoded"
 
 
 def passes(case):
-    """Passes: for some minutes the evidence of a key that was proved."""
+    """Passes. For some minutes, a pass replaces proofs by the key."""
     sandbox = Sandbox(case)
     clock = Clock(case)
     broker = bound(case, sandbox, clock=clock)
@@ -127,7 +127,7 @@ def backends(case):
 
 
 def streams(case):
-    """An event stream, also a relayed one, ends cleanly with the pass that opened it. If a proof opened it, it lives on."""
+    """An event stream, also a relayed one, ends cleanly with the pass that opened it. If a proof opened it, it continues."""
     sandbox = Sandbox(case)
 
     class Upstream(http.server.BaseHTTPRequestHandler):

@@ -1,5 +1,5 @@
-"""Sessions that belong to a key of the device. The cases show the worth of a copied cookie, a stolen callback or a replayed
-proof. Refusals before acceptances.
+"""Sessions that belong to a key of the device. The cases show that a copied cookie, a stolen callback or a replayed proof is
+useless. Refusals come first.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ from support.sandbox import Sandbox  # noqa: E402
 
 
 def sign_ins(case):
-    """Sign-ins of a client that has to prove a key."""
+    """Sign-ins of a client whose sign-ins need a key."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox)
     phone = Phone(broker)
@@ -78,7 +78,7 @@ def sign_ins(case):
         "403 login_not_yours", told(other.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields)), "a forward repeated by another key → refused")
     case.same(200, phone.call("GET", "/v1/session", phone.session).status, "another key's forward → the session still lives")
 
-    # Stolen: login token and callback, before their owner.
+    # A thief uses login token and callback before their owner.
     begun, fields = phone.begin()
     callback = phone.callback(begun)
     case.same("403 login_not_yours", told(other.forward(callback, fields)), "a thief's key with the login token and the callback → refused")
@@ -94,7 +94,7 @@ def sign_ins(case):
 
 
 def every_route(case):
-    """A copied cookie, on every route that takes a session."""
+    """A copied cookie, on every route that needs a session."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox)
     broker.configure(upstreams={"api": {"base_url": sandbox.url + "/oidc", "provider": "oidc", "allow": ["ANY /**"]}})
@@ -127,7 +127,7 @@ def every_route(case):
 
 
 def clocks(case):
-    """The phones' clocks are a day off; the nonces are the broker's."""
+    """The phones' clocks are a day wrong, but the nonces come from the broker."""
     sandbox = Sandbox(case)
     clock = Clock(case)
     broker = bound(case, sandbox, clock=clock)
@@ -148,7 +148,7 @@ def clocks(case):
 
 
 def restarts(case):
-    """A proof for a change is accepted once, also over a restart of a broker that has no shared memory."""
+    """A proof for a change is accepted once, even if a broker without shared memory restarts."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox)
     phone = Phone(broker)
@@ -202,7 +202,7 @@ def observing(case):
 
 
 def operators(case):
-    """Operators list and end the sessions that belong to no key."""
+    """Operators list and end the sessions that do not belong to a key."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox, {"mode": "off"})
     unbound = [broker.sign_in(user) for user in ("ana", "ben", "eva")]

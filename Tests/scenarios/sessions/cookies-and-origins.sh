@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The cookie, byte for byte, its strict parsing, and the cross-origin rule.
+# The cookie's exact form, its strict parsing, and the cross-origin rule.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 

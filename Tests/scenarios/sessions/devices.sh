@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A shop's devices own only their own sessions; the access token for an SDK on the device; employees' PINs.
+# A shop's devices manage only their own sessions. Other steps test the access token for an SDK on the device, and employees'
+# PINs.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 

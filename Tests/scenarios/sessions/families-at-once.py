@@ -1,4 +1,4 @@
-"""Child sessions in several processes and at several replicas: one refresh for the family, and one end."""
+"""Child sessions in several processes and at several replicas: one refresh and one end for the whole family."""
 
 import pathlib
 import sys
@@ -16,7 +16,8 @@ from support.waiting import wait_for  # noqa: E402
 
 
 def processes(case):
-    """An app and its widget at token expiry, as two processes, a thousand times: one refresh each time with strict rotation."""
+    """An app and its widget, as two processes, when their token expires, a thousand times. The provider rotates strictly, and
+    each time there is one refresh."""
     sandbox = Sandbox(case)
     sandbox.settings("oauth2", refresh_mode="rotate-strict")
     clock = Clock(case)
@@ -28,7 +29,7 @@ def processes(case):
     lost, refreshes, differing = [], [], 0
     for round in range(1, 21):
         before = sandbox.calls("oauth2/refresh")
-        # Both clocks together: time has passed.
+        # Both clocks move, as if time had passed.
         clock.set(wall=4000 * round, monotonic=4000 * round)
         asked = [[case.beside(broker.exchange, token) for token in family] for family in families]
         for family in asked:
@@ -48,7 +49,8 @@ def processes(case):
 
 
 def replicas(case):
-    """Three replicas on one PostgreSQL: a child is good at each, and dead at each within a second of its parent's end."""
+    """Three replicas on one PostgreSQL. A child is good at each of them, and refused at each within a second after its parent's
+    end."""
     sandbox = Sandbox(case)
     with Database() as database:
         brokers = []
@@ -76,7 +78,7 @@ def replicas(case):
                     case.verdict(False, f"the parent has ended → the child has ended at {broker.name}", told(by(broker, token)))
             slow = max(slow, time.monotonic() - begun)
         case.verdict(slow < 1, "ten parents end → their children end at every replica within a second", f"{slow:.3f} s")
-        # Children are made while their parent ends, at three replicas at once: all of them end.
+        # Three replicas make children while their parent ends. All of the children end.
         left = []
         for round in range(30):
             parent = first.sign_in(user=f"racer-{round}")

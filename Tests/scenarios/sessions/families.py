@@ -96,7 +96,8 @@ def asking(case):
 
 
 def endings(case):
-    """Any end of the parent ends its children: their streams are notified, it is durable over a kill, and the lists lose them.
+    """Any end of the parent ends its children. Their streams are notified, a kill does not undo the end, and the lists no
+    longer have them.
     """
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings=settings(sandbox))
@@ -141,7 +142,7 @@ def endings(case):
         case.same(200, by(broker, spared).status, f"{name}: another session's child → lives")
         case.same(204, broker.log_out(stranger).status, "the other session logs out → 204")
 
-    # The commit that ended the parent ended them, too.
+    # The commit that ended the parent has also ended its children.
     parent = broker.sign_in()
     one = child(broker, parent)
     case.same(204, broker.log_out(parent).status, "a parent's log-out → 204")

@@ -1,5 +1,5 @@
-"""A DPoP client from outside this project drives the broker like an app: `requests_oauth2client` signs, keeps the nonce and
-repeats. Refusals before acceptances.
+"""A DPoP client from another project uses the broker like an app: `requests_oauth2client` signs, keeps the nonce and repeats
+requests. Refusals come first.
 """
 
 import pathlib
@@ -20,7 +20,7 @@ ENFORCE = {"mode": "enforce"}
 
 
 class SignIn(requests.auth.AuthBase):
-    """The library's proof before there is a token, and its repeat with the nonce from a refusal."""
+    """The library's proof before it has a token, and its repeat with the nonce from a refusal."""
 
     def __init__(self, key):
         self.key = key
@@ -45,7 +45,7 @@ def told(answer):
 
 
 def begin(broker, key, user="ana"):
-    """A login up to its callback: the two values for the forward."""
+    """A login until its callback. Returns the two values for the forward."""
     begun = requests.post(broker.url + "/v1/logins", json={"provider": "oidc", "client": "android"}, auth=SignIn(key), timeout=20)
     begun.raise_for_status()
     callback = call(f"{begun.json()['authorization_url']}&sandbox_user={user}").fields["Location"]

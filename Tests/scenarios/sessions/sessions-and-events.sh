@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The user's devices, ending them, and the event stream.
+# The user's devices, ways to end them, and the event stream.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
@@ -74,7 +74,7 @@ JAR= request GET "$MANAGEMENT/metrics"
 matches 'coatcheck_refreshes_total\{provider="oidc",client="ios",result="refreshed",reason="-"\} 1' "$(body)" "metrics → count refreshes by result"
 
 step "7. Revocation and end_session in the background (SEC-63) are retried after an outage and a killed broker"
-# pending COUNT: that number of revocations waits
+# pending COUNT: this number of revocations waits
 pending() { [ "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_revocations_pending //p')" = "$1" ]; }
 wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 2 ]'
 same "4 2" "$(calls oidc/revoke) $(calls oidc/end_session)" "two sessions end → tokens are revoked, and end_session is called for both"
@@ -97,7 +97,7 @@ kill_broker KILL
 start_broker
 pending 2
 same 0 $? "broker killed and restarted → both revocations are pending"
-# ana: the refresh token is refused, the access token is still sent, then both again. cleo: both twice.
+# For ana, the refresh token (refused) and the access token are sent, and later both again. For cleo, both are sent twice.
 wait_for 90 eval '[ "$(calls oidc/end_session)" -ge 3 ]'
 same "8 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "later retries → both revocations are completed"
 sandbox GET '/tokens?provider=oidc'
@@ -188,7 +188,7 @@ get /v1/session
 same "401 admin" "$STATUS $(json .reason)" "sessions end with --all → gil gets the reason admin"
 
 step "12. A thousand idle event streams do not delay a shutdown"
-# Eight streams for each of 125 sessions; a ninth would end the session's first.
+# Eight streams for each of 125 sessions. A ninth stream would end the first one of its session.
 python3 - "$BROKER" "$BROKER_PORT" <<'PYTHON' >"$work/listeners" &
 import http.client, json, resource, socket, sys, urllib.parse
 broker, port = urllib.parse.urlsplit(sys.argv[1]), int(sys.argv[2])
@@ -225,7 +225,7 @@ same 1000 "$(head -1 "$work/listeners")" "a thousand event streams → each gets
 begin=$SECONDS
 kill_broker TERM
 took=$((SECONDS - begin))
-# If the streams delayed the stop, it would take the whole shutdown_timeout, half a minute.
+# If the streams delayed the stop, it would take the whole shutdown_timeout of half a minute.
 [ "$took" -le 12 ]; same 0 $? "TERM with a thousand streams → stops in $took s, at most 12"
 wait "$listeners"
 same 1000 "$(sed -n 2p "$work/listeners")" "TERM with a thousand streams → each ends with its last chunk"

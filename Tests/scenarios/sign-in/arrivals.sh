@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The provider's return in every form: its issuer, its errors in every dialect, and returns that belong to no login.
+# The provider's callback in every form: its issuer, its errors in every form, and callbacks that belong to no login.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
-# back CLIENT QUERY [MORE]: a login at `oidc` whose return has this query instead of the provider's
+# back CLIENT QUERY [MORE]: makes a login at `oidc` whose callback has this query instead of the provider's
 back() {
     device "phone-$RANDOM$RANDOM"
     start_login oidc "$1" ${3:+"$3"}
@@ -110,7 +110,7 @@ request POST "/callback/apple?state=$STATE" -d "code=c&state=$STATE"
 expect_problem 400 invalid_callback "form post with a state in query and body"
 
 step "7. A provider that misbehaves in its callback"
-# misplaced FAULT STATUS CODE SENTENCE: one login of this device with that fault
+# misplaced FAULT STATUS CODE SENTENCE: makes one login of this device with that fault
 misplaced() {
     device "misplaced-$RANDOM$RANDOM"
     fault oidc "{\"fault\":\"$1\",\"times\":1${5:+,$5}}"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Guarantee 1's failure table: the app's answer when the token call fails, and when it forwards the same code again.
+# Guarantee 1's failure table: the app's answer when the token call fails, and when the app forwards the same code again.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
-# begin PROVIDER: starts a login of this device, and walks it up to the provider's return
+# begin PROVIDER: starts a login of this device, and continues it until the provider's callback
 begin() {
     device "phone-$RANDOM$RANDOM"
     start_login "$1" ios
@@ -144,12 +144,12 @@ SECONDS=0
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint hangs"
 expect_json .retry new_login
-# The limit is fifteen; a busy machine's answer comes some seconds later.
+# The limit is fifteen seconds. On a busy machine, the answer comes some seconds later.
 if [ "$SECONDS" -ge 14 ] && [ "$SECONDS" -le 22 ]; then ok "token endpoint hangs → answer after $SECONDS seconds"; else not_ok "token endpoint hangs → answer after 14 to 22 seconds" "$SECONDS"; fi
 
 step "Memory stays constant under answers that are too large (SEC-122)"
 resident() { ps -o rss= -p "$broker_pid" | tr -d ' '; }
-# large N: N logins whose answer has 5 MiB, or expands to 64 MiB
+# large N: makes N logins whose answer has 5 MiB, or expands to 64 MiB
 large() {
     for _ in $(seq "$1"); do
         for name in huge gzip-bomb; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The login by curl of docs/start/first-login.md, taken unchanged from the page.
+# The login with curl from docs/start/first-login.md, unchanged.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Flow C: the provider returns to the broker; the app gets a one-time handoff, never the provider's code.
+# Flow C: the provider returns to the broker, and the app gets a one-time handoff instead of the provider's code.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
-# come_back URL [curl options…]: the browser arrives at the hosted callback; TARGET is the address of its redirect
+# come_back URL [curl options…]: the browser opens the hosted callback; TARGET is the address of its redirect
 come_back() { JAR= request GET "$@"; TARGET=$(header Location); }
 hosted_login() { start_login oidc hosted; browser "$AUTHORIZATION_URL" ana; }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The required parts of a sign-in, the optional parts of a token answer, and the fate of an unusable answer.
+# The parts that a sign-in needs, the optional parts of a token answer, and the effect of an unusable answer.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 counted() { curl -s "$MANAGEMENT/metrics" | sed -n "s/^$1 //p"; }

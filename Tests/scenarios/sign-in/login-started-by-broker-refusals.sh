@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Flow A, refused: the callbacks that a login of the broker does not accept. No refusal may cost a call at the provider. (A
-# login that is 601 seconds old is `login_expired`; the tests in Swift move the clock for that.)
+# Flow A: callbacks that a login of the broker refuses. No refusal may cost a call to the provider. (A login that is 601 seconds
+# old is `login_expired`. The tests in Swift move the clock for that.)
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
-# fresh_callback: starts a login of a new device (a device may have 8 pending), and walks it up to the provider's return
+# fresh_callback: starts a login of a new device (a device may have 8 pending), and continues it until the provider's callback
 fresh_callback() {
     phone="phone-$RANDOM$RANDOM"
     device "$phone"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# ID tokens that native SDKs give to apps: Google, Apple, Facebook. Refusals, a single use, and a session without tokens.
+# ID tokens that native SDKs give to apps: Google, Apple, Facebook. The steps test refusals, the single use of a token, and a
+# session without tokens.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 

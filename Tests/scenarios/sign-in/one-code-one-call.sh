@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Guarantee 1: one code, one token call. Fifty identical forwards at once make one call and one session.
+# Guarantee 1: one code, one token call. Fifty identical forwards at the same time cause one call and one session.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 

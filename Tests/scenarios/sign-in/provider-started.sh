@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Flow D: an arrival that the provider started never makes a session; it gets a new login instead.
+# Flow D: an arrival never makes a session by itself. The app gets a new login instead.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Redirect URIs as RFC 8252 and RFC 6749 have them: loopback addresses with any port, and a registered query part.
+# Redirect URIs according to RFC 8252 and RFC 6749: loopback addresses with any port, and a registered query.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 

@@ -1,4 +1,4 @@
-"""A step-up that brings no new refresh token, on three replicas (guarantee 2): the session keeps its grant."""
+"""A step-up that returns no new refresh token, on three replicas (guarantee 2). The session keeps its grant."""
 
 import http.client
 import pathlib
@@ -13,7 +13,7 @@ from support.waiting import wait_for  # noqa: E402
 
 
 def kept(case):
-    """A step-up without a new refresh token: refreshes go on over all replicas, and each replica's listeners are notified."""
+    """A step-up without a new refresh token. Refreshes continue at all replicas, and each replica's listeners are notified."""
     with Database() as database:
         stage = Stage(case, database)
         session = stage.begin()
@@ -45,7 +45,7 @@ def kept(case):
         for broker in stage.brokers:
             case.same("200", told(broker.refresh(session)), f"a step-up without a new refresh token, then a refresh at {broker.name} → 200")
             for each in stage.brokers:
-                # A cache is up to five seconds old, and so is a token that works as well.
+                # A cache entry is up to five seconds old, and a token of that age works as well.
                 wait_for(7, lambda: stage.grant(each, session) == old)
                 case.same(old, stage.grant(each, session), f"a kept grant after a refresh, the access token at {each.name} → works, and belongs to the kept grant")
         case.same("mfa", stage.third.look(session).json["acr"], "a session with a kept grant after three refreshes → keeps the class of its step-up")

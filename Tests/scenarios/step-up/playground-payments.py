@@ -1,5 +1,5 @@
-"""The payments of the playground's phone: deploy/sandbox.yaml, without a browser. This script plays the page: it shows the
-phone's keys, and signs its orders. Refusals before acceptances; the API lists the accepted payments.
+"""The payments of the playground's phone, with deploy/sandbox.yaml and without a browser. This script plays the page: it has
+the phone's keys, and signs its orders. Refusals come first. The API lists the accepted payments.
 """
 
 import datetime
@@ -50,7 +50,7 @@ class Playground:
         page = call(self.sandbox + "/playground/").body.decode()
         self.token = re.search(r'playground-token" content="([^"]+)"', page)[1]
         self.keys = {"phone": Phone(None), "presence": Phone(None)}
-        # The user's answers to the phone's questions, and the questions.
+        # The user's answers to the phone's prompts, and the prompts.
         self.answers, self.asked = [], []
         for name in self.keys:
             self.show(name)
@@ -89,7 +89,7 @@ class Playground:
         return self.news["screen"]
 
     def do(self, action, body=None):
-        """Presses a button, and returns the screen when the phone has done it."""
+        """Presses a button, and returns the screen after the phone has reacted."""
         answer = self.play(action, body)
         self.case.same(200, answer.status, f"the playground's action {action} {body or ''} → 200")
         return self.screen
@@ -121,7 +121,7 @@ class Playground:
 
 
 def anew(playground, provider):
-    """Another sign-in, of an hour ago, with an empty conversation before the next step."""
+    """Another sign-in, an hour ago, with an empty conversation before the next step."""
     if playground.screen["view"] == "session":
         playground.do("sign-out")
     screen = playground.sign_in(provider)
@@ -130,7 +130,7 @@ def anew(playground, provider):
 
 
 def step_up(case):
-    """20 € need a sign-in of the last five minutes: the provider's page opens, and the same session goes on."""
+    """20 € need a sign-in within the last five minutes. The provider's page opens, and the same session continues."""
     playground = Playground(case)
     case.same(409, playground.play("pay", {"amount": 21}).status, "an amount that the phone does not offer → 409")
     playground.sign_in("cloudentity")
@@ -193,7 +193,7 @@ def step_up(case):
 
 
 def presence(case):
-    """500 € need the user's presence: a second key signs that request, and thieves without that key are refused."""
+    """500 € need the user's presence. A second key signs that request, and thieves without this key are refused."""
     playground = Playground(case)
     register, large = "Let this phone confirm payments to “Corner Shop”?", "Pay 500 € to “Corner Shop”?"
 

@@ -1,4 +1,4 @@
-"""Presence at three replicas: a user is prompted once for a call, a proof is accepted once over all, and changes are visible
+"""Presence at three replicas: a user is prompted once for a call, only one replica accepts a proof, and changes are visible
 everywhere within a second.
 """
 
@@ -20,7 +20,7 @@ from support.waiting import wait_for  # noqa: E402
 
 
 class Balanced:
-    """Three replicas, asked in turn."""
+    """Three replicas, which get requests in turn."""
 
     def __init__(self, brokers):
         self.settings, self.turn = brokers[0].settings, itertools.cycle(brokers)
@@ -30,8 +30,8 @@ class Balanced:
 
 
 def catches_up(case, broker, ask, wanted):
-    """Asks a replica without pause until it gives the wanted answer for a second. Returns the time when the last request with
-    another answer began.
+    """Asks a replica all the time until it has given the wanted answer for a second. Returns when the last request with another
+    answer began.
     """
 
     def run():
@@ -47,7 +47,7 @@ def catches_up(case, broker, ask, wanted):
 
 
 def changes(case, user, first, others):
-    """A change at one replica is visible at the others within a second, though they have the session in memory."""
+    """A change at one replica is visible at the others within a second, even if they have the session in memory."""
     held = user.phone.held_pass
 
     def session(broker):
@@ -81,7 +81,7 @@ def changes(case, user, first, others):
 
 
 def replicas(case):
-    """Three replicas: a user is prompted once, a proof is accepted once over all, and calls wait for the store."""
+    """Three replicas: a user is prompted once, only one replica accepts a proof, and calls wait for the store."""
     sandbox, upstream = Sandbox(case), Upstream()
     with Database() as database:
         first = paying(case, sandbox, upstream, name="one", start=False)

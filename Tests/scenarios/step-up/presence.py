@@ -1,5 +1,5 @@
-"""Presence: a second key, which the phone's system uses only after its user has confirmed. The cases show the worth of a stolen
-token, the silent key or an intercepted proof. Refusals before acceptances. presence-replicas.py tests several replicas.
+"""Presence: the phone's system uses a second key only after its user has confirmed. The cases show that a stolen token, the
+session's own key or an intercepted proof is useless. Refusals come first. presence-replicas.py tests several replicas.
 """
 
 import collections
@@ -19,7 +19,7 @@ from support.step_up import told  # noqa: E402
 
 
 def is_presence_wanted(case, answer, code, sentence):
-    """A 401 that names the missing presence: its code twice, a nonce, its own challenge, and no change of the cookie."""
+    """A 401 because presence is missing: its code twice, a nonce, its own challenge, and an unchanged cookie."""
     case.same(f"401 {code}", told(answer), sentence)
     word = code.split()[0]
     case.verdict(
@@ -99,7 +99,7 @@ def refusals(case):
 
 
 def registration(case):
-    """Within ten minutes of the user's sign-in, and once."""
+    """The registration needs a sign-in within the last ten minutes, and works once."""
     sandbox, upstream = Sandbox(case), Upstream()
     broker = paying(case, sandbox, upstream)
     user = User(broker)
@@ -136,7 +136,8 @@ def registration(case):
 
 
 def away(case):
-    """If an upstream was surely not reached, the proof stays good; if it may have seen the call, the proof is used."""
+    """If an upstream was surely not reached, the proof is still good. If it may have received the call, the proof counts as
+    used."""
     sandbox, upstream = Sandbox(case), Upstream()
     broker = paying(case, sandbox, upstream)
     user = User(broker)
@@ -169,7 +170,7 @@ def away(case):
 
 
 def gateways(case):
-    """forward-auth?presence=1: over the original request, once."""
+    """forward-auth?presence=1: a proof for the original request counts once."""
     sandbox, upstream = Sandbox(case), Upstream()
     broker = paying(case, sandbox, upstream)
     user = User(broker)

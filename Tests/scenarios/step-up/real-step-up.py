@@ -1,5 +1,5 @@
-"""Step-up at OpenID providers from outside this project. LemonLDAP::NG and Canaille sign their users in again for `max_age`.
-Glewlwyd does so, too, but cannot report the time. In every case the session lives, and the user is not asked without end.
+"""Step-up at OpenID providers from other projects. LemonLDAP::NG and Canaille sign their users in again for `max_age`. Glewlwyd
+does so, too, but cannot report the time. In every case the session lives, and the user is not prompted endlessly.
 """
 
 import pathlib
@@ -18,7 +18,7 @@ from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import GaveUp, wait_for  # noqa: E402
 
 APP = "com.example.real:/cb"
-# The difference between clocks in seconds, so that a sign-in of a few seconds ago counts as old.
+# Clocks may differ by this number of seconds. A sign-in must be older than this to count as old.
 LEEWAY = 4
 
 
@@ -29,7 +29,7 @@ class User:
         self.broker, self.browser, self.session = broker, browser, None
 
     def insisting(self, ask):
-        """Retries as an app does, because Canaille gives a user one token a second, and otherwise answers 500."""
+        """Retries like an app, because Canaille answers 500 if a user gets more than one token in a second."""
         return wait_for(10, lambda: (answer := ask()).status != 503 and answer, 1.1) or ask()
 
     def forward(self, begun, callback):
@@ -60,7 +60,7 @@ class User:
 
 
 def broker_of(case, issuer, api=None, scope="openid", **settings):
-    """A broker whose provider is the real one; its API, if any, is the provider's userinfo."""
+    """A broker with the real provider. If it has an API, this is the provider's userinfo."""
     upstreams = {"api": {"base_url": api, "provider": "real", "allow": ["GET /**"]} | settings.pop("upstream", {})} if api else None
     return Broker(case, Sandbox(case), settings={"upstreams": upstreams, "providers": {"oidc": None, "oauth2": None, "real": {
         "kind": "oidc", "issuer": issuer, "id_token": {"leeway": f"{LEEWAY}s"},
@@ -79,7 +79,7 @@ def seconds(moment):
 
 
 def lives(case, user, what):
-    """The session is there, with the sign-in that it had, and its tokens are refreshed."""
+    """The session still exists with its former sign-in, and its tokens can be refreshed."""
     before = user.broker.look(user.session).json
     refreshed = user.insisting(lambda: user.broker.refresh(user.session))
     case.same("200", refreshed.told, f"{what}, a refresh of the session → 200")
@@ -90,7 +90,8 @@ def lives(case, user, what):
 
 
 def by_levels(case):
-    """LemonLDAP::NG: `max_age` makes it ask, `acr_values` do not; its `acr` is the level of the last method that it asked for.
+    """LemonLDAP::NG prompts for `max_age`, but not for `acr_values`. Its `acr` is the level of the last method for which it
+    prompted.
     """
     provider = Lemonldap(case, APP)
     broker = broker_of(
@@ -122,7 +123,7 @@ def by_levels(case):
     case.same("409 subject_mismatch", answer.told, "another user signs in for a step-up → 409 subject_mismatch")
     case.same(first, lives(case, user, "after another user's sign-in")["authenticated_at"], "another user signs in for a step-up → the session keeps the time of its first sign-in")
 
-    # Single sign-on: the sign-in is recent enough, so the provider asks for no password.
+    # Single sign-on: the sign-in is recent enough, so the provider does not prompt for a password.
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
     case.same(("200", asked), (answer.told, user.browser.asked), "a step-up whose maximum age is not exceeded → done without a password prompt")
@@ -150,7 +151,7 @@ def by_levels(case):
     case.same((200, "dwho"), (passed.status, passed.json.get("sub")), "a call that needs a level, after the step-up to it → 200")
     handle = lives(case, user, "after a step-up to a level")["handle"]
 
-    # The browser signs in again for another app. A refresh reports that, and the session keeps its own sign-in.
+    # The browser signs in again for another app. A refresh reports this, but the session keeps its own sign-in.
     signed_in = broker.look(user.session).json["authenticated_at"]
     grows_old(case, user)
     other = User(broker, user.browser)
@@ -166,7 +167,7 @@ def by_levels(case):
 
 
 def by_age(case):
-    """Canaille asks for the password again because of `max_age`, and reports the time; it has no `acr`."""
+    """Canaille prompts for the password again because of `max_age`, and reports the time. It has no `acr`."""
     provider = Canaille(case, APP)
     broker = broker_of(case, provider.issuer, provider.issuer, scope="openid profile email offline_access", upstream={"require": [
         {"allow": "GET /oauth/userinfo", "max_age": "1m"}]})
@@ -184,7 +185,8 @@ def by_age(case):
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
     case.same(("200", asked, first), (answer.told, user.browser.asked, answer.json.get("authenticated_at")), "a step-up at Canaille whose maximum age is not exceeded → done without a password prompt")
-    # After the password it checks the age again, so a slow machine may be asked twice if not even a second is allowed.
+    # After the password it checks the age again. So on a slow machine it may prompt twice if the allowed age is less than a
+    # second.
     for age in (5, 0):
         grows_old(case, user)
         before, asked = broker.look(user.session).json["authenticated_at"], user.browser.asked
@@ -196,7 +198,8 @@ def by_age(case):
 
 
 def without_a_time(case):
-    """Glewlwyd asks for the password again because of `max_age`, but its `auth_time` is 0. So the file marks it as unable."""
+    """Glewlwyd prompts for the password again because of `max_age`, but its `auth_time` is 0. So the file marks it as
+    unable."""
     provider = Glewlwyd(case)
     issuer = provider.issuer("plain", **{"oauth-dpop-allowed": False})
     provider.client("app", APP, dpop_bound="0")

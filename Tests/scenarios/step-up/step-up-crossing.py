@@ -1,4 +1,4 @@
-"""Step-ups that meet a refresh, a dying process, or a session that belongs to a key."""
+"""Step-ups that meet a refresh in progress, a dying process, or a session that belongs to a key."""
 
 import pathlib
 import re
@@ -18,7 +18,7 @@ from support.waiting import GaveUp, wait_for  # noqa: E402
 
 
 def crossing(case):
-    """A step-up and a refresh in progress, in both orders; a process that dies between provider and commit."""
+    """A step-up and a refresh in progress, in either order, and a process that dies between provider and commit."""
     sandbox = Sandbox(case)
     gate = Gate(sandbox)
     broker = Broker(case, sandbox, gate, gated=("refresh",), settings={"providers": {"oidc": {"revocation": {"reaches": "token"}}}})
@@ -46,7 +46,7 @@ def crossing(case):
     case.same(200, broker.refresh(session).status, "the next refresh → 200 with the new grant")
     case.same("mfa", broker.look(session).json["acr"], "the next refresh → the new class stays")
 
-    # The refresh comes second, and is refused.
+    # The refresh ends second, and is refused.
     release = threading.Event()
 
     def refuse(_, forward):
@@ -101,7 +101,7 @@ def dying(case):
 
 
 def bound(case):
-    """Of a session that belongs to a key the step-up does, too."""
+    """If a session belongs to a key, its step-up needs the key, too."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={"providers": {"oidc": {"clients": {"ios": {"binding": {"mode": "enforce"}}}}}})
     phone, thief = Phone(broker), Phone(broker)

@@ -1,4 +1,4 @@
-"""Step-up: the user signs in again for an existing session. Refusals before acceptances. Calls of the provider are counted."""
+"""Step-up: the user signs in again for an existing session. Refusals come first. Calls to the provider are counted."""
 
 import http.server
 import pathlib
@@ -15,7 +15,7 @@ from support.waiting import wait_for  # noqa: E402
 
 
 def refusals(case):
-    """Sessions that may step up, and reasons for a failed step-up: the session stays unchanged."""
+    """Sessions that may step up, and reasons for a failed step-up. The session does not change."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={
         "providers": {
@@ -116,7 +116,7 @@ def refusals(case):
 
 
 def acceptances(case):
-    """The same session goes on with the new sign-in, and with the new grant."""
+    """The same session continues with the new sign-in and the new grant."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={"providers": {"oidc": {"revocation": {"reaches": "token"}}}})
     session = broker.sign_in(sandbox_auth_age=5000)
@@ -159,7 +159,7 @@ def acceptances(case):
 
 
 class Upstream:
-    """An API that requires `mfa` below /strict, and reports that itself (RFC 9470)."""
+    """An API that requires `mfa` below /strict, and demands this itself (RFC 9470)."""
 
     def __init__(self):
         upstream = self
@@ -193,7 +193,7 @@ class Upstream:
 
 
 def requirements(case):
-    """Calls that need a stronger sign-in: refused with the demand, and passed once the user has signed in."""
+    """Calls that need a stronger sign-in. They are refused with the demand, and passed on after the user has signed in."""
     sandbox, upstream = Sandbox(case), Upstream()
     broker = Broker(case, sandbox, settings={
         "providers": {"oidc": {"clients": {"ios": {"children": {"widget": {"upstreams": ["api"], "backends": ["orders"]}}}}}},

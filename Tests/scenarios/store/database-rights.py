@@ -1,5 +1,6 @@
-"""A PostgreSQL role lacks rights to a table that another role's migration has made. A process that starts with it is not ready
-and names table and right, and `check --online` refuses. After the rights are granted, it becomes ready without a restart.
+"""A PostgreSQL role lacks rights to a table that another role's migration has made. A process with this role starts but is not
+ready. It names table and right, and `check --online` fails. After the rights are granted, the process becomes ready without a
+restart.
 """
 
 import json
@@ -27,7 +28,7 @@ def psql(database, sql):
 def rights(case):
     sandbox = Sandbox(case)
     with Database() as database:
-        # The owner migrates; the broker is another role.
+        # The owner of the tables migrates. The broker uses another role.
         owner = Broker(case, sandbox, name="owner", settings={"store": {"url": database.url()}}, start=False)
         subprocess.run([COATCHECK, "migrate", "--config", str(owner.configuration)], check=True, capture_output=True)
         psql(database, "CREATE ROLE app LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO app;"

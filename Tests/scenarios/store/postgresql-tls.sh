@@ -8,12 +8,12 @@ port=${POSTGRESQL##*:}
 port=${port%%/*}
 ca="$POSTGRESQL_FOLDER/ca.crt"
 other="$POSTGRESQL_FOLDER/other-ca.crt"
-# A name that leads here and does not mean this machine, so only the URL's TLS options count.
+# A name that leads to this machine but does not count as this machine, so only the URL's TLS options matter.
 named="postgresql://coatcheck@db.example.test:$port/postgres?hostaddr=127.0.0.1&sslmode=verify-full"
-# An address that leads here, but is not called loopback.
+# An address that leads to this machine but is not a loopback address.
 address="postgresql://coatcheck@0.0.0.0:$port/postgres?"
 
-# try URL: `check --online` for a store there
+# try URL: runs `check --online` for a store there
 try() {
     cat >"$work/coatcheck.yaml" <<TEXT
 server: {listen: "127.0.0.1:0", public_url: "http://127.0.0.1:8080"}
@@ -30,7 +30,7 @@ TEXT
     ${CLOCK:+env $CLOCK} "$COATCHECK" check --online --config "$work/coatcheck.yaml" >"$work/body" 2>&1
     STORE=$(grep -E '^(ok +|FAULT +)store:' "$work/body")
 }
-# encrypted: the number of the broker's encrypted connections, from PostgreSQL's own view
+# encrypted: prints how many of the broker's connections are encrypted, according to PostgreSQL
 encrypted() {
     "$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)/psql" -X -A -t -h 127.0.0.1 -p "$port" -U coatcheck -d postgres -c \
         "SELECT count(*) FILTER (WHERE ssl) || ' of ' || count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'coatcheck'"

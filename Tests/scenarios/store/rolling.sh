@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Rolling upgrades on PostgreSQL: two releases on one database at the same time (docs/operate/upgrades.md). OLD_COATCHECK is an
-# older release's binary. If it is missing, this release plays the older one, next to the effects of a newer one. These are an
-# extended schema, and rows whose format number is higher by one.
+# Rolling upgrades on PostgreSQL: two releases on one database at the same time (docs/operate/upgrades.md). OLD_COATCHECK is the
+# binary of an older release. If it is missing, this release plays the older one, and the script adds the effects of a newer
+# one: an extended schema, and rows whose format number is higher by one.
 source "$(dirname "$0")/../support/lib.bash"
 start_sandbox
 start_postgresql
@@ -9,7 +9,7 @@ CLOSED_PORT=$(free_port)
 old=${OLD_COATCHECK:-$COATCHECK}
 new=$COATCHECK
 "$old" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
-# One provider and its upstreams, because the older release may not know newer settings of the others.
+# One provider and its upstreams. The older release may not know newer settings of the other providers.
 awk '/^[^ #]/ { section = $1 } /^  [^ ]/ { kept = section == "providers:" ? $1 == "oidc:" : section != "upstreams:" || /provider: oidc/ }
     /^[^ ]/ || kept' "$here/coatcheck.yaml" | sed "s|url: sqlite:.*|url: $POSTGRESQL|" >"$work/template.yaml"
 binaries=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)
@@ -118,7 +118,7 @@ step "4. Rows of a newer format: 503, sessions stay, rows are unchanged"
 device other-phone
 sign_in oidc ios ben
 other_session=$(cookie coatcheck)
-# As the next release would have written them.
+# The rows that the next release would have written.
 sql "UPDATE sessions SET format = 2 WHERE handle = '$handle'; UPDATE session_states SET format = 2 WHERE token = (SELECT token FROM sessions WHERE handle = '$handle')"
 before=$(sql "SELECT s.*, st.* FROM sessions s JOIN session_states st USING (token) WHERE handle = '$handle'")
 # A cached entry is gone within five seconds.

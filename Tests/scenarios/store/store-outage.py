@@ -1,6 +1,6 @@
-"""Two replicas on one PostgreSQL (guarantees 2 and 3). It goes away for longer than a claim lasts, while one replica has new
-tokens in hand. Every session stays, and no refresh token is sent twice. OUTAGE_ROUNDS is the number of outages (one). The
-providers rotate strictly and end the family of a token that comes twice.
+"""Two replicas on one PostgreSQL (guarantees 2 and 3). The database is away for longer than a claim lasts, while one replica
+has new tokens in hand. Every session survives, and no refresh token is sent twice. OUTAGE_ROUNDS is the number of outages
+(one). The providers rotate strictly: if a token comes twice, they end its family.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ PHONES = 10
 
 
 class Wire:
-    """Passes TCP connections on, and stops everything while it is cut: bytes and ends."""
+    """Passes on TCP connections. While it is cut, it holds everything back: bytes and ends."""
 
     def __init__(self, port):
         self.target = port
@@ -66,7 +66,7 @@ def replica(case, sandbox, url, name, gate=None, gated=(), like=None):
 
 
 def pairs_in_hand(one, gate, count):
-    """Signs phones in, and lets the provider give the first replica new tokens. They arrive after the returned event."""
+    """Signs phones in, and lets the provider give new tokens to the first replica. They arrive after the returned event."""
     arrived = threading.Event()
     sessions = [one.sign_in() for _ in range(count)]
     time.sleep(2.2)
@@ -79,7 +79,7 @@ def pairs_in_hand(one, gate, count):
 
 
 def ask_until(broker, session, seconds, told):
-    """A phone that retries until it is served, or learns that its session has ended."""
+    """A phone that retries until it is served, or until it learns that its session has ended."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         told.append(broker.refresh(session).told)
@@ -125,7 +125,7 @@ def outage(case):
 
 
 def partition(case):
-    """One replica is cut off from PostgreSQL for forty seconds with a pair in hand; the other one does not notice."""
+    """One replica loses PostgreSQL for forty seconds with a pair in hand. The other replica does not notice this."""
     with stack(case) as (sandbox, gate, database):
         wire = Wire(database.port)
         one = replica(case, sandbox, database.url(wire.port), "one", gate, ["refresh"])
@@ -150,7 +150,7 @@ def stands_still(pid):
 
 
 def frozen(case):
-    """A replica freezes during the exchange of a code for longer than its claim: its tokens are revoked."""
+    """A replica freezes during the exchange of a code for longer than its claim lasts. Its tokens are revoked."""
     with stack(case) as (sandbox, gate, database):
         one = replica(case, sandbox, database.url(), "one", gate, ["token"])
         two = replica(case, sandbox, database.url(), "two", like=one)
@@ -167,7 +167,7 @@ def frozen(case):
         if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.calls)):
             raise GaveUp("no call for the code")
         one.process.send_signal(signal.SIGSTOP)
-        # A signal needs a moment, and the answer could be faster on a busy machine.
+        # A signal needs a moment. On a busy machine the answer could be faster.
         if not wait_for(10, lambda: stands_still(one.process.pid)):
             raise GaveUp("the replica goes on")
         arrived.set()

@@ -1,6 +1,6 @@
-"""SQLite and the cache under strain: other programs' scans and long reads delay no request, and memory is returned.
+"""SQLite and the cache under strain: other programs' scans and long reads do not delay requests, and memory is returned.
 
-Full size: TOMBSTONES=600000 SESSIONS=60000. The everyday sizes are smaller. With SESSIONS_KEPT=FOLDER the sessions are stored
+Full size: TOMBSTONES=600000 SESSIONS=60000. The usual sizes are smaller. With SESSIONS_KEPT=FOLDER the sessions are stored
 there and used again.
 """
 
@@ -34,7 +34,7 @@ SESSIONS = int(os.environ.get("SESSIONS", "6000"))
 
 
 class Checks:
-    """Session checks over one connection, one after the other, each with its start and its time."""
+    """Session checks over one connection, one after the other. Each has its start and its time."""
 
     def __init__(self, broker, sessions):
         self.broker, self.sessions = broker, sessions
@@ -72,7 +72,7 @@ def bury(broker, count):
 
 
 def scan_beside_checks(case):
-    """An operator's list that reads every tombstone, next to session checks that read the store."""
+    """An operator's list reads every tombstone, while session checks read the store."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={"session": {"cache": "off"}})
     sessions = [broker.sign_in(f"user-{n}") for n in range(20)]
@@ -104,7 +104,7 @@ def scan_beside_checks(case):
         lasted = [end - begin for begin, end in spans]
         return quiet, met, lasted
 
-    # On a machine that does other things as well the better of three counts.
+    # The machine may do other work as well, so the best of three measurements counts.
     for attempt in range(3):
         quiet, met, lasted = round()
         limit = max(3 * quantile([c[1] for c in quiet], 0.99), 0.020)
@@ -123,7 +123,7 @@ def long_read(case):
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, start=False)
     subprocess.run([COATCHECK, "migrate", "--config", broker.configuration], check=True, capture_output=True)
-    # 500 every tenth of a second, from the start on: more than the transaction lasts for.
+    # 500 every tenth of a second, from the start on. This takes longer than the transaction.
     with contextlib.closing(broker.database()) as database:
         database.execute(
             """WITH RECURSIVE many(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < 200000)
@@ -152,7 +152,7 @@ def long_read(case):
 
 
 def make_sessions(case):
-    """Makes the sessions, and returns a folder with their database, keys and cookies; an existing folder is used again."""
+    """Makes the sessions. Returns a folder with their database, keys and cookies. An existing folder is used again."""
     kept = pathlib.Path(os.environ.get("SESSIONS_KEPT") or case.folder / "made")
     if not (kept / "cookies.json").exists():
         sandbox = Sandbox(case, record=False)
@@ -174,7 +174,7 @@ def make_sessions(case):
 
 
 def cache_gives_back(case):
-    """Many sessions, each used once: when their entries have expired, the memory is returned."""
+    """Many sessions are each used once. When their entries have expired, the memory is returned."""
     kept, cookies = make_sessions(case)
     sandbox = Sandbox(case)
 
@@ -188,11 +188,11 @@ def cache_gives_back(case):
             load.touch(cookies[:50], broker.url, BACKEND)
         return broker
 
-    # The broker without a cache shows the other memory for so much work: SQLite's pages, the allocator's.
+    # A broker without a cache shows how much memory this work needs otherwise: SQLite's pages, and the allocator's.
     brokers = [start("cached"), start("bare", {"session": {"cache": "off"}})]
-    # In full size all sessions come at once. A few come in five waves, and the later ones have to reuse the memory of the first
-    # two. Otherwise SQLite's and the allocator's memory would hide so small a difference. There are two, because the first
-    # one's entries may still exist, expired, when the second comes.
+    # In full size, all sessions come at once. A small number comes in five waves, and the later waves have to reuse the memory
+    # of the first two. Otherwise SQLite's and the allocator's memory would hide such a small difference. It takes two waves,
+    # because the expired entries of the first one may still exist when the second comes.
     waves, warm = (1, 0) if len(cookies) >= FULL else (5, 2)
     resident = [[broker.resident() for broker in brokers]]
     for wave in range(waves):
@@ -201,7 +201,7 @@ def cache_gives_back(case):
             load.touch(cookies[wave::waves], broker.url, BACKEND)
         rate = len(cookies) / waves / (time.monotonic() - begin)
         resident.append([broker.resident() for broker in brokers])
-        # Entries live for 5 s; in full size they get half a minute more.
+        # Entries live for 5 s. In full size they get half a minute more.
         time.sleep(35 if waves == 1 else 11)
     resident.append([broker.resident() for broker in brokers])
     case.say(f"{len(cookies)} sessions in {waves} waves, {rate:.0f} a second")
@@ -212,7 +212,7 @@ def cache_gives_back(case):
         grown = [last - first for first, last in zip(resident[warm], resident[-1])]
         each = (grown[0] - grown[1]) / (len(cookies) * (waves - warm) / waves)
         case.say(f"{each:.0f} bytes for each: {grown[0] / MIB:.1f} MiB more since wave {warm}, {grown[1] / MIB:.1f} without a cache")
-        # A cached session is some 2,500 bytes.
+        # A cached session needs about 2,500 bytes.
         case.verdict(each < 1200, "many sessions that are used once → the cache returns their memory", f"{each:.0f} bytes for each")
     case.verdict(whole <= 48 * MIB, f"many sessions that are used once → resident memory within 48 MiB of before, {whole / MIB:.1f} MiB more", f"{whole / MIB:.1f} MiB more")
 

@@ -1,5 +1,5 @@
 """A wall clock that is wrong for a while: every session survives, and no request is delayed (guarantee 3). A preloaded library
-moves the broker's clock, and the machine's stays.
+changes the broker's clock, but not the machine's.
 """
 
 import pathlib
@@ -124,7 +124,7 @@ def starts_ahead(case):
 
 
 def forward_amid_refresh(case):
-    """30 s and two minutes ahead, during a refresh that takes 4 s, with another caller."""
+    """30 s and two minutes ahead, during a refresh that takes 4 s, while another caller waits."""
     sandbox, gate, clock, broker = stack(case)
     sandbox.settings("oidc", refresh_mode="rotate-strict")
     for step in (30, 150):
@@ -146,7 +146,7 @@ def forward_amid_refresh(case):
 
 
 def back_with_a_dead_claim(case):
-    """An hour back, after the process that held a refresh was killed."""
+    """An hour back, after a process with a refresh in progress was killed."""
     sandbox, gate, clock, broker = stack(case)
     session = broker.sign_in()
     gate.plan = [Gate.hang()]
@@ -159,7 +159,7 @@ def back_with_a_dead_claim(case):
     broker.start()
     begin = time.monotonic()
     told = []
-    # The claim lapses after 25 s; a stuck one would last for the hour.
+    # The claim lapses after 25 s. A claim that followed the wall clock would last for the hour.
     wait_for(45, lambda: told.append(broker.refresh(session).told) or told[-1] == "200", pause=0.5)
     case.same("200", told[-1], f"a refresh after a kill, with the clock an hour back → 200, after {time.monotonic() - begin:.0f} s")
 

@@ -43,7 +43,7 @@ class Phone {
             if (cookie.getName().startsWith("coatcheck")) System.out.println("jar " + cookie.getName() + " version " + cookie.getVersion() + " age " + (cookie.getMaxAge() > 0));
     }
 
-    /** Makes the jar's cookies as it does for a field with `Max-Age` but without `Expires`. */
+    /** Makes the cookies of the jar, as the jar does for a field with `Max-Age` but without `Expires`. */
     static void quote(URI broker) {
         for (HttpCookie old : List.copyOf(jar.getCookieStore().getCookies())) {
             HttpCookie cookie = new HttpCookie(old.getName(), old.getValue());

@@ -22,7 +22,7 @@ def shut(*ends):
 
 
 def is_ready(answer):
-    """Whether a server's messages contain the end of an answer: `Z`, after the commit."""
+    """Returns whether a server's messages contain the end of an answer: `Z`, after the commit."""
     at = 0
     while at + 5 <= len(answer):
         if answer[at : at + 1] == b"Z":
@@ -32,7 +32,7 @@ def is_ready(answer):
 
 
 def is_marked(data):
-    """Whether the data contain the marked text; true only once."""
+    """Returns whether the data contain the marked text. This is true only once."""
     try:
         with open(MARKER, "rb") as file:
             text = file.read()

@@ -7,7 +7,7 @@ import subprocess
 
 
 class Authority:
-    """One root; each certificate is `NAME.pem` with `NAME.key`."""
+    """A root, and certificates that it has signed. Each certificate is `NAME.pem` with `NAME.key`."""
 
     def __init__(self, case, name="root"):
         self.folder, self.name = case.folder, name

@@ -1,4 +1,4 @@
-"""Prints bad request bodies, one a line: path, fault, the pointer that the answer has to name (or -), the body."""
+"""Prints bad request bodies, one on each line: path, fault, the pointer that the answer has to name (or -), the body."""
 
 import json
 

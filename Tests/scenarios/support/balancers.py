@@ -1,4 +1,5 @@
-"""HAProxy, lighttpd, Varnish and Squid in front of the broker, as their packages have them, with as few lines as they start with."""
+"""HAProxy, lighttpd, Varnish and Squid in front of the broker, with the defaults of their packages and as few settings as
+possible."""
 
 import http.client
 import os
@@ -27,7 +28,7 @@ backend ready
     server one 127.0.0.1:{broker} check port {management} inter 100ms fall 2 rise 1
 """
 
-# Without the line about streams, lighttpd keeps an answer until its end.
+# Without the line about streams, lighttpd holds an answer back until its end.
 LIGHTTPD = """server.modules = ("mod_proxy")
 server.document-root = "{folder}"
 server.bind = "127.0.0.1"
@@ -74,12 +75,12 @@ def missing():
 
 
 def start(case, name, broker):
-    """Begins to start a balancer in front of a broker; returns its address. The starting thread has to live as long as the
-    balancer.
+    """Begins to start a balancer in front of a broker, and returns its address. The thread that calls this has to live as long
+    as the balancer.
     """
     folder, port = case.folder / name, free_port()
     folder.mkdir()
-    # Squid drops root, and has to read its file and write its log.
+    # Squid gives up root, but has to read its file and write its log.
     for each in (case.folder, case.folder.parent):
         each.chmod(0o755)
     folder.chmod(0o777)
@@ -95,7 +96,7 @@ def wait(case, broker, name, url):
 
 
 def first_bytes(port, path, session, seconds=10, host=None):
-    """The answer's fields, and the part of its body that came within the time and two lines."""
+    """The answer's fields, and the part of its body that arrived within the time, at most two lines."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
     connection.request("GET", path, headers={"Cookie": f"coatcheck={session}"} | ({"Host": host} if host else {}))
     try:
@@ -106,7 +107,7 @@ def first_bytes(port, path, session, seconds=10, host=None):
 
 
 def calls(case, broker, name, url):
-    """Requests through one balancer. A cache may never give one caller's answer to another."""
+    """Requests through one balancer. A cache must never give one caller's answer to another caller."""
     host = {"Host": f"127.0.0.1:{broker.port}"}
     ana, ben = broker.sign_in(), broker.sign_in("ben")
 

@@ -1,4 +1,4 @@
-# Adds clients to coatcheck.yaml whose sessions belong to a key of the device, for the tests of clients/.
+# Adds clients whose sessions belong to a key of the device to coatcheck.yaml, for the tests of clients/.
 /client_id: hosted-app,/a\
       bound: {client_id: bound-app, auth: none, redirect_uris: ["com.example.bound:/cb"], scope: openid email offline_access, hand_out_access_token: true, binding: {mode: enforce, pass: 60s}}\
       bound-bearer: {client_id: bound-bearer-app, auth: none, redirect_uris: ["com.example.boundbearer:/cb"], scope: openid email offline_access, transport: bearer, hand_out_access_token: true, binding: {mode: enforce, pass: 60s}}

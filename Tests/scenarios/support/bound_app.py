@@ -23,7 +23,7 @@ says = Verdicts()
 
 
 class Door:
-    """A broker, or a proxy in front of one, with the address that its apps know."""
+    """A broker, or a proxy in front of it, with the address that its apps know."""
 
     def __init__(self, url):
         self.url = url
@@ -71,7 +71,7 @@ class Gate:
         return answer.json.get("fields", {}).get(name)
 
     def refused(self, expected, sentence, *request):
-        """A refusal that lets an app continue: code, nonce and challenge arrive, and the session stays."""
+        """A refusal that allows the app to continue: code, nonce and challenge arrive, and the session stays."""
         before = self.served()
         answer = self.ask(*request)
         # nginx's auth_request keeps the fields of a refusal, but loses its body.
@@ -178,7 +178,7 @@ def gate(server, site, broker, origin, service):
 
 
 def service(name, site, broker, origin):
-    """A service of docs/backends/check-a-session.md that asks for itself."""
+    """A service of docs/backends/check-a-session.md that asks the broker itself."""
     gate, phone = Gate(name, site, origin, None), Phone(Door(broker), BEARER)
     begun, _ = phone.begin()
     made = phone.call("POST", "/v1/sessions", body={"callback_url": phone.callback(begun), "login_token": begun.json["login_token"]})

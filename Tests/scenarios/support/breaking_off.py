@@ -20,7 +20,7 @@ while True:
     is_whole = head.split(b" ")[1].endswith(b"/whole")
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
     connection.sendall(b"9\r\n[{\"id\":1,\r\n")
-    # The app sees a part of the answer, and then the connection breaks.
+    # The app gets a part of the answer, and then the connection breaks.
     time.sleep(0.3)
     connection.sendall(b"a\r\n\"last\":1}]\r\n0\r\n\r\n" if is_whole else b"7\r\n\"amou")
     connection.close()

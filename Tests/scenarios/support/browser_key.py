@@ -1,4 +1,5 @@
-"""The key of the TypeScript client in a real browser: it is stored in IndexedDB, outlives the page, and cannot be read.
+"""The key of the TypeScript client in a real browser. It is stored in IndexedDB, survives a reload of the page, and cannot be
+read.
 
     python3 browser_key.py FOLDER       the folder with the compiled client
 """

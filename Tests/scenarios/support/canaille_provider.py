@@ -1,4 +1,4 @@
-"""Canaille, an OpenID provider from outside this project, as a process (`openid_provider.py`), and a browser for its one user.
+"""Canaille, an OpenID provider from another project, as a process (`openid_provider.py`), and a browser for its one user.
 """
 
 import json
@@ -16,7 +16,8 @@ USER, PASSWORD = "ana", "correct horse battery staple"
 
 
 class Canaille:
-    """One process of it, with the clients that `openid_provider.py` knows; PYTHON is an interpreter that has it."""
+    """One process of Canaille, with the clients that `openid_provider.py` defines. PYTHON is an interpreter that has
+    Canaille."""
 
     def __init__(self, case, *redirects):
         interpreter = os.environ.get("PYTHON") or sys.executable
@@ -35,7 +36,7 @@ class Canaille:
 
 
 class Browser:
-    """A user's browser: it keeps cookies, and fills in the pages that ask for a name and a password."""
+    """A user's browser. It keeps cookies, and fills in pages that ask for a name and a password."""
 
     def __init__(self, url):
         self.url, self.cookies = url, {}
@@ -53,7 +54,7 @@ class Browser:
         return answer
 
     def open(self, url):
-        """Opens an authorization URL, signs in if a page asks for it, and returns the callback URL that the app gets."""
+        """Opens an authorization URL, signs in if a page asks for this, and returns the callback URL for the app."""
         answer = self.call("GET", url)
         for _ in range(12):
             location = answer.fields["Location"]

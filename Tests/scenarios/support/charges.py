@@ -2,7 +2,7 @@
 
     python3 charges.py --broker http://127.0.0.1:PORT --host NAME --from ADDRESS --seconds N --issuer URL
 
-Prints one JSON object: for each kind of request the number of requests, and their answers.
+Prints one JSON object. For each kind of request it has the number of requests, and their answers.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def start_pushed(client):
 
 
 def start_hosted(client):
-    """The callbacks below belong to the newest login that waits for a hosted callback."""
+    """The callbacks below are for the newest login that waits for a hosted callback."""
     status, _, data = client.send("hosted logins", "POST", "/v1/logins", {"provider": "oidc", "client": "hosted"})
     if status == 201:
         hosted["state"] = json.loads(data)["state"]

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over a pipe by its DevTools protocol. Only the browser itself has to be installed."""
+"""A headless Chromium, which a pipe controls by the DevTools protocol. Only the browser itself has to be installed."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ import time
 
 
 class Navigated(RuntimeError):
-    """Raised if the browser went to another page during an evaluation."""
+    """Raised if the browser has opened another page during an evaluation."""
 
     WORDS = ("Inspected target navigated or closed", "Execution context was destroyed", "Cannot find default execution context")
 
@@ -66,7 +66,7 @@ class Chromium:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def call(self, method, seconds=60, **parameters):
-        """Sends a command and waits for its answer; events that come meanwhile are kept."""
+        """Sends a command and waits for its answer. Events that arrive meanwhile are kept."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": parameters}
         if self.session and not method.startswith(("Target.", "Browser.")):
@@ -82,7 +82,7 @@ class Chromium:
                 return answer["result"]
 
     def receive(self, end, awaited):
-        """Returns the browser's next message, and keeps it if it is an event."""
+        """Returns the browser's next message. If it is an event, it is kept."""
         while b"\0" not in self.buffer:
             if not select.select([self.answers], [], [], max(0, end - time.monotonic()))[0]:
                 raise TimeoutError(f"{awaited}: no answer")
@@ -97,7 +97,7 @@ class Chromium:
         return message
 
     def open(self, url, seconds=60):
-        """Opens an address; returns when the former page has gone and the new page is complete."""
+        """Opens an address. Returns when the former page is gone and the new page is complete."""
         seen, end = len(self.events), time.monotonic() + seconds
         answer = self.call("Page.navigate", url=url)
 
@@ -106,7 +106,7 @@ class Chromium:
                 event["method"] == "Page.frameNavigated" and event["params"]["frame"]["loaderId"] == answer["loaderId"]
                 for event in self.events[seen:])
 
-        # The browser answers early, and evaluates on the former page until the new frame is there.
+        # The browser answers early, and uses the former page until the new frame exists.
         while "loaderId" in answer and "errorText" not in answer and not has_gone():
             self.receive(end, f"{url}: the page")
         self.until("document.readyState === 'complete'")
@@ -119,7 +119,7 @@ class Chromium:
         return result["result"].get("value")
 
     def until(self, script, seconds=30):
-        """Waits until an expression is true, also through redirects; returns its value, or its last value after the time limit."""
+        """Waits until an expression is true, even over redirects. Returns its value, or its last value after the time limit."""
         end = time.monotonic() + seconds
         while True:
             is_over = time.monotonic() > end
@@ -137,7 +137,7 @@ class Chromium:
         return self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
 
     def click(self, selector, seconds=30):
-        """Clicks with the mouse in the middle of an element, once it exists and accepts clicks."""
+        """Waits until an element exists and accepts clicks, and clicks in its middle."""
         element = json.dumps(selector)
         place = self.until(
             f"(() => {{ const e = document.querySelector({element}); if (!e || e.disabled) return null;"
@@ -156,7 +156,7 @@ class Chromium:
         self.call("Input.dispatchKeyEvent", type="keyUp", **parameters)
 
     def media(self, scheme, forced="none"):
-        """Light or dark, and whether the system forces its colours."""
+        """Sets a light or a dark theme, and whether the system forces its colours."""
         self.call("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"},
             {"name": "forced-colors", "value": forced}])
@@ -166,7 +166,7 @@ class Chromium:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
 
     def picture(self, path, quality=82):
-        """Takes a picture of the window: WebP, or PNG, according to the name."""
+        """Takes a picture of the window, as WebP or PNG according to the name."""
         kind = {} if path.endswith(".png") else {"format": "webp", "quality": quality}
         data = base64.b64decode(self.call("Page.captureScreenshot", **kind)["data"])
         with open(path, "wb") as file:
@@ -174,7 +174,7 @@ class Chromium:
         return len(data)
 
     def complaints(self):
-        """The complaints of the page, its policy or its script."""
+        """The errors that the page, its policy or its script has caused."""
         found = []
         for event in self.events:
             parameters = event["params"]
@@ -185,5 +185,5 @@ class Chromium:
         return found
 
     def asked(self):
-        """Every address that was asked for."""
+        """Every requested address."""
         return {e["params"]["request"]["url"] for e in self.events if e["method"] == "Network.requestWillBeSent"}

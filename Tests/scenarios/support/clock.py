@@ -10,7 +10,7 @@ from .programs import HERE
 
 
 class Clock:
-    """The clocks of the processes that preload the library; they can be moved."""
+    """The clocks of the processes that preload the library. A test can change them."""
 
     def __init__(self, case, name="clock", folder=None):
         folder = pathlib.Path(folder or case.folder)
@@ -28,5 +28,5 @@ class Clock:
         return {"LD_PRELOAD": str(self.library), "PRELOADED_CLOCK": str(self.file)}
 
     def set(self, wall=0.0, monotonic=0.0):
-        """Moves the clocks away from the machine's by this number of seconds."""
+        """Sets the clocks to the machine's time plus this number of seconds."""
         struct.pack_into("qq", self.memory, 0, int(wall * 1000), int(monotonic * 1000))

@@ -8,7 +8,7 @@ from .waiting import GaveUp
 
 
 class Database:
-    """A new PostgreSQL: `Tests/scenarios/support/postgresql`, which takes the options and ends with its input."""
+    """A new PostgreSQL. `Tests/scenarios/support/postgresql` gets the options and runs it until its input ends."""
 
     def __init__(self, *options, clock=None):
         self.process = subprocess.Popen(

@@ -1,4 +1,5 @@
-"""Checks of the forward-auth recipes for Envoy and Traefik: which fields of a session's evidence get lost, or through."""
+"""Checks of the forward-auth recipes for Envoy and Traefik: fields of a session's evidence that are lost, or that reach the
+service."""
 
 import ctypes
 import ctypes.util
@@ -15,9 +16,9 @@ DEMANDS = {"acr=mfa&max_age=300", "presence=1"}
 CONTRACT = yaml.safe_load((pathlib.Path(__file__).resolve().parents[3] / "openapi.yaml").read_text())
 IDENTITY = [
     name for name in CONTRACT["paths"]["/v1/forward-auth"]["get"]["responses"]["200"]["headers"] if name.startswith("X-Auth-")]
-# These names with any other sign for the first two dashes, because CGI makes the same variable from them.
+# These names with any other character for the first two dashes, because CGI makes the same variable of them.
 FORGED = [name.replace("-", sign, 2) for name in IDENTITY for sign in "-_.!#$%&'*+^`|~"]
-# The question that Envoy has to ask the broker, by the path of the app's request.
+# The question that Envoy has to ask the broker, for each path of the app's request.
 QUESTIONS = {
     "/orders": "/v1/forward-auth", "/orders?next=/payments/": "/v1/forward-auth", "/payments/7": "/v1/forward-auth?acr=mfa&max_age=300",
     "/Payments/7?acr=pwd": "/v1/forward-auth?acr=mfa&max_age=300", "/payments/confirm": "/v1/forward-auth?presence=1"}
@@ -32,7 +33,7 @@ return fields[":method"] .. " " .. fields[":path"] .. " " .. fields["x-original-
 
 
 def run_lua(text):
-    """Runs a program in the Lua that HAProxy brings along, and returns its result or its error."""
+    """Runs a program in the Lua of HAProxy, and returns its result or its error."""
     lua = ctypes.CDLL(ctypes.util.find_library("lua5.3"))
     lua.luaL_newstate.restype = ctypes.c_void_p
     lua.lua_tolstring.restype = ctypes.c_char_p
@@ -47,7 +48,7 @@ def run_lua(text):
 
 
 def envoy_evidence(document):
-    """The parts of a bound session's evidence that get lost, or through, between app, broker and service."""
+    """The parts of a bound session's evidence that are lost between app, broker and service, or that reach the service."""
     listeners = {listener["name"]: listener["filter_chains"][0]["filters"][0]["typed_config"] for listener in document["static_resources"]["listeners"]}
     filters = {item["name"].rpartition(".")[2]: item["typed_config"] for listener in listeners.values() for item in listener["http_filters"]}
     asked = {pattern["exact"] for pattern in filters["ext_authz"]["allowed_headers"]["patterns"]}
@@ -57,7 +58,7 @@ def envoy_evidence(document):
     script = filters["lua"]["default_source_code"]["inline_string"]
     for path, question in QUESTIONS.items():
         made = run_lua(CALLER % (script, path))
-        # By then the placeholder of the origin has its value.
+        # At this point, the placeholder of the origin has its value.
         if made != f"GET {question} POST 10.0.0.5{path}":
             faults.append(f"{path} becomes {made}")
     passed = filters["ext_authz"]["http_service"]["authorization_response"]["allowed_upstream_headers"]["patterns"]

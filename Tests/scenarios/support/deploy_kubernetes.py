@@ -1,11 +1,11 @@
-"""Checks of the Kubernetes manifests: their schemas, and the parts of a pod that fit each other."""
+"""Checks of the Kubernetes manifests: their schemas, and the parts of a pod that must match each other."""
 
 import re
 
 import kubernetes_validate
 import yaml
 
-# The minor version of Kubernetes whose schemas are used; every kind here has been stable since 1.25.
+# The version of Kubernetes whose schemas are used. All kinds that are used here are stable since 1.25.
 KUBERNETES = "1.31"
 
 
@@ -15,7 +15,7 @@ def kubernetes_faults(path):
         if document["kind"] == "Kustomization":
             faults += kustomization_faults(path.parent, document)
             continue
-        # Components and monitors have no schema here; kustomize's output shows a component.
+        # Components and monitors have no schema here. The output of kustomize shows the components.
         if document["kind"] == "Component":
             continue
         if document["kind"] == "PodMonitor":
@@ -35,7 +35,7 @@ def kustomization_faults(folder, document):
     files = [*document.get("resources", []), *document.get("components", [])]
     files += [name for generator in document.get("configMapGenerator", []) for name in generator["files"]]
     faults += [f"no {name}" for name in files if not (folder / name).exists()]
-    # The commands in its comment have to use the namespace that the file names, and to make it first.
+    # The commands in the file's comment have to use the namespace that the file names, and to make it first.
     if space := document.get("namespace"):
         typed = re.findall(r"^#   kubectl (.*)", (folder / "kustomization.yaml").read_text(), re.M)
         faults += [f"no namespace: kubectl {line}" for line in typed if not line.startswith(("-n " + space + " ", "apply -f "))]
@@ -50,7 +50,7 @@ def kustomization_faults(folder, document):
 
 
 def monitor_faults(document):
-    """Checks that Prometheus finds the pods, under the job that the rules use."""
+    """Checks that Prometheus finds the pods, with the job that the rules use."""
     endpoint, = document["spec"]["podMetricsEndpoints"]
     job = {"targetLabel": "job", "replacement": "coatcheck"}
     right = endpoint["port"] == "management" and job in endpoint["relabelings"] and document["spec"]["selector"]["matchLabels"] == {"app.kubernetes.io/name": "coatcheck"}
@@ -58,7 +58,7 @@ def monitor_faults(document):
 
 
 def pod_faults(document):
-    """Checks a pod beyond its schema: each mount has its volume, each port its name, and no container runs as root."""
+    """Checks a pod in addition to its schema: each mount has a volume, each port has a name, and no container runs as root."""
     template = document.get("spec", {}).get("template") if document["kind"] in ("Deployment", "StatefulSet", "Job") else None
     if not template:
         return []

@@ -24,7 +24,7 @@ TRAEFIK = {
     "http.middlewares.*.forwardAuth": {"address", "trustForwardHeader", "authRequestHeaders", "authResponseHeaders", "authResponseHeadersRegex", "tls"},
 }
 TRAEFIK_OPEN = {"http.routers.*.tls", "http.middlewares.*.headers.customRequestHeaders", "http.middlewares.*.headers.customResponseHeaders"}
-# The keys of each message: by its type if it has one, else by the member that holds it.
+# The keys of each message. A message is identified by its type, or else by the member that contains it.
 ENVOY = {
     "": {"static_resources", "admin"},
     "static_resources": {"listeners", "clusters"},
@@ -102,7 +102,7 @@ def envoy_faults(value, place):
         faults += [f"flag {flag}" for flag in value.get("flags", []) if flag not in FLAGS]
     for key, member in value.items():
         inner = place if key == "typed_config" else key
-        # In a matcher of statuses `value` is a message; in a header it is text, without members.
+        # In a matcher of statuses, `value` is a message. In a header, it is a text without members.
         faults += envoy_faults(member, inner)
     return faults
 

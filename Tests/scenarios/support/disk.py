@@ -1,4 +1,4 @@
-"""A disk of a given size, which can be full. It is a tmpfs, so a script needs root or a user's own mount namespace
+"""A disk of a given size, which a test can fill. It is a tmpfs, so a script needs root or a mount namespace of its own
 (`unshare --map-root-user --mount`).
 """
 
@@ -38,7 +38,8 @@ class Disk:
 
 
 def own_mounts():
-    """Starts this script again in a mount namespace of its own. A user without the right to one gets it inside a user namespace."""
+    """Starts this script again in its own mount namespace. If the user lacks the right for this, it happens inside a user
+    namespace."""
     if "OWN_MOUNTS" not in os.environ:
         may = subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode == 0
         spaces = ["--mount"] if may else ["--user", "--map-root-user", "--mount"]

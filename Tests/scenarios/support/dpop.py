@@ -1,4 +1,4 @@
-"""A phone with its own key: it makes DPoP proofs (RFC 9449), keeps the nonce, and signs in with them.
+"""A phone with its own key. It makes DPoP proofs (RFC 9449), keeps the nonce, and signs in with them.
 
 A test can replace each part of a proof by a wrong one.
 """
@@ -22,7 +22,7 @@ def encoded(data):
 
 
 class Phone:
-    """One key, one clock that may be wrong, and the broker's values: session, pass, nonce."""
+    """A phone: one key, one clock that may be wrong, and the values from the broker (session, pass, nonce)."""
 
     def __init__(self, broker, client="ios", provider="oidc", clock=0):
         self.broker, self.client, self.provider, self.clock = broker, client, provider, clock
@@ -73,7 +73,7 @@ class Phone:
         return answer
 
     def begin(self, **more):
-        """Starts a login; its answer, and the fields with its login token."""
+        """Starts a login. Returns its answer, and the fields with its login token."""
         begun = self.call("POST", "/v1/logins", body={"provider": self.provider, "client": self.client}, **more)
         found = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"] or "")
         return begun, {"Cookie": found[0]} if found else {}

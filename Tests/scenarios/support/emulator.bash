@@ -1,6 +1,6 @@
-# The sandbox's control interface (docs/apps/sandbox.md): faults, and the requests that a provider got.
+# The sandbox's control interface (docs/apps/sandbox.md): faults, and the requests that a provider received.
 
-# sandbox METHOD PATH [JSON]: the emulator's control interface (docs/apps/sandbox.md)
+# sandbox METHOD PATH [JSON]: calls the emulator's control interface (docs/apps/sandbox.md)
 sandbox() {
     if [ $# -gt 2 ]; then
         curl -s -m 20 -o "$work/control" -X "$1" "$SANDBOX/_sandbox$2" -H 'Content-Type: application/json' --data-binary "$3"
@@ -9,10 +9,10 @@ sandbox() {
     fi
 }
 
-# fault PROVIDER JSON: the provider's next requests go wrong
+# fault PROVIDER JSON: causes a fault in the provider's next requests
 fault() { sandbox PUT "/faults/$1" "$2"; }
 
-# calls PROVIDER/ENDPOINT: how often the provider was called there
+# calls PROVIDER/ENDPOINT: prints how often the provider was called there
 calls() {
     sandbox GET /counts
     local count
@@ -26,7 +26,7 @@ form_names() { jq -r ".[${1:-0}].body | split(\"&\") | map(split(\"=\")[0]) | jo
 # sent_header NAME [N]: a header field of that request
 sent_header() { jq -r --arg name "$1" ".[${2:-0}].headers[] | select((.[0] | ascii_downcase) == (\$name | ascii_downcase)) | .[1]" "$work/control"; }
 
-# told PROVIDER/ENDPOINT N: waits until the provider has N such calls; they are listed in "$work/control"
+# told PROVIDER/ENDPOINT N: waits until the provider has received N such calls, and lists them in "$work/control"
 told() {
     wait_for 30 eval '[ "$(calls "'"$1"'")" -ge '"$2"' ]'
     sandbox GET "/requests?provider=${1%/*}&endpoint=${1#*/}"

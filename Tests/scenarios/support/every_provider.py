@@ -70,7 +70,7 @@ def post(path, members, cookie=None):
 
 
 def with_value(name, value, url):
-    """Returns the URL with that parameter set, or removed for None."""
+    """Returns the URL with that parameter set. None removes the parameter."""
     head, _, query = url.partition("?")
     pairs = [p for p in u.parse_qsl(query, keep_blank_values=True) if p[0] != name]
     if value is not None:
@@ -79,7 +79,7 @@ def with_value(name, value, url):
 
 
 class Login:
-    """One sign-in of a new device, up to the callback."""
+    """One sign-in of a new device, until the callback."""
 
     def __init__(self, provider, flow, pkce):
         self.provider, self.flow, self.pkce = provider, flow, pkce
@@ -89,7 +89,7 @@ class Login:
         self.cookie = fields["Set-Cookie"].split(";")[0]
         url = started["authorization_url"]
         if flow == "B":
-            # The app's own authorize request: flow A's, with the app's state and challenge.
+            # The app's own authorize request. It is like flow A's, with the app's state and challenge.
             self.state, self.verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
             url = with_value("nonce", None, with_value("state", self.state, url))
             if pkce:
@@ -103,7 +103,7 @@ class Login:
             self.callback = form["action"] + "?" + form["body"]
 
     def end(self):
-        """Hands the callback over; returns status, code, provider_error and the body."""
+        """Forwards the callback. Returns status, code, provider_error and the body."""
         if self.flow == "C":
             if self.provider == "apple":
                 target, _, form = self.callback.partition("?")
@@ -140,7 +140,7 @@ for name, (issuer, demanded, pkce, granted, own) in PROVIDERS.items():
         print(f"\n# {name}, flow {flow}", flush=True)
         before = token_calls(name)
         login = Login(name, flow, pkce)
-        # If the provider publishes no issuer, only another configured provider's is refused.
+        # If the provider publishes no issuer, only the issuer of another configured provider is refused.
         login.callback = with_value("iss", "https://evil.example" if issuer else SANDBOX + "/oidc", login.callback)
         expect(login, 400, "issuer_mismatch", None, f"{name} {flow}: another's iss")
         if demanded:

@@ -21,7 +21,8 @@ app_example() {
     same "200 0" "$STATUS $(jq '.items | length' "$work/body")" "$1: sign-out → the broker has no session"
 }
 
-# block_behind FILE LANGUAGE TEXT: a document's first block in a language after the line with this text; fails if there is none
+# block_behind FILE LANGUAGE TEXT: prints a document's first block in a language after the line with this text; fails if there
+# is none
 block_behind() {
     awk -v fence="\`\`\`$2" -v text="$3" 'index($0, text) { found = 1 } found && $0 == fence { inside = 1; next }
         inside && $0 == "```" { exit } inside { lines++; print } END { exit !lines }' "$1"

@@ -12,7 +12,7 @@ REDIRECT = "https://app.example.org/bank"
 
 
 class Server(Sandbox):
-    """A FAPI 2 server with one client; with certificates also a listener that asks for them."""
+    """A FAPI 2 server with one client. With certificates, it also has a listener that asks for them."""
 
     def __init__(self, case, authentication, binding):
         self.folder = case.folder
@@ -71,7 +71,7 @@ def fields(request, name):
 
 
 def broker(case, server, authentication, binding, name, start=True):
-    """A broker with `profile: fapi2` and the client's settings; all else comes from the profile."""
+    """A broker with `profile: fapi2` and the client's settings. All other settings come from the profile."""
     client = {"client_id": "bank-client", "redirect_uris": [REDIRECT], "scope": "openid email offline_access", "auth": None, "login": None}
     if authentication == "private_key_jwt":
         client["private_key"] = {"file": str(server.folder / "client-key.pem"), "key_id": server.key_id, "algorithm": "ES256"}

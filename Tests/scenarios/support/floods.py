@@ -1,11 +1,11 @@
-"""Floods of a measured broker, and the connections that stay open."""
+"""Floods against a measured broker, and connections that stay open."""
 
 import select
 import time
 
 
 def wait(end, events, milliseconds):
-    """Waits for a socket; `select` knows only the first 1,024 descriptors."""
+    """Waits for a socket. `select` supports only the first 1,024 descriptors."""
     poll = select.poll()
     poll.register(end, events)
     found = poll.poll(milliseconds)
@@ -13,7 +13,7 @@ def wait(end, events, milliseconds):
 
 
 def flood(broker, end, piece, total, seconds=8, stall=2.5, reads=False):
-    """Sends `piece` repeatedly, as fast as possible, up to `total` bytes, also after the other side has ended. Returns the
+    """Sends `piece` repeatedly, as fast as possible, up to `total` bytes, even after the other side has ended. Returns the
     number of accepted bytes, the answer (if it `reads`), and the reason for its end:
     - `all` or `time`
     - `stalled`: no byte was accepted for a while, and the broker was idle
@@ -50,12 +50,12 @@ def flood(broker, end, piece, total, seconds=8, stall=2.5, reads=False):
 
 
 def is_open(end):
-    """Whether the other side is still open and silent."""
+    """Returns whether the other side is still open and silent."""
     return not wait(end, select.POLLIN, 0)
 
 
 def settled(ends, seconds=20):
-    """The number of connections that stay open: once it has been the same for a second, or after `seconds`."""
+    """Returns the number of connections that stay open, when it has not changed for a second, or after `seconds`."""
     count, since, last = -1, 0.0, time.monotonic() + seconds
     while (now := time.monotonic()) < last:
         found = sum(map(is_open, ends))

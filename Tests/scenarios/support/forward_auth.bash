@@ -1,6 +1,6 @@
-# The forward-auth recipes of deploy/forward-auth behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the recipe file
-# with its placeholders filled in, and a protected service that shows the received headers. The recipes ask on the backends' own
-# listener. A script sources this file behind lib.bash, with its own arguments, and calls start_gates.
+# The forward-auth recipes of deploy/forward-auth behind real servers: nginx, Caddy, HAProxy, Apache. Each server gets the
+# recipe file with its placeholders filled in, and a protected service that returns the received headers. The recipes ask on the
+# backends' own listener. A script sources this file after lib.bash, with its own arguments, and calls start_gates.
 
 PATH="$PATH:/usr/sbin:/sbin"
 recipes=$root/deploy/forward-auth
@@ -10,7 +10,7 @@ for program in "${servers[@]}"; do
     command -v "${program/apache/apache2}" >/dev/null || { echo "Bail out! $program is missing: scripts/setup test"; exit 1; }
 done
 
-# Apache's workers drop root, so they need readable files: the folder is outside the run's own.
+# Apache's workers give up root, but must be able to read these files. So the folder is outside the run's own.
 place=$(mktemp -d /tmp/coatcheck-forward-auth.XXXXXX)
 chmod 711 "$place"
 trap 'stop_stack; rm -rf "$place"' EXIT
@@ -32,7 +32,7 @@ recipe() {
     done
 }
 
-# serve SERVER CREDENTIAL: starts the server; SITE is its address
+# serve SERVER CREDENTIAL: starts the server; SITE is the server's address
 serve() {
     local server=$1 credential=$2 folder
     folder=$(mktemp -d "$place/$server.XXXXXX")
@@ -122,7 +122,8 @@ start_gates() {
 
 served() { curl -s -m 10 "http://127.0.0.1:$upstream_port/count"; }
 
-# denied SENTENCE STATUS-EXPRESSION METHOD [curl options…]: the answer has that status, and the service was not reached
+# denied SENTENCE STATUS-EXPRESSION METHOD [curl options…]: the answer has that status, and the request does not reach the
+# service
 denied() {
     local sentence=$1 expected=$2 method=$3 before
     shift 3

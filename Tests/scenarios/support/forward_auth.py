@@ -76,7 +76,7 @@ class Upstream(Handler):
         count[0] += 1
         fields = {}
         for name, value in self.headers.items():
-            # The names that a service sees if it maps them to variables, as CGI does.
+            # The names that a service gets if it maps them to variables, as CGI does.
             plain = "".join(c if c.isalnum() else "_" for c in name.lower())
             fields.setdefault(plain, []).append(value)
         document = {"method": self.command, "path": self.path, "body": body, "fields": fields, "served": "protected"}

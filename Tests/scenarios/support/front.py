@@ -1,4 +1,4 @@
-"""A reverse proxy in front of a sandbox of its own, which edits the provider's answers."""
+"""A reverse proxy in front of its own sandbox. It edits the provider's answers."""
 
 import http.client
 import http.server
@@ -10,8 +10,8 @@ from .sandbox import Sandbox
 
 
 class Front:
-    """`edits` change answers, by a part of the path. They are functions of (status, fields, body, request body), and return the
-    first three.
+    """`edits` has functions that change answers, by a part of the path. A function gets (status, fields, body, request body),
+    and returns the first three.
     """
 
     def __init__(self, case):
@@ -60,7 +60,7 @@ def of_type(text):
 
 
 def with_members(refresh_only=False, **members):
-    """An edit that lays members over a JSON answer; `...` removes one."""
+    """Returns an edit that merges members into a JSON answer. `...` removes a member."""
     def edit(status, fields, body, request):
         if status != 200 or (refresh_only and b"grant_type=refresh_token" not in request):
             return status, fields, body

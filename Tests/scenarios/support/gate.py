@@ -1,4 +1,4 @@
-"""A gate in front of a provider: it delays, counts, answers or breaks off calls."""
+"""A gate in front of a provider. It delays, counts, answers or breaks off calls."""
 
 import contextlib
 import dataclasses
@@ -14,7 +14,7 @@ from .calls import call
 
 @dataclasses.dataclass
 class GatedCall:
-    """A call at the gate: its time, its token, its end (answered or given up), and the result."""
+    """A call at the gate: its time, its token, its end (answered or given up), and its result."""
 
     path: str
     form: dict
@@ -28,7 +28,7 @@ class GatedCall:
 
 
 class QuietHandler(http.server.BaseHTTPRequestHandler):
-    """A handler that keeps its connections, logs nothing, and treats a client's disconnection as the end of a connection."""
+    """A handler that keeps its connections and logs nothing. If a client disconnects, the connection just ends."""
 
     protocol_version = "HTTP/1.1"
 
@@ -41,10 +41,10 @@ class QuietHandler(http.server.BaseHTTPRequestHandler):
 
 
 class Gate:
-    """A gate in front of a provider: passes calls on, and applies the planned effects to the next ones.
+    """A gate in front of a provider. It passes calls on, and applies the planned effects to the next calls.
 
-    `plan` has the effects for the next calls in order, `always` the effect for all others. An effect is a function of the call
-    and of a function that passes it on. It returns (status, fields, body), or None to break off.
+    `plan` has the effects for the next calls in order, `always` the effect for all later calls. An effect is a function of the
+    call and of a function that passes the call on. It returns (status, fields, body), or None to break off.
     """
 
     def __init__(self, sandbox):
@@ -111,7 +111,7 @@ class Gate:
 
     @staticmethod
     def wait(taken, seconds=None, event=None):
-        """Waits this long, or for an event, as long as the caller is connected."""
+        """Waits this long, or for an event. Ends early if the caller disconnects."""
         end = time.monotonic() + (60 if seconds is None else seconds)
         while time.monotonic() < end and taken.is_open():
             if event and event.wait(0.02):
@@ -127,7 +127,7 @@ class Gate:
 
     @staticmethod
     def slow(seconds):
-        """The provider does its work after this time, if its caller is still connected."""
+        """The provider does its work after this time, if the caller is still connected."""
 
         def act(taken, forward):
             Gate.wait(taken, seconds)
@@ -137,7 +137,7 @@ class Gate:
 
     @staticmethod
     def hang(seconds=60):
-        """Waits, and then breaks off."""
+        """Waits, and then breaks the call off."""
 
         def act(taken, _):
             Gate.wait(taken, seconds)
@@ -146,7 +146,7 @@ class Gate:
 
     @staticmethod
     def hold(event):
-        """The provider does its work at once; its answer waits for an event."""
+        """The provider does its work at once, and its answer waits for an event."""
 
         def act(taken, forward):
             answer = forward()

@@ -1,4 +1,5 @@
-"""Drives the client that openapi-python-client generated into the folder it is run in (Tests/scenarios/clients/generated-clients.sh)."""
+"""Runs the client that openapi-python-client has generated in the current folder
+(Tests/scenarios/clients/generated-clients.sh)."""
 
 import json
 import os
@@ -32,7 +33,7 @@ class KeepRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def browser(url, user):
-    """Signs in as the sandbox lets scripts do, and returns the callback."""
+    """Signs in through the sandbox's shortcut for scripts, and returns the callback."""
     opener = urllib.request.build_opener(KeepRedirect)
     url += ("&" if "?" in url else "?") + "sandbox_user=" + user
     while url.startswith("http://127.0.0.1"):
@@ -77,7 +78,7 @@ partial = forward_code.sync_detailed(client=phone, body=ForwardCode(callback_url
 say(partial.status_code == 202 and isinstance(partial.parsed, RegistrationRequired), "a 202 is a registration")
 say([field.name for field in partial.parsed.fields] == ["first-name"], "with its fields")
 
-# Answers of a later minor version, with a member, a code and a reason more.
+# Answers of a later minor version, with an additional member, code and reason.
 later = json.loads(pathlib.Path(__file__).with_name("generated_growth.json").read_text())
 problem = Problem.from_dict(later["problem"])
 say((problem.code, problem.reason) == ("device_unknown", "moved"), "a problem with an unknown code, reason and member is decoded")

@@ -1,6 +1,6 @@
-"""Glewlwyd, an OpenID provider from outside this project, on loopback, and a browser for its users. It is a process with its
-own database, set up through its administration API. Each issuer is an instance of its OpenID plugin; one process may have any
-number of them.
+"""Glewlwyd, an OpenID provider from another project, on loopback, and a browser for its users. It is a process with its own
+database, and its administration API sets it up. Each issuer is an instance of its OpenID plugin. One process may have several
+issuers.
 """
 
 import contextlib
@@ -55,7 +55,8 @@ secure_connection_ca_file="{roots}"
 
 
 class Glewlwyd:
-    """One process of it, with one user; with `tls` (files: certificate, key, roots) it asks its clients for certificates."""
+    """One process of Glewlwyd, with one user. With `tls` (files: certificate, key, roots) it asks its clients for
+    certificates."""
 
     def __init__(self, case, tls=None):
         if not (PROGRAM.exists() and SCHEMA.exists()):
@@ -96,7 +97,7 @@ class Glewlwyd:
             raise GaveUp(f"glewlwyd takes no {kind}: {answer.status} {answer.body[:600]}")
 
     def issuer(self, name, **parameters):
-        """Adds an issuer that binds tokens to keys; its address."""
+        """Adds an issuer that binds tokens to keys, and returns its address."""
         private, public = signing_key()
         address = f"{self.url}/api/{name}"
         on = dict.fromkeys((
@@ -116,7 +117,7 @@ class Glewlwyd:
         return address
 
     def bank(self, name="mtls", **parameters):
-        """Adds an issuer that authenticates its clients by certificates, and binds tokens to these."""
+        """Adds an issuer that authenticates its clients by certificates, and binds tokens to the certificates."""
         return self.issuer(name, **{
             "client-cert-source": "TLS", "client-cert-use-endpoint-aliases": True, "oauth-dpop-allowed": False,
             "oauth-par-allowed": True, "oauth-par-required": True} | parameters)
@@ -128,7 +129,7 @@ class Glewlwyd:
             "redirect_uri": [redirect], "scope": [], "dpop_bound": "1"} | settings)
 
     def refused(self, reason):
-        """How many proofs it has refused for a reason."""
+        """Returns how many proofs it has refused for a reason."""
         return self.log().count(f"oidc_verify_dpop_proof - {reason}")
 
     def query(self, sql, *values):
@@ -137,7 +138,7 @@ class Glewlwyd:
 
 
 class Browser:
-    """A user's browser: it keeps cookies, and does the work of the provider's page."""
+    """A user's browser. It keeps cookies, and does the work of the provider's page."""
 
     def __init__(self, provider, user=USER, password=PASSWORD):
         self.provider, self.user, self.password = provider, user, password
@@ -158,8 +159,7 @@ class Browser:
             raise GaveUp(f"glewlwyd lets {self.user} not in: {answer.status}")
 
     def open(self, url):
-        """Opens an authorization URL, logs in and consents if the page asks for it, and returns the callback URL that the app
-        gets.
+        """Opens an authorization URL, logs in and consents if the page asks for this, and returns the callback URL for the app.
         """
         answer = self.call("GET", url)
         page = answer.fields["Location"] or ""

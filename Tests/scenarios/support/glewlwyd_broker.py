@@ -58,7 +58,7 @@ def upstreams(apache):
 
 
 def exchange(broker, session, **fields):
-    """A backend's call for a session's token and, for the request that it names, its proof."""
+    """A backend asks for a session's token and for a proof for the request that it names."""
     form = {
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": session,
         "subject_token_type": "urn:ietf:params:oauth:token-type:access_token"} | fields
@@ -68,7 +68,7 @@ def exchange(broker, session, **fields):
 
 
 def apache(case):
-    """Apache's mod_oauth2 checks the relayed calls, and refuses a caller that has the token without the key."""
+    """Apache's mod_oauth2 checks the relayed calls. It refuses a caller that has the token but not the key."""
     glewlwyd = Glewlwyd(case)
     issuer = glewlwyd.issuer("nonces", **NONCES)
     glewlwyd.client("mobile", APP)
@@ -113,7 +113,7 @@ def apache(case):
     case.same(signed_in.json["subject"], sent["oauth2_claim_sub"], "a relayed call → Apache reads the token's subject")
     answer = relayed(broker, session, "/v1/relay/standard/things", "POST", body=b"x" * 200_000)
     case.same((200, 200_000), (answer.status, answer.json.get("body")), "a streamed body → arrives completely")
-    # A proof names the path as it is sent; this module compares it with the decoded one.
+    # The proof has the path as it was sent, but this module compares it with the decoded path.
     answer = relayed(broker, session, "/v1/relay/standard/a%20b")
     case.same(401, answer.status, "a path with encoded letters → Apache's own 401")
     case.same("200", broker.look(session).told, "Apache's own 401 → the session lives")
@@ -126,7 +126,7 @@ def apache(case):
     broker.restart()
     case.same(200, relayed(broker, session).status, "a relayed call after kill -9 → 200")
 
-    # The other scheme at either place: Apache refuses, and the session stays.
+    # Either place uses the wrong scheme: Apache refuses, and the session stays.
     broker.configure(upstreams={"standard": {"scheme": "Bearer"}})
     broker.restart()
     answer = relayed(broker, session)

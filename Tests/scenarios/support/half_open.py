@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Begins many TLS handshakes and leaves them open: PORT PID HOW-MANY. Prints their cost as a JSON object.
 
-They come from many loopback addresses, so that an address's own limit does not stop them. Each sends the first half of a hello.
+The handshakes come from many loopback addresses, so that the limit of an address does not stop them. Each sends half of a
+ClientHello.
 """
 import json
 import resource
@@ -56,7 +57,7 @@ for number in range(count):
 time.sleep(1)
 during = resident()
 served = honest("127.0.0.1")
-# One address alone is let in only so often.
+# A single address may open only a limited number.
 own = []
 for number in range(300):
     peer = socket.socket()
@@ -70,7 +71,7 @@ refused, patience = 0, time.monotonic() + 20
 while refused < 172 and time.monotonic() < patience:
     refused = len(poller.poll(0))
     time.sleep(0.05)
-# All of them are left when their time is up.
+# The server closes each of them when its time is over.
 closed, deadline = set(), time.monotonic() + 60
 while len(closed) < len(peers) and time.monotonic() < deadline:
     open_peers = [peer for peer in peers if peer not in closed]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds listening sockets and starts a program with them, as systemd does for a socket unit.
+"""Holds listening sockets and starts a program with them, like systemd with a socket unit.
 
 hand_over.py NAME:PORT… -- COMMAND…: reads lines from standard input. `start` starts the command and prints its process
 id; `wait` waits for the last one and prints its status. The sockets are closed at the end of the input.
@@ -27,7 +27,7 @@ def start():
     pid = os.fork()
     if pid:
         return pid
-    # The descriptors are moved away first, because one may have the number that another needs.
+    # First, the descriptors get other numbers, because one may have the number that another one needs.
     high = [os.dup(listener.fileno()) for listener in sockets]
     for place, descriptor in enumerate([os.dup2(descriptor, 200 + index) for index, descriptor in enumerate(high)]):
         os.dup2(descriptor, 3 + place, inheritable=True)

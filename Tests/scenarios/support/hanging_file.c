@@ -1,4 +1,4 @@
-// Preloaded, it plays a file on a mount that hangs: opening HANGING_FILE waits as long as HANGING_WHILE exists.
+// This library, if preloaded, plays a file on a mount that hangs: opening HANGING_FILE waits as long as HANGING_WHILE exists.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-"""schemathesis hooks: each request of an operation on a session gets a new living session."""
+"""Hooks for schemathesis. Each request that needs a session gets a new living session."""
 
 import json
 import os

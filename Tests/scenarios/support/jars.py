@@ -1,5 +1,5 @@
-"""Other projects' HTTP clients, each with its own cookie jar and default settings. A jar has `send(method, path, body)`, which
-returns status and text, and `names()`, the broker's cookies that it holds.
+"""HTTP clients of other projects, each with its own cookie jar and default settings. A jar has `send(method, path, body)`,
+which returns status and text, and `names()`, which returns the broker's cookies in the jar.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ class Httpx(Jar):
 
 
 class Aiohttp(Jar):
-    """The jar of aiohttp ignores the cookies of an address, so the site needs a name."""
+    """The jar of aiohttp ignores cookies from an address, so the site needs a name."""
 
     def open(self):
         import aiohttp
@@ -107,7 +107,7 @@ class Aiohttp(Jar):
 
 
 class OfFile(Jar):
-    """A program that reads and writes its jar as a file in Netscape's form."""
+    """A program that stores its cookies in a file in Netscape's form."""
 
     def open(self):
         self.file = self.folder / f"{type(self).__name__}-{id(self)}.jar"
@@ -141,7 +141,7 @@ KINDS = (Urllib, Requests, Httpx, Aiohttp, Curl, Wget)
 
 
 def life(case, name, jar, other):
-    """A life of sessions in one jar: refusals, a sign-in, refreshes, a second sign-in, the log-out."""
+    """The life of sessions in one cookie jar: refusals, a sign-in, refreshes, a second sign-in, the log-out."""
     def begin():
         status, text = jar.send("POST", "/v1/logins", {"provider": "oidc", "client": "ios"})
         if status != 201:

@@ -1,4 +1,4 @@
-"""Checks the output of kustomize: the admin token's digest in each pod, and the ten changes of deploy/kubernetes/example.
+"""Checks the output of kustomize: the digest of the admin token in each pod, and the ten changes of deploy/kubernetes/example.
 
   kustomized.py KIND FILE      KIND is sqlite, postgresql or example; a line for each verdict, `ok N - …` or `not ok N - …`
 """

@@ -1,8 +1,8 @@
-"""LemonLDAP::NG, an OpenID provider from outside this project, on loopback: one process with its own files, and a browser for
-its users.
+"""LemonLDAP::NG, an OpenID provider from another project, on loopback: one process with its own files, and a browser for its
+users.
 
-Its users (dwho, rtyler, msmith) have their names as passwords. They sign in with a password alone or with more factors. These
-are two levels, which the provider reports as `acr`.
+The passwords of its users (dwho, rtyler, msmith) equal their names. They sign in with only a password or with more factors.
+These are two levels, which the provider reports as `acr`.
 """
 
 import html
@@ -65,7 +65,7 @@ class Lemonldap:
             "authChoiceModules": dict.fromkeys((PASSWORD, STRONG), "Demo;Demo;Null;;;{}"),
             "adaptativeAuthenticationLevelRules": {f'$_choice eq "{STRONG}"': "=4"},
             "demoExportedVars": {"cn": "cn", "mail": "mail", "uid": "uid"},
-            # A captcha of its own needs ImageMagick, even if it is not used.
+            # Its captcha needs ImageMagick, even if the captcha is not used.
             "captcha": "::Auth::Null", "notification": 0, "portalDisplayRegister": 0, "portalDisplayResetPassword": 0,
             "issuerDBOpenIDConnectActivation": 1, "oidcServiceMetaDataIssuer": self.url, "oidcServiceKeyIdSig": "key-1",
             "oidcServicePrivateKeySig": key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
@@ -92,7 +92,7 @@ class Lemonldap:
 
 
 class Browser:
-    """A user's browser: it keeps cookies, and fills in the portal's forms."""
+    """A user's browser. It keeps cookies, and fills in the portal's forms."""
 
     def __init__(self, provider, user=USER):
         self.provider, self.user = provider, user
@@ -115,8 +115,8 @@ class Browser:
         return answer
 
     def open(self, url, how=PASSWORD):
-        """Opens an authorization URL, signs in with one of the portal's methods if asked, and returns the callback URL that the
-        app gets.
+        """Opens an authorization URL, signs in with one of the portal's methods if asked, and returns the callback URL for the
+        app.
         """
         answer = self.call("GET", url)
         for _ in range(8):

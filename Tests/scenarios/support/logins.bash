@@ -1,4 +1,4 @@
-# Logins and log-outs of a device, and the refusals that every provider's login has.
+# Logins and log-outs of a device, and the refusals that every provider's login needs.
 
 # start_login PROVIDER CLIENT [MORE-MEMBERS]: starts a login of this device; AUTHORIZATION_URL is the page for its browser
 start_login() {
@@ -24,7 +24,7 @@ browser() {
 # location URL [curl options…]: the address of a redirect, byte for byte
 location() { curl -s -m 20 -o /dev/null -D - "$@" | sed -n 's/^[Ll]ocation: *//p' | tr -d '\r' | tail -1; }
 
-# forward URL [MORE-MEMBERS]: the app hands the callback URL to the broker
+# forward URL [MORE-MEMBERS]: the app forwards the callback URL to the broker
 forward() { post /v1/sessions "{\"callback_url\":$(json_text "$1")${2:+,$2}}"; }
 
 # sign_in PROVIDER CLIENT [USER]: a whole login of this device
@@ -34,7 +34,7 @@ sign_in() {
     forward "$CALLBACK" ${LOGIN_TOKEN:+"\"login_token\":\"$LOGIN_TOKEN\""}
 }
 
-# refusals PROVIDER CLIENT: values that a login must refuse at every provider; the last answer is that for an invented code
+# refusals PROVIDER CLIENT: values that a login must refuse at every provider; the last answer is for an invented code
 refusals() {
     local before
     before=$(calls "$1/token")
@@ -61,7 +61,7 @@ refusals() {
     same "$((before + 1))" "$(calls "$1/token")" "callback with an invented code, twice → one token call"
 }
 
-# log_out: ends this device's session, and looks that it is gone here at once
+# log_out: ends this device's session, and checks that it has ended here at once
 log_out() {
     local session
     session=$(cookie coatcheck)

@@ -1,8 +1,8 @@
 """A broker in front of its own upstream, with measurements of its memory and its processor time.
 
-Every case has its own broker, and so its own memory: at rest, and the highest during the case. The brokers have an https
-`public_url`, because with a loopback one, limits would spare loopback clients. Each flood is bounded in bytes and time, and
-stops when the broker has used 400 MiB more than at rest. The limits are those of a release build.
+Every case has its own broker, so its memory is its own: at rest, and the highest value during the case. The brokers have an
+https `public_url`, because limits do not apply to loopback clients if it is a loopback address. Each flood is limited in bytes
+and time, and stops when the broker uses 400 MiB more than at rest. The limits are those of a release build.
 """
 
 import os
@@ -60,7 +60,7 @@ class Broker(PlainBroker):
             time.sleep(0.02)
 
     def rest(self):
-        """Begins to measure: the memory that is resident now counts as rest."""
+        """Begins to measure. The present resident memory counts as rest."""
         for path in ("/v1/providers", "/openapi.yaml", "/nothing"):
             self.ask("GET", path)
         time.sleep(0.3)
@@ -99,7 +99,7 @@ class Broker(PlainBroker):
         return end
 
     def ask(self, method, path, *fields, body=b"", source=None, seconds=10):
-        """Makes one call on its own connection: (status, fields, body), or status 0 and the reason."""
+        """Makes one call on its own connection. Returns (status, fields, body), or status 0 and the reason."""
         try:
             end = self.connect(source, seconds=seconds)
             with end:
@@ -120,6 +120,6 @@ def head(line, *fields, length=0, version="HTTP/1.1", host=NAME):
 
 
 def allow_descriptors():
-    """Allows this process, and so its brokers, as many descriptors as the machine has for them."""
+    """Allows this process, and its brokers, to use as many descriptors as the machine permits."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,4 +1,4 @@
-"""Apache with mod_oauth2 in front of an API: a resource server from outside this project. It checks access tokens by the
+"""Apache with mod_oauth2 in front of an API: a resource server from another project. It checks access tokens with the
 provider's keys, and the proofs that come with them.
 """
 
@@ -88,8 +88,8 @@ SSLSessionCache none"""
 
 
 class Apache:
-    """One Apache that accepts the tokens of one issuer: with proofs, or, if there is an authority, with its clients'
-    certificates.
+    """One Apache that accepts the tokens of one issuer. It requires proofs, or its clients' certificates if there is an
+    authority.
     """
 
     def __init__(self, case, issuer, name="apache", authority: Authority | None = None):
@@ -114,13 +114,13 @@ class Apache:
             binding="type=mtls&mtls.policy=required&jwks_uri.ssl_verify=false" if authority else "type=dpop",
             word="Bearer" if authority else "DPoP",
             tls=TLS.format(folder=authority.folder, certificate=name, root=authority.name) if authority else ""))
-        # Apache runs in one process, because workers would outlive a killed one.
+        # Apache runs in one process, because workers would survive if their parent was killed.
         case.start([PROGRAM, "-d", folder, "-f", configuration, "-X"], f"{name}.log")
         if not wait_for(60, lambda: self.call("/standard").status == 401):
             raise GaveUp("Apache did not start: " + self.log()[-600:])
 
     def call(self, path, context=None, **fields):
-        """A GET of it; `context` may have a client's certificate."""
+        """Makes a GET. `context` may have a client's certificate."""
         if not self.context:
             return call(self.url + path, **fields)
         parts = urllib.parse.urlsplit(self.url)
@@ -135,5 +135,5 @@ class Apache:
 
     @property
     def reached(self):
-        """How many calls it has let through."""
+        """Returns the number of calls that it has passed on."""
         return len(self.behind.calls)

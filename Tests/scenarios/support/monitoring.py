@@ -28,7 +28,7 @@ say = verdicts.verdict
 
 
 def families(text):
-    """The families of a scrape, with their help texts; families without a sample are left out."""
+    """The metric families of a scrape, with their help texts. Families without a sample are left out."""
     sentences = dict(re.findall(r"^# HELP (\S+) (.+)$", text, re.MULTILINE))
     types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     samples = {re.match(r"[a-z0-9_]+", line)[0] for line in text.splitlines() if line and not line.startswith("#")}
@@ -50,7 +50,8 @@ def rules():
 
 
 def documented():
-    """The names in the document's table, by whether only PostgreSQL or the broker's own TLS has them."""
+    """The names in the document's table. They are grouped by whether only PostgreSQL, or only the broker's own TLS, has
+    them."""
     names = {}
     section = PAGE.read_text().split("## What to watch", 1)[1].split("\n## ", 1)[0]
     for row in re.findall(r"^\| (`.*)$", section, re.MULTILINE):
@@ -67,7 +68,7 @@ def check_names(path):
     say(len(known) > 30, "the document has a table of metrics", str(known))
     say(all(there.values()), "every metric says what it is", str([n for n, s in there.items() if not s]))
     elsewhere = {name for name, is_elsewhere in known.items() if is_elsewhere}
-    # Only names of Prometheus itself are excepted, and not the words of sentences.
+    # The only exceptions are the names of Prometheus itself, because other words may be names of metrics.
     board, shown = panels()
     expressions = [target["expr"] for panel in shown for target in panel["targets"]]
     expressions += [rule["expr"] for rule in rules()]
@@ -112,7 +113,7 @@ def check_dashboard(prometheus):
             text = target["expr"].replace("$__rate_interval", "1m").replace("$instance", ".*")
             try:
                 empty = not ask(prometheus, "query", query=text)["result"]
-                # Panels that compare with zero, or that need PostgreSQL or TLS, are empty on a quiet SQLite.
+                # Panels that compare with zero, or that need PostgreSQL or TLS, are empty on an idle SQLite.
                 if "> 0" in text or "PostgreSQL" in panel["title"] or "TLS of its own" in panel["title"]:
                     empty = False
                 # After a missed scrape all panels are empty until the next one.
@@ -129,7 +130,7 @@ def impatient(source, target, address):
     source, target = pathlib.Path(source), pathlib.Path(target)
     target.mkdir(exist_ok=True)
     text = re.sub(r"^( +for:) .*$", r"\1 0s", (source / "rules.yaml").read_text(), flags=re.MULTILINE)
-    # One wait stays, because a broker on a busy machine may miss a scrape.
+    # One waiting time remains, because a scrape may miss a broker on a busy machine.
     text, found = re.subn(r"(alert: CoatcheckDown\n.*\n +for:) 0s", r"\1 10s", text)
     assert found == 1
     (target / "rules.yaml").write_text(text)

@@ -44,7 +44,7 @@ class MutualSandbox(Sandbox):
 
 
 def put(case, certificate, key=None, name="shown"):
-    """Replaces the configured certificate and key, each file whole at once."""
+    """Replaces the configured certificate and key. Each file is replaced as a whole."""
     for source, target in ((f"{certificate}.pem", f"{name}.pem"), (f"{key or certificate}.key", f"{name}.key")):
         shutil.copy(case.folder / source, case.folder / f"{target}.next")
         os.replace(case.folder / f"{target}.next", case.folder / target)
@@ -75,7 +75,7 @@ def relay(broker, session, method="GET", **more):
 
 
 def hang_up(broker, line):
-    """SIGHUP, and the line that it ends in."""
+    """Sends SIGHUP, and waits for the line that reports its result."""
     before = broker.log().count(line)
     broker.process.send_signal(signal.SIGHUP)
     if not wait_for(20, lambda: broker.log().count(line) > before):

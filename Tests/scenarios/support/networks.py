@@ -1,5 +1,5 @@
-"""Clients with their own IPv6 addresses, for Tests/scenarios/attacks/networks.sh. It runs in a network namespace where 2001:db8::/32 is
-local.
+"""Clients with their own IPv6 addresses, for Tests/scenarios/attacks/networks.sh. The script runs in a network namespace where
+2001:db8::/32 is local.
 
     networks.py logins --networks NET[,NET…] --each N      starts N logins from each /64 of the networks, one after the other
     networks.py connections --networks NET[,NET…] --each N opens N silent connections from each /64, until stdin ends
@@ -36,7 +36,7 @@ BROKER = ("::1", options.port)
 
 
 def addresses(count=None):
-    """An address in each /64 of the networks, one network after the other."""
+    """Yields an address in each /64 of the networks, one network after the other."""
     nets = [ipaddress.ip_network(text) for text in options.networks.split(",")]
     return itertools.islice((str(part[1]) for net in nets for part in net.subnets(new_prefix=64)), count)
 
@@ -74,7 +74,7 @@ async def exchange(reader, writer, method, path, host, body=None):
 
 
 async def ask(address, path, body):
-    """One request from an address: its status (0: refused, or no answer), and its JSON."""
+    """Makes one request from an address. Returns its status (0 if it was refused or unanswered), and its JSON."""
     try:
         async with asyncio.timeout(120):
             reader, writer = await asyncio.open_connection(sock=await connect(address))
@@ -111,7 +111,7 @@ async def finish(address, login):
 
 
 async def many(work, items):
-    """Does the work for each item, a fixed number at once."""
+    """Does the work for each item, a fixed number of them at the same time."""
     places = asyncio.Semaphore(options.at_once)
 
     async def one(item):

@@ -1,4 +1,4 @@
-"""Starts Canaille, an OpenID provider from outside this project, on loopback.
+"""Starts Canaille, an OpenID provider from another project, on loopback.
 
     python openid_provider.py --port 0 --redirect-uri com.example.app:/oauth2redirect [--redirect-uri ...]
 
@@ -52,13 +52,13 @@ def main():
             "SERVER_NAME": f"127.0.0.1:{port}",
             "PREFERRED_URL_SCHEME": "http",
             "SESSION_COOKIE_SECURE": False,
-            # (Its in-memory store looks a code up by the client alone.)
+            # (Its in-memory store finds a code by the client alone.)
             "CANAILLE_SQL": {"DATABASE_URI": f"sqlite:///{folder}/provider.db"},
             "CANAILLE": {"JAVASCRIPT": False, "SMTP": None},
             "CANAILLE_OIDC": {"ACTIVE_JWKS": [key.as_dict(private=True)]},
         }
     )
-    # With plain http, the redirect to https would never end.
+    # With plain http, the redirects to https would be endless.
     for extension in app.extensions.values():
         if type(extension).__name__ == "Talisman":
             extension.force_https = False
@@ -92,7 +92,7 @@ def main():
                 ),
             ]
             for client in clients:
-                # Canaille's own console does the same for a new client: the client becomes its tokens' audience.
+                # Canaille's own console does the same for a new client: the client becomes the audience of its tokens.
                 backend.save(client)
                 client.audience = [client]
                 backend.save(client)

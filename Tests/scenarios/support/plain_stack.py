@@ -1,4 +1,4 @@
-"""A sandbox, and a broker with an upstream, under any host name."""
+"""A sandbox, and a broker with an upstream, with any host name."""
 
 from .broker import Broker
 from .sandbox import Sandbox

@@ -25,7 +25,7 @@ postgresql() {
 }
 
 # start_bound_replicas: starts two replicas on one PostgreSQL, with clients whose sessions belong to a key of the device. Apps
-# reach them in turn at BROKER, through the proxy that reports requests and their evidence (evidence_proxy.py). BROKER_PORT is
+# call them in turn at BROKER, through the proxy that records requests and their evidence (evidence_proxy.py). BROKER_PORT is
 # the first replica's.
 start_bound_replicas() {
     local ports=("$(free_port)" "$(free_port)") proxy

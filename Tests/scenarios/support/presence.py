@@ -1,4 +1,4 @@
-"""A user with a silent key and a presence key, a broker whose upstream requires presence, and the upstream."""
+"""A user with a session key and a presence key, a broker whose upstream requires presence, and this upstream."""
 
 import collections
 import http.server
@@ -14,7 +14,7 @@ PAY = "/v1/relay/pay/payments"
 
 
 class Upstream:
-    """An upstream that counts its requests, and keeps their fields; it can be away."""
+    """An upstream that counts its requests and keeps their fields. A test can switch it off."""
 
     def __init__(self):
         self.calls, self.fields = collections.Counter(), []
@@ -58,7 +58,7 @@ class Upstream:
 
 
 class User:
-    """A phone with both its keys, and how often its user was asked."""
+    """A phone with both keys. It counts the prompts to its user."""
 
     def __init__(self, broker, client="ios"):
         self.broker, self.phone, self.face = broker, Phone(broker, client), Phone(broker, client)
@@ -74,8 +74,8 @@ class User:
         return self.face.proof(method, path, session or self.session, **claims)
 
     def send(self, method, path, presence=None, through=None, **fields):
-        """A request with a fresh proof of the silent key. If another nonce is required, it is repeated with the same proof of
-        presence.
+        """Makes a request with a fresh proof by the session's key. If another nonce is required, repeats it with the same proof
+        of presence.
         """
         if presence:
             fields["Coatcheck_Presence"] = presence
@@ -91,7 +91,7 @@ class User:
         return self.send("PUT", KEY, self.presence("PUT", KEY), through)
 
     def pay(self, through=None, method="POST"):
-        """A call in the way of a client: it prompts the user after the broker's refusal, with the answer's nonce."""
+        """Makes a call like a client: after the broker's refusal, it prompts the user and uses the nonce of the answer."""
         answer = self.send(method, PAY, through=through)
         if told(answer) == "401 presence_required":
             answer = self.send(method, PAY, self.presence(method, PAY), through)

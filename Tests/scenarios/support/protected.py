@@ -1,5 +1,5 @@
 """The two servers around a proxy with a recipe of deploy/forward-auth, in this process: the protected service, and a server in
-the broker's place.
+place of the broker.
 """
 
 import http.server
@@ -39,7 +39,7 @@ def serve(handler):
 
 
 class Service:
-    """A service that counts its requests, and answers with the header fields that it got, each with all its values."""
+    """A service that counts its requests. It answers with the header fields that it received, each with all its values."""
 
     def __init__(self):
         self.count, service = 0, self
@@ -49,7 +49,7 @@ class Service:
                 service.count += 1
                 fields = {}
                 for name, value in self.headers.items():
-                    # The names as a service sees them that maps names to variables, like CGI.
+                    # The names that a service sees if it maps names to variables, like CGI.
                     fields.setdefault("".join(c if c.isalnum() else "_" for c in name.lower()), []).append(value)
                 self.answer({"Content-Type": "application/json"}, json.dumps({"path": self.path, "fields": fields}).encode())
 
@@ -59,7 +59,7 @@ class Service:
 
 
 class Yes:
-    """Answers every question of a proxy with 200 and these fields, and keeps the fields of the question."""
+    """Answers every question of a proxy with 200 and these fields, and records the fields of the question."""
 
     def __init__(self):
         self.fields, self.asked, yes = {}, None, self

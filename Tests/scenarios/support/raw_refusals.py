@@ -61,7 +61,7 @@ def corpus():
 
 
 def broken_chunks():
-    """The head is well formed and the body is not, so the request is refused while its body is read."""
+    """The head is well formed but the body is not, so the request is refused while its body is read."""
     jobs = []
     for route in ROUTES:
         for name, body in (
@@ -82,7 +82,7 @@ def broken_chunks():
     def work(route, name, data):
         found, ended = exchange(with_smuggled(data))
         statuses = [answer[0] for answer in found]
-        # A GET is answered at once (decision 88), so perhaps before the fault behind 16 KiB has come.
+        # A GET is answered at once (decision 88), perhaps before the fault after 16 KiB arrives.
         is_late = route in GETS and len(data) > 16_384
         verdict((statuses == [400] or is_late and statuses == [200]) and ended, f"{route.name}: {name}: 400, one answer, closed",
                 f"got {statuses}, {'ended' if ended else 'still open'}")
@@ -126,7 +126,7 @@ def deep_json():
         ("60,000 characters of a number", "9" * 60_000), ("one name 5,000 times", "{" + '"a":1,' * 5000 + '"a":1}'),
         ("one name 5,000 times under a long one", '{"' + "n" * 30_000 + '":{' + '"a":1,' * 4999 + '"a":1}}'),
         ("an exponent of 50,000 digits", '{"provider":1e' + "9" * 50_000 + "}"), ("lone surrogates", '{"provider":"\\ud800\\udc"}'),
-        # Strings are compared by canonical equivalence, so their combining marks have to be sorted first.
+        # Strings are compared by canonical equivalence, so their combining marks must be sorted first.
         ("a name of 20,000 combining marks", '{"provider' + "\u0301\u0327\u0316" * 7_000 + '":1,"provider":2}'),
         ("a value of 20,000 combining marks", '{"provider":"oidc","client":"i' + "\u0301\u0327\u0316" * 7_000 + '"}'),
         ("70 KiB", '{"provider":"' + "x" * 70_000 + '"}'),
@@ -146,7 +146,7 @@ def deep_json():
         took = time.monotonic() - begin
         verdict(len(found) > 0 and 400 <= found[0][0] < 500 and took < 2,
                 f"{name} of 4,000 combining marks: {found[0][0] if found else 0}, ten in {took * 1000:.0f} ms", f"{len(found)} answers")
-    # 200 of the worst requests at once, because a single one would not be noticed.
+    # 200 of the worst requests at the same time, because a single one would not be noticed.
     body = '{"' + "n" * 30_000 + '":{' + '"a":1,' * 4999 + '"a":1}}'
     data = LOGINS.request(f"Content-Length: {len(body)}", body=body) * 20
     begin = time.monotonic()

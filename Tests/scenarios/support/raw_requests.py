@@ -1,4 +1,4 @@
-"""Requests whose target and fields are sent as they are written."""
+"""Requests whose target and fields are sent unchanged."""
 
 import socket
 import urllib.parse
@@ -7,7 +7,7 @@ from .wire import answers, read_all
 
 
 def raw(broker, method, path, *fields, body=""):
-    """Sends a target and fields as they are; the answers."""
+    """Sends a target and fields unchanged, and returns the answers."""
     length = [f"Content-Length: {len(body)}"] if body else []
     return sent(broker, head(broker, method, path, "Connection: close", *fields, *length) + body)
 
@@ -17,7 +17,7 @@ def head(broker, method, path, *fields):
 
 
 def sent(broker, text):
-    """Sends any text on one connection; the answers."""
+    """Sends any text on one connection, and returns the answers."""
     with socket.create_connection(("127.0.0.1", broker.port), 5) as end:
         end.sendall(text.encode("latin1"))
         return answers(read_all(end, 10)[0]) or [(0, {}, b"")]

@@ -11,7 +11,7 @@ from wire import answers, read_all
 
 
 class Normal(threading.Thread):
-    """A client that behaves, on a fresh connection each time; keeps the slowest answer."""
+    """An honest client, on a new connection each time. It records the slowest answer."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -26,8 +26,8 @@ class Normal(threading.Thread):
                 found, _ = exchange(routes[self.served % len(routes)])
             except OSError as error:
                 found = [(str(error), {}, b"")]
-            # 40,000 pipelined requests arrive at once, next to other tests, so seconds of waiting are normal on a small
-            # machine. A starved client waits as long as the slow ones stay.
+            # 40,000 pipelined requests arrive at once, while other tests run, so waiting for seconds is normal on a small
+            # machine. A starved client would wait as long as the slow clients stay.
             if time.monotonic() - begin >= 8:
                 self.slow.append(f"{time.monotonic() - begin:.1f} s at {begin - self.begin:.1f} s")
             self.served += 1
@@ -42,7 +42,7 @@ def well_formed():
 
 
 def trickle(data, pause):
-    """Sends `data` a byte at a time, and then nothing, until the other side ends; returns the answers and the time."""
+    """Sends `data` one byte at a time, then waits until the other side ends. Returns the answers and the time."""
     end, begin = connect(), time.monotonic()
     end.settimeout(pause)
     got, index = b"", 0
@@ -73,8 +73,8 @@ def silent(data):
 
 
 def server_holds(end):
-    """Whether the broker still has the connection. This client cannot see its end, because the kernel still keeps a part of the
-    answer.
+    """Returns whether the broker still has the connection. This client cannot see its end, because the kernel still has a part
+    of the answer.
     """
     here, there = end.getsockname()[1], int(PORT)
     with open("/proc/net/tcp") as table:
@@ -86,8 +86,8 @@ def server_holds(end):
 
 
 def slow_reader(data):
-    """Reads nothing, so the broker must drop the unread answer. Returns the time when the other side ended, and the answers if
-    that was at once.
+    """Does not read, so the broker must drop the unread answer. Returns when the other side ended, and the answers if that was
+    at once.
     """
     end, begin = connect(receive_buffer=4096), time.monotonic()
     end.settimeout(1)

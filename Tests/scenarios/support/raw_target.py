@@ -1,4 +1,4 @@
-"""The broker that the raw requests are for: its routes, its sessions, and the smuggled request that must not be carried out."""
+"""The broker that gets the raw requests: its routes, its sessions, and the hidden request that must not be executed."""
 
 import argparse
 import concurrent.futures
@@ -39,7 +39,7 @@ def connect(receive_buffer=None):
 
 
 def exchange(data, seconds=10):
-    """Sends, perhaps more than is read at the other side, and reads to the end."""
+    """Sends, perhaps more than the other side reads, and reads until the end."""
     end = connect()
 
     def send():
@@ -61,7 +61,7 @@ class Route:
         self.name, self.line, self.fields = name, line, list(fields)
 
     def request(self, *fields, body=b"", line=None, host=f"Host: {AUTHORITY}", version="HTTP/1.1"):
-        """Builds a request from fields and a body, as text (Latin-1) or bytes; `line` replaces method and target."""
+        """Builds a request from fields and a body, as text (Latin-1) or bytes. `line` replaces method and target."""
         text = [f"{line or self.line} {version}"] + ([host] if host else []) + self.fields + list(fields)
         head = b"\r\n".join(part if isinstance(part, bytes) else part.encode("latin1") for part in text)
         return head + b"\r\n\r\n" + (body if isinstance(body, bytes) else body.encode("latin1"))

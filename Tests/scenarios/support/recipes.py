@@ -1,7 +1,7 @@
 """nginx, Caddy, HAProxy and Apache with the recipe files of deploy/proxy and deploy/forward-auth.
 
-A recipe is a list of files. Each placeholder gets its value, and the line with @BROKER@ is repeated for each replica, according
-to the README. `edits` are `(file, pattern, replacement)`; an edit that changes nothing is the test's error.
+A recipe is a list of files. Each placeholder gets its value, and the line with @BROKER@ is repeated for each replica, as the
+README describes. `edits` are `(file, pattern, replacement)`. An edit that changes nothing is an error of the test.
 """
 
 import functools
@@ -38,8 +38,7 @@ def missing():
     return [name for name in SERVERS if not shutil.which({"apache": "apache2"}.get(name, name))]
 
 
-# The edits of deploy/proxy's files for checks: the commented lines for several replicas, without their comment signs, and with a
-# shorter interval.
+# The edits of deploy/proxy's files for checks: the commented lines for several replicas get active, with a shorter interval.
 CHECKS = {
     "caddy": [("Caddyfile", r"^\t\t# (health_|\tHost|\})", r"\t\t\1"), ("Caddyfile", "health_interval 2s", "health_interval 200ms")],
     "haproxy": [("haproxy.cfg", r"^    # (option httpchk|timeout check|default-server )", r"    \1"), ("haproxy.cfg", "inter 2s", "inter 200ms")],
@@ -49,8 +48,8 @@ SERVING = {}
 
 
 def serving(function):
-    """Lets a case end its servers itself, because the signal that ends them with its thread would leave workers of nginx and
-    Apache.
+    """Lets a case end its servers itself. Otherwise the signal that ends them together with their thread would leave workers of
+    nginx and Apache behind.
     """
 
     @functools.wraps(function)
@@ -78,7 +77,7 @@ class Recipe:
         self.folder = case.folder / f"{server}-{number}"
         self.log = f"{server}-{number}.log"
         self.folder.mkdir()
-        # Apache's workers drop root, and have to read their files.
+        # Apache's workers give up root, and have to read their files.
         for folder in (self.folder, case.folder, case.folder.parent):
             folder.chmod(0o755)
         self.replicas = replicas
@@ -173,7 +172,7 @@ def proxy(case, server, replicas, edits=(), **values):
 
 
 def forward_auth(case, server, brokers, service, edits=(), **values):
-    """A recipe of deploy/forward-auth in front of a service; it asks these brokers."""
+    """A recipe of deploy/forward-auth in front of a service. The recipe asks these brokers."""
     files = [(f"forward-auth/{name}", name) for name in FORWARD_AUTH[server]]
     edits = [(f"forward-auth/{file}", pattern, replacement) for file, pattern, replacement in edits]
     return Recipe(case, server, files, {"UPSTREAM": service} | values, brokers, edits).start()

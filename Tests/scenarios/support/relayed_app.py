@@ -1,4 +1,4 @@
-"""An API behind the relay, whose answers have every framing and come at once, late or early."""
+"""An API behind the relay. Its answers have every framing, and come at once, late or early."""
 
 import http.server
 import threading
@@ -6,7 +6,7 @@ import time
 
 from .measures import MIB
 
-# Bytes that contain their own position, so that a lost or doubled piece is noticed.
+# Bytes that contain their own position, so that a lost or repeated piece is noticed.
 PATTERN = b"".join(b"%011d\n" % line for line in range(8 * MIB // 12 + 1))
 
 
@@ -15,7 +15,7 @@ def pattern(count):
 
 
 class App(http.server.BaseHTTPRequestHandler):
-    """The API behind the relay: answers of every framing, at once or late, and early answers to uploads."""
+    """The API behind the relay: answers with every framing, at once or late, and early answers to uploads."""
 
     protocol_version = "HTTP/1.1"
 
@@ -51,7 +51,7 @@ class App(http.server.BaseHTTPRequestHandler):
         self.server.seen.append(f"{self.command} {self.path}")
         _, kind, amount = self.path.split("/")
         if kind == "refuse":
-            # The answer comes before the body was read, so its end does not wait for the body.
+            # The answer comes before the body is read, so it must not wait for the body.
             self.send_response(413)
             self.send_header("Content-Length", amount)
             self.end_headers()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Signs many users in, each on its own device, and reports the successes: BROKER HOW-MANY AT-ONCE."""
+"""Signs many users in, each on its own device, and prints the number of successes: BROKER HOW-MANY AT-ONCE."""
 import concurrent.futures
 import http.client
 import json

@@ -1,5 +1,5 @@
-"""Three replicas on one PostgreSQL, and the database, for scenarios that hold a call of the provider or a statement. The first
-replica will die, and each has a gate in front of its provider.
+"""Three replicas on one PostgreSQL, for scenarios that hold a provider call or a statement. The first replica will die. Each
+replica has a gate in front of its provider.
 """
 
 import collections
@@ -14,7 +14,8 @@ from .sandbox import Sandbox
 from .waiting import GaveUp, wait_for
 
 PSQL = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/psql"))
-# A dead process's claim lapses in 25 s, and is taken over a minute later. The remaining time is for the next caller.
+# A dead process's claim lapses in 25 s, and another process takes it over a minute later. The rest of the time is for the next
+# caller.
 TAKE_OVER = 25 + 60 + 15
 
 
@@ -23,7 +24,7 @@ def psql(database, *more):
 
 
 class Lock:
-    """A transaction of another program, which holds its locks."""
+    """A transaction of another program. It holds its locks."""
 
     def __init__(self, database, sql):
         self.process = subprocess.Popen(
@@ -49,7 +50,7 @@ class Replicas:
         self.sandbox = Sandbox(case)
         self.sandbox.settings("oidc", refresh_mode="rotate-strict")
         self.brokers = []
-        # Each replica has its own gate, so that a delayed call of one round does not meet the calls that another round holds.
+        # Each replica has its own gate. So a delayed call of one round does not meet the calls that another round holds.
         self.gates = {name: Gate(self.sandbox) for name in ("dying", "second", "third")}
         for name, gate in self.gates.items():
             broker = Broker(
@@ -71,7 +72,7 @@ class Replicas:
     # -- calls in progress
 
     def hold(self, broker, ask, reaches=True):
-        """Begins a call of a replica, and holds the replica's call of the provider: after the provider's work, or before it."""
+        """Begins a call of a replica, and holds the replica's provider call, either before or after the provider's work."""
         release, gate = threading.Event(), self.gates[broker.name]
         gate.plan.append(Gate.hold(release) if reaches else Gate.hang())
         before = len(gate.calls)
@@ -81,7 +82,7 @@ class Replicas:
         return release, future
 
     def sent(self):
-        """How often each refresh token was sent to the provider."""
+        """Returns how often each refresh token was sent to the provider."""
         return collections.Counter(call.refresh_token for gate in self.gates.values() for call in gate.refreshes())
 
     def kill(self):

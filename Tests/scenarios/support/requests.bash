@@ -3,7 +3,7 @@
 # Every device has its own cookie jar.
 device() { JAR="$work/$1.jar"; touch "$JAR"; }
 
-# request METHOD URL-OR-PATH [curl options…]: STATUS, the headers and the body of the answer are kept.
+# request METHOD URL-OR-PATH [curl options…]: sends a request; sets STATUS, and keeps the headers and the body of the answer
 request() {
     local method=$1 url=$2
     shift 2
@@ -45,16 +45,16 @@ json() {
 # json_text TEXT: the text as a JSON string
 json_text() { jq -n --arg text "$1" '$text'; }
 
-# cookie NAME: its value in the device's jar
+# cookie NAME: prints its value in the device's jar
 cookie() { awk -v name="$1" '$6 == name { print $7 }' "$JAR"; }
 
-# url_value NAME URL: a query parameter, decoded
+# url_value NAME URL: prints a decoded query parameter
 url_value() {
     python3 -c 'import sys, urllib.parse as u
 print(dict(u.parse_qsl(u.urlsplit(sys.argv[2]).query, keep_blank_values=True)).get(sys.argv[1], ""))' "$1" "$2"
 }
 
-# with_value NAME VALUE URL: the URL with that query parameter set (or removed, for the value -)
+# with_value NAME VALUE URL: prints the URL with that query parameter set (the value - removes it)
 with_value() {
     python3 -c 'import sys, urllib.parse as u
 name, value, url = sys.argv[1:]
@@ -66,5 +66,5 @@ print(head + "?" + u.urlencode(pairs))' "$@"
 
 random_token() { head -c 32 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=\n'; }
 
-# s256 VERIFIER: its PKCE challenge
+# s256 VERIFIER: prints its PKCE challenge
 s256() { printf %s "$1" | openssl dgst -sha256 -binary | base64 | tr '+/' '-_' | tr -d '=\n'; }

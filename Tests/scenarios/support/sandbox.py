@@ -10,7 +10,7 @@ class Sandbox:
     """A provider emulator."""
 
     def __init__(self, case, record=True, base_url=None):
-        """`base_url` is the address of a proxy before the sandbox."""
+        """`base_url` is the address of a proxy in front of the sandbox."""
         self.port = free_port()
         own = f"http://127.0.0.1:{self.port}"
         self.url = base_url or own

@@ -6,14 +6,14 @@ free_port() {
     fi
 }
 
-# with_packages: PYTHON becomes an interpreter with the packages of requirements.txt
+# with_packages: sets PYTHON to an interpreter with the packages of requirements.txt
 with_packages() {
     [ -z "${PYTHON:-}" ] || return 0
     "$here/setup" || give_up "the set-up of .venv"
     PYTHON="$root/.venv/bin/python"
 }
 
-# wait_for SECONDS COMMAND…: waits until the command succeeds; longer if the command itself is slow
+# wait_for SECONDS COMMAND…: waits until the command succeeds; takes longer if the command itself is slow
 wait_for() {
     local tries=$(($1 * 20))
     shift
@@ -24,8 +24,8 @@ wait_for() {
     done
 }
 
-# start_stack [CONFIGURATION]: starts sandbox and broker on free ports, the broker with coatcheck.yaml; LIMITS are its limits,
-# if set
+# start_stack [CONFIGURATION]: starts sandbox and broker on free ports; the default configuration is coatcheck.yaml; LIMITS may
+# set its limits
 start_stack() {
     [ -n "${SANDBOX:-}" ] || start_sandbox
     BROKER_PORT=$(free_port)
@@ -75,7 +75,7 @@ start_broker() {
     wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
 }
 
-# start_unsteady_network: starts a phone's bad network in front of the broker; sets NETWORK_PORT
+# start_unsteady_network: starts a proxy that plays a phone's bad network in front of the broker; sets NETWORK_PORT
 start_unsteady_network() {
     mkfifo "$work/network.input"
     python3 "$root/Tests/scenarios/support/unsteady_proxy.py" "$BROKER_PORT" 1 <>"$work/network.input" >"$work/network.port" 2>"$work/network.log" &
@@ -84,8 +84,8 @@ start_unsteady_network() {
     NETWORK_PORT=$(cat "$work/network.port")
 }
 
-# shows REGULAR-EXPRESSION: whether the broker's metrics have such a line (without a pipe, because curl fails if grep ends
-# early)
+# shows REGULAR-EXPRESSION: returns whether the broker's metrics have such a line (without a pipe, because curl fails if grep
+# ends early)
 shows() { curl -s -m 10 -o "$work/shown" "$MANAGEMENT/metrics" && grep -qE "$1" "$work/shown"; }
 
 # in_log TEXT N SENTENCE: the broker's log has N lines with this text. A separate thread writes it, a moment after the answer.
@@ -94,7 +94,7 @@ in_log() {
     same "$2" "$(grep -cF -e "$1" "$work/broker.log")" "$3"
 }
 
-# listens PORT: whether the port has a listener
+# listens PORT: returns whether the port has a listener
 listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 # kill_broker SIGNAL

@@ -1,4 +1,4 @@
-"""Step-ups in the way of an app: the login of a session, the browser, the forward; for scenarios with the sandbox as provider.
+"""Step-ups like an app does them: the login of a session, the browser, the forward. For scenarios with the sandbox as provider.
 """
 
 import re
@@ -19,7 +19,7 @@ def told(answer):
 
 
 class Login:
-    """A login and its callback, with the login token that came along."""
+    """A login and its callback, with the login token of its answer."""
 
     def __init__(self, broker, session=None, body=WEAK, bearer=False, **fields):
         self.broker, self.session, self.bearer = broker, session, bearer

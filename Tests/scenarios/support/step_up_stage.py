@@ -1,4 +1,4 @@
-"""Sessions on three replicas whose step-ups and refreshes cross. Rows are locked from outside to hold a statement."""
+"""Sessions on three replicas whose step-ups and refreshes run at the same time. The test locks rows to hold a statement."""
 
 import dataclasses
 import time
@@ -57,7 +57,7 @@ class Stage(Replicas):
         return self.hold(broker, lambda broker: login.forward(broker=broker), reaches)
 
     def login(self, session):
-        """A step-up up to its forward; its user has signed in."""
+        """Does a step-up until its forward. Its user has signed in."""
         return Login(self.second, session, MFA).sign_in(self.users[session])
 
     def begin(self):
@@ -68,7 +68,7 @@ class Stage(Replicas):
         return session
 
     def grant(self, broker, session):
-        """The grant of the access token that a backend gets, if it lives."""
+        """The grant of the access token that a backend gets, if the token lives."""
         token = broker.exchange(session).json.get("access_token")
         found = self.tokens().get(token)
         return found["grant"] if found and found["live"] else None

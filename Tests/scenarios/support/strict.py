@@ -12,7 +12,7 @@ root = pathlib.Path(__file__).resolve().parents[3]
 
 
 class Untouched(Exception):
-    """Raised for a target of the overlay that the contract lacks."""
+    """Raised if the contract lacks a target of the overlay."""
 
 
 def steps(target):
@@ -24,7 +24,8 @@ def steps(target):
 
 
 def merge(node, update):
-    """Merges according to the Overlay Specification: objects member by member, lists by appending, all else by replacing."""
+    """Merges according to the Overlay Specification: objects member by member, lists by appending. All other values are
+    replaced."""
     for name, value in update.items():
         if isinstance(value, dict) and isinstance(node.get(name), dict):
             merge(node[name], value)
@@ -35,7 +36,7 @@ def merge(node, update):
 
 
 def overlaid(contract):
-    """Puts the overlay over a contract that was read, and returns it."""
+    """Applies the overlay to a contract that was read, and returns it."""
     overlay = yaml.safe_load((root / "Tests/scenarios/support/strict.overlay.yaml").read_text())
     for action in overlay["actions"]:
         node = contract

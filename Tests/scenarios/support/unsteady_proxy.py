@@ -15,7 +15,7 @@ whole_heads = "whole-heads" in sys.argv
 
 
 async def pump(reader, writer, most, delay):
-    """Passes bytes on, `most` of them at most; returns whether all went through."""
+    """Passes bytes on, at most `most` of them. Returns whether all were passed on."""
     while chunk := await reader.read(65536):
         await asyncio.sleep(delay)
         writer.write(chunk[:most])

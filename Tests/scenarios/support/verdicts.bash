@@ -1,4 +1,4 @@
-# The verdicts of a shell scenario: `ok` and `not ok`, a line each, and at the end their count.
+# The verdicts of a shell scenario: one line `ok` or `not ok` for each check, and their count at the end.
 
 step() { printf '\n# %s\n' "$*"; }
 
@@ -30,7 +30,7 @@ expect_problem() { same "$1 $2" "$STATUS $(json .code)" "$3 → $1 $2"; }
 # expect_header Cache-Control no-store ["sentence"]
 expect_header() { same "$2" "$(header "$1")" "${3:-$1 is $2}"; }
 
-# take_over: counts a program's lines, `ok N - …` and `not ok N - …`, like those of this script
+# take_over: counts the lines `ok N - …` and `not ok N - …` of a program like those of this script
 take_over() {
     while IFS= read -r line; do
         case $line in

@@ -1,23 +1,24 @@
-"""The output of a scenario: `ok` and `not ok`, a line each, and at the end `N passed, N failed`, which the runner adds up."""
+"""The output of a scenario: one line `ok` or `not ok` for each check, and `N passed, N failed` at the end. The runner adds up
+these counts."""
 
 import os
 import pathlib
 import sys
 import threading
 
-# Some scripts of this folder are started by themselves, so this file imports none of its neighbours.
+# Some scripts of this folder run alone, so this file imports no other file of the folder.
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def note_run():
-    """Notes for scripts/scenarios that this script has come to its end."""
+    """Notes for scripts/scenarios that this script has reached its end."""
     if path := os.environ.get("SCENARIOS_RUN"):
         with open(path, "a") as file:
             file.write(os.path.relpath(sys.argv[0], ROOT) + "\n")
 
 
 class Verdicts:
-    """Sentences that hold or do not; each is printed at once, from any thread."""
+    """Checks, each with a sentence. A result is printed at once, from any thread."""
 
     def __init__(self):
         self.passed = self.failed = 0

@@ -10,7 +10,7 @@ from .settings import BINDINGS, EVIDENCE_CODES
 
 
 class Evidence:
-    """A nonce or a pass, the replica that it is of, and when it came."""
+    """A nonce or a pass, with its replica and the time of its arrival."""
 
     def __init__(self, value, replica, seconds=0):
         self.value, self.replica, self.began = value, replica, time.monotonic()
@@ -30,11 +30,11 @@ class BoundPhone(Phone):
         self.key, self.thief = (
             Device(chaos.replicas[0], self.client, clock=self.random.randrange(-86400, 86400)) for _ in range(2))
         self.nonce = self.held_pass = None
-        # Whether its last request was sent twice.
+        # Whether the last request was sent twice.
         self.repeated = False
 
     async def call(self, method, path, needs_proof=False, **more):
-        """Sends a request with the evidence that it needs, and once more with the evidence that a refusal asks for."""
+        """Sends a request with the evidence that it needs, and once more with the evidence that the refusal demands."""
         token = re.search(r"(?<![-\w])coatcheck=([^;]+)", more.get("Cookie", ""))
         if token and self.held_pass and self.held_pass.is_due and not needs_proof:
             await self.renew(token[1])
@@ -64,7 +64,7 @@ class BoundPhone(Phone):
         return (device or self.key).proof(method, path.partition("?")[0], token and token[1], nonce=nonce)
 
     async def send_perhaps_twice(self, method, path, more):
-        """Sends a request; a repeatable one is sometimes sent twice with the same bytes, as HTTP libraries do."""
+        """Sends a request. A repeatable one is sometimes sent twice with the same bytes, as HTTP libraries do."""
         answer = await super().call(method, path, **more)
         self.repeated = method == "GET" and (answer is None or self.random.random() < 0.02)
         if self.repeated:
@@ -82,13 +82,13 @@ class BoundPhone(Phone):
             self.held_pass = Evidence(answer.cookie("coatcheck-pass"), replica, found["expires_in"])
 
     async def renew(self, token):
-        """Gets a new pass; true when it has one."""
+        """Gets a new pass. Returns true if the phone has one."""
         before = self.held_pass
         await self.call("POST", "/v1/session/pass", needs_proof=True, Cookie=f"coatcheck={token}")
         return self.held_pass is not before
 
     def refused(self, answer, used, request):
-        """Counts a refusal of fresh evidence if the clocks that made and judged it were right."""
+        """Counts a refusal of fresh evidence, if both clocks were right: the one that made it and the one that judged it."""
         clocks = (self.asked, used.replica, self.chaos.database) if used else ()
         if not all(clock.is_right(used.began) for clock in clocks):
             self.chaos.tally.events["refused by a wrong clock"] += 1

@@ -14,9 +14,9 @@ from .settings import BINDINGS, IDLE, LIFE
 
 class Replica(Broker):
     def __init__(self, chaos, number):
-        # How often it was started, and when each of its processes was killed.
+        # The number of its starts, and the times when its processes were killed.
         self.number, self.life, self.deaths = number, 0, {}
-        # Until when its clock was wrong; infinite while it is.
+        # The time until which its clock was wrong. It is infinite while the clock is wrong.
         self.wrong_until = float("-inf")
         self.clock_is = 0
         first = chaos.replicas[0] if chaos.replicas else None
@@ -54,19 +54,19 @@ class Replica(Broker):
         self.wrong_until = float("inf") if seconds else time.monotonic() + 1
 
     def is_right(self, since):
-        """Whether its clock has been right since then."""
+        """Returns whether its clock has been right since then."""
         return self.wrong_until < since
 
 
 class Database(PostgreSQL):
-    """PostgreSQL and its standby, and when they were away."""
+    """PostgreSQL and its standby, and the times when they were away."""
 
     def __init__(self, fault):
-        # The database's servers run as another user. That user has to read the clock.
+        # The database's servers run as another user, who has to read the clock.
         self.folder = tempfile.TemporaryDirectory(prefix="coatcheck-chaos-clock.")
         pathlib.Path(self.folder.name).chmod(0o755)
         self.clock = Clock(None, folder=self.folder.name)
-        # Until when its clock was wrong; infinite while it is.
+        # The time until which its clock was wrong. It is infinite while the clock is wrong.
         self.wrong_until = float("-inf")
         self.clock_is = 0
         super().__init__(
@@ -81,7 +81,7 @@ class Database(PostgreSQL):
         self.wrong_until = float("inf") if seconds else time.monotonic() + 5
 
     def is_right(self, since):
-        """Whether its clock has been right since then."""
+        """Returns whether its clock has been right since then."""
         return self.wrong_until < since
 
     def both(self):
@@ -92,5 +92,5 @@ class Database(PostgreSQL):
         async with self.lock:
             self.away.append([time.monotonic(), float("inf")])
             await asyncio.wait_for(asyncio.to_thread(self.do, command), 300)
-            # Connections come back within two seconds.
+            # The replicas connect again within two seconds.
             self.away[-1][1] = time.monotonic() + 3

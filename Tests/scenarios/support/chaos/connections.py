@@ -1,4 +1,4 @@
-"""HTTP over kept connections, for many callers in one thread."""
+"""HTTP over persistent connections, for many callers in one thread."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from ..calls import Answer as PlainAnswer
 
 
 class Answer(PlainAnswer):
-    """An answer; its fields are a dictionary with lower-case names."""
+    """An answer. Its fields are a dictionary with lower-case names."""
 
     def cookie(self, name):
         found = re.search(rf"(?:^|; ?|, ?|\n){name}=([^;]+)", self.fields.get("set-cookie", ""))
@@ -18,7 +18,7 @@ class Answer(PlainAnswer):
 
 
 async def read_head(reader):
-    """The first line and the fields of a message. Several fields of one name are joined by line ends."""
+    """The first line and the fields of a message. If several fields have one name, line ends join their values."""
     lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin1").split("\r\n")
     fields = {}
     for line in lines[1:]:
@@ -43,11 +43,11 @@ async def read_body(reader, fields, is_answer):
 
 
 class Unreached(Exception):
-    """There was no answer: the other side is missing, or disconnected."""
+    """Raised if there was no answer, because the other side is missing or has disconnected."""
 
 
 class Connections:
-    """One caller's connections, kept as long as the other side keeps them."""
+    """The connections of one caller. They are kept as long as the other side keeps them."""
 
     def __init__(self):
         self.open = {}

@@ -28,7 +28,7 @@ class Faults:
             if await replica.is_up():
                 break
             if replica.process.poll() is not None:
-                # PostgreSQL was away at its start, so the supervisor starts it again.
+                # PostgreSQL was away when this replica started, so the supervisor starts the replica again.
                 replica.deaths[replica.life] = time.monotonic()
                 self.tally.events["starts without a store"] += 1
                 await asyncio.sleep(0.2)
@@ -90,7 +90,7 @@ class Faults:
         self.database.set_clock(0)
 
     async def end_one(self):
-        """The built-in fault `ended`: an operator changes the table by hand."""
+        """The planted fault `ended`: an operator changes the table by hand."""
         live = [s for s in self.sessions if s.ended_at is None]
         if live:
             victim = self.gate.by_subject and self.random.choice(live)
@@ -103,13 +103,13 @@ class Faults:
             await process.wait()
 
     async def wreak(self):
-        """Causes faults, each kind in turn, until the time is over; then waits until all faults have ended."""
+        """Causes faults, each kind in turn, until the time is over. Then waits until all faults have ended."""
         end = time.monotonic() + self.seconds
         kinds = [self.kill, self.outage, self.step, self.restart, self.kill, self.outage, self.step, self.failover, self.kill,
                  self.outage, self.step, self.crash, self.step_database]
         if self.fault == "ended":
             kinds += [self.end_one]
-        # The first round has one of each, however short the time is.
+        # The first round has one fault of each kind, even if the time is short.
         deck = [self.kill, self.outage, self.step, self.step_database, self.failover, self.restart, self.kill, self.outage]
         tasks = set()
         await asyncio.sleep(min(2, self.seconds / 10))
@@ -121,7 +121,7 @@ class Faults:
             await asyncio.sleep(min(self.random.uniform(0.8, 2.4), max(0, end - time.monotonic())))
         for task in tasks:
             await task
-        # All faults are over; delayed work goes on for a moment.
+        # All faults are over. Delayed work continues for a moment.
         for replica in self.replicas:
             if replica.process.poll() is not None:
                 await self.bring_back(replica)

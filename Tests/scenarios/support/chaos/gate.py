@@ -124,7 +124,7 @@ class Gate:
         if use.status != 400 or answer.json.get("error") != "invalid_grant":
             return
         for earlier in self.uses[token]:
-            # Refused itself, or refused with 5xx before any work.
+            # The gate refused the call itself, or the provider refused it with 5xx before any work.
             if earlier is use or earlier.status not in (200, 0, None):
                 continue
             if self.excuses(earlier):
@@ -138,7 +138,7 @@ class Gate:
             return
 
     def excuses(self, use):
-        """Whether the rotated token was lost with its answer, or with the process that had it, before it was stored."""
+        """Whether the rotated token was lost before it was stored, either with its answer or with the process that had it."""
         if use.is_lost:
             return True
         if use.access in self.seen:

@@ -9,7 +9,7 @@ from .settings import DOUBT, EVIDENCE_CODES, IDLE_GRAIN, IDLE_LATE, STEP
 
 
 class Judge:
-    """Judges the answers to the phones, and at the end asks every replica about every session."""
+    """Judges the answers to the phones. At the end, asks every replica about every session."""
 
     def still_lives(self, session, answer):
         """Judges a session's answer; returns false if the session is over."""
@@ -44,7 +44,7 @@ class Judge:
         return False
 
     def judge_life(self, session, answer):
-        """Judges whether a session with a short life is answered too late, or doubted too early."""
+        """Judges whether a session with a short life was served too long, or refused too early."""
         if answer is None or not session.idle:
             return
         sent = time.monotonic() - answer.seconds
@@ -56,7 +56,7 @@ class Judge:
             self.tally.count("late", f"{session.subject}, {unused:.1f} s after its last use")
         if answer.status == 200 and is_outlived:
             self.tally.count("outlived", f"{session.subject}, {age:.1f} s after its sign-in")
-        # The session lives even by the database's clock with its largest step.
+        # The session lives even if the database's clock has made its largest step.
         lives = time.monotonic() - session.used_from + STEP < session.idle and (
             not session.life or time.monotonic() - session.asked_at + STEP < session.life)
         if lives and answer.told == "503 store_unavailable" and answer.fields.get("retry-after") == DOUBT:
@@ -82,7 +82,8 @@ class Judge:
                         if answer.status < 500 and answer.json.get("code") not in EVIDENCE_CODES:
                             break
                         if answer.status == 503 and session.has_lapsed(time.monotonic()):
-                            # The session has lapsed, but lapses are not believed for ten minutes after a clock has jumped.
+                            # The session has lapsed, but for ten minutes after a clock's jump the broker does not believe
+                            # lapses.
                             break
                         await asyncio.sleep(0.2)
                     if answer and answer.status == 503 and session.has_lapsed(time.monotonic()):

@@ -13,7 +13,7 @@ from .settings import IDLE, LIFE
 class Session:
     def __init__(self, token, subject, phone, asked_at):
         self.token, self.subject, self.phone = token, subject, phone
-        # The time when its user ended it, None before; `is_sure` after a 204.
+        # The time when its user ended it, or None before. `is_sure` is true after a 204.
         self.ended_at = None
         self.is_sure = False
         # Whether its end was judged.
@@ -21,13 +21,13 @@ class Session:
         self.began_at = time.monotonic()
         # The last answered use was sent at this time.
         self.used_from = asked_at
-        # The end of the last call, because an unanswered call may count as use, too.
+        # The end of the last call. Even an unanswered call may count as use.
         self.used_until = self.began_at
         self.asked_at = asked_at
         self.idle, self.life = IDLE.get(phone.client), LIFE.get(phone.client)
 
     def has_lapsed(self, moment):
-        """Whether the session has reached its idle time or its whole life, by the clock of this program."""
+        """Returns whether the session has reached its idle end or its absolute end, by the clock of this program."""
         return bool(self.idle) and (moment - self.used_until > self.idle or bool(self.life) and moment - self.began_at > self.life)
 
     def was_used(self, sent):
@@ -35,7 +35,7 @@ class Session:
 
 
 class Phone:
-    """A phone: signs in, calls, and sometimes logs out; if a replica is missing, it uses the next."""
+    """A phone. It signs in, calls, and sometimes logs out. If a replica is missing, the phone uses the next one."""
 
     client = "ios"
 
@@ -50,7 +50,7 @@ class Phone:
         self.session = None
         if type(self) is Phone and number % 4 == 1:
             self.client = list(IDLE)[number // 4 % len(IDLE)]
-            # Its sessions lapse, or are given up.
+            # This phone's sessions lapse, or are given up.
             self.stays = True
 
     async def run(self):
@@ -68,7 +68,7 @@ class Phone:
         self.replica = (self.replica + 1) % len(self.chaos.replicas)
 
     async def call(self, method, path, **more):
-        """Sends one request to a replica; returns None if it gets no answer."""
+        """Sends one request to a replica. Returns None if there is no answer."""
         replica = self.asked = self.chaos.replicas[self.replica]
         sent = time.monotonic()
         try:
@@ -86,12 +86,13 @@ class Phone:
         if answer.status >= 500:
             has_time = re.fullmatch(r"\d+", answer.fields.get("retry-after", ""))
             if answer.told == "502 identity_rejected" and not self.chaos.database.is_right(sent):
-                # The provider's token is from another time than the database's. That refusal is final, so it has no Retry-After.
+                # The provider's token has a time that differs from the database's. That refusal is final, so it has no
+                # Retry-After.
                 self.chaos.tally.events["identities refused by a wrong clock"] += 1
             elif not has_time or "set-cookie" in answer.fields:
                 clocks = f"clocks {replica.clock_is} s and {self.chaos.database.clock_is} s off"
                 self.chaos.tally.count("bare", f"replica {replica.number}: {method} {path}: {answer.told}, {clocks} {answer.body[:300]!r}")
-            # A real phone would wait as long as the answer asks; this one tries the next replica.
+            # A real phone would wait as long as the answer asks. This phone tries the next replica.
             await asyncio.sleep(0.05)
             self.next_replica()
         elif self.random.random() < 0.2:
@@ -123,7 +124,7 @@ class Phone:
             if answer.status == 503 and "retry" not in answer.json:
                 continue
             if not self.chaos.database.is_right(began):
-                # All replicas use the database's time, so the provider's token comes from the future.
+                # All replicas use the database's time, so for them the provider's token comes from the future.
                 self.chaos.tally.events["sign-ins refused by a wrong clock"] += 1
             elif answer.status < 500 and answer.told not in ("409 login_required", "410 login_expired"):
                 self.chaos.tally.answers[f"refused sign-in: {answer.told}"] += 1
@@ -131,7 +132,7 @@ class Phone:
         return None
 
     async def use(self):
-        """Calls for a while; false when the session is over."""
+        """Makes calls for a while. Returns false if the session is over."""
         session = self.session
         for _ in range(self.random.randrange(20, 80)):
             if self.chaos.is_over:
@@ -145,14 +146,14 @@ class Phone:
 
     async def one_call(self, session):
         cookie, dice = f"coatcheck={session.token}", self.random.random()
-        # Every other session with a short whole life is used until the end of that life.
+        # Half of the sessions with a short absolute life are used until the end of that life.
         may_pause = session.idle and (not session.life or self.sessions_made % 2 == 0)
         if may_pause and dice < 0.003:
-            # Left alone, perhaps for too long.
+            # Leave the session alone, perhaps for too long.
             self.chaos.tally.events["sessions left alone"] += 1
             await asyncio.sleep(min(session.idle, 60) * self.random.uniform(0.5, 1.3))
         if may_pause and 0.003 <= dice < 0.006:
-            # The phone continues with another session, and the end of the run checks this one.
+            # The phone continues with another session. At the end of the run, this session is checked.
             self.chaos.tally.events["sessions given up"] += 1
             return False
         sent = time.monotonic()
@@ -180,7 +181,7 @@ class Phone:
                 session.was_used(sent)
                 self.chaos.gate.seen.add(answer.json["access_token"])
             if answer and answer.status == 400:
-                # OAuth has one word for a session that is over; the session's own answer has the reason.
+                # OAuth has one word for every session that is over. The session's own answer has the reason.
                 answer = await self.call("GET", "/v1/session", Cookie=cookie)
         else:
             answer = await self.call("POST", "/v1/session/refresh", Cookie=cookie)
@@ -191,7 +192,7 @@ class Phone:
         return {}
 
     async def log_out(self, session):
-        """Logs out; true when the session is over, or may be."""
+        """Logs out. Returns true if the session is over, or may be over."""
         session.ended_at = time.monotonic()
         for _ in range(100):
             answer = await self.call("DELETE", "/v1/session", Cookie=f"coatcheck={session.token}")

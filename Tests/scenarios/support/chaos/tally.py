@@ -5,7 +5,7 @@ import time
 
 
 class Tally:
-    """The observed counts; `must_be_zero` decides."""
+    """The counts of the run. `must_be_zero` decides about its success."""
 
     MUST_BE_ZERO = {
         "wrongful log-outs": "wrongful",

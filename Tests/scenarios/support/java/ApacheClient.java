@@ -14,8 +14,8 @@ import org.apache.http.message.BasicNameValuePair;
 import org.apache.http.util.EntityUtils;
 
 /**
- * Debian's Apache HttpClient 4: a form without a charset gets `charset=ISO-8859-1`, and the client has its own jar. Each printed
- * line is `NAME STATUS WORDS`.
+ * Debian's Apache HttpClient 4, which adds `charset=ISO-8859-1` to a form without a charset and has its own cookie jar. Each
+ * printed line is `NAME STATUS WORDS`.
  *
  *   ApacheClient BROKER BEARER CREDENTIAL
  */

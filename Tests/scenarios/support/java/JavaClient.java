@@ -48,7 +48,7 @@ final class JavaClient {
         old.setRequestProperty("Authorization", bearer);
         System.out.println("url-connection " + old.getResponseCode());
 
-        // Whole logins whose cookies one jar keeps. The user's browser is another client.
+        // Whole logins whose cookies one jar keeps. Another client plays the user's browser.
         CookieManager jar = new CookieManager();
         HttpClient app = HttpClient.newBuilder().cookieHandler(jar).build();
         print("stranger", app.send(request("/v1/session").build(), BodyHandlers.ofString()));
@@ -73,7 +73,7 @@ final class JavaClient {
         print("after", app.send(request("/v1/session").build(), BodyHandlers.ofString()));
     }
 
-    /** A login up to its callback, as the body of a forward. */
+    /** A login until its callback. Returns the body of a forward. */
     private static String begin(String name, HttpClient app) throws Exception {
         HttpResponse<String> begun = app.send(request("/v1/logins").header("Content-Type", "application/json")
             .POST(BodyPublishers.ofString("{\"provider\":\"oidc\",\"client\":\"ios\"}")).build(), BodyHandlers.ofString());

@@ -9,7 +9,7 @@ from .said import same, say
 
 
 def diagram(page):
-    """The diagram follows the messages, and shows it while the user looks elsewhere."""
+    """The diagram follows new messages. If the user has scrolled up, it shows their number."""
     browser = page.browser
     at_end = "(b => b.scrollHeight - b.scrollTop - b.clientHeight < 40)(document.getElementById('scroller'))"
     page.sign_in("oidc")
@@ -26,7 +26,7 @@ def diagram(page):
     browser.run("[...document.querySelectorAll('#messages summary')].at(-1).click(), 1")
     page.sees("(r => { const b = document.getElementById('scroller').getBoundingClientRect(); return r.bottom <= b.bottom + 1 || r.top <= b.top + 1; })"
               "([...document.querySelectorAll('#messages details')].at(-1).getBoundingClientRect())", "the newest row, opened → completely visible")
-    # The event arrives late, as in a browser that draws few frames.
+    # The event arrives late, like in a browser that draws few frames.
     browser.run("window.addEventListener('scroll', event => event.stopImmediatePropagation(), { capture: true, once: true })")
     browser.run("document.getElementById('scroller').scrollTop = 0, 1")
     browser.until("document.getElementById('scroller').scrollTop === 0")

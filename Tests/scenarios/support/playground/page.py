@@ -2,7 +2,7 @@
 
 from .said import say
 
-# Whether the phone's buttons are visible: its top is in sight, and most of it.
+# Returns whether the phone's buttons are visible: its top is in view, and most of the phone.
 phone_in_sight = "(r => r.top > -20 && r.top < innerHeight / 2)(document.querySelector('.phone').getBoundingClientRect())"
 
 
@@ -13,13 +13,13 @@ class Page:
         self.browser = browser
 
     def opened(self):
-        """Counts the unanswered orders; the phone accepts one at a time."""
+        """Counts the unanswered orders, because the phone accepts one at a time."""
         self.browser.run(
             "window.pending = 0; const plain = window.fetch; window.fetch = (url, options) => { if (url === 'wait') return plain(url, options);"
             "window.pending += 1; return plain(url, options).finally(() => { window.pending -= 1; }); }; 1")
 
     def click(self, selector):
-        """Clicks when no other order is in progress."""
+        """Clicks when no order is in progress."""
         self.browser.until("window.pending === 0 && document.getElementById('busy').hidden", 75)
         self.browser.click(selector)
 
@@ -57,7 +57,7 @@ class Page:
         return self.browser.run("Number(document.getElementById('noticed').dataset.count)")
 
     def trouble(self, name, seconds=75):
-        """Throws a switch; returns the user's view of it, and the reason."""
+        """Uses a switch. Returns what the user notices, and the reason."""
         before = self.notices()
         (self.browser if name == "kill-provider" else self).click(f"[data-trouble={name}]")
         self.browser.until(f"Number(document.getElementById('noticed').dataset.count) > {before}", seconds)

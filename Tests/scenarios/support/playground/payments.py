@@ -8,7 +8,7 @@ from .said import same, say
 
 
 def payments(page, run, shots):
-    """20 € require a fresh sign-in, 500 € the user's presence; returns the pictures' sizes."""
+    """20 € require a fresh sign-in, 500 € the user's presence. Returns the sizes of the pictures."""
     browser = page.browser
     taken = lambda: [each["amount"] for each in json.load(urllib.request.urlopen(f"{run.sandbox}/api/payments", timeout=20))["payments"]]
     page.sign_in("clever")
@@ -94,7 +94,7 @@ def payments(page, run, shots):
     sizes.append(browser.picture(f"{shots}/playground-presence.webp"))
     page.sign_out()
 
-    # A sign-in of an hour ago, on a small screen: the step-up comes first, and then the thieves.
+    # A sign-in an hour ago, on a small screen. The step-up comes first, and then the thieves.
     page.sign_in("oidc-bound")
     page.signed_in("one more sign-in with a key → the phone shows the user")
     browser.size(390, 844)

@@ -15,7 +15,7 @@ from ..wire import ROOT
 
 
 def programs():
-    """The two programs, for scripts/run to run them as they are."""
+    """The two programs. scripts/run uses them instead of a build."""
     environment = dict(os.environ)
     for name, program in (("COATCHECK", "coatcheck"), ("COATCHECK_SANDBOX", "coatcheck-sandbox")):
         for folder in ("dist", "debug"):
@@ -63,7 +63,7 @@ def control(run, path):
 
 
 def ask(run, method, path, headers=None, body=None):
-    """A request with exactly these fields; the status, and the body."""
+    """Makes a request with exactly these fields. Returns the status and the body."""
     connection = http.client.HTTPConnection(run.sandbox.removeprefix("http://"), timeout=20)
     connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
     for name, value in {"Host": run.sandbox.removeprefix("http://"), **(headers or {})}.items():

@@ -1,4 +1,4 @@
-"""A sign-in at every provider, and one by the keyboard."""
+"""A sign-in at every provider, and a sign-in with the keyboard."""
 
 from .said import same, say
 

@@ -1,4 +1,4 @@
-"""The switches of the trouble, each once."""
+"""The switches that cause trouble, each once."""
 
 from .running import control
 from .said import same, say
@@ -24,7 +24,7 @@ def switches(page, run):
     same(handle, page.handle(), "expire-token while the provider is dead → the same session")
     before = page.notices()
     browser.click("[data-trouble=kill-provider]")
-    # One notice is for the restart, the other for the delayed call.
+    # One notice is about the restart, the other about the delayed call.
     browser.until(f"Number(document.getElementById('noticed').dataset.count) >= {before + 2}", 75)
     page.sees("document.getElementById('noticed').textContent.startsWith('Nothing but a pause')", "a revived provider → the waiting call goes on after a pause", 75)
     page.idle()
@@ -71,7 +71,7 @@ def switches(page, run):
 
 
 def groups(page):
-    """The switches by the source of the trouble; in each group, the switches that fit the moment come first."""
+    """The switches are grouped by the source of the trouble. In each group, the switches that can be used now come first."""
     browser = page.browser
     same(["The network and the provider", "A thief", "The user"], browser.run("[...document.querySelectorAll('#switches h3')].map(e => e.innerText)"), "the switches → have three groups")
     order = "[...document.querySelectorAll('#switches .switches')].map(list => [...list.children].map(e => e.dataset.fits === 'true'))"

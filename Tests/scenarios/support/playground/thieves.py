@@ -8,7 +8,7 @@ from .said import same, say
 
 
 def bound(page, run, shots):
-    """A session that belongs to a key of the phone's browser, and the thief of its cookie; the result is a picture's size."""
+    """A session that belongs to a key of the phone's browser, and the thief of its cookie. Returns the size of a picture."""
     browser = page.browser
     token = browser.run("document.querySelector('meta[name=playground-token]').content")
     good = {"Content-Type": "application/json", "Playground-Token": token}
@@ -79,7 +79,8 @@ def bound(page, run, shots):
 
 
 def web_view(page, shots):
-    """The app's page in a web view, signed in; a thief of its address, and one of its cookie. The result is a picture's size."""
+    """The app's page in a web view, signed in. One thief has its address, and another one its cookie. Returns the size of a
+    picture."""
     browser = page.browser
     page.sign_in("clever")
     page.signed_in("a sign-in at a provider without web children → the phone shows the user")

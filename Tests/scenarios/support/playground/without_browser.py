@@ -1,4 +1,4 @@
-"""Callers that are refused, and the lines of scripts/run."""
+"""Callers that the playground refuses, and the lines that scripts/run prints."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ from .said import same, say
 
 
 def refusals(run):
-    """Callers that are refused."""
+    """Callers that the playground refuses."""
     _, page, headers = ask(run, "GET", "/playground/")
     token = re.search(r'playground-token" content="([^"]+)"', page).group(1)
     good = {"Content-Type": "application/json", "Playground-Token": token}
@@ -28,7 +28,7 @@ def refusals(run):
 
 
 def pasted(run):
-    """The lines that scripts/run prints, pasted."""
+    """The lines that scripts/run prints, pasted into a shell."""
     block = run.text[run.text.index("A login,"):run.text.index("For operators:")]
     lines = "\n".join(line[2:] for line in block.splitlines() if line.startswith("  "))
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the images that scripts/prove-container has built, and runs them as a careful operator would: with their own user,
-# entry point and command, and with only the volume writable. A chroot in a mount namespace replaces the container, so only the
+# Checks the images that scripts/prove-container has built, and runs them as a careful operator would. They have their own user,
+# entry point and command, and only the volume is writable. A chroot in a mount namespace replaces the container, so only the
 # image's files exist.
 #   container.sh FOLDER-OF-PROVE-CONTAINER FOLDER-WITH-THE-BINARIES
 source "$(dirname "$0")/../support/lib.bash"

@@ -1,6 +1,6 @@
-"""Bodies of one-byte chunks (SEC-105). With them, a stranger can use only little of the broker's memory: from one address, from
-a line's /56 and from a /48, with the broker's own TLS and without. The memory is returned later. The cases also limit the
-processor time for a chunk. Memory is anonymous resident memory (RssAnon of /proc). Each case has its own broker, and runs in a
+"""Bodies of one-byte chunks (SEC-105). With them, a stranger can use only little of the broker's memory, and it is returned
+later. The stranger has one address, a line's /56 or a /48, and the broker runs with its own TLS and without. The cases also limit
+the processor time for a chunk. Memory is anonymous resident memory (RssAnon of /proc). Each case has its own broker, and runs in a
 network namespace, where 2001:db8::/32 is local. The limits of processor time are for a release build.
 """
 

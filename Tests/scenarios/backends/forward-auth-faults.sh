@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The forward-auth recipes of deploy/forward-auth behind real servers while the broker is killed, another program answers in its
-# place, or a recipe's own script fails (SEC-87).
+# The recipes of deploy/forward-auth in real servers, with one fault at a time (SEC-87): the broker is killed, another program
+# answers in its place, or a recipe's own script fails.
 #   forward-auth-faults.sh [SERVER…]
 source "$(dirname "$0")/../support/lib.bash"
 source "$here/forward_auth.bash"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the parts of deploy/ that no other script runs, with the tools that will read them: systemd-analyze, the schemas of
-# Kubernetes, lists of Traefik's and Envoy's keys, and `coatcheck check`. If a copy of a file is broken, a check must fail.
+# Checks the parts of deploy/ that no other script runs. The tools are systemd-analyze, the schemas of Kubernetes, lists of
+# Traefik's and Envoy's keys, and `coatcheck check`. If a copy of a file is broken, a check must fail.
 source "$(dirname "$0")/../support/lib.bash"
 python=$root/.venv/bin/python
 units=$root/deploy/systemd

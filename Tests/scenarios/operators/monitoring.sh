@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # promtool checks the dashboard and the alert rules of deploy/, and a script compares them with the broker's /metrics. Then a
-# real Prometheus uses them while first the provider, then the store and then the broker fails. promtool's unit tests cover the
+# real Prometheus uses them. First the provider fails, then the store, then the broker. promtool's unit tests cover the
 # waiting times of the rules (`for:`), so the copy here has no waiting times.
 source "$(dirname "$0")/../support/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"

@@ -68,7 +68,7 @@ def check_names(path):
     say(len(known) > 30, "the document has a table of metrics", str(known))
     say(all(there.values()), "every metric says what it is", str([n for n, s in there.items() if not s]))
     elsewhere = {name for name, is_elsewhere in known.items() if is_elsewhere}
-    # The only exceptions are the names of Prometheus itself, because other words may be names of metrics.
+    # The only exceptions are the metric names of Prometheus itself.
     board, shown = panels()
     expressions = [target["expr"] for panel in shown for target in panel["targets"]]
     expressions += [rule["expr"] for rule in rules()]

@@ -1,5 +1,5 @@
-"""The two servers around a proxy with a recipe of deploy/forward-auth, in this process: the protected service, and a server in
-place of the broker.
+"""The two servers around a proxy with a recipe of deploy/forward-auth. One is the protected service, and the other takes the
+place of the broker. Both run in this process.
 """
 
 import http.server

@@ -286,7 +286,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A backend requests a whole entry of its `tokens`, in any order → served; a part, a mixture or another value → invalid_target"
+        "A backend requests a whole entry of its `tokens` → served in any order; any other request → invalid_target"
     )
     func targets() async throws {
         let harness = try HTTPHarness { configuration, vault in

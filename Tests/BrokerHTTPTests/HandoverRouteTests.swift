@@ -269,7 +269,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "A hand-over to a web view with a session → another user's living session is never replaced silently; other sessions are"
+        "A web view already has a session → only another user's living session stops the hand-over"
     )
     func otherSession() async throws {
         let harness = try Self.harness()

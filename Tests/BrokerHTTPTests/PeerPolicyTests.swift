@@ -21,7 +21,7 @@ struct PeerPolicyTests {
     }
 
     @Test(
-        "Connections of a /64 → one share; of a /56 → several shares; of a /48 → a quarter of all, or seven shares if unproven"
+        "Connections → a /64 gets one share, a /56 several, and a /48 a quarter of all, or seven shares if unproven"
     )
     func levels() throws {
         let address = "2001:db8:1:2fe::7"

@@ -152,7 +152,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "A relayed call that needs presence → refused without a proof; sent once for each proof; the upstream was unreachable → the proof is good again"
+        "A relayed call that needs presence → sent once for each proof; an unreachable upstream leaves the proof valid"
     )
     func relayed() async throws {
         let token = try await signIn(now)
@@ -189,7 +189,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "Forward-auth with presence → a proof of the original request counts once; a proxy that does not name the request → refused"
+        "Forward-auth with presence → a proof of the original request counts once; a request without its name is refused"
     )
     func forwarded() async throws {
         let token = try await signIn(now)

@@ -231,7 +231,7 @@ struct RelayedAnswerTests {
     }
 
     @Test(
-        "The answer's head comes after the session's end → an event stream is not sent; other answers are not sent after the grace time",
+        "A session ends before the answer's head comes → an event stream ends at once, another answer after the grace time",
         arguments: ["events", "other"])
     func late(what: String) async throws {
         try await run { running in

@@ -7,7 +7,7 @@ import Testing
 @Suite("Routing", .timeLimit(.minutes(2)))
 struct RoutingTests {
     @Test(
-        "A path of the app links → a page that asks to open the app, without script, referrer or any text of the address, and not stored",
+        "A path of the app links → a page that asks to open the app, without script, referrer or text of the address",
         arguments: ["/oauth/cb?code=canary&state=canary", "/oauth/a/b", "/oauth/%3Cscript%3E?code=%3Cscript%3Ecanary"])
     func appLinks(_ uri: String) async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.appLinkPaths = ["/oauth/*", "/c?"] }

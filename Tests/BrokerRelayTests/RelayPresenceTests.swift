@@ -203,7 +203,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The sign-in is too weak, or the call needs no presence → no proof of presence is judged")
+    @Test("The sign-in is too weak, or the call needs no presence → the proof of presence is left unchecked")
     func order() async throws {
         var both = StepUpDemand(contextClasses: ["mfa"])
         both.presence = true

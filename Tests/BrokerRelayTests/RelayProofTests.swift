@@ -150,7 +150,7 @@ struct RelayProofTests {
     }
 
     @Test(
-        "A nonce challenge with a short body → the body is read and the connection kept; with a long one → the connection is closed"
+        "A nonce challenge → its connection is kept after a short body and closed after a long one"
     )
     func challengeBodies() async throws {
         for (size, connections) in [(4096, 1), (1_000_000, 2)] {

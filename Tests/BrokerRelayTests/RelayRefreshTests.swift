@@ -52,7 +52,7 @@ struct RelayRefreshTests {
     }
 
     @Test(
-        "A call with a streamed body → never repeated; a POST → repeated only if the upstream certainly did nothing (SEC-60)"
+        "A streamed body → never repeated; a POST → repeated only if the upstream certainly did nothing (SEC-60)"
     )
     func noReplay() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in

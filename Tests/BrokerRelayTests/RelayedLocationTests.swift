@@ -71,7 +71,7 @@ struct RelayedLocationTests {
         ])
     func elsewhere(value: String) throws { #expect(try mapped(value) == value) }
 
-    @Test("A reference that begins with an authority → gets the upstream's scheme")
+    @Test("A Location that begins with // → gets the upstream's scheme")
     func schemeless() throws {
         #expect(try mapped("//cdn.example.com/x") == "https://cdn.example.com/x")
         #expect(try mapped("//cdn.example.com/x", base: "http://127.0.0.1:9000") == "http://cdn.example.com/x")

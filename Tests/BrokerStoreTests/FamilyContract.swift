@@ -82,7 +82,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "A selector has a child's former sid → nothing ends; it has the parent's sid → the parent and the child end",
+        "A child's former sid → ends nothing; the parent's sid → ends parent and child",
         arguments: StoreEngine.allCases)
     func outgrownSignIn(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -184,7 +184,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "Lists of living sessions → without children; of ended sessions → with children; ending all others → keeps the caller's",
+        "Lists → living sessions without children, ended sessions with children; ending all others keeps the caller's",
         arguments: StoreEngine.allCases)
     func lists(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -117,7 +117,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token with a sid → selects its sessions; without → all of its subject; in both cases only of its clients",
+        "A logout token → selects the sessions of its sid, or else of its subject, and only of its clients",
         arguments: StoreEngine.allCases)
     func logoutSelector(_ engine: StoreEngine) async throws {
         let (sid, subject, app, web) = (Rows.digest(), Rows.digest(), Rows.digest(), Rows.digest())

@@ -6,7 +6,7 @@ import Testing
 @Suite("Store contract: presence keys", .timeLimit(.minutes(2)))
 struct PresenceContract {
     @Test(
-        "A presence key → stored only for a living session that is not a child and has none; a second key → reported, without a change",
+        "A presence key → stored only for a living session that is no child; a second key is reported and changes nothing",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

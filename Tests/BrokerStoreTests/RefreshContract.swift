@@ -145,7 +145,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A condemnation with the claim's own fence and version → ends the session with its reason; otherwise → refused (guarantee 2)",
+        "A condemnation → ends the session only with the claim's own fence and version (guarantee 2)",
         arguments: StoreEngine.allCases)
     func condemn(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in

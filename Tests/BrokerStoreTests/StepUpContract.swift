@@ -256,7 +256,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "Another step-up has already changed the session → the exchange ends with it, the session stays, and its tokens go to the outbox",
+        "Another step-up has already changed the session → the exchange is over, the session stays, and the new tokens go to the outbox",
         arguments: StoreEngine.allCases)
     func overtaken(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

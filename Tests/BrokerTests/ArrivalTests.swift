@@ -235,7 +235,7 @@ import Testing
     }
 
     @Test(
-        "The hosted callback without a code or state → login_required for the app; with an error → the error's own code"
+        "A hosted callback without code or state → login_required for the app; with an error → the error's own code"
     )
     func hostedArrivals() async throws {
         let broker = try broker()
@@ -288,7 +288,7 @@ import Testing
     }
 
     @Test(
-        "The answer has no scope → in flow A the login's scope, if the client's settings allow it; an empty scope stays empty"
+        "An answer without a scope → in flow A the login's scope, if the client may have it; an empty scope stays empty"
     )
     func scopes() async throws {
         for (assumes, answered, expected) in [

@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "An exchange is refused, and the plain refresh succeeds → one more exchange; if it is refused, the fault is the target's",
+        "A refused exchange, then a good plain refresh → one more exchange; its refusal is the target's fault",
         arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
     func exchangedAgain(_ refusal: Machine.Refusal) {
         let begun: [(Input, Action)] = [
@@ -120,7 +120,7 @@ import Testing
     }
 
     @Test(
-        "A call with a target is lost → one confirming call, then a plain refresh; if that is refused → refresh_lost")
+        "A lost call with a target → one confirming call, then a plain refresh; its refusal is refresh_lost")
     func lost() {
         let begun: [(Input, Action)] = [
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
@@ -166,7 +166,7 @@ import Testing
     }
 
     @Test(
-        "An exchange is due, and the session's own token has expired → a refresh comes first, because an exchange spends nothing"
+        "An exchange is due, and the session's own token has expired → a refresh comes first"
     )
     func exchange() {
         run(

@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test(
-        "The mark of a checked subject cannot be stored → no further call; later checks skip the hash of the session's own token"
+        "The mark of a checked subject cannot be stored → no further call, and later checks skip the token's hash"
     )
     func unmarked() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("user-1")))
@@ -241,7 +241,7 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
-    @Test("The provider refuses one user → other users no longer wait because of an earlier refusal of the client")
+    @Test("The provider first refuses the client, then only one user → other users stop waiting")
     func oneUsersRefusal() async throws {
         let ofClient = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_target"))
         let ofUser = ProviderFailure.rejected(OAuthError(status: 400, code: "consent_required"))

@@ -123,7 +123,7 @@ import Testing
     private final class SharedOffset: Sendable { let offset = Mutex<Duration?>(.zero) }
 
     @Test(
-        "The database runs on this machine → no evidence; on another machine → one kind, which alone ends no session"
+        "A database on this machine → no evidence; on another machine → one kind of evidence, too little to end a session"
     )
     func database() async throws {
         let database = TestClock()
@@ -231,7 +231,7 @@ import Testing
     }
 
     @Test(
-        "Two kinds of evidence → lapses at once, burials and the mark ten minutes later; a new jump revokes all of this"
+        "Two kinds of evidence → sessions lapse at once, burials and the mark follow after ten minutes; a new jump takes all back"
     )
     func twoKinds() async throws {
         let (rig, _) = try await away(bootedAfter: true)

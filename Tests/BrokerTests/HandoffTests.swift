@@ -122,7 +122,7 @@ import Testing
     }
 
     @Test(
-        "A callback → charged to its address before its row is written; an unknown state → a wrong token (SEC-119, SEC-121)"
+        "A callback → charged to its address before its row is written; an unknown state counts as a wrong token (SEC-119, SEC-121)"
     )
     func charged() async throws {
         let (broker, first, _) = try await handedOff()

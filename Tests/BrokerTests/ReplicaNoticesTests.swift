@@ -179,7 +179,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A session changes elsewhere → read again at once, and only the regular check notifies listeners")
+    @Test("A session changes on another replica → read again at once, but listeners hear only from the regular check")
     func changes() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

@@ -101,7 +101,7 @@ import Testing
     }
 
     @Test(
-        "A revocation that reaches a sign-in is in progress → the sign-in waits; the sign-in came first → the revocation is dropped"
+        "A revocation could reach a new sign-in's grant → a later sign-in waits, a later revocation is dropped"
     )
     func signInUnderWay() async throws {
         let broker = try TestBroker(script: .init(hangs: ["at-1"]), reach: .user)

@@ -88,7 +88,7 @@ struct SessionFollowerTests {
         withExtendedLifetime((places, subscription)) {}
     }
 
-    @Test("Another replica saw the session in use, or the store is away → its followers stay")
+    @Test("A session was used on another replica, or the store is away → the session's followers stay")
     func slidElsewhere() async throws {
         let clock = TestClock()
         let store = InMemoryStore()

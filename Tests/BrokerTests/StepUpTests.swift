@@ -13,7 +13,7 @@ struct StepUpTests {
         return demand.isMet(by: signIn, at: now, leeway: .seconds(leeway))
     }
 
-    @Test("A demanded class → only an equal class meets it, byte for byte; an unknown time of sign-in → meets no age")
+    @Test("A demanded class → met only by the same bytes; a demanded age → unmet if the time of the sign-in is unknown")
     func demands() {
         let classes = StepUpDemand(contextClasses: ["phr", "mfa"])
         #expect(isMet(classes))
@@ -70,7 +70,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("A login that steps a session up → an older version cannot read its record")
+    @Test("A step-up's login → an older version cannot read its record")
     func login() throws {
         let session = try #require(Digest(Array(repeating: 7, count: 32)))
         var secrets = LoginSecrets(

@@ -30,7 +30,8 @@ import Testing
     }
 
     @Test(
-        "A refusal in Latin-1 or with a bare `%` → the user's refusal; a repeated message or a broken status → refused")
+        "A user's refusal in Latin-1 or with a bare `%` → recognised; with a repeated message or a broken status → refused"
+    )
     func oddMessages() async throws {
         for query in ["message=Access%20denied%20%E9", "message=Access denied 100%", "message=Access%20denied|&x=%ff&"]
         {

@@ -318,7 +318,7 @@ struct ServerConnectionTests {
         #expect(machine.checkDeadlines(at: 60 * Self.second, taken: 0, pending: true) == .reset)
     }
 
-    @Test("A body's reader is slow → this costs the client no time, because only waiting for bytes counts")
+    @Test("A body's reader is slow → the client's time stands still, because only waiting for bytes counts")
     func slowBodyReader() {
         var machine = Self.machine()
         for event in [Self.post, .body] { _ = machine.handle(event, at: Self.second) }
@@ -330,7 +330,7 @@ struct ServerConnectionTests {
         #expect(machine.checkDeadlines(at: 61 * Self.second, taken: 0, pending: false) == [.close, .failBody])
     }
 
-    @Test("A FIN before the reader has taken the whole body → the body still has its reader's time")
+    @Test("A FIN before the reader has taken the whole body → the reader still gets its time")
     func halfClosedBody() {
         var machine = Self.machine()
         let get = Self.head { $0.hasBody = true }

@@ -250,7 +250,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(
-        "A piece is taken, or a byte arrives → the time starts again; a byte before the end of the head → does not restart it"
+        "A taken piece, or a byte after the head → the time starts again; a byte before the head changes nothing"
     )
     func progress() {
         var machine = Self.machine(after: [Self.post, .writable(false)])

@@ -196,7 +196,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "The nonce is old, and the server may spend the token before it checks → a pushed request first fetches a nonce; else none"
+        "An old nonce, and a server that may spend the token before it checks the nonce → a pushed request fetches a nonce first"
     )
     func primes() async throws {
         try await withSandbox { sandbox in

@@ -21,7 +21,7 @@ extension PresetTests {
     }
 
     @Test(
-        "GitHub: an error with status 200 → a rejection; a numeric id → the subject; a second call → the e-mail address"
+        "GitHub → an error with status 200 is a rejection, a numeric id is the subject, and a second call gets the e-mail address"
     )
     func github() async throws {
         try await withSandbox { sandbox in

@@ -52,7 +52,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "Userinfo with a harmless error, half a character, a mark or codings → signed in; with a text for no → e-mail not verified",
+        "Userinfo with a harmless error, half a character, a mark or codings → signed in; a text for no → e-mail not verified",
         arguments: [
             "userinfo-error-ok", "userinfo-half-emoji", "userinfo-verified-text", "byte-order-mark", "raw-deflate",
         ])

@@ -66,7 +66,7 @@ struct EmailVerdictTests {
     }
 
     @Test(
-        "Two sources → the verdict of the address's own source counts; if it has none, only a no of the other source counts"
+        "An address and a verdict from two sources → the address's own source decides; without its verdict, only the other's no counts"
     )
     func sources() {
         typealias Claims = [(name: String, value: JSONValue)]

@@ -123,7 +123,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "An assertion's settings → read; a thumbprint → needs its certificate, also if the preset requires the thumbprint"
+        "An assertion's settings → read; a thumbprint without its certificate → refused, also if the preset demands it"
     )
     func assertions() throws {
         let key = "client_id: app, auth: private_key_jwt, private_key: {file: service-key.pem}"

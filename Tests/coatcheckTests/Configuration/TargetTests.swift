@@ -104,7 +104,7 @@ struct TargetConfigurationTests {
     }
 
     @Test(
-        "`config diff` after a token's resource or scope was changed → concerns sign-ins; after an exchange's → does not"
+        "A changed resource or scope of a token → `config diff` says it concerns sign-ins; of an exchange → it does not"
     )
     func paths() {
         for path in [

@@ -169,7 +169,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A key file that others may read or write → counts as open; for the own group → not. A link → its target counts"
+        "A key file that others may read or write → counts as open; a link counts like its target, and the own group may read"
     )
     func modes() throws {
         let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString

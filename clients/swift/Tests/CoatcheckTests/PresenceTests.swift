@@ -147,7 +147,7 @@ extension BrokerTests {
             #expect(paid.count == 2 && Set(paid.map(\.presence)).count == 1)
         }
 
-        @Test("The broker refuses a presence proof because of its nonce → one more prompt, and no third one")
+        @Test("A presence proof refused because of its nonce → exactly one more prompt")
         func refused() async throws {
             let one = try await device()
             let path = "/v1/relay/watched/echo"
@@ -177,7 +177,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Ten calls at the same time → ten prompts, one after the other; the user refuses → all waiting calls are cancelled"
+            "Ten calls at the same time → ten prompts, one after the other; a refusal by the user cancels all waiting calls"
         )
         func ten() async throws {
             let one = try await device()

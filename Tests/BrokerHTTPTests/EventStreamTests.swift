@@ -121,6 +121,25 @@ struct EventStreamTests {
         return stream
     }
 
+    @Test(
+        "An address has all the connections that it may have before a sign-in, one of them with a session → it may open more (SEC-105)"
+    )
+    func moreConnections() async throws {
+        let harness = try HTTPHarness { configuration, _ in
+            configuration.limits.eventHeartbeat = .milliseconds(20)
+            configuration.limits.anonymousConnectionsPerAddress = 1
+        }
+        let signedIn = try await harness.signIn()
+        try await harness.live { port in
+            let stream = try await listen(port, signedIn)
+            let second = try await RawClient(port: port).exchange(
+                "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            #expect(second.hasPrefix("HTTP/1.1 200 "), "\(second)")
+            try await harness.useCases.endSession.logOut(signedIn.token)
+            _ = try await stream.value
+        }
+    }
+
     @Test("A session opens a ninth stream → its oldest stream ends cleanly, and the session continues (SEC-105)")
     func perSession() async throws {
         let harness = try harness()

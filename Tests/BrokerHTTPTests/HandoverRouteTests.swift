@@ -100,6 +100,10 @@ struct HandoverRouteTests {
             ),
             (#"{"origin": "\#(Self.own)", "path": "a", "challenge": "\#(challenge(harness))"}"#, ["/path malformed"]),
             (#"{"origin": "\#(Self.own)", "challenge": "short"}"#, ["/challenge too_short"]),
+            (
+                #"{"origin": "\#(Self.own)", "challenge": "\#(challenge(harness).dropLast())"}"#,
+                ["/challenge too_short"]
+            ),
         ]
         for (body, faults) in bodies {
             let reply = try await harness.post("/v1/session/handovers", body, harness.cookie(parent))
@@ -199,6 +203,20 @@ struct HandoverRouteTests {
             #expect(told.prefix(5) == ["400", "400", "400", "400", "400"] && Set(told.suffix(3)) == ["429"], "\(told)")
             #expect(try await post(Self.secret.reveal()) == "303")
         }
+    }
+
+    @Test("The page's form comes with two origins → refused, although one of them is the broker's")
+    func twoOrigins() async throws {
+        let harness = try Self.harness()
+        let path = try await ticket(harness, try await harness.signIn())
+        // The check of all routes leaves requests with a field `Authorization` to their routes.
+        for second in [Self.own, "https://evil.example"] {
+            var fields: HTTPFields = [Self.origin: Self.own, .authorization: "Basic eDp5"]
+            fields.append(HTTPField(name: Self.origin, value: second))
+            let reply = try await spend(harness, path, "__Host-coatcheck-handover=\(Self.secret.reveal())", fields)
+            #expect(reply.status == 403 && reply.headers[.setCookie] == nil, "\(reply.body)")
+        }
+        #expect(try await spend(harness, path).status == 303)
     }
 
     @Test("The page's script and style → their digests are in the page's policy")
@@ -333,6 +351,8 @@ struct HandoverRouteTests {
         }
         #expect(try await redeem(ticket, Self.secret.reveal(), [:]).code == "backend_unauthorized")
         #expect(try await redeem(ticket, String(repeating: "t", count: 43)).code == "verifier_mismatch")
+        let short = try await redeem(String(ticket.dropLast()), Self.secret.reveal())
+        #expect(short.status == 400 && short.faults.first?.hasPrefix("/ticket ") == true, "\(short.body)")
         // A backend's ticket is useless at the broker's page, and the page's ticket is useless to a backend.
         #expect(try await spend(harness, "/handover/\(ticket)").status == 410)
         let ours = try await self.ticket(harness, parent)

@@ -114,4 +114,29 @@ struct WebChildRouteTests {
         let after = try await harness.send(.get, "/v1/session", harness.cookie(parent))
         #expect(after.status == 200 && after.json?["kind"] == .null)
     }
+
+    @Test("A token in the place of another kind of session → `session_required`, also at routes that refuse children")
+    func otherPlaces() async throws {
+        let harness = try harness()
+        let parent = try await harness.signIn()
+        let page = try await handedOver(harness, parent).token.reveal()
+        let app = parent.token.reveal()
+        let places: [HTTPFields] = [
+            [.cookie: "__Host-coatcheck=\(page)"], [.authorization: "Bearer \(page)"],
+            [.cookie: "__Host-coatcheck-web=\(app)"],
+        ]
+        for fields in places {
+            for (method, path) in [
+                (HTTPRequest.Method.get, "/v1/session"), (.get, "/v1/sessions"), (.post, "/v1/session/refresh"),
+                (.post, "/v1/session/token"),
+            ] {
+                let reply = try await harness.send(method, path, fields, body: method == .post ? "{}" : nil)
+                #expect(reply.status == 401 && reply.code == "session_required", "\(method) \(path): \(reply.body)")
+            }
+        }
+        // Each token opens its session in its own place.
+        for fields in [harness.cookie(parent), [.cookie: "__Host-coatcheck-web=\(page)"]] as [HTTPFields] {
+            #expect(try await harness.send(.get, "/v1/session", fields).status == 200)
+        }
+    }
 }

@@ -1,9 +1,10 @@
 import Broker
-import BrokerRelay
 import HTTPTypes
 import NIOSSL
 import Synchronization
 import Testing
+
+@testable import BrokerRelay
 
 @Suite("Relayed calls with certificate-bound tokens (RFC 8705 section 3)", .timeLimit(.minutes(2)))
 struct RelayCertificateTests {
@@ -25,6 +26,13 @@ struct RelayCertificateTests {
         -----END CERTIFICATE-----
         """
 
+    private static func certificate(_ number: UInt8, thumbprint: String) throws -> RelayCertificate {
+        RelayCertificate(
+            id: try #require(Digest([UInt8](repeating: number, count: 32))), thumbprint: thumbprint,
+            chain: try NIOSSLCertificate.fromPEMBytes(Array(certificate.utf8)),
+            key: try NIOSSLPrivateKey(bytes: Array(key.utf8), format: .pem))
+    }
+
     /// Makes a call with a token of each certificate in turn, or without a possible refresh (nil).
     ///
     /// Returns the problem code, the number of tokens that the relay requested, and whether it tried a connection.
@@ -34,10 +42,7 @@ struct RelayCertificateTests {
         let asked = Mutex(0)
         var shows: ClientCertificates?
         if let shown {
-            let certificate = RelayCertificate(
-                id: try #require(Digest([UInt8](repeating: 1, count: 32))), thumbprint: shown,
-                chain: try NIOSSLCertificate.fromPEMBytes(Array(Self.certificate.utf8)),
-                key: try NIOSSLPrivateKey(bytes: Array(Self.key.utf8), format: .pem))
+            let certificate = try Self.certificate(1, thumbprint: shown)
             shows = { _, _, _ in certificate }
         }
         var result: (code: ProblemCode?, asked: Int, isTried: Bool) = (nil, 0, false)
@@ -85,5 +90,47 @@ struct RelayCertificateTests {
     @Test("An upstream without TLS → the token is not sent, and no refresh is forced")
     func plain() async throws {
         #expect(try await call(["first"], shown: "first", secure: false) == (.upstreamNotAllowed, 1, false))
+    }
+
+    private static func pools(_ url: String) throws -> UpstreamPools {
+        let settings = try UpstreamSettings(
+            name: UpstreamName(unchecked: "api"), baseURL: url, provider: ProviderName(unchecked: "as"),
+            allow: ["GET /*"])
+        return Upstream(settings, outbound: RelayOutbound(), tls: nil).pools
+    }
+
+    @Test("Two clients with different certificates call in turn → each keeps connections of its own")
+    func twoClients() async throws {
+        let pools = try Self.pools("https://api.example.com")
+        let (ios, desk) = (ClientName(unchecked: "ios"), ClientName(unchecked: "desk"))
+        let (one, two) = (try Self.certificate(1, thumbprint: "1"), try Self.certificate(2, thumbprint: "2"))
+        let (first, second) = (pools.client(showing: one, for: ios), pools.client(showing: two, for: desk))
+        #expect(first !== second && first !== pools.plain && second !== pools.plain)
+        #expect(pools.client(showing: one, for: ios) === first && pools.client(showing: two, for: desk) === second)
+        // The upstream's own certificate is counted as a client's.
+        #expect(pools.client(showing: one, for: nil) === first)
+        #expect(pools.client(showing: nil, for: ios) === pools.plain)
+        await pools.shutDown()
+    }
+
+    @Test("A client's certificate is replaced → the connections that showed the old one are given up")
+    func replaced() async throws {
+        let pools = try Self.pools("https://api.example.com")
+        let ios = ClientName(unchecked: "ios")
+        let (one, two) = (try Self.certificate(1, thumbprint: "1"), try Self.certificate(2, thumbprint: "2"))
+        let old = pools.client(showing: one, for: ios)
+        #expect(pools.client(showing: one, for: ios) === old)
+        _ = pools.client(showing: two, for: ios)
+        #expect(pools.client(showing: one, for: ios) !== old)
+        await pools.shutDown()
+    }
+
+    @Test("An upstream without TLS → its connections show no certificate")
+    func withoutTLS() async throws {
+        let pools = try Self.pools("http://127.0.0.1:9")
+        #expect(
+            pools.client(showing: try Self.certificate(1, thumbprint: "1"), for: ClientName(unchecked: "ios"))
+                === pools.plain)
+        await pools.shutDown()
     }
 }

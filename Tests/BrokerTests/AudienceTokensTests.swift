@@ -384,7 +384,7 @@ import Testing
         "An exchange → keeps the row's version, drops its refresh token, and must bind its access token as the session's"
     )
     func exchanged() async throws {
-        let broker = try TestBroker()
+        let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(86_400)))
         let session = try await broker.signIn()
         let before = try await row(broker, session)
         let first = try await ask(broker, session, Self.exchange)
@@ -395,6 +395,7 @@ import Testing
         let kept = try #require(try rows(broker).first)
         let record = try StoredTokens(record: try broker.vault.open(kept.tokens, as: .audience, row: kept.key))
         #expect(record.tokens.refreshToken == nil && record.tokens.idToken == nil)
+        #expect(record.tokens.refreshExpiresAt == nil)
         #expect(try await ask(broker, session, Self.exchange).token.reveal() == "exchanged-1")
         #expect(try await ask(broker, session, Self.exchange, insteadOf: first).token.reveal() == "exchanged-2")
         // The session's own token has expired, so it is refreshed first.
@@ -454,6 +455,10 @@ import Testing
         let old = SealedRow(place: .audiences, key: kept.key, boundTo: kept.key, sealed: kept.tokens)
         #expect(try await administered.reseal([ResealedRow(old, new: damaged)]) == 1)
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-5")
+        let isTold = broker.events.all.contains {
+            if case .rowDidNotOpen(.audience, unknownKey: false) = $0 { true } else { false }
+        }
+        #expect(isTold)
         #expect(try await row(broker, session).endedAt == nil)
     }
 
@@ -471,6 +476,7 @@ import Testing
         let refused = await problem { try await ask(broker, session, target) }
         #expect(refused?.code == .providerUnavailable)
         #expect(try rows(broker).isEmpty)
+        #expect(broker.events.all.count { if case .tokenNotBound = $0 { true } else { false } } == 1)
         let calls = broker.provider.script.withLock { $0.refreshes.count + $0.exchanges.count }
         broker.clock.advance(.seconds(10))
         #expect(await problem { try await ask(broker, session, target) }?.code == .providerUnavailable)

@@ -76,4 +76,41 @@ import Testing
         #expect(refusal?.code == .presenceRequired)
         #expect(refusal?.presence == PresenceRefusal(.required, isBound: false, isOfParent: true))
     }
+
+    @Test("A child's facts → in the format that other releases read; a damaged thumbprint makes them malformed")
+    func record() async throws {
+        let child = try await widget(of: try await broker.signIn())
+        let facts = try await live(child.token).facts
+        #expect(facts.record.first == 3)
+        let own = try #require(facts.child)
+        var writer = RecordWriter(format: 3)
+        writer.optional("a thumbprint")
+        for text in [own.kind.text, own.name, Base64URL.encode(own.parent.bytes), own.parentHandle.text] {
+            writer.string(text)
+        }
+        var reader = try RecordReader(writer.bytes, format: 3)
+        #expect(throws: RecordFailure.malformed) { try ChildFacts.read(&reader) }
+    }
+
+    @Test("Two places in a family → equal only with the same parent and the same kind and name")
+    func lineages() {
+        let digests = (0..<3).map { broker.vault.digest(Secret("\($0)")) }
+        let lineage = Lineage(parent: digests[0], place: digests[1])
+        #expect(lineage == Lineage(parent: digests[0], place: digests[1]))
+        #expect(lineage != Lineage(parent: digests[0], place: digests[2]))
+        #expect(lineage != Lineage(parent: digests[2], place: digests[1]))
+    }
+
+    @Test("Another replica has ended the parent, which is still cached here → a new child is refused, with the reason")
+    func endedElsewhere() async throws {
+        let parent = try await broker.signIn()
+        let cached = try await live(parent.token)
+        let other = try TestBroker(
+            store: broker.store, vault: broker.vault, provider: broker.provider, clock: broker.clock)
+        try await other.useCases.endSession.logOut(parent.token)
+        let refusal = await problem {
+            try await broker.useCases.makeChild.make(ChildOrder(kind: Self.widget, name: "home"), of: cached)
+        }
+        #expect(refusal?.code == .sessionEnded && refusal?.reason == .loggedOut)
+    }
 }

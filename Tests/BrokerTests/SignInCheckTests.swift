@@ -20,4 +20,72 @@ import Testing
             #expect(refusal?.code == .stepUpRequired && refusal?.wanted?.demand == challenge)
         }
     }
+
+    /// A broker over a store that counts its reads, with a session whose sign-in has a class.
+    private func counted(
+        _ contextClass: String, children: [ChildKind: ChildPolicy] = [:]
+    ) async throws -> (broker: TestBroker, store: ScriptedStore, live: LiveSession) {
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
+        client.children = children
+        let clock = TestClock()
+        let store = ScriptedStore(InMemoryStore(monotonic: clock.clock.monotonic))
+        let broker = try TestBroker(store: store, clients: [client], clock: clock)
+        broker.signsIn(contextClass)
+        let live = try await broker.useCases.resumeSession.resume(broker.signIn().token)
+        return (broker, store, live)
+    }
+
+    @Test("The cached sign-in meets the demand → accepted, with the store left alone")
+    func met() async throws {
+        let (broker, store, live) = try await counted("mfa")
+        let reads = store.count(.session)
+        #expect(try await broker.useCases.signInCheck.require(.mfa, of: live) === live)
+        #expect(store.count(.session) == reads)
+    }
+
+    @Test("A child's sign-in is too weak → refused at once, because it stays the same for the child's life")
+    func child() async throws {
+        let widget = ChildKind(unchecked: "widget")
+        let (broker, store, parent) = try await counted("pwd", children: [widget: ChildPolicy()])
+        let made = try await broker.useCases.makeChild.make(ChildOrder(kind: widget, name: "home"), of: parent)
+        let child = try await broker.useCases.resumeSession.resume(made.token)
+        let (reads, check) = (store.count(.session), broker.useCases.signInCheck)
+        let refusal = await problem { try await check.require(.mfa, of: child) }
+        #expect(refusal?.code == .stepUpRequired && refusal?.wanted?.isOfParent == true)
+        let challenged = await problem {
+            try await check.answer(challenge: .mfa, of: child, target: nil, isLast: true)
+        }
+        #expect(challenged?.code == .stepUpRequired && challenged?.wanted?.isOfParent == true)
+        #expect(store.count(.session) == reads)
+    }
+
+    @Test("An upstream demands a sign-in of the last ten seconds → one of the last minute is enough, with the leeway")
+    func shortestAge() async throws {
+        let (broker, _, live) = try await counted("mfa")
+        let check = broker.useCases.signInCheck
+        func answer() async -> BrokerProblem? {
+            await problem {
+                try await check.answer(
+                    challenge: StepUpDemand(maximumAge: 10), of: live, target: nil, isLast: false)
+            }
+        }
+        broker.clock.advance(.seconds(120))
+        #expect(await answer() == nil)
+        broker.clock.advance(.seconds(1))
+        let refusal = await answer()
+        #expect(refusal?.code == .stepUpRequired && refusal?.wanted?.demand.maximumAge == 10)
+    }
+
+    @Test("An upstream's challenge names an age while the clock is in doubt → 503; a class can still be judged")
+    func doubted() async throws {
+        let (broker, _, live) = try await counted("mfa")
+        let check = broker.useCases.signInCheck
+        broker.clock.jump(.seconds(3600))
+        func answer(_ challenge: StepUpDemand) async -> BrokerProblem? {
+            await problem { try await check.answer(challenge: challenge, of: live, target: nil, isLast: false) }
+        }
+        #expect(await answer(StepUpDemand(maximumAge: 300))?.code == .storeUnavailable)
+        #expect(await answer(.mfa) == nil)
+    }
 }

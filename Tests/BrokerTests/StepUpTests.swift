@@ -45,6 +45,82 @@ struct StepUpTests {
         #expect(ages(nil).isEmpty)
     }
 
+    @Test("Classes that may be demanded → one to eight, each of 1 to 200 bytes that fit into a quoted text")
+    func classes() {
+        func text(_ count: Int) -> String { String(repeating: "c", count: count) }
+        for classes in [
+            [], [""], [text(201)], ["a", text(201)], Array(repeating: "a", count: 9), ["a b"], ["a\"b"], ["\\"], ["é"],
+        ] {
+            #expect(!StepUpDemand.areClasses(classes), "\(classes)")
+        }
+        for classes in [["a"], [text(200)], Array(repeating: "a", count: 8), ["urn:a/b#c"]] {
+            #expect(StepUpDemand.areClasses(classes), "\(classes)")
+        }
+    }
+
+    @Test("The part of a demand that a sign-in can meet → all except presence; nil for presence alone")
+    func ofSignIn() {
+        let age = StepUpDemand(maximumAge: 300)
+        #expect(age.ofSignIn == age && age.withPresence.ofSignIn == age)
+        #expect(StepUpDemand.mfa.withPresence.ofSignIn == .mfa)
+        #expect(StepUpDemand().ofSignIn == StepUpDemand())
+        #expect(StepUpDemand.presence.ofSignIn == nil)
+        // A demand for two classes at once is impossible, and must stay so.
+        let impossible = StepUpDemand.mfa.joined(with: StepUpDemand(contextClasses: ["phr"]))
+        #expect(impossible.withPresence.ofSignIn == impossible && !impossible.isPossible)
+    }
+
+    @Test(
+        "The configuration's own parameters demand more → joined to a step-up's demand only, so a first sign-in's stays"
+    )
+    func joining() throws {
+        let session = try #require(Digest(Array(repeating: 7, count: 32)))
+        let asked = SignInDemands([("acr_values", "pwd mfa"), ("max_age", "300")])
+        func joined(_ demand: StepUpDemand, _ session: Digest?) -> StepUpDemand {
+            LoginStepUp(demand: demand, session: session).joining(asked).demand
+        }
+        #expect(joined(StepUpDemand(), nil) == StepUpDemand())
+        #expect(joined(StepUpDemand(), session) == StepUpDemand(contextClasses: ["pwd", "mfa"], maximumAge: 300))
+        #expect(joined(.mfa, session) == StepUpDemand(contextClasses: ["mfa"], maximumAge: 300))
+        #expect(
+            joined(StepUpDemand(maximumAge: 60), session)
+                == StepUpDemand(contextClasses: ["pwd", "mfa"], maximumAge: 60))
+    }
+
+    @Test("A session's refresh tokens since the code was sent → the first and the newest seven are remembered")
+    func seen() {
+        let seen = SeenRefreshTokens()
+        for number in 1...9 { seen.note(Secret("rt-\(number)")) }
+        seen.note(Secret("rt-9"))
+        #expect((1...9).filter { seen.contains(Secret("rt-\($0)")) } == [1, 3, 4, 5, 6, 7, 8, 9])
+        #expect(!seen.contains(nil))
+    }
+
+    @Test("A refresh was in progress at the answer → in question is any other refresh token, until the refresh is over")
+    func question() {
+        let seen = SeenRefreshTokens()
+        seen.note(Secret("rt-1"))
+        #expect(seen.question(of: Secret("rt-2"), at: .zero) == nil)
+        seen.note(SeenRefreshTokens.Question(version: 3, until: .seconds(30)))
+        #expect(seen.question(of: Secret("rt-2"), at: .milliseconds(29_999))?.version == 3)
+        #expect(seen.question(of: Secret("rt-2"), at: .seconds(30)) == nil)
+        #expect(seen.question(of: Secret("rt-1"), at: .zero) == nil)
+        #expect(seen.question(of: nil, at: .zero) == nil)
+    }
+
+    @Test("A refresh may bring a refresh token → until five seconds after its claim, while its session is alive")
+    func mayBring() {
+        func mayBring(_ rest: Duration?, isEnded: Bool = false) -> Duration? {
+            RefreshState(tokenVersion: 1, claimRest: rest, isEnded: isEnded).mayBringFor
+        }
+        #expect(mayBring(.seconds(20)) == .seconds(25))
+        #expect(mayBring(.zero) == .seconds(5))
+        #expect(mayBring(.zero - RefreshMarks.grace + .milliseconds(1)) == .seconds(5))
+        #expect(mayBring(.zero - RefreshMarks.grace) == nil)
+        #expect(mayBring(nil) == nil)
+        #expect(mayBring(.seconds(20), isEnded: true) == nil)
+    }
+
     @Test("A demand that no provider of the kind can meet → noticed before a browser opens")
     func capability() {
         let classOnly = StepUpCapability(contextClass: true, maximumAge: false)

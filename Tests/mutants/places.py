@@ -26,7 +26,7 @@ AREAS = {
         ],
         "suites": "ProofVerifierTests|ProofAddressTests|ProofNonceTests|ProofKeyTests|ProofChargeTests|TakenProofsTests|"
         "SignInProofTests|BoundRouteTests|SpoiledProofTests|RelayProofTests|PresenceTakingTests|OriginalRequestTests|"
-        "SessionRouteTests|BackendRouteTests|CrossOriginTests|WebChildRouteTests|PresenceRouteTests",
+        "SessionRouteTests|BackendRouteTests|CrossOriginTests|WebChildRouteTests|PresenceRouteTests|EvidenceCheckTests",
     },
     "sender-constrained tokens": {
         "files": [
@@ -40,21 +40,24 @@ AREAS = {
     },
     "children and hand-over": {
         "files": ["Sources/Broker/Family/*.swift", "Sources/BrokerHTTP/Routes/BrokerAPI+Handover.swift"],
-        "suites": "FamilyTests|FamilyRoomTests|FamilyBoundsTests|FamilyRouteTests|HandoverRouteTests|WebChildRouteTests",
+        "suites": "FamilyTests|FamilyRoomTests|FamilyBoundsTests|FamilyRouteTests|HandoverRouteTests|WebChildRouteTests|"
+        "HandOverTests",
         "scenario": "pagesAreHandedOver",
     },
     "step-up": {
         "files": ["Sources/Broker/StepUp/*.swift"],
-        "suites": "StepUpTests|StepUpOrderTests|StepUpSeamTests|StepUpSettlementTests|StepUpRouteTests|SignInCheckTests",
+        "suites": "StepUpTests|StepUpOrderTests|StepUpSeamTests|StepUpSettlementTests|StepUpRouteTests|SignInCheckTests|"
+        "StepUpEffectTests",
         "scenario": "stepUpsRepeatTheToken",
     },
     "presence": {
         "files": ["Sources/Broker/Presence/*.swift"],
-        "suites": "PresenceTakingTests|PresenceRouteTests|RelayPresenceTests|FamilyBoundsTests",
+        "suites": "PresenceTakingTests|PresenceRouteTests|RelayPresenceTests|FamilyBoundsTests|PresenceBoundsTests",
     },
     "tokens for each API": {
         "files": ["Sources/Broker/Audience/*.swift", "Sources/Broker/Refresh/RefreshFlight+Audience.swift"],
-        "suites": "AudienceTokensTests|AudienceMachineTests|BoundTokensTests|TargetConfigurationTests",
+        "suites": "AudienceTokensTests|AudienceMachineTests|BoundTokensTests|TargetConfigurationTests|AudienceMemoryTests|"
+        "AudienceUseTests|CertificateBoundTests",
         "scenario": "audiencesShareOneGrant",
     },
 }

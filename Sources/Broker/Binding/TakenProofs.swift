@@ -145,7 +145,7 @@ package struct ProofNonce: Sendable, Hashable {
 
     /// Returns the number of the minute that contains a moment.
     ///
-    /// Moments before 1970 and after 10135 have no valid nonce.
+    /// All moments before 1970 count as the first minute, and all after 10135 as the last one that a nonce can name.
     static func minute(_ now: WallTime) -> Int64 { min(max(now.seconds / 60, 0), Int64(UInt32.max) - 1) }
 
     private static func bytes(_ minute: Int64) -> [UInt8] {

@@ -217,10 +217,16 @@ struct ProvenCallTests {
                     clock.advance(.seconds(241))
                     var second = try request(next)
                     second.usesNonces = true
-                    #expect(try await refresh(client, second).credential == .dpop)
+                    let renewed = try await refresh(client, second)
+                    #expect(renewed.credential == .dpop)
                     #expect(sandbox.control.count("oidc", "par") == primed)
                     #expect(sandbox.control.count("oidc", "refresh") == 1)
                     #expect(!second.sending.mayBeSpent)
+                    // The nonce is fresh now, so a pushed request is superfluous.
+                    var third = try request(tokens.refreshed(with: renewed))
+                    third.usesNonces = true
+                    _ = try await refresh(client, third)
+                    #expect(sandbox.control.count("oidc", "par") == primed)
                 }
             }
         }
@@ -574,6 +580,7 @@ struct ProvenCallTests {
 
     /// A server whose metadata lists Basic, for a client that posts its secret, so that there are two ways to prove the client.
     private func twoWays(
+        of profile: ClientProfile = Support.profile(),
         _ answer: @escaping @Sendable (RawServer.Received, Int) -> RawServer.Reply,
         _ change: (inout WireSettings) -> Void, _ body: (any ProviderClient, RawServer) async throws -> Void
     ) async throws {
@@ -599,7 +606,7 @@ struct ProvenCallTests {
             name: ProviderName(unchecked: "p"), service: .oauth2, issuer: server.base,
             clients: [
                 ClientSettings(
-                    profile: Support.profile(), clientID: "cid-1", authentication: .clientSecretPost(Secret("s-1")),
+                    profile: profile, clientID: "cid-1", authentication: .clientSecretPost(Secret("s-1")),
                     wire: wire)
             ])
         try await Support.with(settings) { try await body($0, server) }
@@ -663,6 +670,25 @@ struct ProvenCallTests {
     @Test("Pushed requests without a proof → no pushed request is made just for a nonce")
     func primesWithProofsAlone() async throws {
         #expect(try await priming(par: 201, refreshes: [200]) { $0.dpop.par = .thumbprint } == (0, 1))
+    }
+
+    @Test(
+        "A pushed request just to get a nonce → a code challenge only if the client's sign-ins have one",
+        arguments: [(ClientProfile.PKCE.required, true), (.unsupported, false)])
+    func primesAsSignIns(_ pkce: ClientProfile.PKCE, _ isChallenged: Bool) async throws {
+        try await twoWays(
+            of: Support.profile { $0.pkce = pkce },
+            { request, _ in request.target == "/par" ? .json("{}", status: 201) : .json(Self.tokens) }, { _ in }
+        ) { client, server in
+            var asked = Support.refresh()
+            asked.proof = maker
+            asked.isBound = true
+            asked.usesNonces = true
+            _ = await Support.failure { [asked] in try await refresh(client, asked) }
+            let pushed = server.received.filter { $0.target == "/par" }
+            #expect(pushed.count == 1)
+            #expect(pushed.allSatisfy { $0.body.contains("code_challenge=") == isChallenged })
+        }
     }
 
     @Test(

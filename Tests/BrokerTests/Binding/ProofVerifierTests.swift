@@ -46,6 +46,38 @@ struct ProofVerifierTests {
         }
     }
 
+    @Test("A proof of 4096 bytes → accepted; of one byte more → malformed")
+    func length() throws {
+        func sized(_ length: Int) throws -> String {
+            // A part of three bytes becomes four characters, so two parts are filled up.
+            for inHeader in 0..<3 {
+                for inClaims in stride(from: 2400, to: 2700, by: 1) {
+                    let jwk = phone.jwk(#","kid":"\#(String(repeating: "k", count: inHeader))""#)
+                    let text = try phone.proof(
+                        header: #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(jwk)}"#, nonce: nonce, token: session,
+                        more: #","x":"\#(String(repeating: "x", count: inClaims))""#)
+                    if text.utf8.count == length { return text }
+                }
+            }
+            throw Unreachable()
+        }
+        #expect(try refusal([sized(4096)]) == nil)
+        #expect(try refusal([sized(4097)]) == .malformed)
+    }
+
+    private struct Unreachable: Error {}
+
+    @Test("A coordinate of the key with fewer or more than 32 bytes → malformed", arguments: [31, 33])
+    func coordinates(_ count: Int) throws {
+        let (x, y) = phone.coordinates
+        let wrong = Base64URL.encode([UInt8](repeating: 1, count: count))
+        for (x, y) in [(wrong, y), (x, wrong)] {
+            let jwk = #"{"kty":"EC","crv":"P-256","x":"\#(x)","y":"\#(y)"}"#
+            let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(jwk)}"#
+            #expect(try refusal([try phone.proof(header: header, nonce: nonce, token: session)]) == .malformed)
+        }
+    }
+
     @Test(
         "A JWT of another kind → malformed",
         arguments: [

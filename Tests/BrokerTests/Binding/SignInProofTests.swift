@@ -56,6 +56,31 @@ import Testing
         return input
     }
 
+    @Test("Mode enforce, and a sign-in's proof is wrong or missing → refused before its code is sent")
+    func enforced() async throws {
+        let fixture = try Fixture(.enforce)
+        var input = try appLogin(fixture, "id", by: phone)
+        input.evidence = PresentedEvidence(
+            proofs: try fixture.evidence(phone, "/v1/logins", "id").proofs, target: input.evidence.target)
+        let elsewhere = await problem { [input] in try await fixture.broker.forward(input) }
+        #expect(elsewhere?.proof == .address)
+        input.evidence = .none
+        let missing = await problem { [input] in try await fixture.broker.forward(input) }
+        #expect(missing?.code == .proofRequired)
+        #expect(fixture.broker.provider.grants == 0)
+    }
+
+    @Test("Mode off, and a sign-in with a good proof → the proof is ignored, and the session is unbound")
+    func off() async throws {
+        let fixture = try Fixture(.off)
+        let session = try await fixture.broker.forward(appLogin(fixture, "id", by: phone))
+        let live = try await fixture.broker.useCases.resumeSession.resume(session.token)
+        #expect(live.facts.thumbprint == nil && live.binding == nil)
+        #expect(fixture.broker.context.memory.proofs.count == 0)
+        let isJudged = fixture.broker.events.all.contains { if case .proofJudged = $0 { true } else { false } }
+        #expect(!isJudged)
+    }
+
     @Test("Mode observe, and a code is repeated → the signature is verified only once")
     func observedOnce() async throws {
         let fixture = try Fixture(.observe)

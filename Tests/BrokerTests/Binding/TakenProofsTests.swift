@@ -39,6 +39,14 @@ struct TakenProofsTests {
         #expect(try take(0, nonce: 0, at: 180, in: table) == .replayed, "nothing was forgotten for it")
     }
 
+    @Test("A key's proofs in ten minutes → 4096 are remembered, and one more is refused")
+    func mostOfKey() throws {
+        let table = TakenProofs()
+        for number in 0..<4096 { #expect(try take(number, nonce: 0, at: 0, in: table) == nil) }
+        #expect(try take(4096, nonce: 0, at: 0, in: table) == .limited)
+        #expect(table.count == 4096)
+    }
+
     @Test(
         "The table of taken proofs is full → older nonces are refused, and no proof that could come again is forgotten")
     func full() throws {

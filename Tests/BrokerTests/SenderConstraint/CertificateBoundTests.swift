@@ -99,6 +99,23 @@ struct CertificateBoundTests {
         #expect(broker.provider.script.withLock { $0.refreshes.first?.isCertified } == true)
     }
 
+    @Test("A token for another API → fetched alone while the certificate is shown, and anew under another certificate")
+    func otherAPI() async throws {
+        let broker = try broker()
+        let signedIn = try await broker.signIn()
+        func ask() async throws -> AccessToken {
+            try await broker.useCases.audienceTokens.accessToken(
+                for: try await broker.useCases.resumeSession.resume(signedIn.token), at: TokenTarget(audience: "a"))
+        }
+        let first = try await ask()
+        #expect(first.certificate == "first")
+        // The session's own tokens are already bound.
+        #expect(broker.provider.script.withLock { $0.refreshes.map { $0.target?.audience } } == ["a"])
+        show(broker, "second")
+        let second = try await ask()
+        #expect(second.certificate == "second" && second.token.reveal() != first.token.reveal())
+    }
+
     @Test("A refresh under another certificate fails → 503; the old token is not used, and the session stays")
     func failing() async throws {
         let broker = try broker {

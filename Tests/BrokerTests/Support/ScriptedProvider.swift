@@ -48,6 +48,8 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         /// The refresh token of a provider that never changes it.
         var onlyRefreshToken: String?
         var signIn = SignInFacts()
+        /// The claims of the user that only the callback had.
+        var unverified: [(name: String, value: JSONValue)] = []
         var refreshTokenLifetime: Duration?
         var refreshedSubject = RefreshedSubject.absent
         /// The access tokens that arrived with the examined id_tokens.
@@ -165,7 +167,8 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         await identifying.pass()
         if let failure { throw failure }
         var identity = ProviderIdentity(
-            subject: script.subject, claims: [("name", .string("Ana"))], sid: script.sid)
+            subject: script.subject, claims: [("name", .string("Ana"))], unverified: script.unverified,
+            sid: script.sid)
         identity.sidIsUnusable = script.sidIsUnusable
         identity.signIn = script.signIn
         return identity

@@ -1,0 +1,74 @@
+import BrokerTestSupport
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// Tickets for web views: their time to the millisecond, and the faults of clock, store and key ring.
+@Suite("Tickets of hand-overs", .timeLimit(.minutes(1)))
+struct HandOverTests {
+    private static let own = "https://auth.example.com"
+    private static let foreign = "https://shop.example.com"
+    private let broker: TestBroker
+    private let store: ScriptedStore
+
+    init() throws {
+        var web = ChildPolicy()
+        web.origins = [Self.own, Self.foreign]
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
+        client.children = [.web: web]
+        let clock = TestClock()
+        store = ScriptedStore(InMemoryStore(monotonic: clock.clock.monotonic))
+        broker = try TestBroker(store: store, clients: [client], clock: clock)
+    }
+
+    private func begin(_ session: SignedIn, origin: String = own) async throws -> Secret {
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let order = HandoverOrder(origin: origin, path: "/", challenge: broker.vault.digest(Secret("secret")))
+        return Secret(String(try await broker.useCases.handOver.begin(order, of: live).url.reveal().suffix(43)))
+    }
+
+    private func look(_ ticket: Secret) async -> ProblemCode? {
+        await problem { try await broker.useCases.handOver.look(ticket) }?.code
+    }
+
+    @Test("A ticket → good until its last millisecond, and then its place is free for the next one")
+    func time() async throws {
+        let session = try await broker.signIn()
+        let ticket = try await begin(session)
+        for _ in 1..<HandOver.tickets { _ = try await begin(session) }
+        broker.clock.advance(broker.context.settings.handoffLifetime - .milliseconds(1))
+        #expect(await look(ticket) == nil)
+        #expect(await problem { try await begin(session) }?.code == .rateLimited)
+        broker.clock.advance(.milliseconds(1))
+        #expect(await look(ticket) == .handoverExpired)
+        #expect(await problem { try await begin(session) } == nil)
+    }
+
+    @Test("A ticket for a page elsewhere → unknown at the broker's own page")
+    func elsewhere() async throws {
+        let session = try await broker.signIn()
+        #expect(await look(try await begin(session)) == nil)
+        #expect(await look(try await begin(session, origin: Self.foreign)) == .handoverExpired)
+    }
+
+    @Test("Clock, store or key ring is wrong for a while → 503, and the ticket is good again afterwards")
+    func faults() async throws {
+        let session = try await broker.signIn()
+        let ticket = try await begin(session)
+        broker.clock.jump(.seconds(3600))
+        #expect(await look(ticket) == .storeUnavailable)
+        broker.clock.jump(.seconds(-3600))
+        broker.context.cache.clear()
+        store.fails.withLock { $0 = { operation, _ in operation == .session } }
+        #expect(await look(ticket) == .storeUnavailable)
+        store.fails.withLock { $0 = { _, _ in false } }
+        broker.vault.note(isTheStores: false)
+        #expect(await problem { try await begin(session) }?.code == .storeUnavailable)
+        broker.vault.note(isTheStores: true)
+        #expect(await look(ticket) == nil)
+        _ = try await begin(session)
+    }
+}

@@ -21,12 +21,7 @@ final class PortTrace {
 }
 
 extension SimulatedProcess {
-    /// Records a call through a port and its result.
-    ///
-    /// - Parameters:
-    ///   - call: The call, with its arguments.
-    ///   - words: Describes the result.
-    ///   - failure: Describes an error.
+    /// Records a call through a port with its arguments, and then its result or its error.
     func recording<Value, Failure: Error>(
         _ call: @autoclosure () -> String, _ words: (Value) -> String, failure: (Failure) -> String,
         _ work: () async throws(Failure) -> Value

@@ -5,24 +5,20 @@ import Testing
 /// The refresh machine for tokens of other APIs: tables of *input == action* (guarantee 2).
 @Suite("The refresh machine for tokens of other APIs", .timeLimit(.minutes(1))) struct AudienceMachineTests {
     typealias Machine = RefreshStateMachine
-    typealias Input = Machine.Input
+    typealias Input = MachineTable.Event
     typealias Action = Machine.Action
 
     private func run(
-        _ purpose: Machine.Purpose, _ need: Machine.Need, _ steps: [(Input, Action)]
-    ) {
-        var machine = Machine(need: need, purpose: purpose)
-        for (index, step) in steps.enumerated() {
-            let action = machine.handle(step.0)
-            #expect(action == step.1, "step \(index)")
-        }
+        _ call: RefreshCall, _ need: Machine.Need, _ steps: [(Input, Action)]
+    ) throws {
+        MachineTable(need: need, goal: try MachineTable.goal(call)).check(steps)
     }
 
-    private func run(_ steps: [(Input, Action)]) { run(.audience, .expiring, steps) }
+    private func run(_ steps: [(Input, Action)]) throws { try run(.audience, .expiring, steps) }
 
     private func read(
         _ version: Int64 = 3, fresh: Bool = false, usable: Bool = false, refreshable: Bool = true,
-        _ standing: Machine.Standing = .missing, needsOwn: Bool = false
+        _ standing: Input.Standing = .missing, needsOwn: Bool = false
     ) -> Input {
         .read(
             version: version, live: true, fresh: fresh, usable: usable, refreshable: refreshable, standing: standing,
@@ -34,30 +30,31 @@ import Testing
     @Test(
         "An unclear refusal of a target → ends and counts nothing, because one plain refresh decides",
         arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
-    func question(_ refusal: Machine.Refusal) {
+    func question(_ refusal: Machine.Refusal) throws {
         let begun: [(Input, Action)] = [
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
             (.rejected(refusal), .call(confirming: false, .plain)),
         ]
-        run(
+        try run(
             begun + [
                 (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
                 (read(4), .finish(.targetRefused)),
             ])
         // The machine only records the refusal. Its caller checks whether the target still has a usable token.
-        run(
+        try run(
             begun + [
                 (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
                 (read(4, usable: true, .version(2)), .finish(.targetRefused)),
             ])
-        run(begun + [(.rejected(.invalidGrant), .condemn(.grantRevoked)), (.condemned(true), .finish(.sessionEnded))])
-        run(begun + [(.rejected(.counted(enough: true)), .condemn(.grantRevoked))])
-        run(begun + [(.rejected(.counted(enough: false)), .release(then: .unavailable))])
-        run(begun + [(.retryable, .release(then: .unavailable))])
-        run(begun + [(.lost, .call(confirming: true, .plain)), (.rejected(.invalidGrant), .condemn(.refreshLost))])
+        try run(
+            begun + [(.rejected(.invalidGrant), .condemn(.grantRevoked)), (.condemned(true), .finish(.sessionEnded))])
+        try run(begun + [(.rejected(.counted(enough: true)), .condemn(.grantRevoked))])
+        try run(begun + [(.rejected(.counted(enough: false)), .release(then: .unavailable))])
+        try run(begun + [(.retryable, .release(then: .unavailable))])
+        try run(begun + [(.lost, .call(confirming: true, .plain)), (.rejected(.invalidGrant), .condemn(.refreshLost))])
         // Another process's pair is stored. It may come from the same refresh token, so the token is fetched again.
-        run(begun + [(.refreshed, .commit), (.superseded, .readAgain), (read(4), .claim(version: 4))])
-        run(
+        try run(begun + [(.refreshed, .commit), (.superseded, .readAgain), (read(4), .claim(version: 4))])
+        try run(
             begun + [
                 (.rejected(.invalidGrant), .condemn(.grantRevoked)), (.condemned(false), .readAgain),
                 (read(4), .claim(version: 4)),
@@ -67,21 +64,21 @@ import Testing
     @Test(
         "A refused exchange, then a good plain refresh → one more exchange; its refusal is the target's fault",
         arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
-    func exchangedAgain(_ refusal: Machine.Refusal) {
+    func exchangedAgain(_ refusal: Machine.Refusal) throws {
         let begun: [(Input, Action)] = [
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .exchange)),
             (.rejected(refusal), .call(confirming: false, .plain)), (.refreshed, .commit),
             (.committed, .checkSubject), (.subjectChecked(.same), .readAgain), (read(4), .claim(version: 4)),
             (granted, .call(confirming: false, .exchange)),
         ]
-        run(.exchange, .expiring, begun + [(.exchanged, .keep), (.kept, .readAgain)])
-        run(.exchange, .expiring, begun + [(.rejected(refusal), .release(then: .targetRefused))])
-        run(.exchange, .expiring, begun + [(.rejected(.target), .release(then: .targetRefused))])
+        try run(.exchange, .expiring, begun + [(.exchanged, .keep), (.kept, .readAgain)])
+        try run(.exchange, .expiring, begun + [(.rejected(refusal), .release(then: .targetRefused))])
+        try run(.exchange, .expiring, begun + [(.rejected(.target), .release(then: .targetRefused))])
     }
 
     @Test("A plain refresh fails under a claim that was just taken over → the session is not condemned")
-    func takenOver() {
-        run([
+    func takenOver() throws {
+        try run([
             (read(), .claim(version: 3)),
             (.claimed(lossKnown: true, settled: false), .call(confirming: false, .audience)),
             (.rejected(.invalidGrant), .call(confirming: false, .plain)),
@@ -92,12 +89,12 @@ import Testing
     @Test(
         "The target is refused → the claim is released at once, and the refusal is reported even if an older token lives"
     )
-    func refused() {
-        run([
+    func refused() throws {
+        try run([
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
             (.rejected(.target), .release(then: .targetRefused)),
         ])
-        run([
+        try run([
             (read(usable: true, .version(2)), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
             (.rejected(.target), .release(then: .targetRefused)),
         ])
@@ -105,35 +102,35 @@ import Testing
 
     @Test(
         "The provider must not be called now → a target's token is served as long as it lives",
-        arguments: [Machine.Purpose.audience, .exchange])
-    func resting(_ purpose: Machine.Purpose) {
+        arguments: [RefreshCall.audience, .exchange])
+    func resting(_ call: RefreshCall) throws {
         func lately(usable: Bool, fresh: Bool = false) -> Input {
             .read(
                 version: 3, live: true, fresh: fresh, usable: usable, refreshable: true, withheld: .lately,
                 standing: .version(2))
         }
-        run(purpose, .expiring, [(lately(usable: false), .finish(.unavailable))])
-        run(purpose, .forced(fromVersion: 2), [(lately(usable: true, fresh: true), .finish(.unavailable))])
-        run(purpose, .expiring, [(lately(usable: true), .finish(.useStored))])
-        run(purpose, .forced(fromVersion: 1), [(lately(usable: true, fresh: true), .finish(.useStored))])
-        run(.own, .expiring, [(lately(usable: true), .finish(.unavailable))])
+        try run(call, .expiring, [(lately(usable: false), .finish(.unavailable))])
+        try run(call, .forced(fromVersion: 2), [(lately(usable: true, fresh: true), .finish(.unavailable))])
+        try run(call, .expiring, [(lately(usable: true), .finish(.useStored))])
+        try run(call, .forced(fromVersion: 1), [(lately(usable: true, fresh: true), .finish(.useStored))])
+        try run(.plain, .expiring, [(lately(usable: true), .finish(.unavailable))])
     }
 
     @Test(
         "A lost call with a target → one confirming call, then a plain refresh; its refusal is refresh_lost")
-    func lost() {
+    func lost() throws {
         let begun: [(Input, Action)] = [
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
             (.lost, .call(confirming: true, .audience)),
         ]
-        run(begun + [(.lost, .release(then: .unavailable))])
-        run(begun + [(.refreshed, .commit), (.committed, .checkSubject)])
-        run(
+        try run(begun + [(.lost, .release(then: .unavailable))])
+        try run(begun + [(.refreshed, .commit), (.committed, .checkSubject)])
+        try run(
             begun + [
                 (.rejected(.invalidGrant), .call(confirming: false, .plain)),
                 (.rejected(.invalidGrant), .condemn(.refreshLost)),
             ])
-        run(
+        try run(
             begun + [
                 (.rejected(.invalidGrant), .call(confirming: false, .plain)), (.refreshed, .commit),
                 (.committed, .checkSubject), (.subjectChecked(.same), .readAgain), (read(4), .finish(.targetRefused)),
@@ -141,35 +138,35 @@ import Testing
     }
 
     @Test("An answer with tokens → first committed, then its subject is checked, then the row's tokens are used")
-    func goodWay() {
-        run([
+    func goodWay() throws {
+        try run([
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)), (.refreshed, .commit),
             (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
             (read(4, fresh: true, .version(7)), .finish(.useStored)),
         ])
         // A step-up has dropped the target's row meanwhile, so its token is fetched again.
-        run([
+        try run([
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)), (.refreshed, .commit),
             (.superseded, .readAgain), (read(5), .claim(version: 5)),
         ])
-        run([(read(refreshable: false), .finish(.notRefreshable))])
+        try run([(read(refreshable: false), .finish(.notRefreshable))])
     }
 
     @Test("An upstream refused a target's token → a newer token of the same target, whatever the row's version")
-    func forced() {
-        run(.audience, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
-        run(.audience, .forced(fromVersion: 5), [(read(5, fresh: true, .version(8)), .finish(.useStored))])
-        run(.audience, .forced(fromVersion: 5), [(read(5), .claim(version: 5))])
+    func forced() throws {
+        try run(.audience, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
+        try run(.audience, .forced(fromVersion: 5), [(read(5, fresh: true, .version(8)), .finish(.useStored))])
+        try run(.audience, .forced(fromVersion: 5), [(read(5), .claim(version: 5))])
         // The session's own token, after a token for an audience has raised the row's version.
-        run(.own, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
-        run(.own, .forced(fromVersion: 5), [(read(9, fresh: true, .version(6)), .finish(.useStored))])
+        try run(.plain, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
+        try run(.plain, .forced(fromVersion: 5), [(read(9, fresh: true, .version(6)), .finish(.useStored))])
     }
 
     @Test(
         "An exchange is due, and the session's own token has expired → a refresh comes first"
     )
-    func exchange() {
-        run(
+    func exchange() throws {
+        try run(
             .exchange, .expiring,
             [
                 (read(needsOwn: true), .claim(version: 3)), (granted, .call(confirming: false, .plain)),
@@ -180,17 +177,18 @@ import Testing
         let begun: [(Input, Action)] = [
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .exchange)),
         ]
-        run(.exchange, .expiring, begun + [(.lost, .release(then: .unavailable))])
-        run(.exchange, .expiring, begun + [(.rejected(.unclear), .release(then: .unavailable))])
-        run(
+        try run(.exchange, .expiring, begun + [(.lost, .release(then: .unavailable))])
+        try run(.exchange, .expiring, begun + [(.rejected(.unclear), .release(then: .unavailable))])
+        try run(
             .exchange, .expiring,
             begun + [
                 (.rejected(.invalidGrant), .call(confirming: false, .plain)),
                 (.rejected(.invalidGrant), .condemn(.grantRevoked)),
             ])
         // Another process has the claim now, so the exchange is made again.
-        run(.exchange, .expiring, begun + [(.exchanged, .keep), (.kept, .readAgain), (read(4), .claim(version: 4))])
-        run(.exchange, .expiring, [(read(refreshable: false), .claim(version: 3))])
-        run(.exchange, .expiring, [(read(refreshable: false, needsOwn: true), .finish(.notRefreshable))])
+        try run(
+            .exchange, .expiring, begun + [(.exchanged, .keep), (.kept, .readAgain), (read(4), .claim(version: 4))])
+        try run(.exchange, .expiring, [(read(refreshable: false), .claim(version: 3))])
+        try run(.exchange, .expiring, [(read(refreshable: false, needsOwn: true), .finish(.notRefreshable))])
     }
 }

@@ -122,10 +122,8 @@ import Testing
 
     @Test("A forced refresh has to wait → 503, and never the refused token")
     func heldBackForced() {
-        var machine = RefreshStateMachine(need: .forced(fromVersion: 3))
-        let usable = RefreshStateMachine.Input.read(
-            version: 3, live: true, fresh: true, usable: true, refreshable: true)
-        #expect(machine.handle(usable) == .claim(version: 3))
-        #expect(machine.handle(.heldBack) == .finish(.unavailable))
+        let usable = MachineTable.Event.read(version: 3, live: true, fresh: true, usable: true, refreshable: true)
+        MachineTable(need: .forced(fromVersion: 3), goal: OwnToken())
+            .check([(usable, .claim(version: 3)), (.heldBack, .finish(.unavailable))])
     }
 }

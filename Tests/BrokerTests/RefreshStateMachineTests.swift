@@ -5,15 +5,11 @@ import Testing
 
 /// The refresh machine as tables of *input == action*, without a clock, store or provider.
 @Suite(.timeLimit(.minutes(2))) struct RefreshStateMachineTests {
-    typealias Input = RefreshStateMachine.Input
+    typealias Input = MachineTable.Event
     typealias Action = RefreshStateMachine.Action
 
     private func run(_ need: RefreshStateMachine.Need, _ steps: [(Input, Action)]) {
-        var machine = RefreshStateMachine(need: need)
-        for (index, step) in steps.enumerated() {
-            let action = machine.handle(step.0)
-            #expect(action == step.1, "step \(index)")
-        }
+        MachineTable(need: need, goal: OwnToken()).check(steps)
     }
 
     private let stale = Input.read(version: 3, live: true, fresh: false, usable: false, refreshable: true)
@@ -44,7 +40,7 @@ import Testing
         "The access token is withheld → callers are refused, and after a pause any need causes another call"
     )
     func withheld() {
-        func read(_ version: Int64, _ withheld: RefreshStateMachine.Withheld) -> Input {
+        func read(_ version: Int64, _ withheld: FoundToken.Withheld) -> Input {
             .read(version: version, live: true, fresh: false, usable: false, refreshable: true, withheld: withheld)
         }
         run(
@@ -76,7 +72,7 @@ import Testing
             [
                 (stale, .claim(version: 3)), (granted, .call(confirming: false)),
                 (.refreshed, .commit), (.committed, .checkSubject),
-                (.subjectChecked(.another), .end(.subjectChanged)),
+                (.subjectChecked(.another), .end(.subjectChanged, ifStillAt: 4)),
             ])
     }
 
@@ -221,7 +217,7 @@ import Testing
                     .finish(.useStored)
                 ),
             ])
-        run(.expiring, [(renewed, .checkSubject), (.subjectChecked(.another), .end(.subjectChanged))])
+        run(.expiring, [(renewed, .checkSubject), (.subjectChecked(.another), .end(.subjectChanged, ifStillAt: 4))])
         run(.expiring, [(renewed, .checkSubject), (.subjectChecked(.unknown), .finish(.unavailable))])
     }
 

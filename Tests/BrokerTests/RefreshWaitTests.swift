@@ -112,12 +112,9 @@ import Testing
 
     @Test("A forced refresh finds another refresh in progress → waits, and never returns the refused token")
     func forcedBusy() {
-        var machine = RefreshStateMachine(need: .forced(fromVersion: 3))
-        let usable = RefreshStateMachine.Input.read(
-            version: 3, live: true, fresh: true, usable: true, refreshable: true)
-        #expect(machine.handle(usable) == .claim(version: 3))
-        #expect(machine.handle(.busy) == .wait)
-        #expect(machine.handle(usable) != .finish(.useStored))
+        let usable = MachineTable.Event.read(version: 3, live: true, fresh: true, usable: true, refreshable: true)
+        MachineTable(need: .forced(fromVersion: 3), goal: OwnToken())
+            .check([(usable, .claim(version: 3)), (.busy, .wait), (usable, .claim(version: 3))])
     }
 
     @Test("A refreshed scope → may lose scopes, but never gains any (SEC-57)")

@@ -178,7 +178,7 @@ package struct AudienceTokens: Sendable {
         for asker: ForcedRefreshes.Asker?
     ) {
         let work = RefreshFlight(
-            context: context, flight: flight, session: session.tokenDigest, need: need, audience: audience,
+            context: context, flight: flight, session: session.tokenDigest, need: need, goal: audience.goal,
             asker: asker)
         let flights = context.memory.flights
         context.spawner.spawn("refresh") {

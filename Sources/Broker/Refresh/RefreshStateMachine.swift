@@ -1,8 +1,8 @@
-/// Decides each step of a refresh, for the session's own access token or for another API's (guarantee 2).
+/// Decides each step of a refresh (guarantee 2).
 ///
 /// The machine is pure. It takes an event and returns an action.
 ///
-/// `RefreshFlight` makes the calls. The tests are tables of *input == action*.
+/// `RefreshFlight` makes the calls. `FlightGoal` says what the refresh is for. The tests are tables of *input == action*.
 struct RefreshStateMachine: Sendable {
     /// The reason why an access token has to be refreshed.
     enum Need: Sendable, Equatable {
@@ -13,57 +13,54 @@ struct RefreshStateMachine: Sendable {
         case forced(fromVersion: Int64)
     }
 
-    /// The access token that the caller needs.
-    enum Purpose: Sendable, Equatable {
-        /// The session's own access token.
-        case own
-        /// A token for another API, fetched with the session's refresh token.
-        case audience
-        /// A token for another API, exchanged for the session's own token.
-        case exchange
-    }
-
-    /// The kinds of call to the provider.
-    enum Call: Sendable, Equatable {
-        /// A refresh of the session's own access token. Only the answer to this call proves something about the grant.
-        case plain
-        /// A refresh with a target, for another API's token.
-        case audience
-        case exchange
-    }
-
-    /// The version of the access token that the caller needs.
-    enum Standing: Sendable, Equatable {
+    /// A session that lives, as the flight read it.
+    struct Reading: Sendable, Equatable {
         /// The token version of the session's row.
-        case ofRow
-        case version(Int64)
-        /// The token has yet to be fetched.
-        case missing
+        let version: Int64
+        /// Whether the subject of the id_token has yet to be checked.
+        let isUnchecked: Bool
+        /// Whether the callers get the stored access token if it cannot be refreshed now.
+        let isServable: Bool
+        /// The goal's decision, for a session whose subject was checked.
+        let next: NextStep
+    }
+
+    /// The goal's decision about a session that was read.
+    enum NextStep: Sendable, Equatable {
+        case finish(Outcome)
+        /// Claim the session, and then make this call.
+        case call(RefreshCall)
+    }
+
+    /// A granted claim.
+    struct Claimed: Sendable, Equatable {
+        /// Whether an earlier call with an unknown result may have used this refresh token.
+        let isLossKnown: Bool
+        /// Whether the time of a late winner is over.
+        let isSettled: Bool
+    }
+
+    /// The steps that a flight has taken, for the goal's next decision.
+    struct Progress: Sendable, Equatable {
+        /// Whether this flight or another has stored a new pair, which is then used, however short its life.
+        var isRefreshed = false
+        /// Whether the provider refused the target with an error that may concern the grant.
+        ///
+        /// A plain refresh decides this.
+        var isInQuestion = false
+        /// Whether the call with the target is being repeated, after a plain refresh answered the question.
+        var isRepeated = false
     }
 
     /// An event that the shell reports.
     enum Input: Sendable, Equatable {
-        /// The session's row was read.
-        ///
-        /// - `live`: whether the session lives.
-        /// - `fresh`: whether the access token has more time than the refresh margin.
-        /// - `usable`: whether the access token has any time left.
-        /// - `refreshable`: whether there is a refresh token, and a provider that takes it.
-        /// - `unchecked`: whether the subject of the id_token has yet to be checked.
-        /// - `withheld`: set if the access token was dropped, because the provider did not bind it to the session's key.
-        /// - `needsOwn`: whether the session's own tokens have to be refreshed before a token for another API is requested.
-        case read(
-            version: Int64, live: Bool, fresh: Bool, usable: Bool, refreshable: Bool, unchecked: Bool = false,
-            withheld: Withheld? = nil, standing: Standing = .ofRow, needsOwn: Bool = false)
-        /// The claim was granted.
-        ///
-        /// - `lossKnown`: whether an earlier call with an unknown result may have used this refresh token.
-        /// - `settled`: whether the time of a late winner is over.
-        case claimed(lossKnown: Bool, settled: Bool)
+        case read(Reading)
+        /// The session is missing or has ended.
+        case gone
+        case claimed(Claimed)
         case busy
         case heldBack
         case moved
-        case gone
         case storeFailed
         case patienceOver
         /// The provider answered with a token set.
@@ -85,14 +82,6 @@ struct RefreshStateMachine: Sendable {
         case condemned(Bool)
     }
 
-    /// The age of an answer whose access token was not used because it was unbound.
-    enum Withheld: Sendable, Equatable {
-        /// The answer is recent, so the provider is left alone.
-        case lately
-        /// The provider may be called again.
-        case before
-    }
-
     /// The result of checking a refreshed id_token.
     enum SubjectCheck: Sendable, Equatable { case same, another, unknown }
 
@@ -112,7 +101,7 @@ struct RefreshStateMachine: Sendable {
     enum Action: Sendable, Equatable {
         case claim(version: Int64)
         /// Call the provider; `confirming` marks the one retry after a lost or unclear answer.
-        case call(confirming: Bool, Call = .plain)
+        case call(confirming: Bool, RefreshCall = .plain)
         /// Store the new pair, however long it takes, before anything else is checked.
         case commit
         /// Store the exchanged token, and release the claim with it.
@@ -120,7 +109,9 @@ struct RefreshStateMachine: Sendable {
         /// Check the new id_token, now that the pair is stored.
         case checkSubject
         /// End the session regardless of the claim, because its tokens belong to another user now.
-        case end(EndReason)
+        ///
+        /// The session must still have the token version whose subject was checked.
+        case end(EndReason, ifStillAt: Int64)
         /// End the session, with the claim's own fence and version.
         case condemn(EndReason)
         /// Release the claim, and then answer the callers.
@@ -145,200 +136,133 @@ struct RefreshStateMachine: Sendable {
         case targetRefused
     }
 
-    private enum State: Sendable, Equatable {
+    /// The states of a refresh, as docs/internals/a-refresh.md draws them.
+    enum State: Sendable, Equatable {
         case reading
         case claiming
-        case calling(confirming: Bool, Call)
-        case committing(Call)
+        case calling(confirming: Bool, RefreshCall)
+        case committing(RefreshCall)
         case keeping
         case checking
         case condemning
         case done
     }
 
-    private let need: Need
-    private let purpose: Purpose
+    private(set) var state = State.reading
+    private(set) var progress = Progress()
     /// The call to make after the row is claimed.
-    private var next = Call.plain
-    /// Whether the provider refused the target with an error that may concern the grant.
-    ///
-    /// A plain refresh decides this.
-    private var isInQuestion = false
-    /// Whether the exchange is being repeated, after a plain refresh replaced the refused access token.
-    private var isExchangedAgain = false
-    private var state = State.reading
-    /// Whether the stored access token is still valid, so that it is used although an early refresh failed.
-    private var usable = false
+    private var next = RefreshCall.plain
+    private var isServable = false
     private var version: Int64 = 0
     /// The token version whose subject this flight has confirmed.
-    private var checked: Int64?
-    private var lossKnown = false
-    private var settled = true
-    /// Whether this flight or another has stored a new pair, which is then used, however short its life.
-    private var isRefreshed = false
-
-    init(need: Need, purpose: Purpose = .own) {
-        self.need = need
-        self.purpose = purpose
-    }
+    private var checkedVersion: Int64?
+    private var claimed = Claimed(isLossKnown: false, isSettled: true)
+    /// Whether the answer to a call of this flight was lost.
+    private var hasLost = false
 
     mutating func handle(_ input: Input) -> Action {
         switch (state, input) {
-        case (
-            .reading,
-            .read(
-                let version, let live, let fresh, let usable, let refreshable, let unchecked, let withheld,
-                let standing,
-                let needsOwn)
-        ):
-            guard live else { return finish(.sessionEnded) }
-            self.version = version
-            if unchecked, checked != version {
-                self.usable = false
-                state = .checking
-                return .checkSubject
-            }
-            self.usable = usable
-            // The session has no access token at any version. A new one is requested after a pause.
-            if withheld == .lately || (withheld != nil && isRefreshed) {
-                // A living token for another API is served although the session's own is withheld.
-                let isServed = purpose != .own && usable && (need == .expiring || isServed(fresh: fresh, standing))
-                return finish(isServed ? .useStored : .unavailable)
-            }
-            guard purpose == .own else {
-                return wanted(fresh: fresh, refreshable: refreshable, standing, needsOwn: needsOwn)
-            }
-            if isRefreshed { return finish(.useStored) }
-            return withheld == nil
-                ? wanted(fresh: fresh, refreshable: refreshable, standing) : renewed(refreshable: refreshable)
+        case (.reading, .read(let reading)): return took(reading)
+        case (.claiming, _): return claimEnded(input)
+        case (.calling(let confirming, let call), _): return answered(call, confirming: confirming, input)
+        case (.committing(let call), _): return written(call, input)
+        case (.keeping, .kept): return readAgain()
+        case (.checking, .subjectChecked(let check)): return subjectChecked(check)
+        case (.condemning, .condemned(true)): return finish(.sessionEnded)
+        // The version or the fence has moved, so another owner won. Read its pair.
+        case (.condemning, .condemned(false)):
+            progress.isInQuestion = false
+            return readAgain()
+        default: return failed(input)
+        }
+    }
 
-        case (.claiming, .claimed(let lossKnown, let settled)):
-            self.lossKnown = lossKnown
-            self.settled = settled
+    private mutating func failed(_ input: Input) -> Action {
+        switch input {
+        case .gone: finish(.sessionEnded)
+        case .storeFailed: finish(isServable ? .useStored : .storeUnavailable)
+        default: finish(.unavailable)
+        }
+    }
+
+    // MARK: Reading and claiming
+
+    private mutating func took(_ reading: Reading) -> Action {
+        version = reading.version
+        // Tokens are served only after their subject was checked (SEC-59).
+        if reading.isUnchecked, checkedVersion != version {
+            isServable = false
+            state = .checking
+            return .checkSubject
+        }
+        isServable = reading.isServable
+        switch reading.next {
+        case .finish(let outcome): return finish(outcome)
+        case .call(let call):
+            if progress.isInQuestion { (progress.isInQuestion, progress.isRepeated) = (false, true) }
+            next = call
+            state = .claiming
+            return .claim(version: version)
+        }
+    }
+
+    private mutating func claimEnded(_ input: Input) -> Action {
+        switch input {
+        case .claimed(let claimed):
+            self.claimed = claimed
+            hasLost = false
             return call(next)
-        case (.claiming, .busy):
+        case .busy:
             // Another owner is refreshing. Only callers with an expired token have to wait.
-            if usable, need == .expiring { return finish(.useStored) }
+            if isServable { return finish(.useStored) }
             state = .reading
             return .wait
-        case (.claiming, .heldBack): return finish(usable && need == .expiring ? .useStored : .unavailable)
-        case (.claiming, .moved):
-            state = .reading
-            return .readAgain
-        case (.claiming, .gone): return finish(.sessionEnded)
-
-        case (.calling(_, let call), .refreshed):
-            state = .committing(call)
-            return .commit
-        case (.calling, .exchanged):
-            state = .keeping
-            return .keep
-        case (.calling(let confirming, .plain), .rejected(let refusal)):
-            return refused(refusal, confirming: confirming)
-        case (.calling(let confirming, let call), .rejected(let refusal)):
-            return refused(refusal, call, confirming: confirming)
-        // An exchange spends no token, so a confirming call is pointless.
-        case (.calling(_, .exchange), .lost): return release(.unavailable)
-        case (.calling(let confirming, let call), .lost):
-            // The provider may have rotated the token. One retry with the same token and idempotency key shows whether it has.
-            lossKnown = true
-            guard !confirming else { return release(.unavailable) }
-            return self.call(call, confirming: true)
-        case (.calling, .notSent), (.calling, .retryable), (.calling, .unusable): return release(.unavailable)
-
-        case (.committing(let call), .committed):
-            state = .checking
-            if call == .plain { isRefreshed = true }
-            version += 1
-            return .checkSubject
-        // The winner may be this very flight, if the answer to its own write was lost. The row is right in each case, so read
-        // it.
-        case (.committing(let call), .superseded):
-            if call == .plain { isRefreshed = true }
-            // The winner may have spent the refresh token that was refused together with the target.
-            isInQuestion = false
-            state = .reading
-            return .readAgain
-        case (.committing, .ended):
-            state = .done
-            return .revoke
-        case (.keeping, .kept):
-            state = .reading
-            return .readAgain
-
-        case (.checking, .subjectChecked(.same)):
-            checked = version
-            state = .reading
-            return .readAgain
-        case (.checking, .subjectChecked(.another)):
-            state = .done
-            return .end(.subjectChanged)
-        // Tokens are served only after their subject is known.
-        case (.checking, .subjectChecked(.unknown)): return finish(.unavailable)
-
-        case (.condemning, .condemned(true)): return finish(.sessionEnded)
-        case (.condemning, .condemned(false)):
-            // The version or the fence has moved, so another owner won. Read its pair.
-            isInQuestion = false
-            state = .reading
-            return .readAgain
-
-        case (_, .storeFailed): return finish(usable && need == .expiring ? .useStored : .storeUnavailable)
-        case (_, .patienceOver): return finish(.unavailable)
-        default: return finish(.unavailable)
+        case .heldBack: return finish(isServable ? .useStored : .unavailable)
+        case .moved: return readAgain()
+        default: return failed(input)
         }
     }
 
-    private mutating func wanted(fresh: Bool, refreshable: Bool, _ standing: Standing) -> Action {
-        isServed(fresh: fresh, standing) ? finish(.useStored) : renewed(refreshable: refreshable)
-    }
+    // MARK: The provider's answer
 
-    /// Decides the next step for another API's token.
-    ///
-    /// If necessary, the session's own tokens are refreshed first, once.
-    private mutating func wanted(
-        fresh: Bool, refreshable: Bool, _ standing: Standing, needsOwn: Bool
-    ) -> Action {
-        if isInQuestion {
-            guard purpose == .exchange, isRefreshed, !isExchangedAgain else { return finish(.targetRefused) }
-            (isInQuestion, isExchangedAgain) = (false, true)
-        }
-        if isServed(fresh: fresh, standing) { return finish(.useStored) }
-        next = needsOwn && !isRefreshed ? .plain : purpose == .exchange ? .exchange : .audience
-        return renewed(refreshable: refreshable || next == .exchange)
-    }
-
-    private func isServed(fresh: Bool, _ standing: Standing) -> Bool {
-        switch (need, standing) {
-        case (.expiring, _): fresh
-        case (.forced(let from), .ofRow): version != from
-        case (.forced(let from), .version(let own)): own != from
-        case (.forced, .missing): false
-        }
-    }
-
-    private mutating func renewed(refreshable: Bool) -> Action {
-        guard refreshable else { return finish(usable && need == .expiring ? .useStored : .notRefreshable) }
-        state = .claiming
-        return .claim(version: version)
-    }
-
-    private mutating func call(_ call: Call, confirming: Bool = false) -> Action {
+    private mutating func call(_ call: RefreshCall, confirming: Bool = false) -> Action {
         state = .calling(confirming: confirming, call)
         return .call(confirming: confirming, call)
     }
 
+    private mutating func answered(_ call: RefreshCall, confirming: Bool, _ input: Input) -> Action {
+        switch input {
+        case .refreshed:
+            state = .committing(call)
+            return .commit
+        case .exchanged:
+            state = .keeping
+            return .keep
+        case .rejected(let refusal):
+            return call.provesGrant
+                ? refused(refusal, confirming: confirming) : targetRefused(refusal, call, confirming: confirming)
+        case .lost:
+            guard call.spendsToken else { return release(.unavailable) }
+            // The provider may have rotated the token. One retry with the same token and idempotency key shows whether it has.
+            hasLost = true
+            return confirming ? release(.unavailable) : self.call(call, confirming: true)
+        case .notSent, .retryable, .unusable: return release(.unavailable)
+        default: return failed(input)
+        }
+    }
+
     /// Decides the step after the refusal of a call with a target, which proves nothing about the grant.
-    private mutating func refused(_ refusal: Refusal, _ call: Call, confirming: Bool) -> Action {
+    private mutating func targetRefused(_ refusal: Refusal, _ call: RefreshCall, confirming: Bool) -> Action {
         switch refusal {
         case .target: return release(.targetRefused)
         // The exchanged access token has just been refreshed, so the refusal concerns the target.
-        case .invalidGrant where isExchangedAgain, .counted where isExchangedAgain: return release(.targetRefused)
+        case .invalidGrant where progress.isRepeated, .counted where progress.isRepeated:
+            return release(.targetRefused)
         case .invalidGrant, .counted:
-            isInQuestion = true
+            progress.isInQuestion = true
             return self.call(.plain)
         case .unclear:
-            guard !confirming, call != .exchange else { return release(.unavailable) }
+            guard !confirming, call.spendsToken else { return release(.unavailable) }
             return self.call(call, confirming: true)
         }
     }
@@ -347,9 +271,9 @@ struct RefreshStateMachine: Sendable {
         switch refusal {
         case .invalidGrant, .counted(enough: true):
             // A claim that was taken over may have a late winner, which gets time to commit.
-            guard settled else { return release(.unavailable) }
+            guard claimed.isSettled else { return release(.unavailable) }
             state = .condemning
-            return .condemn(lossKnown ? .refreshLost : .grantRevoked)
+            return .condemn(claimed.isLossKnown || hasLost ? .refreshLost : .grantRevoked)
         case .counted(enough: false): return release(.unavailable)
         case .unclear:
             // A dead grant is still unproven. Make one confirming retry.
@@ -360,6 +284,49 @@ struct RefreshStateMachine: Sendable {
         }
     }
 
+    // MARK: Writing and checking
+
+    private mutating func written(_ call: RefreshCall, _ input: Input) -> Action {
+        switch input {
+        case .committed:
+            if call.provesGrant { progress.isRefreshed = true }
+            version += 1
+            state = .checking
+            return .checkSubject
+        // The winner may be this very flight, if the answer to its own write was lost. The row is right in each case, so read
+        // it.
+        case .superseded:
+            if call.provesGrant { progress.isRefreshed = true }
+            // The winner may have spent the refresh token that was refused together with the target.
+            progress.isInQuestion = false
+            return readAgain()
+        case .ended:
+            state = .done
+            return .revoke
+        default: return failed(input)
+        }
+    }
+
+    private mutating func subjectChecked(_ check: SubjectCheck) -> Action {
+        switch check {
+        case .same:
+            checkedVersion = version
+            return readAgain()
+        case .another:
+            state = .done
+            return .end(.subjectChanged, ifStillAt: version)
+        // Tokens are served only after their subject is known.
+        case .unknown: return finish(.unavailable)
+        }
+    }
+
+    // MARK: Ending the flight
+
+    private mutating func readAgain() -> Action {
+        state = .reading
+        return .readAgain
+    }
+
     private mutating func finish(_ outcome: Outcome) -> Action {
         state = .done
         return .finish(outcome)
@@ -368,6 +335,6 @@ struct RefreshStateMachine: Sendable {
     private mutating func release(_ outcome: Outcome) -> Action {
         state = .done
         // A refusal of the target is always reported, so that it is remembered, even if a living token is served.
-        return .release(then: usable && need == .expiring && outcome != .targetRefused ? .useStored : outcome)
+        return .release(then: isServable && outcome != .targetRefused ? .useStored : outcome)
     }
 }

@@ -132,7 +132,7 @@ package struct RefreshTokens: Sendable {
         for asker: ForcedRefreshes.Asker? = nil
     ) {
         let work = RefreshFlight(
-            context: context, flight: flight, session: session.tokenDigest, need: need, asker: asker)
+            context: context, flight: flight, session: session.tokenDigest, need: need, goal: OwnToken(), asker: asker)
         let flights = context.memory.flights
         context.spawner.spawn("refresh") {
             let outcome = await work.run()

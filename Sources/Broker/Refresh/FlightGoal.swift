@@ -1,0 +1,166 @@
+/// The purpose of a refresh: the session's own access token, or a token for another API.
+///
+/// The goal knows its token: how to read, request and store it, the meaning of a refusal, and when to rest. The flight and its
+/// machine ask the goal for all of this.
+protocol FlightGoal: Sendable {
+    /// The call that brings the token.
+    var call: RefreshCall { get }
+    /// The key of the token in the process's memory; nil for the session's own token.
+    var key: Digest? { get }
+    /// Whether the token can only be read once the store has noted that the subject was checked.
+    var needsSubjectMark: Bool { get }
+
+    // MARK: Reading
+
+    /// Looks for the token in a session that lives.
+    func find(in session: inout OpenSession, _ flight: FlightView) async throws(BrokerProblem) -> FoundToken
+
+    /// Decides the next step for the token that was found.
+    ///
+    /// This is a pure function.
+    func next(
+        _ found: FoundToken, _ need: RefreshStateMachine.Need, after progress: RefreshStateMachine.Progress
+    ) -> RefreshStateMachine.NextStep
+
+    /// Returns the token for the callers, or a problem if a step-up has dropped it since.
+    func result(of session: OpenSession) -> SharedFlight.Outcome
+
+    // MARK: Requesting
+
+    /// Makes the goal's call to the provider, once.
+    func request(_ turn: RefreshTurn, _ flight: FlightView) async throws(RefreshCallFailure) -> AnswerInHand
+
+    /// Lets the goal rest after a failed call; returns the time during which no other refresh of the session begins.
+    func rest(after failure: ProviderFailure, for pause: Duration, _ flight: FlightView) -> Duration
+
+    /// Remembers that the provider refuses the token, and returns the result for the callers.
+    func refused(
+        _ failure: ProviderFailure?, in session: OpenSession?, isServable: Bool, _ flight: FlightView
+    ) -> SharedFlight.Outcome
+
+    // MARK: Storing
+
+    /// Notes that a token was stored, or was withheld.
+    func wasWritten(_ answer: TokenSet?, isWithheld: Bool, in session: OpenSession, _ flight: FlightView)
+
+    /// Returns the version of a token that was stored just now.
+    func version(in session: OpenSession, _ grant: RefreshGrant) -> Int64
+}
+
+/// A goal whose call brings a new token pair, which replaces the session's.
+protocol PairGoal: FlightGoal {
+    /// Returns the session's stored tokens after a new pair.
+    func merged(_ pair: PairInHand) -> StoredTokens
+
+    /// Returns whether the pair's access token is left out because it is unbound or unusable.
+    func isWithheld(_ pair: PairInHand) -> Bool
+
+    /// Adds the goal's own values to the commit of a new pair.
+    func complete(_ commit: inout RefreshCommit, of pair: PairInHand) throws(VaultFailure)
+}
+
+/// A session that lives, as a flight read it, with its tokens opened.
+struct OpenSession: Sendable {
+    let row: SessionRow
+    let stored: StoredTokens
+    /// The provider, if it refreshes tokens.
+    let provider: (any TokenRefreshing)?
+    /// The stored access token for another API, if that is the goal.
+    var kept: KeptAudience?
+
+    var isRefreshable: Bool { provider != nil && stored.tokens.refreshToken != nil }
+}
+
+/// The stored access token that a flight found for its goal.
+struct FoundToken: Sendable {
+    /// The age of an answer whose access token was not used because it was unbound.
+    enum Withheld: Sendable, Equatable {
+        /// The answer is recent, so the provider is left alone.
+        case lately
+        /// The provider may be called again.
+        case before
+    }
+
+    /// The token's version; nil if the token has yet to be fetched.
+    let version: Int64?
+    /// Whether the token has more time than the refresh margin.
+    let isFresh: Bool
+    /// Whether the token has any time left.
+    let isUsable: Bool
+    /// Whether there is a refresh token, and a provider that takes it.
+    let isRefreshable: Bool
+    /// Set if the access token was dropped, because the provider did not bind it to the session's key.
+    let withheld: Withheld?
+    /// The time during which the provider is still left alone.
+    let rest: Duration?
+    /// Whether the session's own tokens have to be refreshed before a token for another API is requested.
+    let needsOwn: Bool
+
+    /// Returns whether the token is the one that the callers need.
+    func serves(_ need: RefreshStateMachine.Need) -> Bool {
+        switch need {
+        case .expiring: isFresh
+        case .forced(let from): version.map { $0 != from } ?? false
+        }
+    }
+}
+
+/// The part of a flight that its goal may see.
+struct FlightView: Sendable {
+    let context: BrokerContext
+    let session: Digest
+    /// The last granted claim of the flight, or nil.
+    let grant: RefreshGrant?
+    /// Whether this flight stored the pair of an answer whose access token is withheld.
+    let isWithheld: Bool
+
+    func failed(_ operation: StaticString, _ failure: StoreFailure) {
+        ClaimShell(ClaimedSession(store: context.store, tokenDigest: session), context).failed(operation, failure)
+    }
+
+    /// Returns whether tokens that are bound to this certificate can be used now.
+    func shows(_ certificate: String?, _ stored: StoredTokens) -> Bool {
+        context.shows(certificate, stored.provider, stored.client)
+    }
+
+    func tellOfProof(_ session: OpenSession, _ detail: String) {
+        context.events.emit(
+            .proofRefused(
+                provider: session.stored.provider, client: session.stored.client, session: session.row.handle,
+                detail: detail))
+    }
+}
+
+/// A claim's turn at the provider: the session, and the terms of the claim and of the call.
+struct RefreshTurn: Sendable {
+    let session: OpenSession
+    let grant: RefreshGrant
+    /// The monotonic moment before which all calls of the claim have to end.
+    let deadline: Duration
+    /// Whether the call is the one retry after a lost or unclear answer.
+    let isConfirming: Bool
+    /// The record of the requests that calls of this kind have sent under the claim.
+    let sending: RefreshSending
+}
+
+/// The provider's good answer, which has yet to be stored.
+enum AnswerInHand: Sendable {
+    /// A new token pair, the time when it arrived, and the goal that stores it.
+    case tokens(TokenSet, arrivedAt: WallTime, for: any PairGoal)
+    /// An exchanged access token, sealed for its row.
+    case exchanged(AudienceRow)
+}
+
+/// The failure of a call, and its meaning for the refresh.
+struct RefreshCallFailure: Error {
+    let failure: ProviderFailure
+    let meaning: RefreshStateMachine.Input
+    /// Whether the refresh token may be spent without an answer.
+    let isAnswerLost: Bool
+
+    init(_ failure: ProviderFailure, means meaning: RefreshStateMachine.Input, isAnswerLost: Bool = false) {
+        self.failure = failure
+        self.meaning = meaning
+        self.isAnswerLost = isAnswerLost
+    }
+}

@@ -1,0 +1,114 @@
+/// One refresh call to the provider, with or without a target.
+struct PairRequest {
+    let turn: RefreshTurn
+    let flight: FlightView
+    /// The API that the access token is for; nil for the session's own token.
+    let audience: Audience?
+    let goal: any PairGoal
+
+    private var call: RefreshCall { goal.call }
+    private var context: BrokerContext { flight.context }
+    private var session: OpenSession { turn.session }
+    private var stored: StoredTokens { turn.session.stored }
+
+    /// The number of refusals that may mean a dead grant, and the time that they must span, before the session ends (guarantee
+    /// 2).
+    private static let countedRefusals = 3
+    private static let countedPeriod = Duration.seconds(300)
+
+    func send() async throws(RefreshCallFailure) -> AnswerInHand {
+        guard let provider = session.provider, let request = try request() else {
+            throw RefreshCallFailure(.notSent(detail: "the session cannot be refreshed now"), means: .notSent)
+        }
+        let begun = context.clock.monotonic()
+        // Sample this before the call. A refusal that was already in flight when the endpoint recovered belongs to the outage.
+        let grantsOthers = context.memory.answers.hasGranted(
+            stored.provider, stored.client, since: begun - turn.grant.emptyFor)
+        let isOthers = showsAnother()
+        let deadline = turn.deadline
+        do throws(ProviderFailure) {
+            let fresh = try await context.memory.places.within(
+                provider, session.row.subject, by: deadline, context.clock
+            ) { () async throws(ProviderFailure) in try await provider.refresh(request, by: deadline) }
+            let arrivedAt = context.clock.now()
+            // Only the answer to a plain call shows that the endpoint grants refreshes.
+            if call.provesGrant { context.memory.answers.granted(stored.provider, stored.client, begun: begun) }
+            if turn.sending.isBare {
+                flight.tellOfProof(session, "the refresh succeeded without a proof, so the tokens stay unbound")
+            }
+            return .tokens(fresh, arrivedAt: arrivedAt, for: goal)
+        } catch {
+            let failure = isOthers || showsAnother() ? error.doubted(.otherCertificate) : error
+            tell(of: failure)
+            throw failed(failure, grantsOthers: grantsOthers)
+        }
+    }
+
+    /// Builds the request; nil if there is no refresh token, or if the vault fails.
+    private func request() throws(RefreshCallFailure) -> RefreshRequest? {
+        guard let refreshToken = stored.tokens.refreshToken else { return nil }
+        let row = session.row
+        var request = RefreshRequest(
+            client: stored.client, refreshToken: refreshToken, accessToken: stored.tokens.accessToken,
+            idempotencyKey: Base64URL.encode(
+                context.vault.index(
+                    .logTag,
+                    ["refresh", row.handle.text, String(row.tokenVersion)]
+                        + (audience.map { [Base64URL.encode($0.key.bytes)] } ?? [])
+                ).bytes),
+            recovering: turn.isConfirming)
+        request.target = audience?.target
+        do throws(VaultFailure) { request.proof = try proof(with: refreshToken) } catch { return nil }
+        request.isBound = stored.tokens.key != nil
+        request.isCertified = stored.tokens.certificate != nil
+        request.usesNonces = stored.tokens.key?.usesNonces ?? false
+        request.sending = turn.sending
+        return request
+    }
+
+    /// Returns the maker of proofs for the call; nil for a call without proofs.
+    ///
+    /// Bound tokens use the session's key. If unbound tokens are to become bound, the key is derived from the refresh token.
+    /// Another process that makes the call later derives the same key.
+    ///
+    /// A call with a target never begins a binding. It would also bind the refresh token to the key of its answer, and the
+    /// session's token set would not contain that key.
+    private func proof(with refreshToken: Secret) throws(VaultFailure) -> ProofMaker? {
+        if let key = stored.tokens.key { return ProofMaker(key.pair, context.vault, context.clock) }
+        guard call.bringsOwn else { return nil }
+        let client = context.providers[stored.provider]?.profile.client(stored.client)
+        guard client?.senderConstraint == .dpop else { return nil }
+        let seed = context.vault.index(.tokenKey, ["refresh", session.row.handle.text, refreshToken.reveal()])
+        return ProofMaker(try context.vault.proofKeyPair(seed: seed.bytes), context.vault, context.clock)
+    }
+
+    /// Whether a call shows another certificate than the one that the session's tokens are bound to, or shows one for unbound
+    /// tokens.
+    ///
+    /// The answer may then concern the certificate instead of the grant.
+    private func showsAnother() -> Bool {
+        if stored.tokens.certificate != nil { return !flight.shows(stored.tokens.certificate, stored) }
+        let client = context.providers[stored.provider]?.profile.client(stored.client)
+        return client?.senderConstraint == .mtls && stored.tokens.key == nil
+    }
+
+    // MARK: Failures
+
+    private func failed(_ failure: ProviderFailure, grantsOthers: Bool) -> RefreshCallFailure {
+        let isEnough =
+            turn.grant.emptyRefusals + 1 >= Self.countedRefusals && turn.grant.emptyFor >= Self.countedPeriod
+        let reading = RefusalReading(
+            call: call, isConfirming: turn.isConfirming, mayBeSpent: turn.sending.mayBeSpent,
+            isEnough: grantsOthers && isEnough, hasRefreshToken: true)
+        let isLost = if case .lost = failure { true } else { false }
+        return RefreshCallFailure(
+            failure, means: reading.input(for: failure), isAnswerLost: isLost || turn.sending.mayBeSpent)
+    }
+
+    /// Emits the event for a refusal that concerns the broker's proof, or comes after one.
+    private func tell(of failure: ProviderFailure) {
+        guard case .rejected(let refusal) = failure else { return }
+        let isAfterProof = refusal.doubt != nil && refusal.mayMeanDeadGrant && turn.sending.isBare
+        if refusal.isAboutProof || isAfterProof { flight.tellOfProof(session, failure.detail) }
+    }
+}

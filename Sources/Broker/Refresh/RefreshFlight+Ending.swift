@@ -1,0 +1,173 @@
+/// The steps that end a refresh: ending the session, releasing the claim, and answering the callers.
+extension RefreshFlight {
+    /// The pause after a refusal that may mean a dead grant.
+    private static let countedPause = Duration.seconds(30)
+
+    // MARK: Ending the session
+
+    /// Ends the session if it still has the tokens whose subject was checked.
+    ///
+    /// After a step-up they belong to another grant, and prove nothing about the session.
+    func end(
+        _ reason: EndReason, ifStillAt version: Int64, _ work: inout Work
+    ) async throws(BrokerProblem) -> Bool {
+        guard try await end(reason, ifStillAt: version, handle: work.row?.handle) else { return false }
+        hasEnded(reason, &work)
+        return true
+    }
+
+    private func end(
+        _ reason: EndReason, ifStillAt version: Int64, handle: SessionHandle?
+    ) async throws(BrokerProblem) -> Bool {
+        do throws(StoreFailure) {
+            guard let row = try await context.store.session(tokenDigest: session), row.endedAt == nil else {
+                return true
+            }
+            guard row.tokenVersion == version else { return false }
+            let isEnded = try await context.store.condemnRefresh(
+                tokenDigest: session, tokenVersion: version, fence: row.fence, reason: reason,
+                now: context.clock.now())
+            if isEnded { EndSession(context).announce([session], reason, row.handle) }
+            return isEnded
+        } catch {
+            context.cache.remove([session])
+            claim.failed("condemnRefresh", error)
+            // A full disk still takes endings.
+            guard error == .full else { throw BrokerProblem(error) }
+        }
+        try await EndSession(context).end(.token(session), reason: reason, handle: handle)
+        return true
+    }
+
+    func condemn(_ reason: EndReason, _ work: inout Work) async -> RefreshStateMachine.Input {
+        guard let row = work.row, let grant = work.turn?.grant else { return .storeFailed }
+        do throws(StoreFailure) {
+            let condemned = try await context.store.condemnRefresh(
+                tokenDigest: session, tokenVersion: row.tokenVersion, fence: grant.fence, reason: reason,
+                now: context.clock.now())
+            claim.held.drop()
+            if condemned {
+                EndSession(context).announce([session], reason)
+                hasEnded(reason, &work)
+            }
+            return .condemned(condemned)
+        } catch {
+            // The session may have ended although the call failed.
+            context.cache.remove([session])
+            claim.failed("condemnRefresh", error)
+            await release(&work)
+            return .storeFailed
+        }
+    }
+
+    private func hasEnded(_ reason: EndReason, _ work: inout Work) {
+        guard let session = work.live else { return }
+        context.events.emit(
+            .refreshEndedSession(
+                provider: session.stored.provider, client: session.stored.client, session: session.row.handle,
+                reason: reason))
+        var row = session.row
+        row.endReason = reason
+        work.found = .over(row)
+    }
+
+    // MARK: Releasing the claim
+
+    /// Releases the claim, with the facts about its call that the row has to remember.
+    ///
+    /// After a refused target, other refreshes of the session may go on at once.
+    func release(_ work: inout Work, isOfTarget: Bool = false) async {
+        guard let session = work.live, let grant = work.turn?.grant else { return }
+        let counted = counted(work)
+        if !isOfTarget {
+            context.events.emit(
+                .refreshFailed(
+                    provider: session.stored.provider, client: session.stored.client, session: session.row.handle,
+                    reason: work.failure?.shortDescription ?? "unknown", counted: counted))
+        }
+        var pause = isOfTarget ? .zero : backOff(work)
+        work.heldBackFor = pause
+        if !isOfTarget, let failed = work.failures.last, failed.call == goal.call {
+            pause = goal.rest(after: failed.failure, for: pause, view(work))
+        }
+        if pause > .zero {
+            context.memory.flights.holdBack(self.session, until: context.clock.monotonic() + pause)
+        }
+        claim.held.drop()
+        let release = RefreshRelease(
+            tokenDigest: self.session, tokenVersion: session.row.tokenVersion, fence: grant.fence, holdBack: pause,
+            answerLost: work.answerLost, emptyRefusal: counted != nil)
+        do throws(StoreFailure) { try await context.store.releaseRefresh(release) } catch {
+            claim.failed("releaseRefresh", error)
+            // Release in the background. The row's marks name the reason of an end, and a claim that is left to lapse keeps the
+            // session waiting.
+            let store = context.store
+            claim.giveBack(after: ClaimedSession.pauseBeforeGivingBack) { () async throws(StoreFailure) in
+                try await store.releaseRefresh(release)
+            }
+        }
+    }
+
+    /// Returns the error code of a refusal that may mean a dead grant; empty if the answer had an empty body, and nil for other
+    /// failures.
+    private func counted(_ work: Work) -> String? {
+        guard let failed = work.failures.last, failed.call.provesGrant, case .rejected(let refusal) = failed.failure,
+            refusal.mayMeanDeadGrant
+        else { return nil }
+        return refusal.code
+    }
+
+    private func backOff(_ work: Work) -> Duration {
+        switch work.failure {
+        case .retryable(_, let retryAfter?, _): return min(max(retryAfter, .seconds(1)), .seconds(300))
+        case .rejected(let refusal) where work.failures.last?.call.provesGrant == true:
+            if refusal.mayMeanDeadGrant { return Self.countedPause }
+            guard refusal.isInvalidGrant else { return .seconds(2) }
+            // The claim was taken over a short while ago. A retry is useless until the late winner's time is over.
+            return work.turn?.grant.takenOverFor.map { max(.seconds(2), Self.takeOverGrace - $0) } ?? .seconds(2)
+        default: return .seconds(2)
+        }
+    }
+
+    // MARK: Answering
+
+    func finish(
+        _ outcome: RefreshStateMachine.Outcome, _ work: Work, _ progress: RefreshStateMachine.Progress
+    ) async throws(BrokerProblem) -> SharedFlight.Outcome {
+        switch outcome {
+        case .useStored:
+            guard let session = work.live, SessionStanding(session.row, context) == .lives else {
+                return try await ended(work, progress)
+            }
+            if work.hasWaited, work.turn == nil {
+                context.events.emit(
+                    .refreshShared(provider: session.stored.provider, client: session.stored.client))
+            }
+            return goal.result(of: session)
+        case .sessionEnded: return try await ended(work, progress)
+        case .notRefreshable: return .failure(BrokerProblem(.notRefreshable))
+        case .targetRefused:
+            return goal.refused(work.targetFailure, in: work.live, isServable: need == .expiring, view(work))
+        case .unavailable:
+            return .failure(
+                BrokerProblem(
+                    .providerUnavailable, privateDetail: work.failure?.detail,
+                    retryAfter: max(.seconds(1), work.heldBackFor ?? backOff(work))))
+        case .storeUnavailable: return .failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))
+        }
+    }
+
+    private func ended(
+        _ work: Work, _ progress: RefreshStateMachine.Progress
+    ) async throws(BrokerProblem) -> SharedFlight.Outcome {
+        var latest = work
+        if work.row?.endReason == nil { _ = try await read(&latest, progress) }
+        guard let row = latest.row else { return .failure(BrokerProblem(.sessionRequired)) }
+        if let reason = row.endReason { return .failure(BrokerProblem(.sessionEnded, reason: reason)) }
+        switch SessionStanding(row, context) {
+        case .lapsed(let reason): return .failure(BrokerProblem(.sessionEnded, reason: reason))
+        // The session still lives. A wrong clock led to the earlier verdict.
+        case .lives, .doubted: return .failure(.clockDoubted)
+        }
+    }
+}

@@ -1,0 +1,45 @@
+/// A refresh for another API's access token, fetched with the session's refresh token (RFC 8707).
+///
+/// The answer also has a new refresh token, so it is committed as a pair.
+struct RefreshedTarget: TargetToken, PairGoal {
+    let audience: Audience
+    let call = RefreshCall.audience
+
+    func find(in session: inout OpenSession, _ flight: FlightView) async throws(BrokerProblem) -> FoundToken {
+        session.kept = try await kept(of: flight)
+        return found(
+            in: session, needsOwn: needsBinding(session, flight), rest: nil, at: flight.context.clock.now(), flight)
+    }
+
+    func next(
+        _ found: FoundToken, _ need: RefreshStateMachine.Need, after progress: RefreshStateMachine.Progress
+    ) -> RefreshStateMachine.NextStep {
+        let isDecided = found.withheld == nil && progress.isInQuestion
+        return isDecided ? .finish(.targetRefused) : step(found, need, after: progress)
+    }
+
+    func request(_ turn: RefreshTurn, _ flight: FlightView) async throws(RefreshCallFailure) -> AnswerInHand {
+        try await PairRequest(turn: turn, flight: flight, audience: audience, goal: self).send()
+    }
+
+    // MARK: Storing
+
+    /// Returns the session's tokens with the new refresh token; the session's own access token is unchanged.
+    func merged(_ pair: PairInHand) -> StoredTokens {
+        let (row, stored) = (pair.session.row, pair.session.stored)
+        var next = StoredTokens(
+            provider: stored.provider, client: stored.client, tokens: stored.tokens.rotated(with: pair.fresh),
+            issuedAt: stored.issuedAt, uncheckedIDToken: pair.fresh.idToken, origin: SignInOrigin(row))
+        next.accessVersion = stored.accessVersion ?? row.tokenVersion
+        return next
+    }
+
+    func isWithheld(_ pair: PairInHand) -> Bool { !isBound(pair.fresh, asIn: pair.session.stored) }
+
+    func complete(_ commit: inout RefreshCommit, of pair: PairInHand) throws(VaultFailure) {
+        commit.formerTokens = pair.overwrites ? nil : pair.session.row.tokens
+        guard !isWithheld(pair), !pair.isLent else { return }
+        commit.audience = try sealed(
+            pair.fresh, in: pair.session, fence: pair.grant.fence, at: pair.arrivedAt, pair.context)
+    }
+}

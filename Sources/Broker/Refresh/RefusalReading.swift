@@ -1,0 +1,50 @@
+/// Reads the next event of a refresh from the provider's failure (guarantee 2).
+///
+/// These are the rules for the question whether a refusal may end a session. They are pure, and each has a row in the tests'
+/// table.
+struct RefusalReading: Sendable {
+    let call: RefreshCall
+    /// Whether the call is the one retry after a lost or unclear answer.
+    let isConfirming: Bool
+    /// Whether a request before this answer may have spent the refresh token.
+    let mayBeSpent: Bool
+    /// Whether the refusals that may mean a dead grant are enough, in number and time, to end the session.
+    let isEnough: Bool
+    /// Whether the session has a refresh token, so that a plain refresh can prove more.
+    let hasRefreshToken: Bool
+
+    func input(for failure: ProviderFailure) -> RefreshStateMachine.Input {
+        switch failure {
+        case .notSent: .notSent
+        case .retryable: .retryable
+        case .unusable, .identityRejected: .unusable
+        case .lost: .lost
+        case .rejected(let refusal): call.spendsToken ? refreshRefused(refusal) : exchangeRefused(refusal)
+        }
+    }
+
+    private func refreshRefused(_ refusal: OAuthError) -> RefreshStateMachine.Input {
+        if refusal.isAboutProof { return .unusable }
+        if !call.provesGrant, refusal.isAboutTarget { return .rejected(.target) }
+        // Keep this rule before all that condemn. The grant may live, and another call now would be just as uncertain.
+        if refusal.doubt != nil, refusal.mayMeanDeadGrant { return .rejected(.counted(enough: isEnough)) }
+        if refusal.isInvalidGrant {
+            // The server that refused the nonce may have spent the refresh token before. This refusal therefore counts as a
+            // lost answer.
+            if mayBeSpent, !isConfirming { return .lost }
+            return .rejected(refusal.isOfOldProof ? .unclear : .invalidGrant)
+        }
+        return .rejected(refusal.mayMeanDeadGrant ? .counted(enough: isEnough) : .unclear)
+    }
+
+    private func exchangeRefused(_ refusal: OAuthError) -> RefreshStateMachine.Input {
+        if refusal.isAboutProof { return .unusable }
+        // A client that may refresh but not exchange is also refused with this code. Its refreshes are judged separately.
+        if refusal.isAboutTarget || refusal.code == "invalid_client" { return .rejected(.target) }
+        if refusal.isInvalidGrant || refusal.mayMeanDeadGrant {
+            // Only a plain refresh would prove more, and it needs a refresh token.
+            return .rejected(hasRefreshToken ? .invalidGrant : .target)
+        }
+        return .rejected(.unclear)
+    }
+}

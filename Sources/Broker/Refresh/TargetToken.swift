@@ -1,0 +1,205 @@
+/// The API that a flight's access token is for.
+struct Audience: Sendable {
+    let target: TokenTarget
+    /// The key of the session's access token for that API.
+    let key: Digest
+
+    init(_ target: TokenTarget, of session: Digest, _ vault: any Vault) {
+        self.target = target
+        key = target.key(of: session, vault)
+    }
+
+    /// The goal of a refresh that brings the token.
+    var goal: any FlightGoal {
+        switch target.grant {
+        case .refresh: RefreshedTarget(audience: self)
+        case .exchange: ExchangedTarget(audience: self)
+        }
+    }
+}
+
+/// The stored access token of a session for another API, opened.
+struct KeptAudience: Sendable {
+    let row: AudienceRow
+    let access: AccessToken
+
+    /// Opens a row; nil if it is damaged or its key is missing.
+    init?(_ row: AudienceRow, _ context: BrokerContext) {
+        guard let stored = StoredTokens.open(row, context) else { return nil }
+        self.row = row
+        access = stored.access(version: row.version)
+    }
+}
+
+/// A refresh for another API's access token: the rules that both ways of fetching it share.
+protocol TargetToken: FlightGoal {
+    var audience: Audience { get }
+}
+
+extension TargetToken {
+    var key: Digest? { audience.key }
+    var needsSubjectMark: Bool { true }
+
+    // MARK: Reading
+
+    /// Reads the stored token for the other API.
+    func kept(of flight: FlightView) async throws(BrokerProblem) -> KeptAudience? {
+        let context = flight.context
+        do throws(StoreFailure) {
+            return try await context.store.audience(audience.key, of: flight.session).flatMap {
+                KeptAudience($0, context)
+            }
+        } catch {
+            flight.failed("audience", error)
+            throw BrokerProblem(error)
+        }
+    }
+
+    /// Returns the facts about the stored token at a time.
+    func found(
+        in session: OpenSession, needsOwn: Bool, rest: Duration?, at now: WallTime, _ flight: FlightView
+    ) -> FoundToken {
+        let (kept, margin) = (session.kept, flight.context.settings.refreshMargin)
+        let isOurs = kept != nil && kept?.row.version == flight.grant?.fence
+        let isShown = kept.map { flight.shows($0.access.certificate, session.stored) } ?? false
+        let isFresh = kept.map { RefreshTiming.isFresh($0.access, flight.session, margin: margin, at: now) } ?? false
+        let isUsable = kept.map { RefreshTiming.isUsable($0.access, at: now) } ?? false
+        let rest = flight.isWithheld ? AudienceMemory.withheld : rest
+        return FoundToken(
+            version: kept?.row.version, isFresh: isShown && (isFresh || isOurs), isUsable: isShown && isUsable,
+            isRefreshable: session.isRefreshable, withheld: rest == nil ? nil : .lately, rest: rest, needsOwn: needsOwn)
+    }
+
+    /// Whether the session's own tokens have to be refreshed first, because they are not bound as they have to be.
+    func needsBinding(_ session: OpenSession, _ flight: FlightView) -> Bool {
+        let stored = session.stored
+        guard flight.shows(stored.tokens.certificate, stored) else { return true }
+        guard stored.tokens.key == nil, stored.tokens.certificate == nil else { return false }
+        let client = flight.context.providers[stored.provider]?.profile.client(stored.client)
+        return client?.senderConstraint == .dpop || client?.senderConstraint == .mtls
+    }
+
+    /// Decides the next step.
+    ///
+    /// If necessary, the session's own tokens are refreshed first, once.
+    func step(
+        _ found: FoundToken, _ need: RefreshStateMachine.Need, after progress: RefreshStateMachine.Progress
+    ) -> RefreshStateMachine.NextStep {
+        if found.withheld == .lately || (found.withheld != nil && progress.isRefreshed) {
+            // A living token for another API is served although the session's own is withheld.
+            let isServed = found.isUsable && (need == .expiring || found.serves(need))
+            return .finish(isServed ? .useStored : .unavailable)
+        }
+        if found.serves(need) { return .finish(.useStored) }
+        let next = found.needsOwn && !progress.isRefreshed ? .plain : call
+        if found.isRefreshable || !next.spendsToken { return .call(next) }
+        return .finish(found.isUsable && need == .expiring ? .useStored : .notRefreshable)
+    }
+
+    func result(of session: OpenSession) -> SharedFlight.Outcome {
+        // A step-up may have dropped the token since.
+        guard let kept = session.kept else {
+            return .failure(
+                BrokerProblem(
+                    .providerUnavailable, privateDetail: "a step-up changed the session's grant during the call",
+                    retryAfter: .seconds(1)))
+        }
+        return .success(SharedFlight.Flown(row: session.row, access: kept.access))
+    }
+
+    // MARK: Requesting
+
+    func rest(after failure: ProviderFailure, for pause: Duration, _ flight: FlightView) -> Duration {
+        switch failure {
+        case .rejected, .unusable, .identityRejected:
+            // The session's own token, and tokens for other APIs, may still be fetched.
+            flight.context.memory.audiences.rests(audience.key, for: pause, at: flight.context.clock.monotonic())
+            return .zero
+        // Without an answer about the target, the fault concerns the session's other refreshes as well.
+        case .notSent, .retryable, .lost: return pause
+        }
+    }
+
+    func refused(
+        _ failure: ProviderFailure?, in session: OpenSession?, isServable: Bool, _ flight: FlightView
+    ) -> SharedFlight.Outcome {
+        var word: String?
+        // A refusal concerns the configuration, and so every session of the client, unless it is about one user.
+        var isOfClient = true
+        if case .rejected(let refusal) = failure {
+            word = CallbackError.standardWord(refusal.code)
+            isOfClient = refusal.isOfClient
+        }
+        if let session {
+            let stored = session.stored
+            flight.context.memory.audiences.refused(
+                audience.key, of: flight.session, place(stored), ofClient: isOfClient,
+                at: flight.context.clock.monotonic())
+            flight.context.events.emit(
+                .targetRefused(
+                    provider: stored.provider, client: stored.client, session: session.row.handle,
+                    detail: failure?.detail ?? ""))
+        }
+        if isServable, let session, let access = living(in: session, flight) {
+            return .success(SharedFlight.Flown(row: session.row, access: access))
+        }
+        return .failure(BrokerProblem(.providerError, privateDetail: failure?.detail, providerError: word))
+    }
+
+    /// Returns the stored token if it is still valid and its certificate is the present one.
+    private func living(in session: OpenSession, _ flight: FlightView) -> AccessToken? {
+        guard let access = session.kept?.access, flight.shows(access.certificate, session.stored),
+            RefreshTiming.isUsable(access, at: flight.context.clock.now())
+        else { return nil }
+        return access
+    }
+
+    // MARK: Storing
+
+    /// Whether the answer has an access token that may be used, which is bound to a key if the session's tokens are.
+    func isBound(_ fresh: TokenSet, asIn stored: StoredTokens) -> Bool {
+        !fresh.accessToken.isEmpty && (stored.tokens.key == nil || fresh.key != nil)
+    }
+
+    /// Seals an access token for the row that keeps it.
+    func sealed(
+        _ fresh: TokenSet, in session: OpenSession, fence: Int64, at now: WallTime, _ context: BrokerContext
+    ) throws(VaultFailure) -> AudienceRow {
+        var tokens = fresh
+        tokens.refreshToken = nil
+        tokens.refreshExpiresAt = nil
+        tokens.idToken = nil
+        tokens.scope = fresh.scope ?? audience.target.scope
+        let stored = session.stored
+        let record = StoredTokens(provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now)
+            .record
+        return AudienceRow(
+            key: audience.key, session: session.row.tokenDigest, version: fence, storedAt: now, usedAt: now,
+            tokens: try context.vault.seal(record, as: .audience, row: audience.key))
+    }
+
+    func wasWritten(_ answer: TokenSet?, isWithheld: Bool, in session: OpenSession, _ flight: FlightView) {
+        let (memory, moment) = (flight.context.memory.audiences, flight.context.clock.monotonic())
+        guard isWithheld else { return memory.granted(audience.key, place(session.stored)) }
+        if let answer { tellOfWithheld(answer, in: session, flight) }
+        memory.rests(audience.key, for: AudienceMemory.withheld, at: moment)
+    }
+
+    /// Emits the event for an answer whose access token is not used because it is unbound.
+    func tellOfWithheld(_ fresh: TokenSet, in session: OpenSession, _ flight: FlightView) {
+        let (stored, handle) = (session.stored, session.row.handle)
+        guard let reason = fresh.refusal else {
+            flight.context.events.emit(
+                .tokenNotBound(provider: stored.provider, client: stored.client, session: handle))
+            return
+        }
+        flight.context.events.emit(
+            .tokenOfNoUse(provider: stored.provider, client: stored.client, session: handle, detail: reason))
+    }
+
+    func version(in session: OpenSession, _ grant: RefreshGrant) -> Int64 { grant.fence }
+
+    private func place(_ stored: StoredTokens) -> AudienceMemory.Place {
+        AudienceMemory.Place(provider: stored.provider, client: stored.client, target: audience.target)
+    }
+}

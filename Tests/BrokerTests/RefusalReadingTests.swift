@@ -1,0 +1,109 @@
+import Testing
+
+@testable import Broker
+
+/// The meaning of a provider's refusal of each kind of call, as a table (guarantee 2).
+@Suite("The meaning of a refusal", .timeLimit(.minutes(1))) struct RefusalReadingTests {
+    typealias Input = RefreshStateMachine.Input
+
+    private func read(
+        _ call: RefreshCall, _ failure: ProviderFailure, isConfirming: Bool = false, mayBeSpent: Bool = false,
+        isEnough: Bool = false, hasRefreshToken: Bool = true
+    ) -> Input {
+        RefusalReading(
+            call: call, isConfirming: isConfirming, mayBeSpent: mayBeSpent, isEnough: isEnough,
+            hasRefreshToken: hasRefreshToken
+        ).input(for: failure)
+    }
+
+    private func refusal(
+        _ code: String, status: Int = 400, isNamed: Bool = true, _ change: (inout OAuthError) -> Void = { _ in }
+    ) -> ProviderFailure {
+        var error = OAuthError(status: status, code: code, isNamed: isNamed)
+        change(&error)
+        return .rejected(error)
+    }
+
+    @Test(
+        "No refusal at all → the same event for each kind of call",
+        arguments: [RefreshCall.plain, .audience, .exchange])
+    func failures(_ call: RefreshCall) {
+        #expect(read(call, .notSent(detail: "")) == .notSent)
+        #expect(read(call, .retryable(status: 503, retryAfter: nil, detail: "")) == .retryable)
+        #expect(read(call, .unusable(detail: "")) == .unusable)
+        #expect(read(call, .identityRejected(detail: "")) == .unusable)
+        #expect(read(call, .lost(detail: "")) == .lost)
+        #expect(read(call, refusal("invalid_dpop_proof")) == .unusable)
+        #expect(read(call, refusal("use_dpop_nonce")) == .unusable)
+    }
+
+    /// The meaning of a refusal for a plain refresh, for one with a target, and for an exchange.
+    private static let table: [(code: String, plain: Input, target: Input, exchange: Input)] = [
+        ("invalid_grant", .rejected(.invalidGrant), .rejected(.invalidGrant), .rejected(.invalidGrant)),
+        (
+            "", .rejected(.counted(enough: false)), .rejected(.counted(enough: false)), .rejected(.invalidGrant)
+        ),
+        (
+            "invalid_request", .rejected(.counted(enough: false)), .rejected(.counted(enough: false)),
+            .rejected(.invalidGrant)
+        ),
+        ("invalid_client", .rejected(.unclear), .rejected(.unclear), .rejected(.target)),
+        ("unauthorized_client", .rejected(.unclear), .rejected(.target), .rejected(.target)),
+        ("invalid_target", .rejected(.counted(enough: false)), .rejected(.target), .rejected(.target)),
+        ("invalid_scope", .rejected(.counted(enough: false)), .rejected(.target), .rejected(.target)),
+        ("consent_required", .rejected(.counted(enough: false)), .rejected(.target), .rejected(.target)),
+        ("temporarily_unavailable", .rejected(.unclear), .rejected(.unclear), .rejected(.unclear)),
+        ("slow_down", .rejected(.unclear), .rejected(.unclear), .rejected(.unclear)),
+    ]
+
+    @Test("A refusal → its meaning for each kind of call")
+    func meanings() {
+        for (code, plain, target, exchange) in Self.table {
+            #expect(read(.plain, refusal(code)) == plain, "\(code)")
+            #expect(read(.audience, refusal(code)) == target, "\(code)")
+            #expect(read(.exchange, refusal(code)) == exchange, "\(code)")
+        }
+    }
+
+    @Test("Enough refusals that may mean a dead grant → they prove it, for every refresh")
+    func enough() {
+        for call in [RefreshCall.plain, .audience] {
+            #expect(read(call, refusal("", status: 401), isEnough: true) == .rejected(.counted(enough: true)))
+            #expect(read(call, refusal("invalid_request"), isEnough: true) == .rejected(.counted(enough: true)))
+            // An error that the broker itself named, and one with another status, are never counted.
+            #expect(read(call, refusal("invalid_request", isNamed: false), isEnough: true) == .rejected(.unclear))
+            #expect(read(call, refusal("invalid_request", status: 403), isEnough: true) == .rejected(.unclear))
+        }
+    }
+
+    @Test("An invalid_grant that may concern the call → only counted")
+    func doubted() {
+        for doubt in [OAuthError.Doubt.noProof, .otherCertificate] {
+            let failure = refusal("invalid_grant") { $0.doubt = doubt }
+            #expect(read(.plain, failure) == .rejected(.counted(enough: false)))
+            #expect(read(.plain, failure, mayBeSpent: true) == .rejected(.counted(enough: false)))
+            #expect(read(.audience, failure) == .rejected(.counted(enough: false)))
+        }
+        // Keycloak answers so for a grant that is bound to another certificate.
+        let keycloak = refusal("unauthorized_client") { $0.doubt = .otherCertificate }
+        #expect(read(.plain, keycloak) == .rejected(.counted(enough: false)))
+        #expect(read(.audience, keycloak) == .rejected(.counted(enough: false)))
+    }
+
+    @Test("An invalid_grant after a request that may have spent the token → a lost answer, and only once")
+    func spent() {
+        #expect(read(.plain, refusal("invalid_grant"), mayBeSpent: true) == .lost)
+        #expect(
+            read(.plain, refusal("invalid_grant"), isConfirming: true, mayBeSpent: true) == .rejected(.invalidGrant))
+        let old = refusal("invalid_grant") { $0.isOfOldProof = true }
+        #expect(read(.plain, old) == .rejected(.unclear))
+        #expect(read(.plain, old, mayBeSpent: true) == .lost)
+    }
+
+    @Test("An exchange is refused, and the session has no refresh token → the refusal concerns the target")
+    func exchangeWithoutRefreshToken() {
+        for code in ["invalid_grant", "", "invalid_request"] {
+            #expect(read(.exchange, refusal(code), hasRefreshToken: false) == .rejected(.target))
+        }
+    }
+}

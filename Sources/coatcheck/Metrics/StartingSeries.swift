@@ -113,5 +113,5 @@ enum StartingSeries {
             [("result", "ended"), ("reason", $0.rawValue)]
         } + (failures + ["not_bound", "unknown"]).map { [("result", "failed"), ("reason", $0)] }
 
-    private static let operations = StoreOperation.allCases.map(\.rawValue) + EventLog.uncounted
+    private static let operations = StoreOperation.allCases.map(\.rawValue) + EventRecord.unmeasured
 }

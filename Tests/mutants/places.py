@@ -55,14 +55,9 @@ AREAS = {
         "suites": "PresenceTakingTests|PresenceRouteTests|RelayPresenceTests|FamilyBoundsTests|PresenceBoundsTests",
     },
     "tokens for each API": {
-<<<<<<< HEAD
-        "files": ["Sources/Broker/Audience/*.swift", "Sources/Broker/Refresh/RefreshFlight+Audience.swift"],
+        "files": ["Sources/Broker/Audience/*.swift", "Sources/Broker/Refresh/*Target*.swift"],
         "suites": "AudienceTokensTests|AudienceMachineTests|BoundTokensTests|TargetConfigurationTests|AudienceMemoryTests|"
         "AudienceUseTests|CertificateBoundTests",
-=======
-        "files": ["Sources/Broker/Audience/*.swift", "Sources/Broker/Refresh/*Target*.swift"],
-        "suites": "AudienceTokensTests|AudienceMachineTests|BoundTokensTests|TargetConfigurationTests",
->>>>>>> 95f34b2e (refresh: split the refresh into machine, flight and goal)
         "scenario": "audiencesShareOneGrant",
     },
 }

@@ -4,7 +4,7 @@
 // web with a cookie client. The app passes a storage, a browser and, if the global `fetch` is unsuitable, another one.
 //
 //     const coatcheck = new Coatcheck({ broker: 'https://auth.example.com', client: 'android', transport: 'bearer', storage, browser })
-//     const signIn = await coatcheck.signIn('cloudentity')
+//     const signIn = await coatcheck.signIn('oidc')
 //
 // Make one and share it. A call is repeated automatically if that is safe, as docs/apps/native-apps.md describes. Methods
 // throw a Problem, an Unreachable, a LoginFailed, a KeyLost, a PresenceKeyLost, a Cancelled, or the reason of an aborted
@@ -1281,7 +1281,7 @@ async function relayed(
     calls: Calls, asking: Asking, upstream: string, path: string, init: RequestInit & { query?: string; presence?: boolean; signal?: AbortSignal } = {}
 ): Promise<Response> {
     if (path.split('/').some(part => part === '' || part === '.' || part === '..' || /[?#]/.test(part))) {
-        throw new TypeError('a path that could be read in more than one way')
+        throw new TypeError('a path that could be read in more than one way; a query goes into the option `query`')
     }
     const { query, signal, presence, ...rest } = init
     const method = (rest.method ?? 'GET').toUpperCase()

@@ -16,14 +16,19 @@ import androidx.compose.runtime.Composable
 import androidx.compose.runtime.getValue
 import androidx.compose.runtime.mutableStateOf
 import androidx.compose.runtime.setValue
+import androidx.compose.runtime.snapshotFlow
 import androidx.compose.ui.Modifier
 import androidx.compose.ui.unit.dp
 import androidx.lifecycle.AndroidViewModel
+import androidx.lifecycle.Lifecycle
+import androidx.lifecycle.lifecycleScope
+import androidx.lifecycle.repeatOnLifecycle
 import androidx.lifecycle.viewModelScope
 import coatcheck.Coatcheck
 import coatcheck.android.KeystoreStorage
 import coatcheck.android.callback
 import coatcheck.android.openSignIn
+import kotlinx.coroutines.flow.collectLatest
 import kotlinx.coroutines.launch
 import okhttp3.HttpUrl.Companion.toHttpUrl
 
@@ -33,6 +38,9 @@ class ShopModel(app: Application) : AndroidViewModel(app) {
     private val shop = Shop(Coatcheck("http://127.0.0.1:8080".toHttpUrl(), "android", KeystoreStorage(app))) { screen = it }
 
     init { act { start() } }
+
+    /** Follows the session of each user that signs in, until it is cancelled. */
+    suspend fun follow() = snapshotFlow { screen.user != null }.collectLatest { if (it) shop.follow() }
 
     fun act(work: suspend Shop.() -> Unit) { viewModelScope.launch { shop.work() } }
 }
@@ -44,6 +52,7 @@ class ShopActivity : ComponentActivity() {
     override fun onCreate(saved: Bundle?) {
         super.onCreate(saved)
         if (saved == null) finishSignIn(intent)
+        lifecycleScope.launch { repeatOnLifecycle(Lifecycle.State.STARTED) { model.follow() } }
         setContent {
             ShopScreen(model.screen, { model.act { signIn()?.let { openSignIn(this@ShopActivity, it) } } }, { model.act(it) })
         }
@@ -61,7 +70,10 @@ class ShopActivity : ComponentActivity() {
 fun ShopScreen(screen: Screen, signIn: () -> Unit, act: (suspend Shop.() -> Unit) -> Unit) = Column(Modifier.padding(20.dp)) {
     when {
         screen.starting -> CircularProgressIndicator()
-        screen.user == null -> Button(signIn) { Text("Sign in") }
+        screen.user == null -> {
+            screen.ended?.let { Text("Your session has ended ($it).") }
+            Button(signIn) { Text("Sign in") }
+        }
         else -> {
             Text("Hello, ${screen.user}")
             Button({ act { loadOrders() } }) { Text("Load my orders") }

@@ -3,6 +3,8 @@ package shop
 import coatcheck.Coatcheck
 import coatcheck.MemoryStorage
 import coatcheck.toHttpUrl // with OkHttp 3; later versions have okhttp3.HttpUrl.Companion.toHttpUrl
+import kotlin.system.exitProcess
+import kotlinx.coroutines.launch
 import kotlinx.coroutines.runBlocking
 import okhttp3.HttpUrl
 import okhttp3.OkHttpClient
@@ -15,17 +17,34 @@ fun open(page: HttpUrl): String {
     return browser.newCall(request).execute().use { it.header("Location") } ?: error("the sandbox does not lead back")
 }
 
-/** Runs the model in a terminal: signs in, calls the API, and signs out. */
-fun main() = runBlocking {
+/**
+ * Runs the model in a terminal: signs in, calls the API, and signs out. With the argument `follow`, it waits for the end of the
+ * session instead of the sign-out.
+ */
+fun main(arguments: Array<String>) = runBlocking {
     val broker = System.getenv("COATCHECK_URL") ?: error("COATCHECK_URL has to be the broker's address")
     var screen = Screen()
     val shop = Shop(Coatcheck(broker.toHttpUrl(), "android", MemoryStorage())) { screen = it }
+    // Prints a state, and exits after a failure.
+    fun report(words: String, state: Any) {
+        println("$words $state")
+        if (screen.message != "") {
+            println("failed: ${screen.message}")
+            exitProcess(1)
+        }
+    }
     shop.start()
-    println("at the start: $screen")
+    report("at the start:", screen)
     shop.signIn()?.let { shop.finish(open(it)) }
-    println("after the sign-in: $screen")
+    report("after the sign-in:", screen)
+    if (screen.user == null) exitProcess(1)
+    val following = launch { shop.follow() }
     shop.loadOrders()
-    println("the API answers ${screen.orders} ${screen.message}")
-    shop.signOut()
-    println("after the sign-out: $screen")
+    report("the API answers", screen.orders)
+    if ("follow" !in arguments) {
+        shop.signOut()
+        report("after the sign-out:", screen)
+    }
+    following.join()
+    report("the session's end:", screen.ended ?: "signed out here")
 }

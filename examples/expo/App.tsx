@@ -5,7 +5,7 @@ import * as WebBrowser from 'expo-web-browser'
 import { useEffect, useState } from 'react'
 import { AppState, Button, Text, View } from 'react-native'
 import { Cancelled, Coatcheck, Credentials } from './coatcheck'
-import { Shop } from './shop'
+import { Shop, starting } from './shop'
 
 const storage = {
   read: async () => JSON.parse((await SecureStore.getItemAsync('coatcheck')) ?? 'null'),
@@ -15,7 +15,9 @@ const storage = {
 
 const browser = {
   open: async (page: string, signal?: AbortSignal) => {
-    signal?.addEventListener('abort', () => WebBrowser.dismissAuthSession())
+    signal?.addEventListener('abort', () => {
+      try { WebBrowser.dismissAuthSession() } catch { /* Only iOS can close the page. */ }
+    })
     const result = await WebBrowser.openAuthSessionAsync(page, 'com.example.android:/oauth2redirect')
     if (result.type !== 'success') throw new Cancelled()
     return result.url
@@ -27,7 +29,7 @@ const coatcheck = new Coatcheck({
   broker: 'http://127.0.0.1:8080', client: 'android', transport: 'bearer', storage, browser, fetch: fetch as any })
 
 export default function App() {
-  const [screen, show] = useState({ starting: true, user: null as string | null, orders: '', message: '' })
+  const [screen, show] = useState(starting)
   const [shop] = useState(() => new Shop(coatcheck, show))
   const [active, setActive] = useState(true)
   useEffect(() => { shop.start() }, [shop])
@@ -46,7 +48,10 @@ export default function App() {
   return (
     <View style={{ padding: 40, gap: 20 }}>
       {screen.starting ? <Text>…</Text> : screen.user === null ? (
-        <Button title="Sign in" onPress={() => shop.signIn()} />
+        <>
+          {screen.ended && <Text>Your session has ended ({screen.ended}).</Text>}
+          <Button title="Sign in" onPress={() => shop.signIn()} />
+        </>
       ) : (
         <>
           <Text>Hello, {screen.user}</Text>

@@ -1,13 +1,20 @@
 import { Cancelled, Coatcheck, Problem, Session } from './coatcheck'
 
-/** The state of the app's screen. `message` is a sentence for the user about the last failure. */
-export interface Screen { starting: boolean; user: string | null; orders: string; message: string }
+/**
+ * The state of the app's screen. `message` is a sentence for the user about the last failure. `ended` is the reason why the
+ * session ended, unless the user signed out here. The app chooses its sentence by it (docs/problems.md, `session_ended`).
+ */
+export interface Screen { starting: boolean; user: string | null; orders: string; message: string; ended: string | null }
 
-const signedOut: Screen = { starting: false, user: null, orders: '', message: '' }
+export const starting: Screen = { starting: true, user: null, orders: '', message: '', ended: null }
+
+function signedOut(reason: string | null = null): Screen {
+  return { ...starting, starting: false, ended: reason === 'logged_out' ? null : reason }
+}
 
 /** The model of the app. `show` receives each new state. */
 export class Shop {
-  screen: Screen = { ...signedOut, starting: true }
+  screen = starting
 
   constructor(private readonly coatcheck: Coatcheck, private readonly show: (screen: Screen) => void = () => {}) {}
 
@@ -16,7 +23,7 @@ export class Shop {
     const standing = await this.coatcheck.standing()
     // If the network is missing, the user stays signed in.
     const session = standing.kind === 'signedIn' ? standing.session : standing.kind === 'unknown' ? standing.last : null
-    this.change(session ? this.signedIn(session) : signedOut)
+    this.change(session ? this.signedIn(session) : signedOut(standing.kind === 'signedOut' ? standing.reason : null))
   }
 
   async signIn() {
@@ -26,7 +33,10 @@ export class Shop {
     })
   }
 
-  /** Calls the API behind the broker. The broker adds the provider's access token, and keeps it. */
+  /**
+   * Calls the API behind the broker, which adds the provider's access token. The sandbox's API returns an echo of what the
+   * upstream received, so the answer shows this token.
+   */
   async loadOrders() {
     await this.attempt(async () => {
       const answer = await this.coatcheck.relay('api', 'private/orders')
@@ -36,19 +46,20 @@ export class Shop {
 
   async signOut() {
     await this.attempt(async () => { await this.coatcheck.signOut() })
-    this.change(signedOut)
+    this.change(signedOut())
   }
 
   /** Follows the session while the app is in the foreground. A sign-out on another device ends it here, too. */
   async follow(signal: AbortSignal) {
     await this.attempt(async () => {
-      for await (const event of this.coatcheck.events(signal)) if (event.kind === 'ended') this.change(signedOut)
+      for await (const event of this.coatcheck.events(signal)) if (event.kind === 'ended') this.change(signedOut(event.reason))
     }, signal)
   }
 
+  /** Shows the user's name, which the provider returns for the scope `profile`. */
   private signedIn(session: Session): Screen {
     const name = session.identity.name
-    return { ...signedOut, user: typeof name === 'string' ? name : session.subject }
+    return { ...signedOut(), user: typeof name === 'string' ? name : session.subject }
   }
 
   private change(screen: Partial<Screen>) {
@@ -61,9 +72,12 @@ export class Shop {
     try {
       await work()
     } catch (error) {
-      if (error instanceof Problem && error.endsSession) this.change(signedOut)
-      // The user closed the sign-in page, or the view is gone. Every other failure leaves the user signed in.
-      else if (!(error instanceof Cancelled) && !signal?.aborted) this.change({ message: String(error) })
+      if (error instanceof Problem && error.endsSession) return this.change(signedOut(error.reason))
+      // The user closed the sign-in page, or the view is gone.
+      if (error instanceof Cancelled || signal?.aborted) return
+      // Every other failure leaves the user signed in. The details are for the developer.
+      this.change({ message: String(error) })
+      if (error instanceof Problem) console.warn(error.json.detail, error.json.errors ?? [])
     }
   }
 }

@@ -1,7 +1,7 @@
 import { Coatcheck, MemoryStorage } from './coatcheck'
 import { Shop } from './shop'
 
-declare const process: { env: { [name: string]: string | undefined } }
+declare const process: { argv: string[]; env: { [name: string]: string | undefined }; exit(status: number): never }
 
 /** A browser for tests. The sandbox's page signs Ana in at once if its URL has her name. */
 const browser = {
@@ -12,20 +12,34 @@ const browser = {
   },
 }
 
-/** Runs the model in a terminal: signs in, calls the API, and signs out. */
+/**
+ * Runs the model in a terminal: signs in, calls the API, and signs out. With the argument `follow`, it waits for the end of the
+ * session instead of the sign-out.
+ */
 async function main() {
   const broker = process.env.COATCHECK_URL ?? ''
   const shop = new Shop(new Coatcheck({ broker, client: 'android', transport: 'bearer', storage: new MemoryStorage(), browser }))
+  // Prints a state, and exits after a failure.
+  const report = (words: string, state: unknown) => {
+    console.log(words, typeof state === 'string' ? state : JSON.stringify(state))
+    if (!shop.screen.message) return
+    console.log('failed:', shop.screen.message)
+    process.exit(1)
+  }
   await shop.start()
-  console.log('at the start:', shop.screen)
+  report('at the start:', shop.screen)
   await shop.signIn()
-  console.log('after the sign-in:', shop.screen)
+  report('after the sign-in:', shop.screen)
+  if (!shop.screen.user) process.exit(1)
   const following = shop.follow(new AbortController().signal)
   await shop.loadOrders()
-  console.log('the API answers', shop.screen.orders, shop.screen.message)
-  await shop.signOut()
-  console.log('after the sign-out:', shop.screen)
+  report('the API answers', shop.screen.orders)
+  if (!process.argv.includes('follow')) {
+    await shop.signOut()
+    report('after the sign-out:', shop.screen)
+  }
   await following
+  report("the session's end:", shop.screen.ended ?? 'signed out here')
 }
 
 main()

@@ -80,7 +80,7 @@ for name in tracked:
     if name.endswith(".swift") and "Tests" in name:
         suites |= set(re.findall(r"\b(?:struct|class|enum|protocol) (\w+)", (root / name).read_text()))
 # Files of the readers, and files that programs write.
-THEIRS = {"main.swift", "app.ts", "keys.json", "org.json", "NAME.swift"}
+THEIRS = {"main.swift", "app.ts", "app.json", "keys.json", "org.json", "NAME.swift"}
 
 
 def is_here(name):

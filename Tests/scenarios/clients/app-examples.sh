@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Starts examples/compose and examples/expo with their one command, and the broker and the sandbox of `make run`. Each app signs
-# in, calls an API and signs out. (swift-package.sh starts examples/swiftui.)
+# in, calls an API and signs out, or shows why its session ended. (swift-package.sh starts examples/swiftui.)
 source "$(dirname "$0")/../support/lib.bash"
 
 step "1. The broker is missing"
@@ -19,6 +19,19 @@ for example in examples/expo examples/compose; do
     [ -s "$work/app.log" ] || tail -5 "$work/app.err"
     app_example "$example"
 done
+follows_app examples/expo "$root/examples/expo/run" "$root/clients/typescript/README.md"
+refuses_app examples/expo "$root/examples/expo/run"
+follows_app examples/compose "$root/examples/compose/run" "$root/clients/kotlin/README.md"
+refuses_app examples/compose "$root/examples/compose/run"
+mkdir "$work/copy"
+cp "$root/examples/node/service.mjs" "$work/copy/"
+block_behind "$root/examples/README.md" sh "A copy of a service" | sed "s|http://127.0.0.1:8080|$BROKER|; s|\.run/|$work/run/|; s|3000|$(free_port)|g; s|^node|exec &|" >"$work/copy/run.sh"
+(cd "$work/copy" && . ./run.sh) >"$work/copy.log" 2>&1 &
+pids+=($!)
+port=$(sed -nE 's/.*PORT=([0-9]+).*/\1/p' "$work/copy/run.sh")
+wait_for 20 curl -s -o "$work/none" "http://127.0.0.1:$port/"
+request GET "http://127.0.0.1:$port/" -H "Authorization: Bearer $(COATCHECK_URL=$BROKER "$root/examples/token")"
+same "200 user-ana" "$STATUS $(body)" "copy of a service, started by the lines of the README → names the user"
 
 step "3. The views"
 for file in compose/ShopActivity.kt expo/App.tsx swiftui/Sources/Shop/ShopApp.swift; do

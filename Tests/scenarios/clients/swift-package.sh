@@ -9,7 +9,7 @@ git -C "$work/coatcheck" branch -f given HEAD
 mkdir -p "$work/app/Sources"
 cp -r "$root/examples/swiftui/Sources/Shop" "$work/app/Sources/Shop"
 start_run
-block_behind "$root/clients/swift/README.md" swift "with this manifest" | sed "s|https://git.example.com/you/coatcheck|file://$work/coatcheck|; s|from: \"[0-9.]*\"|branch: \"given\"|" >"$work/app/Package.swift" || give_up "the manifest in the README"
+block_behind "$root/clients/swift/README.md" swift "with this manifest" | sed "s|https://git.example.com/you/coatcheck|file://$work/coatcheck|; s|branch: \"main\"|branch: \"given\"|" >"$work/app/Package.swift" || give_up "the manifest in the README"
 timeout 400 swift build --package-path "$work/app" -Xswiftc -warnings-as-errors >"$work/build.log" 2>&1
 same 0 $? "app that depends on the package → builds"
 same coatcheck "$(ls "$work/app/.build/checkouts")" "app's checkouts → only coatcheck"
@@ -24,6 +24,8 @@ COATCHECK_URL=$BROKER timeout 400 "$root/examples/swiftui/run" >"$work/app.log" 
 same 0 $? "examples/swiftui → succeeds"
 [ -s "$work/app.log" ] || tail -5 "$work/app.err"
 app_example "examples/swiftui"
+follows_app examples/swiftui "$root/examples/swiftui/run" "$root/clients/swift/README.md"
+refuses_app examples/swiftui "$root/examples/swiftui/run"
 
 step "4. The files for Apple's platforms compile against stubs of the frameworks"
 stubs=$root/clients/swift/Tests/AppleStubs

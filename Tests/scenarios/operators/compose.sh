@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # deploy/compose.yaml without containers: the broker and the sandbox run with its commands and files, on free ports. The
-# playground's phone signs in with every provider that it offers.
+# playground's phone signs in with every provider that it offers, and the examples of apps work. The examples also work with the
+# configuration of the Debian packages.
 source "$(dirname "$0")/../support/lib.bash"
 python=$root/.venv/bin/python
 BROKER_PORT=$(free_port)
@@ -77,4 +78,25 @@ for name in "${providers[@]}"; do
     play sign-out '{}'
     same home "$(screen .view)" "$name: sign-out → the phone shows its start page"
 done
+
+# app NAME: the example for Expo signs in, with the name of the user, and calls the API
+app() {
+    COATCHECK_URL=$BROKER timeout 60 "$root/examples/expo/run" >"$work/app.log" 2>&1
+    same 0 $? "$1: examples/expo → succeeds"
+    matches 'after the sign-in: .*Ana Example.*the API answers 200: .*Bearer at-' "$(tr '\n' ' ' <"$work/app.log")" "$1: examples/expo → Ana's name, and an answer of the API"
+    matches '^[A-Za-z0-9_-]{43}$' "$(COATCHECK_URL=$BROKER "$root/examples/token" 2>&1)" "$1: examples/token → a session token"
+}
+
+step "3. The examples of apps"
+app "compose"
+
+step "4. The packages' configuration, with the block of docs/start/without-a-compiler.md"
+kill_broker TERM
+mkdir -m 700 "$work/packages"
+cp "$work/state/keys.json" "$work/packages/"
+(cat "$root/deploy/debian/coatcheck.yaml" && sed -n "/<<'YAML'/,/^YAML\$/{//d;p}" "$root/docs/start/without-a-compiler.md") | here \
+    | sed -e "s|$work/state|$work/packages|" -e "s|127.0.0.1:9090|127.0.0.1:$MANAGEMENT_PORT|" >"$work/coatcheck.yaml"
+chmod 600 "$work/coatcheck.yaml"
+start_broker
+app "packages"
 finish

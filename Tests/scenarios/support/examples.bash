@@ -12,13 +12,37 @@ start_run() {
 
 # app_example NAME: checks the lines of an app of `examples`, in "$work/app.log", and that its session has ended
 app_example() {
-    matches 'signedOut|user(=|: )null' "$(grep '^at the start:' "$work/app.log")" "$1: at the start → signed out"
-    matches 'user(=|: .?)(user-ana|.Ana Example)' "$(grep '^after the sign-in:' "$work/app.log")" "$1: sign-in → Ana is signed in"
+    matches 'signedOut|user(=|":)null' "$(grep '^at the start:' "$work/app.log")" "$1: at the start → signed out"
+    matches 'user(=|: "|":")Ana Example' "$(grep '^after the sign-in:' "$work/app.log")" "$1: sign-in → Ana is signed in"
     matches '^the API answers 200: .*/api/private/orders.*Bearer at-' "$(grep '^the API' "$work/app.log")" \
         "$1: relayed call → the API answers, and got an access token"
-    matches 'signedOut|user(=|: )null' "$(grep '^after the sign-out:' "$work/app.log")" "$1: sign-out → signed out"
+    matches 'signedOut|user(=|":)null' "$(grep '^after the sign-out:' "$work/app.log")" "$1: sign-out → signed out"
     request GET "$MANAGEMENT/admin/v1/sessions" -H "Authorization: Bearer $ADMIN_TOKEN"
     same "200 0" "$STATUS $(jq '.items | length' "$work/body")" "$1: sign-out → the broker has no session"
+}
+
+# refuses_app NAME RUN: starts an app of `examples` against a broker without its client
+refuses_app() {
+    if [ -z "${OTHER:-}" ]; then
+        sed 's/^      \(ios\|android\):/      other-\1:/' "$root/deploy/sandbox.yaml" >"$work/other.yaml"
+        "$root/scripts/stack" start "$work/other" "$work/other.yaml" >"$work/other.log" 2>&1 || give_up "the other broker"
+        pids+=("$(cat "$work/other/broker.pid")" "$(cat "$work/other/sandbox.pid")")
+        OTHER=$(sed -n 's/^BROKER=//p' "$work/other/env")
+    fi
+    COATCHECK_URL=$OTHER timeout 300 "$2" >"$work/app.log" 2>&1
+    same "1 1" "$? $(grep -c '^failed:' "$work/app.log")" "$1: broker without the app's client → exit 1, with the failure"
+    matches '/client' "$(cat "$work/app.log")" "$1: broker without the app's client → the detail and the faulty member are printed"
+}
+
+# follows_app NAME RUN README: an app of `examples` follows its session, and the curl line of the client's README ends the session
+follows_app() {
+    COATCHECK_URL=$BROKER timeout 300 "$2" follow >"$work/app.log" 2>&1 &
+    local followed=$!
+    wait_for 200 grep -q '^the API answers' "$work/app.log"
+    block_behind "$3" sh '**The end of a session.**' | sed "s|\.run/|$work/run/|; s|http://127.0.0.1:9090|$MANAGEMENT|" >"$work/end.sh"
+    bash "$work/end.sh" >"$work/end.log" 2>&1
+    wait "$followed"
+    same "0 the session's end: admin" "$? $(grep "^the session's end:" "$work/app.log")" "$1: curl line of the README → the app shows the reason"
 }
 
 # block_behind FILE LANGUAGE TEXT: prints a document's first block in a language after the line with this text; fails if there

@@ -6,7 +6,7 @@
 // opens the sign-in page in a Custom Tab, and android/KeystoreProofKey.kt is a key in the Android Keystore.
 //
 //     val coatcheck = Coatcheck("https://auth.example.com".toHttpUrl(), "android", KeystoreStorage(context))
-//     val page = coatcheck.start("cloudentity")                 // open it; the browser comes back to the app
+//     val page = coatcheck.start("oidc")                        // open it; the browser comes back to the app
 //     when (val signIn = coatcheck.finish(callback)) {
 //         is SignIn.SignedIn -> show(signIn.session)
 //         is SignIn.Register -> form(signIn.registration)       // Zephr
@@ -298,13 +298,14 @@ class Coatcheck(
 
     /**
      * Calls an upstream API with the session's access token, which the app never sees. A call that may have reached the
-     * upstream is repeated only if its method is idempotent.
+     * upstream is repeated only if its method is idempotent. The [query] is for example `page=2`.
      *
      * If the broker demands the user's presence (`presence_required`), the presence key asks the user, for one call after
      * another. With [presence], it asks before the first request. Use it if the demand is certain, because it saves a request.
      */
-    fun relay(upstream: String, path: String, method: String = "GET", body: RequestBody? = null, presence: Boolean = false): RelayAnswer =
-        calls.relayed(user, upstream, path, method, body, presence)
+    fun relay(
+        upstream: String, path: String, method: String = "GET", body: RequestBody? = null, presence: Boolean = false, query: String? = null
+    ): RelayAnswer = calls.relayed(user, upstream, path, method, body, presence, query)
 
     /**
      * Listens until the session ends or [listening] is stopped. Reconnects by itself. Listen in the foreground only,

@@ -10,10 +10,11 @@ import org.json.JSONObject
 
 /** Calls an upstream, and returns its response. */
 internal fun Calls.relayed(
-    asking: Asking, upstream: String, path: String, method: String, body: RequestBody?, presence: Boolean
+    asking: Asking, upstream: String, path: String, method: String, body: RequestBody?, presence: Boolean, query: String?
 ): RelayAnswer {
     val idempotent = method in listOf("GET", "HEAD", "PUT", "DELETE", "OPTIONS")
-    val address = "/v1/relay/$upstream/$path"
+    require(query == null || '?' !in path) { "the path already contains a query" }
+    val address = "/v1/relay/$upstream/$path${if (query == null) "" else "?$query"}"
     val mending = Mending()
     if (presence) {
         asking.askingKey()

@@ -2,7 +2,7 @@
 // web with a cookie client. The app passes a storage, a browser and, if the global `fetch` is unsuitable, another one.
 //
 //     const coatcheck = new Coatcheck({ broker: 'https://auth.example.com', client: 'android', transport: 'bearer', storage, browser })
-//     const signIn = await coatcheck.signIn('cloudentity')
+//     const signIn = await coatcheck.signIn('oidc')
 //
 // Make one and share it. A call is repeated automatically if that is safe, as docs/apps/native-apps.md describes. Methods
 // throw a Problem, an Unreachable, a LoginFailed, a KeyLost, a PresenceKeyLost, a Cancelled, or the reason of an aborted

@@ -12,7 +12,7 @@ export async function relayed(
     calls: Calls, asking: Asking, upstream: string, path: string, init: RequestInit & { query?: string; presence?: boolean; signal?: AbortSignal } = {}
 ): Promise<Response> {
     if (path.split('/').some(part => part === '' || part === '.' || part === '..' || /[?#]/.test(part))) {
-        throw new TypeError('a path that could be read in more than one way')
+        throw new TypeError('a path that could be read in more than one way; a query goes into the option `query`')
     }
     const { query, signal, presence, ...rest } = init
     const method = (rest.method ?? 'GET').toUpperCase()

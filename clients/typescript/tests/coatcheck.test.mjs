@@ -114,6 +114,7 @@ for (const [kind, make] of [['bearer', device], ['cookie', page]]) {
         assert.equal((await (await phone.relay('api', 'echo', { method: 'POST', body: 'hello' })).json()).body, 'hello')
         await assert.rejects(phone.relay('narrow', 'echo'), code('upstream_not_allowed'))
         for (const path of ['../echo', 'a//b', 'a/./b', 'echo?x']) await assert.rejects(phone.relay('api', path), TypeError)
+        await assert.rejects(phone.relay('api', 'echo?x'), /option `query`/)
         assert.equal((await phone.refresh()).handle, session.handle)
         assert.ok((await phone.sessions()).some(one => one.current && one.device === "Tess's phone"))
         await phone.signOut()

@@ -2,12 +2,19 @@
 import { Coatcheck, CredentialStorage, ProofKey, SessionEvent, SignInBrowser, StepUp } from '../coatcheck'
 
 export async function readme(storage: CredentialStorage, browser: SignInBrowser, abort: AbortController, show: (event: SessionEvent) => void) {
-    const coatcheck = new Coatcheck({ broker: 'https://auth.example.com', client: 'android', transport: 'bearer', storage, browser })
-    const signIn = await coatcheck.signIn('cloudentity')
-    const orders = await coatcheck.relay('shop', 'orders')
+    const coatcheck = new Coatcheck({ broker: 'http://127.0.0.1:8080', client: 'android', transport: 'bearer', storage, browser })
+    const signIn = await coatcheck.signIn('oidc')
+    const orders = await coatcheck.relay('api', 'private/orders')
     for await (const event of coatcheck.events(abort.signal)) show(event)
     await coatcheck.signOut()
     return [signIn, orders]
+}
+
+export async function relays(coatcheck: Coatcheck, order: object) {
+    const page = await coatcheck.relay('api', 'private/orders', { query: 'page=2' })
+    const made = await coatcheck.relay('api', 'private/orders', {
+        method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(order) })
+    return [page, made]
 }
 
 export async function payment(

@@ -10,7 +10,7 @@ import Foundation
 /// let coatcheck = Coatcheck(
 ///     broker: URL(string: "https://auth.example.com")!, client: "ios", storage: KeychainStorage(),
 ///     browser: SystemBrowser(scheme: "com.example.app"))
-/// let signIn = try await coatcheck.signIn(with: "cloudentity")
+/// let signIn = try await coatcheck.signIn(with: "oidc")
 /// ```
 ///
 /// Make one and share it, so that simultaneous calls share their requests. A call is repeated automatically if that is

@@ -18,7 +18,7 @@ public enum CoatcheckError: Error, Sendable, Hashable {
     case loginFailed(ProblemCode)
     /// The callback belongs to another device's login.
     case noLogin
-    /// The relay's path has ambiguous segments.
+    /// The relay's path has ambiguous segments, or a query, which has its own argument `query`.
     case badPath
     /// The session's key is gone from this device (a restored backup, a new phone).
     ///
@@ -42,7 +42,7 @@ extension CoatcheckError: LocalizedError {
         case .cancelled: "The user cancelled it."
         case .loginFailed(let code): "The sign-in failed (\(code.rawValue))."
         case .noLogin: "This is not a sign-in of this device."
-        case .badPath: "The path could be read in more than one way."
+        case .badPath: "The path could be read in more than one way. A query goes into the argument `query`."
         case .keyLost: "This device has to be signed in again: its key is gone."
         case .noPresenceKey: "There is no key that asks for the user."
         case .presenceKeyLost: "This device has to be signed in again: the key that asks for the user is gone."

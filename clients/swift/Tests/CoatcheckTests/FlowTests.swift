@@ -197,6 +197,7 @@ extension BrokerTests {
             for path in ["../echo", "a//b", "a/./b", "echo?x"] {
                 await #expect(throws: CoatcheckError.badPath) { try await phone.relay("api", path) }
             }
+            #expect(CoatcheckError.badPath.localizedDescription.contains("argument `query`"))
         }
 
         @Test("Zephr: a known user → a session; a partial registration → a session once its attributes are accepted")

@@ -10,7 +10,7 @@ private struct Shown {
 
     func native() async throws {
         let coatcheck = Coatcheck(broker: broker, client: "ios", storage: storage, browser: browser)
-        switch try await coatcheck.signIn(with: "cloudentity", device: "Ana's phone") {
+        switch try await coatcheck.signIn(with: "oidc", device: "Ana's phone") {
         case .signedIn(let session): show(session)
         case .registration(let registration): form(registration)
         }
@@ -33,11 +33,18 @@ private struct Shown {
 
     func readme() async throws {
         let coatcheck = Coatcheck(broker: broker, client: "ios", storage: storage, browser: browser)
-        let signIn = try await coatcheck.signIn(with: "cloudentity")
-        let orders = try await coatcheck.relay("shop", "orders")
+        let signIn = try await coatcheck.signIn(with: "oidc")
+        let orders = try await coatcheck.relay("api", "private/orders")
         for try await event in coatcheck.events() { show(event) }
         try await coatcheck.signOut()
         show((signIn, orders))
+    }
+
+    func relays(_ coatcheck: Coatcheck, _ order: Data) async throws {
+        let page = try await coatcheck.relay("api", "private/orders", query: "page=2")
+        let made = try await coatcheck.relay(
+            "api", "private/orders", method: "POST", fields: ["Content-Type": "application/json"], body: order)
+        show((page, made))
     }
 
     /// The members of AppAuth's request that a forward needs.

@@ -25,6 +25,7 @@
                 case .starting:
                     ProgressView()
                 case .signedOut:
+                    if let reason = shop.ended { Text("Your session has ended (\(reason)).") }
                     Button("Sign in") { Task { await shop.signIn() } }
                 case .signedIn(let user):
                     Text("Hello, \(user)")

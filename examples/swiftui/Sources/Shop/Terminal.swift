@@ -3,26 +3,41 @@
     import Foundation
 
     /// Runs the model in a terminal: signs in, calls the API, and signs out.
+    ///
+    /// With the argument `follow`, it waits for the end of the session instead of the sign-out.
     @main
     struct Terminal {
         static func main() async {
             guard let broker = URL(string: ProcessInfo.processInfo.environment["COATCHECK_URL"] ?? "") else {
-                return print("COATCHECK_URL has to be the broker's address")
+                print("COATCHECK_URL has to be the broker's address")
+                exit(1)
             }
             let coatcheck = Coatcheck(
                 broker: broker, client: "ios", storage: MemoryStorage(), browser: SandboxBrowser())
             let shop = Shop(coatcheck)
             await shop.start()
-            print("at the start:", shop.screen)
+            report("at the start:", shop.screen, shop)
             await shop.signIn()
-            print("after the sign-in:", shop.screen)
+            report("after the sign-in:", shop.screen, shop)
+            if shop.screen == .signedOut { exit(1) }
             let following = Task { await shop.follow() }
             await shop.loadOrders()
-            print("the API answers", shop.orders)
-            await shop.signOut()
-            print("after the sign-out:", shop.screen)
+            report("the API answers", shop.orders, shop)
+            if !CommandLine.arguments.contains("follow") {
+                await shop.signOut()
+                report("after the sign-out:", shop.screen, shop)
+            }
             await following.value
-            if !shop.message.isEmpty { print("the last failure:", shop.message) }
+            report("the session's end:", shop.ended ?? "signed out here", shop)
+        }
+
+        /// Prints a state, and exits after a failure.
+        @MainActor private static func report(_ words: String, _ state: Any, _ shop: Shop) {
+            print(words, state)
+            guard shop.message.isEmpty else {
+                print("failed:", shop.message)
+                exit(1)
+            }
         }
     }
 #endif

@@ -1,6 +1,7 @@
 /// Plans the exchange for a login that the app started itself (flow B), or for a code of a native SDK.
 ///
-/// The provider compares the verifier with the challenge. This type checks the rest, as far as the broker can.
+/// The provider compares the verifier with the challenge, because the broker never saw the challenge. This type checks the
+/// other values of the forward.
 struct AppLoginForward: Sendable {
     let context: BrokerContext
 
@@ -33,8 +34,8 @@ struct AppLoginForward: Sendable {
     func plan(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
         let (provider, client) = try who(input)
         guard client.login != .broker else {
-            // A callback without a state is an arrival that the provider started (flow D). A state that the broker never made
-            // is forged.
+            // A callback without a state is an arrival that the provider started (flow D). A state here is forged, because
+            // the broker made no login with this state, and this client's apps start no logins.
             guard callback.parameters["state"] == nil else { throw BrokerProblem(.stateMismatch) }
             throw try await ProviderStarted(context: context).loginRequired(callback, input)
         }
@@ -45,7 +46,8 @@ struct AppLoginForward: Sendable {
         }
         let verifier = try verifier(of: client, input)
         try Self.checkScope(input.scope, client)
-        // An app that was killed meanwhile has lost its stored state, so it gets a fresh login.
+        // If the app was killed during the sign-in, it has lost its stored state. So a missing or wrong state leads to a
+        // fresh login.
         let states = (callback.parameters["state"], input.state)
         switch states {
         case (nil, nil) where client.pkce == .required: break
@@ -96,7 +98,7 @@ struct AppLoginForward: Sendable {
 
     /// Plans the exchange of a code from a provider's own SDK (Google's serverAuthCode, Apple's authorizationCode).
     ///
-    /// The nonce takes the place of a verifier and a redirect URI.
+    /// Such a code has no verifier and no redirect URI. The nonce ties it to the app instead.
     private func native(
         _ code: Secret, _ provider: any ProviderClient, _ client: ClientProfile, _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> ExchangePlan {
@@ -154,8 +156,7 @@ struct AppLoginForward: Sendable {
 
     /// Checks the scopes that the app reports from its own request.
     ///
-    /// The scopes from the app count if the provider's answer omits the scope. Each of them has to be in the client's
-    /// configured scope.
+    /// These scopes count as granted if the provider's answer omits the scope. Each must be in the client's configured scope.
     private static func checkScope(_ scope: [String]?, _ client: ClientProfile) throws(BrokerProblem) {
         guard scope?.allSatisfy(client.scope.contains) ?? true else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/scope", .notAllowed)])
@@ -164,7 +165,8 @@ struct AppLoginForward: Sendable {
 
     private func redirect(_ wanted: String?, _ client: ClientProfile) throws(BrokerProblem) -> String {
         guard let wanted else { return client.redirectURIs.first?.text ?? "" }
-        // The provider knows the registered spelling, which the operating system may have changed on the way back.
+        // The operating system may change the spelling of the callback's address. The provider knows only the registered
+        // spelling, so send that.
         guard let registered = client.redirectURI(wanted) else {
             throw BrokerProblem(.invalidCallback, privateDetail: "the address is not in the client's `redirect_uris`")
         }

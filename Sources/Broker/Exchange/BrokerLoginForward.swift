@@ -52,7 +52,7 @@ struct BrokerLoginForward: Sendable {
         let binding = try await binding(row, secrets, client, input)
         if let session = secrets.stepUp?.session { try await checkSession(session, row, secrets, input) }
         if row.status != .pending {
-            // The login is used. Only the exchange that used it may be requested again.
+            // The login is used or burned. Only the exchange that used the login may be requested again.
             guard let key, row.exchange == key else { throw BrokerProblem(.stateMismatch) }
         } else if row.expiresAt <= context.clock.now() {
             throw BrokerProblem(.loginExpired)
@@ -73,7 +73,7 @@ struct BrokerLoginForward: Sendable {
             throw BrokerProblem(.stateMismatch)
         }
         var expected = secrets.demands
-        // The app's own demand is judged later, because that check can name the shortfall in its answer.
+        // The app's own demand is checked after the code's exchange, because the answer of that check can name the shortfall.
         if secrets.stepUp != nil { (expected.maximumAge, expected.contextClasses) = (nil, []) }
         let isStepUp = secrets.stepUp?.session != nil
         var identity = IdentityContext(
@@ -89,7 +89,7 @@ struct BrokerLoginForward: Sendable {
         var plan = ExchangePlan(
             key: key, proof: input.loginToken, gate: .login(row.state), provider: provider, client: client,
             call: .code(grant, identity),
-            // The session that is stepped up must be kept, so there is nothing to replace.
+            // The session that is stepped up must be kept, so the exchange replaces no session.
             device: input.device, presentedSession: isStepUp ? nil : input.presentedSession,
             loginToken: input.loginToken, charge: input.charge, binding: binding)
         plan.stepUp = secrets.stepUp
@@ -109,7 +109,7 @@ struct BrokerLoginForward: Sendable {
 
     /// Requires the live session that the login steps up, before the code is used; another session burns the login.
     ///
-    /// If the session belongs to a key, the login belongs to that key as well, and the proof was already checked.
+    /// If the session belongs to a key, the login belongs to the same key, and `binding` has already checked the proof.
     private func checkSession(
         _ session: Digest, _ row: LoginRow, _ secrets: LoginSecrets, _ input: ForwardCodeInput
     ) async throws(BrokerProblem) {
@@ -138,13 +138,14 @@ struct BrokerLoginForward: Sendable {
                 throw BrokerProblem(.loginNotYours)
             }
         }
-        // The starter has already used the login, so the code is spent and this caller is another party.
+        // This caller is another party. If the starter has already used the login with this same code, report that the code
+        // is spent.
         throw BrokerProblem(row.exchange != nil && row.exchange == key ? .codeAlreadyUsed : .loginNotYours)
     }
 
     /// Requires the device key that the login is bound to; a valid proof by another key burns the login.
     ///
-    /// An unbound login follows its client's mode, like a session that begins now.
+    /// For an unbound login, the client's present setting decides, as for a new session.
     func binding(
         _ row: LoginRow, _ secrets: LoginSecrets, _ client: ClientProfile, _ input: ForwardCodeInput
     ) async throws(BrokerProblem) -> SignInKey {
@@ -177,8 +178,8 @@ struct BrokerLoginForward: Sendable {
         _ secrets: LoginSecrets, _ client: ClientProfile, _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> Secret? {
         guard let challenge = secrets.appChallenge else {
-            // The client usually starts its own logins, so its body has a verifier, although this login was handed to it (flow
-            // D).
+            // The broker made this login for a callback that the provider started (flow D). An app that usually starts its
+            // own logins may still send a verifier, which is ignored here.
             let wasHanded = client.login == .app || (client.login == .both && secrets.providerStarted)
             guard input.codeVerifier == nil || wasHanded else {
                 throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .notAllowed)])

@@ -6,7 +6,7 @@ struct ExchangeCalls: Sendable {
     private let exchange: GrantedExchange
     private let settlement: ExchangeSettlement
 
-    /// Creates the calls of an exchange; `early` answers the starter while the store does not accept the result.
+    /// Creates the calls of an exchange; `early` answers the starter if the store takes too long to accept the result.
     init(_ exchange: GrantedExchange, early: @escaping @Sendable (ExchangeSettlement.Answer) -> Void) {
         context = exchange.claim.context
         self.exchange = exchange
@@ -18,13 +18,14 @@ struct ExchangeCalls: Sendable {
 
     /// Calls the provider and settles the exchange.
     ///
-    /// Returns the starter's answer. The starter is answered early while the store does not accept the result.
+    /// Returns the starter's answer. If the store takes too long to accept the result, `early` answers the starter before.
     func call() async -> ExchangeSettlement.Answer {
         context.memory.exchanges.begin(plan.key)
         defer { context.memory.exchanges.end(plan.key) }
         return await exchange.claim.whileRenewing {
             let result = await settled()
-            // Answer at once, because a renewal in progress may wait for a connection that is silent.
+            // Answer at once. `whileRenewing` returns only after a renewal in progress, and that renewal may wait for a
+            // silent connection.
             settlement.early(result)
             return result
         }
@@ -51,7 +52,7 @@ struct ExchangeCalls: Sendable {
         }
     }
 
-    /// Makes a call that reads with a token, and repeats it after temporary failures until the deadline.
+    /// Makes a call that only reads, and repeats the call after temporary failures until the deadline.
     private func reading<Value: Sendable>(
         _ read: () async throws(ProviderFailure) -> Value
     ) async throws(ProviderFailure) -> Value {
@@ -75,8 +76,8 @@ struct ExchangeCalls: Sendable {
 
     /// Returns the proof maker for the key that the code's tokens are to be bound to.
     ///
-    /// The key is that of the broker's login. If the app started the login, the key is derived from the code, so every attempt
-    /// has the same key.
+    /// If the broker started the login, the login's own key is used. If the app started the login, the key is derived from
+    /// the code, so every attempt has the same key.
     private func proof(of grant: CodeGrant) async throws(BrokerProblem) -> ProofMaker? {
         if let proof = grant.proof { return proof }
         guard plan.client.senderConstraint == .dpop else { return nil }
@@ -150,7 +151,8 @@ struct ExchangeCalls: Sendable {
 
     /// Returns the identity with the Zephr session's id as its `sid`.
     ///
-    /// Several sessions of the broker may hold the same Zephr session, and only the last one may end it at Zephr.
+    /// Several sessions of the broker may hold the same Zephr session. The `sid` connects them, because only the last of them
+    /// may end the Zephr session.
     private static func named(_ identity: ProviderIdentity, _ session: Secret) -> ProviderIdentity {
         var named = identity
         named.sid = session.reveal()
@@ -184,7 +186,7 @@ struct ExchangeCalls: Sendable {
         return .registrationRequired(secrets.view(expiresAt: expiresAt))
     }
 
-    /// Takes the share of a registration from its address's limit; the login or exchange has paid its cost.
+    /// Counts a registration against its address's limit; the login or exchange has already paid the registration's cost.
     ///
     /// If the share is used up, the app can forward the callback again later.
     private func takeShare(of registration: Digest) async throws(BrokerProblem) {
@@ -263,8 +265,8 @@ struct ExchangeCalls: Sendable {
         _ identity: ProviderIdentity?
     ) async throws(BrokerProblem) -> SignInOutcome {
         guard let identity else {
-            // The exchange existed when the token arrived, but was gone a moment later. The next forward verifies the same
-            // token.
+            // When the token arrived, its exchange existed, so the token was left unverified. Then the exchange was removed.
+            // Release the new exchange, so that the next forward verifies the token.
             throw await settlement.release(
                 .notSent(detail: "the id_token was not verified, because its exchange existed a moment before"),
                 counting: false)

@@ -2,7 +2,7 @@
 struct ExchangeReplay: Sendable {
     let context: BrokerContext
 
-    /// Returns or throws the same answer as the first forward did.
+    /// Returns or throws the answer of the stored outcome, as the first forward did.
     func answer(_ plan: ExchangePlan, _ row: ExchangeRow) async throws(BrokerProblem) -> SignInOutcome {
         context.events.emit(.exchangeReplayed(provider: plan.provider.profile.name))
         switch row.outcome {
@@ -11,7 +11,8 @@ struct ExchangeReplay: Sendable {
             return .signedIn(try await session(digest, plan, row))
         case .registration(let key): return .registrationRequired(try await registration(key, plan))
         case .released:
-            // The starter may claim it again until its attempts are used up; after that only a new login helps.
+            // The runner claims a released exchange again until the attempts are used up. The attempts of this exchange are
+            // used up, so only a new login helps.
             throw BrokerProblem(.providerUnavailable, retry: "new_login", retryAfter: .seconds(5))
         case .spent(.unknown): throw try await loginRequired(plan)
         case .spent(let reason):
@@ -26,7 +27,7 @@ struct ExchangeReplay: Sendable {
 
     /// Derives the session token again from the row's salt and the starter's proof.
     ///
-    /// The answer is given only if the token is the live session's.
+    /// The answer is repeated only if the derived token opens the exchange's session and that session is alive.
     private func session(
         _ digest: Digest, _ plan: ExchangePlan, _ row: ExchangeRow
     ) async throws(BrokerProblem) -> SignedIn {
@@ -41,7 +42,7 @@ struct ExchangeReplay: Sendable {
         guard context.vault.digest(token) == digest else { throw BrokerProblem(.codeAlreadyUsed) }
         do throws(BrokerProblem) {
             let live = try await ResumeSession(context).resume(digest)
-            // The answer is repeated only with a proof by the session's key.
+            // For a bound session, the answer is repeated only if the forward proves the session's key.
             guard live.facts.thumbprint == nil || live.facts.thumbprint == plan.binding.thumbprint else {
                 throw BrokerProblem(.codeAlreadyUsed)
             }
@@ -62,7 +63,8 @@ struct ExchangeReplay: Sendable {
         if context.clock.now().since(row.createdAt) > context.settings.replayWindow {
             throw context.may(.refuse) ? BrokerProblem(.codeAlreadyUsed) : .clockDoubted
         }
-        // Another process may have stored the step-up, while this cache still has the session as it was before.
+        // Another process may have stored the step-up. Then this cache may still have the session without the step-up, so
+        // read the session again.
         context.cache.remove([digest])
         let resume = ResumeSession(context)
         let live = try await resume.resume(digest)

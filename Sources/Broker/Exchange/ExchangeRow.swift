@@ -4,9 +4,9 @@
 /// call. Its row holds no secret, because the session token is derived again from `salt` and the starter's proof.
 package struct ExchangeRow: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
-        /// The owner is calling the provider while its claim is valid; after that the owner counts as dead.
+        /// The owner of the claim is calling the provider. When the claim lapses, the owner counts as dead.
         case calling
-        /// The code is provably unused, or the provider answered 429 or 5xx; the same starter may call again.
+        /// The code is provably unused, or the provider answered 429 or 5xx, so the same starter may forward the code again.
         case released
         /// The exchange made the session with this token digest.
         case session(Digest)
@@ -16,7 +16,8 @@ package struct ExchangeRow: Sendable, Equatable {
         case spent(SpentReason)
     }
 
-    /// The reason why a code is used up; the same starter gets the same answer.
+    /// The reason why a code is used up without a session. It determines the answer to each further forward by the same
+    /// starter.
     package enum SpentReason: Int, Sendable {
         case rejected = 1
         case providerError = 2
@@ -43,18 +44,18 @@ package struct ExchangeRow: Sendable, Equatable {
     package var salt: [UInt8]
     /// The id of the ring key that derives the session token.
     package var keyID: String
-    /// The number of claims so far; only the owner of the current number may settle the exchange.
+    /// The number of claims so far. Only the owner of the latest claim may settle the exchange.
     package var fence: Int64
     /// The name of the claim.
     package var claim: ClaimID
-    /// The remaining time of the claim by the engine's clock; zero or less means that the claim has lapsed.
+    /// The remaining time of the claim by the engine's clock. If it is zero or less, the claim has lapsed.
     package var claimFor: Duration
     /// The number of provider calls that were begun.
     package var attempts: Int
     package var createdAt: WallTime
     /// The exchange's outcome, which is repeated to its starter for 10 minutes from `createdAt`.
     package var outcome: Outcome
-    /// The login or registration that the exchange takes, and that a release makes available again.
+    /// The login or registration that the exchange uses up, and that a release of the exchange makes available again.
     package var gate: ExchangeGate
 
     package init(
@@ -92,6 +93,6 @@ package enum ExchangeClaimResult: Sendable, Equatable {
     case claimed(ExchangeRow)
     /// The exchange already exists, with this row.
     case existing(ExchangeRow)
-    /// The login or registration is gone: taken by another exchange, burned, or expired.
+    /// The login or registration was taken by another exchange, burned, or has expired.
     case gateClosed
 }

@@ -1,20 +1,20 @@
 /// Runs exchanges: one code, one provider call, one session, over any number of replicas (guarantee 1).
 ///
 /// The claim decides which replica calls. The call is detached from the request, so it completes even if the phone hangs up.
-/// All other callers read the row until the exchange is settled. The decision depends on the row alone, so it is the same for
-/// one replica and for ten.
+/// All other callers read the row until the exchange is settled. Who calls depends on the row alone, so the rule is the same
+/// for one replica and for ten.
 struct ExchangeRunner: Sendable {
     let context: BrokerContext
 
-    /// The largest number of provider calls of an exchange: the first and two more after a 429 or 5xx (the failure table,
-    /// docs/guarantees.md).
+    /// The largest number of provider calls that an exchange may make and the provider may have seen. After a 429 or 5xx, two
+    /// more calls may follow the first (the failure table, docs/guarantees.md).
     static let maximumAttempts = 3
 
-    /// Claims the exchange and makes its call, or waits for another caller's call, or returns the earlier outcome to the same
+    /// Claims the exchange and makes its call, or waits for the call of another forward, or repeats the stored outcome to the
     /// starter.
     func run(_ plan: ExchangePlan) async throws(BrokerProblem) -> SignInOutcome {
         var plan = plan
-        // While many results wait for the store, no further exchange begins.
+        // If the memory for results that wait for the store is full, a further code would be spent in vain.
         guard !context.memory.store.isFull else {
             throw BrokerProblem(
                 .storeUnavailable, privateDetail: "too many results wait for the store, so no further code is spent",
@@ -53,7 +53,8 @@ struct ExchangeRunner: Sendable {
         }
     }
 
-    /// Throws before the code is spent if a new session would get wrong times; an existing exchange is still answered.
+    /// Throws while the clock is in doubt, before the code is spent, because a new session would get wrong times. A forward
+    /// of an existing exchange goes on.
     private func checkTime(_ key: Digest) async throws(BrokerProblem) {
         guard !context.may(.begin) else { return }
         guard try await standing(key) != nil else { throw .clockDoubted }
@@ -61,7 +62,7 @@ struct ExchangeRunner: Sendable {
 
     /// Notes the refresh token of the session that is stepped up, immediately before its code may be sent.
     ///
-    /// Returns the session's version. Throws while the row is sealed under a key that this process does not have yet, because
+    /// Returns the session's version. Throws if the row is sealed under a key that this process does not have yet. Otherwise,
     /// the code would be spent in vain.
     private func note(_ plan: ExchangePlan, in seen: SeenRefreshTokens) async throws(BrokerProblem) -> Int64? {
         guard let session = plan.stepUp?.session else { return nil }
@@ -102,7 +103,7 @@ struct ExchangeRunner: Sendable {
             throw BrokerProblem(
                 .providerUnavailable, privateDetail: "another forward of this code is still calling",
                 retryAfter: .seconds(2))
-        // The owner's call goes on.
+        // Only this wait was cancelled. The owner's call goes on.
         case .cancelled: throw BrokerProblem(.providerUnavailable, retryAfter: .seconds(1))
         }
     }
@@ -118,8 +119,8 @@ struct ExchangeRunner: Sendable {
 
     /// Verifies the signature of a device key that was only claimed or observed before.
     ///
-    /// If the exchange already exists, only its own starter may have a claimed key verified. An observed key was counted the
-    /// first time.
+    /// If the exchange already exists, only its own starter may have a claimed key verified. An observed key is ignored then,
+    /// because the first forward has counted it.
     private func prove(_ plan: inout ExchangePlan) async throws(BrokerProblem) {
         switch plan.binding {
         case .none, .proved: break
@@ -134,7 +135,7 @@ struct ExchangeRunner: Sendable {
         plan.binding = proved.map { .proved($0) } ?? .none
     }
 
-    /// Returns the existing exchange of a key; nil if there is none or if it was released.
+    /// Returns the existing exchange of a key; nil for a missing or released exchange.
     private func standing(_ key: Digest) async throws(BrokerProblem) -> ExchangeRow? {
         do throws(StoreFailure) {
             let row = try await context.store.exchange(key)
@@ -142,7 +143,8 @@ struct ExchangeRunner: Sendable {
         } catch { throw BrokerProblem(error) }
     }
 
-    /// The digest of the starter's secret, together with the key that the session belongs to.
+    /// The digest of the starter's secret and, for a bound session, of the device key's thumbprint; nil if the forward has no
+    /// secret.
     private func starter(of plan: ExchangePlan) -> Digest? {
         guard let secret = plan.proof else { return nil }
         guard let thumbprint = plan.binding.thumbprint else { return context.vault.digest(secret) }
@@ -151,7 +153,8 @@ struct ExchangeRunner: Sendable {
 
     private func isSameStarter(_ plan: ExchangePlan, _ row: ExchangeRow) -> Bool {
         guard let stored = row.proof, let brought = plan.proof else { return false }
-        // If the row was made before its client had to prove a key, its starter may bring any key.
+        // If the row was made before its client had to prove a key, its digest covers the secret alone. So its starter may
+        // bring any key.
         return stored == starter(of: plan) || stored == context.vault.digest(brought)
     }
 
@@ -173,8 +176,8 @@ struct ExchangeRunner: Sendable {
                 case .calling where row.isOwned(ClaimedExchange(context: context, key: holder).spared):
                     return BrokerProblem(
                         .providerUnavailable, privateDetail: "the registration is in progress", retryAfter: .seconds(2))
-                // The exchange's owner died, so the outcome at the provider is unknown, even if the app now sends other
-                // attributes.
+                // The owner of the first exchange died, so its outcome at the provider is unknown. This holds for the new
+                // exchange too, even if its attributes differ.
                 case .calling, .spent(.unknown): return try await ExchangeReplay(context: context).loginRequired(plan)
                 default: return BrokerProblem(.stateKeyExpired)
                 }
@@ -211,7 +214,7 @@ struct ExchangePlan: Sendable {
     var device: String?
     /// The device's old session, which the new one replaces.
     var presentedSession: Secret?
-    /// The login token of the request, for a login that replaces this one.
+    /// The login token of the request, for a new login if the outcome of this exchange is unknown.
     var loginToken: Secret?
     var charge: Charge
     /// The device key that the session will belong to.
@@ -230,9 +233,9 @@ struct GrantedExchange: Sendable {
     let plan: ExchangePlan
     let row: ExchangeRow
     let claim: ClaimShell<ClaimedExchange>
-    /// The moment by which all provider calls of the exchange must end.
+    /// The moment, by the monotonic clock, at which all provider calls of the exchange must have ended.
     let deadline: Duration
-    /// The time when the claim was granted, which is used if the clock jumps later.
+    /// The wall time when the claim was granted. If the clock is in doubt afterwards, the present time is computed from it.
     let time = BelievedTime()
     /// The refresh tokens of the stepped-up session; empty for a sign-in that makes a session.
     let seen: SeenRefreshTokens
@@ -252,7 +255,8 @@ struct GrantedExchange: Sendable {
         let moment = context.clock.monotonic()
         deadline = moment + Self.callBudget
         time.note(context.clock.now(), moment)
-        // A claim that had to be sent twice is older than its result.
+        // If the claim had to be sent twice, the first attempt may have succeeded. So the claim's age comes from its
+        // remaining time.
         claim.held.take(row.fence, at: moment - max(context.settings.claimLifetime - row.claimFor, .zero))
     }
 }
@@ -263,7 +267,8 @@ struct ExchangeCharge: Sendable {
 
     /// Takes the cost of the exchange.
     ///
-    /// A login or registration has already paid for its own exchange. Repeating the outcome of an existing exchange is free.
+    /// A login or registration has already paid for the first calls of its own exchange. Repeating the outcome of an existing
+    /// exchange is free.
     func take(_ key: Digest, _ gate: ExchangeGate, _ charge: Charge) async throws(BrokerProblem) {
         let paying: Digest?
         switch gate {

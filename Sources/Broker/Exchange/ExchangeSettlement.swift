@@ -5,12 +5,12 @@
 struct ExchangeSettlement: Sendable {
     typealias Answer = Result<SignInOutcome, BrokerProblem>
 
-    /// The longest time that the app waits while the store fails; the write is retried afterwards, too.
+    /// The longest time that the app waits while the store fails. The write is still retried after the app was answered.
     private static let storePatience = Duration.seconds(5)
 
     let context: BrokerContext
     let exchange: GrantedExchange
-    /// Answers the starter early, once, while the store does not accept the result.
+    /// Answers the starter early if the store takes too long to accept the result. Only the first answer is sent.
     let early: @Sendable (Answer) -> Void
 
     init(_ exchange: GrantedExchange, early: @escaping @Sendable (Answer) -> Void) {
@@ -25,7 +25,7 @@ struct ExchangeSettlement: Sendable {
 
     // MARK: With a session
 
-    /// The present time; if the clock has jumped since the claim was granted, the time according to the clock before the jump.
+    /// The present time. If the clock is now in doubt, it is the time of the claim plus the progress of the monotonic clock.
     var time: WallTime {
         guard !context.may(.begin) else { return context.clock.now() }
         return exchange.time.now(context.clock.monotonic()) ?? context.clock.now()
@@ -38,7 +38,7 @@ struct ExchangeSettlement: Sendable {
         _ answer: TokenSet?, _ identity: ProviderIdentity, _ requestedScope: [String], answered: Duration? = nil
     ) async throws(BrokerProblem) -> SignInOutcome {
         if let stepUp = plan.stepUp {
-            // Without this check, an ordinary session could take the place of a session with a higher demand.
+            // A sign-in without tokens could otherwise make a session although the demand is unchecked.
             guard let answer else {
                 throw await settle(
                     .providerError, because: .unusable(detail: "the sign-in of a step-up brought no tokens"))
@@ -107,8 +107,8 @@ struct ExchangeSettlement: Sendable {
 
     /// Registers the owner of the session that is about to be stored.
     ///
-    /// A revocation in progress could also end this session's tokens. Therefore the method waits for the revocation, up to the
-    /// deadline.
+    /// At some providers, a revocation of other tokens of this user also ends this session's tokens. Therefore the method
+    /// waits for a revocation in progress, up to the deadline.
     func enter(_ origin: SignInOrigin) async {
         context.memory.signIns.enter(row.key, origin)
         while context.memory.signIns.isRevoking(origin), context.clock.monotonic() < exchange.deadline {
@@ -118,7 +118,7 @@ struct ExchangeSettlement: Sendable {
 
     /// Returns whether the shop of the session already has as many sessions as it may have.
     ///
-    /// The question is repeated until the store answers, because the code is used up.
+    /// The read is repeated until the store answers, because the code is used up.
     private func isOneTooMany(
         _ row: SessionRow, replacing: Digest?
     ) async throws(BrokerProblem) -> Bool {
@@ -143,10 +143,10 @@ struct ExchangeSettlement: Sendable {
             retryAfter: .seconds(2))
     }
 
-    /// Writes the session, and tries again until it is written or another owner has the claim.
+    /// Writes the session, and repeats the write until it succeeds, another owner has the claim, or the process ends.
     ///
-    /// The code is used up, so the session must survive an outage of the store. A write with a lost response is found by
-    /// reading the row.
+    /// The code is used up, so the session must survive an outage of the store. If the response of a successful write is
+    /// lost, the next attempt finds the session in the exchange's row.
     private func store(_ live: LiveSession, replacing: Digest?) async -> Storing {
         let stored: Storing? = await insisting("completeExchange") { () async throws(StoreFailure) in
             if let ended = try await context.store.completeExchange(
@@ -166,9 +166,10 @@ struct ExchangeSettlement: Sendable {
         return stored ?? .processEnds
     }
 
-    /// Repeats a write until the store accepts it, because the result exists only here; nil if the process ends first.
+    /// Repeats a write until the store accepts it, because the result exists only in this process; returns nil if the process
+    /// ends first.
     ///
-    /// After a while, the app is answered, and the write continues.
+    /// After `storePatience`, the app gets `store_unavailable`, and the repetition continues.
     func insisting<Value: Sendable>(
         _ operation: StaticString, _ write: () async throws(StoreFailure) -> Value
     ) async -> Value? {
@@ -203,7 +204,7 @@ struct ExchangeSettlement: Sendable {
     ) async -> BrokerProblem {
         let reason: ExchangeRow.SpentReason
         if case .identityRejected = failure {
-            // The identity was judged by a clock that has jumped meanwhile, so the judgement is void.
+            // If the clock is in doubt now, the identity may have been judged by a wrong time. So the outcome is unknown.
             reason = context.may(.refuse) ? .identityRejected : .unknown
         } else {
             reason = .providerError
@@ -272,7 +273,7 @@ struct ExchangeSettlement: Sendable {
         return problem
     }
 
-    /// Releases the claim; returns a problem if that failed.
+    /// Releases the claim; returns a problem if the release failed.
     private func givenBack(counting: Bool) async -> BrokerProblem? {
         do throws(StoreFailure) {
             _ = try await context.store.releaseExchange(row.key, fence: row.fence, countingAttempt: counting)
@@ -289,7 +290,7 @@ struct ExchangeSettlement: Sendable {
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
         if let problem = await givenBack(counting: counting) {
-            // Try once more, because a claim that lapses would spend an unused code.
+            // Try one more time: if the claim lapses instead, the outcome counts as unknown and an unused code is lost.
             try? await context.clock.sleep(.milliseconds(200))
             if await givenBack(counting: counting) != nil { return problem }
         }
@@ -330,7 +331,7 @@ extension BrokerProblem {
 
 /// The limit on a shop's sessions of one client, if sessions belong to devices (`own: device`).
 ///
-/// A further session is refused, because it must not sign out another device.
+/// A further session is refused. Ending the oldest session instead would sign out another device.
 struct SessionCap: Sendable {
     private let context: BrokerContext
 
@@ -342,7 +343,7 @@ struct SessionCap: Sendable {
 
     /// Returns whether another session would exceed the limit; the session that it replaces is not counted.
     ///
-    /// Simultaneous logins may exceed the limit by their number.
+    /// Logins that check the limit at the same time may each add a session beyond it.
     func isReached(_ row: SessionRow, replacing: Digest?) async throws(StoreFailure) -> Bool {
         var after: SessionCursor?
         var count = 0

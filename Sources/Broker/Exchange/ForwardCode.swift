@@ -65,7 +65,7 @@ package struct ForwardCode: Sendable {
 
     /// Returns whether the body has every member of flow B for an app that omits the state in its authorize request.
     ///
-    /// PKCE then ties the code to the app.
+    /// Without a state, PKCE ties the code to the app.
     private func isWholeForward(_ input: ForwardCodeInput) -> Bool {
         guard input.codeVerifier != nil, input.state == nil, let name = input.provider,
             let profile = context.providers[name]?.profile,
@@ -144,7 +144,7 @@ package struct ForwardCodeInput: Sendable {
     package var provider: ProviderName?
     package var client: ClientName?
     package var code: Secret?
-    /// An id_token that a native SDK gave the app.
+    /// An id_token that the app got from a native SDK.
     package var idToken: Secret?
     package var redirectURI: String?
     package var codeVerifier: Secret?

@@ -1,6 +1,6 @@
 /// Plans the redemption of a handoff (flow C) from the stored values of the hosted callback.
 ///
-/// Its login is then finished like any other.
+/// The login of the handoff is then finished like a login of flow A.
 struct HandoffForward: Sendable {
     let context: BrokerContext
 
@@ -14,7 +14,8 @@ struct HandoffForward: Sendable {
             guard let login = try await context.store.login(state: secrets.login) else {
                 throw BrokerProblem(.handoffExpired)
             }
-            // The handoff has expired. Only a repeated forward of a login that it already finished may still be answered.
+            // An expired handoff can no longer finish a pending login. A repeated forward of a login that the handoff has
+            // finished is still answered.
             if kept.expiresAt <= context.clock.now(), login.status == .pending { throw BrokerProblem(.handoffExpired) }
             return try await BrokerLoginForward(context: context).plan(
                 target: secrets.target, parameters: FormPairs(unchecked: secrets.parameters), login: login,
@@ -27,7 +28,7 @@ struct HandoffForward: Sendable {
 
 /// The values of a hosted callback, kept sealed for the app to fetch (flow C).
 ///
-/// A handoff can be used once, because its exchange can.
+/// A handoff can be used only one time, because its code has only one exchange.
 struct HandoffSecrets: Sendable {
     /// The login's state digest.
     var login: Digest
@@ -66,7 +67,7 @@ struct HandoffSecrets: Sendable {
 ///
 /// A login has at most one live row. The `login` of a ticket is one of its session's eight places (decision 65).
 package struct HandoffRow: Sendable, Equatable {
-    /// The state digest of its login.
+    /// The state digest of the row's login; for a ticket, the digest of the ticket's place.
     package var login: Digest
     /// The index digest of the handoff; the row's key.
     package var key: Digest
@@ -77,7 +78,7 @@ package struct HandoffRow: Sendable, Equatable {
     package var expiresAt: WallTime
     /// The time until which the row is stored.
     ///
-    /// If an exchange takes the login, this time is extended, so that the exchange can be repeated.
+    /// When an exchange takes the login, this time is extended, so that the outcome of the exchange can be repeated.
     package var keptUntil: WallTime
     /// `HandoffSecrets`, sealed as `.outcome` for the row `key`.
     package var sealed: Sealed

@@ -27,7 +27,8 @@ package struct HostedCallback: Sendable {
             let fallbackTo = fallback.hostedCallbackTo
         else { throw BrokerProblem(.providerNotFound) }
         guard let state = parameters["state"], !state.isEmpty else {
-            // If the client demands an issuer in every answer, an answer without a login is ignored, because it may be forged.
+            // If the client demands an issuer in every answer, an error without a state is ignored, because its issuer is
+            // unchecked and the error may be forged.
             if let error = CallbackError(parameters), !fallback.demandsIssuer {
                 let problem = context.refusal(error, provider: name, client: fallback.name)
                 return Self.link(fallbackTo, [("error", problem.code.rawValue)])
@@ -43,7 +44,7 @@ package struct HostedCallback: Sendable {
         guard secrets.provider == name, RedirectURI.areSame(secrets.redirectURI, target),
             let client = provider.profile.client(secrets.client), let to = client.hostedCallbackTo
         else { return Self.link(fallbackTo, [("error", Self.mismatch(charge).rawValue)]) }
-        // Such a callback can neither finish nor end the login.
+        // A callback with neither a code nor an error leaves the login as it is.
         if (parameters["code"] ?? "").isEmpty, CallbackError(parameters) == nil {
             return Self.loginRequired(to, name, client)
         }
@@ -68,7 +69,7 @@ package struct HostedCallback: Sendable {
 
     /// The longest code in bytes that is kept; flow B has the same limit.
     private static let maximumCode = 4096
-    /// The longest of the other parameters in bytes; longer values are never used.
+    /// The longest value of another parameter in bytes. A longer value is dropped.
     private static let maximumValue = 2048
 
     /// Returns the parameters of the callback that the exchange reads.

@@ -1,14 +1,14 @@
 /// Plans the exchange of an id_token that a native SDK gave the app.
 ///
-/// The token is verified before anything is stored. An invalid token makes no row. In rare cases it causes a call for newer
-/// keys, which is charged.
+/// The token is verified before a row is stored. An invalid token can only cause a call for newer keys of the provider, which
+/// is charged.
 struct IDTokenForward: Sendable {
     let context: BrokerContext
 
     /// Returns the exchange, keyed by the signed part of the token.
     ///
-    /// A second ECDSA signature can be made from a first one. Therefore the key leaves out the signature, so that each token is
-    /// used once.
+    /// Anyone can make a second valid ECDSA signature from the first one. If the key included the signature, the same token
+    /// could be used twice.
     func plan(_ token: Secret, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
@@ -48,7 +48,8 @@ struct IDTokenForward: Sendable {
 
     /// Charges the exchange, and verifies the token; nil if its exchange already exists.
     ///
-    /// The outcome of an existing exchange is repeated to its starter only, and the token may have expired since.
+    /// The token of an existing exchange may have expired since, so it stays unverified. The outcome is repeated to its
+    /// starter only.
     private func identity(
         _ token: HandedIDToken, _ provider: any IDTokenTaking, _ key: Digest, _ charge: Charge
     ) async throws(BrokerProblem) -> ProviderIdentity? {
@@ -66,7 +67,7 @@ struct IDTokenForward: Sendable {
             fetch.giveBack()
             return identity
         } catch {
-            // No row was made, so a repeated forward of the token is charged again.
+            // No row was made, so release the share. A repeated forward of the token is charged again.
             charge.drop(.exchange, for: key)
             if let refusal = fetch.refusal { throw refusal }
             throw refusal(error, provider.profile.name, token.client)

@@ -1,9 +1,9 @@
-/// Plans the import of tokens that an app already holds (Clover's PartialOAuth, Clever's SDK 1.x), once.
+/// Plans the import of tokens that an app already holds (Clover's PartialOAuth, Clever's SDK 1.x).
 struct ImportForward: Sendable {
     let context: BrokerContext
 
-    /// Returns the exchange, keyed by the refresh token, or by the access token if there is no refresh token, so that either
-    /// token is imported once.
+    /// Returns the exchange, keyed by the refresh token, or by the access token if there is no refresh token, so that each of
+    /// these tokens is imported only one time.
     func plan(_ tokens: ImportedTokens, _ input: ForwardCodeInput) throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
@@ -17,7 +17,8 @@ struct ImportForward: Sendable {
         if input.scope != nil {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/scope", .notAllowed)])
         }
-        // The key contains the merchant, because another merchant's refusal of such a token must not count for this merchant.
+        // Without a refresh token, the key contains the merchant. Otherwise, a refused import with a wrong merchant would
+        // block the import with the right one.
         let once =
             tokens.refreshToken.map { [name.text, $0.reveal()] }
             ?? [name.text, tokens.accessToken.reveal(), tokens.merchantID ?? ""]

@@ -6,7 +6,7 @@ struct ProviderStarted: Sendable {
 
     /// Returns the `login_required` problem for a callback that the provider started.
     ///
-    /// If the callback answers such a login already, the result is `invalid_callback`, to prevent a loop.
+    /// If the app already has a pending login from such a callback, the result is `invalid_callback`, to prevent a loop.
     func loginRequired(
         _ callback: CallbackURL, _ input: ForwardCodeInput
     ) async throws(BrokerProblem) -> BrokerProblem {
@@ -39,8 +39,9 @@ struct ProviderStarted: Sendable {
 
     /// Returns the callback's parameters that the new login uses again.
     ///
-    /// The portal's district is used again, so that the user selects it only once. Such a callback is easy to forge, so only an
-    /// id in Clever's form is used, and only if the client allows it.
+    /// The district from Clever's portal is used again, so that the user selects the district only one time. A callback
+    /// without a state is easy to forge, so the district must have the form of Clever's ids, and the client must allow the
+    /// parameter.
     private static func kept(
         _ callback: CallbackURL, _ kind: ProviderKind, _ client: ClientProfile
     ) -> [(name: String, value: String)] {

@@ -70,7 +70,7 @@ struct ZephrForward: Sendable {
         for row in rows {
             let secrets: LoginSecrets
             do throws(BrokerProblem) { secrets = try LoginSecrets.open(row, context) } catch {
-                // A login that is unreadable now must not hide the others. The fault is thrown only if no readable login fits.
+                // Skip a login that is unreadable now. The fault is thrown only if no readable login fits.
                 if error.code == .storeUnavailable { unreadable = error }
                 continue
             }
@@ -84,10 +84,11 @@ struct ZephrForward: Sendable {
         return nil
     }
 
-    /// Returns the exchange's key, which makes each login usable once; a Zephr session may be used by several logins.
+    /// Returns the exchange's key, so that each login token uses a Zephr session only one time. Several logins may use the
+    /// same Zephr session.
     ///
-    /// A user with a session at Zephr gets the same session id at the next login. If the forward has no login token, the key is
-    /// the id with the current replay period. After that period, the same id makes another exchange.
+    /// A user with a session at Zephr gets the same session id at the next login. If the forward has no login token, the key
+    /// is the id with the current replay period. In a later period, the same id makes a new exchange.
     private func usedOnce(
         _ name: String, _ session: String, _ loginToken: Secret?
     ) async throws(BrokerProblem) -> Digest {
@@ -100,7 +101,8 @@ struct ZephrForward: Sendable {
         let span = max(window.wholeSeconds, 1)
         let period = now.seconds / span
         func key(_ period: Int64) -> Digest { context.vault.index(.zephrSession, [name, session, String(period)]) }
-        // The next period may be in use by a replica whose clock is ahead.
+        // The same forward may have been answered shortly before in another period, or by a replica whose clock differs. So
+        // look at both neighbours of the period.
         for neighbour in [period - 1, period + 1] {
             let found: ExchangeRow?
             do throws(StoreFailure) { found = try await context.store.exchange(key(neighbour)) } catch {
@@ -135,7 +137,8 @@ struct ZephrForward: Sendable {
             key = context.vault.index(.code, [name, stateKey])
             call = .zephrPartial(stateKey: Secret(stateKey), identifier: parameters["identifier"])
         case "failure", "error":
-            // The message is the provider's free text, so it is never shown to users. The log gets a bounded part.
+            // The message is the provider's free text, so users never see it. The log gets at most 100 characters of the
+            // message.
             let message = parameters["message"] ?? ""
             throw BrokerProblem(
                 ZephrRefusal.isUsers(message) ? .accessDenied : .providerError,
@@ -159,8 +162,8 @@ struct ZephrForward: Sendable {
 
 /// Decides from the message of a Zephr failure whether the user refused.
 ///
-/// Zephr has no code for this. An unclear message counts as a fault. If the user did refuse, the app only offers another
-/// attempt, whereas a hidden fault would stay unnoticed.
+/// Zephr has no error code for a refusal by the user. An unclear message counts as a fault of the provider. The cost is small
+/// if the user did refuse: the app offers another attempt. A fault that counted as a refusal would stay unnoticed.
 enum ZephrRefusal {
     /// Words about the setup of the site, anywhere in the message.
     private static let technical = ["redirect", "client", "secret", "config", "upstream", "server", "scope", "http"]

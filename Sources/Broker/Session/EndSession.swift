@@ -9,7 +9,8 @@ package struct EndSession: Sendable {
     /// Logs out the session of a token, if there is one.
     package func logOut(_ token: Secret) async throws(BrokerProblem) {
         guard Base64URL.isToken(token.reveal(), length: 43...43) else { return }
-        // A token that the broker never issued costs only a read. If the read fails, the session is ended anyway.
+        // For a token that the broker never issued, this read is the only cost. If the read fails, the session is ended
+        // anyway.
         let digest = context.vault.digest(token)
         let row: SessionRow??
         do throws(StoreFailure) { row = .some(try await context.store.session(tokenDigest: digest)) } catch {
@@ -26,7 +27,7 @@ package struct EndSession: Sendable {
 
     /// Logs out the session of a token and returns the provider's log-out page for the user's browser.
     ///
-    /// The page is returned only if the provider has one and this very call ended a live session. The browser then ends the
+    /// The page is returned only if the provider has one and this call itself ended a live session. The browser then ends the
     /// provider's session, so the background call to the provider is omitted (decision 13).
     ///
     /// The page may name the user. So the page of a session that belongs to a key is returned only with evidence.
@@ -48,7 +49,7 @@ package struct EndSession: Sendable {
             let stored = try? StoredTokens(record: bytes), let state = try? context.vault.randomToken()
         else { return nil }
         let clock = context.clock
-        // A provider that hangs while its metadata is fetched would otherwise hold up the log-out.
+        // A provider may hang while its metadata is fetched. After this patience, the user is logged out without the page.
         let found: Secret?? = await Detached.run("log-out page", on: context.spawner) {
             (answer: @escaping @Sendable (Secret?) -> Void) async -> Secret? in
             await withTaskGroup(of: Void.self) { group in
@@ -91,8 +92,8 @@ package struct EndSession: Sendable {
 
     /// Ends the sessions of a selector, removes them from the cache and notifies the listeners; returns the number that ended.
     ///
-    /// The call returns when every ending is on disk. Otherwise it throws `store_unavailable`, although the store, if it can,
-    /// refuses the sessions from now on. The work continues if the caller hangs up.
+    /// The call returns when every ending is on disk. Otherwise it throws `store_unavailable`; the store may then refuse the
+    /// sessions from memory already. If the caller hangs up, the work continues.
     @discardableResult
     func end(
         _ selector: SessionSelector, reason: EndReason, handle: SessionHandle? = nil
@@ -116,7 +117,7 @@ package struct EndSession: Sendable {
 
     /// Repeats steps of an ending until all selected sessions have ended, and announces the sessions that each step ended.
     ///
-    /// A step with a lost response is repeated once.
+    /// If a step's response is lost, the step is repeated one time.
     func steps(
         _ reason: EndReason, handle: SessionHandle? = nil, _ step: (WallTime) async throws(StoreFailure) -> EndedBatch
     ) async -> Result<Int, BrokerProblem> {
@@ -150,8 +151,8 @@ package struct EndSession: Sendable {
                         operation: "endSessions",
                         detail: "some endings are not on disk yet; check the disk's free space"))
             }
-            // Go on with the remaining sessions. The caller gets an error at the end, because this ending is still to be
-            // written.
+            // If the endings of this batch are not on disk yet, go on with the remaining sessions. The caller then gets an
+            // error at the end.
             isWritten = isWritten && batch.isWritten
             guard !batch.more else { continue }
             guard isWritten else {

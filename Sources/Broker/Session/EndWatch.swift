@@ -1,10 +1,10 @@
-/// Finds ended sessions that have listeners or followers in this process, without the notice of the ending.
+/// Finds sessions with listeners or followers in this process that have ended, even if no notice of the ending arrived.
 ///
-/// Such sessions have lapsed, or their notice was lost (guarantee 6).
+/// A session lapses without a notice, and the notice of another replica's ending may be lost (guarantee 6).
 package struct EndWatch: Sendable {
     /// The pause between two passes.
     ///
-    /// Pause and pass together take less than a second.
+    /// Together with the pass, the pause is shorter than the second of guarantee 6.
     package static let pause = Duration.milliseconds(500)
     /// The pause after a store read that failed.
     private static let patience = Duration.seconds(2)
@@ -13,14 +13,16 @@ package struct EndWatch: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Reads each session that has lapsed according to this process, and announces the sessions that are over.
+    /// Reads each session that has lapsed according to this process from the store, and announces the sessions that are over
+    /// there too.
     ///
-    /// Another replica may have seen a later use. If the read fails, the session counts as alive (guarantee 3).
+    /// The read is necessary because another replica may have stored a later use. If the read fails, the session counts as
+    /// alive (guarantee 3).
     package func look() async {
         let notices = context.notices
         for session in notices.due(at: context.lapseTime) {
-            // Uses are kept in memory while the clock is in doubt. So the row of a living session may contain a time that has
-            // passed.
+            // While the clock is in doubt, uses are kept in memory. So the row of a living session may contain an idle end
+            // that has passed; such a session is read again after the patience.
             let patience = context.lapseTime.advanced(by: Self.patience)
             do throws(BrokerProblem) {
                 let lapse = try await ResumeSession(context).storedLapse(of: session)

@@ -1,6 +1,6 @@
 /// Gives an app the provider's access token if its client opted in (the pattern of a token-mediating backend).
 ///
-/// An SDK on the device may need this token. The refresh token never leaves the broker.
+/// For example, an SDK on the device may need the access token. The refresh token never leaves the broker.
 package struct HandOutToken: Sendable {
     private let context: BrokerContext
     private let refreshTokens: RefreshTokens

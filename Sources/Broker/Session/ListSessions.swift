@@ -15,8 +15,8 @@ package struct ListSessions: Sendable {
 
     /// Returns a page of a selector's sessions; each live session is followed by its children.
     ///
-    /// With `isUnbound`, the page contains only unbound sessions. The page may then be short, or empty, and still have a
-    /// cursor.
+    /// With `isUnbound`, the page contains only unbound sessions. Such a page may be short or even empty although more pages
+    /// follow, so it may still have a cursor.
     ///
     /// `withTokens` also opens the tokens of each session, to report how they are bound.
     func page(
@@ -53,7 +53,7 @@ package struct ListSessions: Sendable {
 
     /// Returns the list item for a row; nil for a row that the list omits.
     private func item(_ row: SessionRow, _ current: Digest?, isUnbound: Bool) -> SessionPage.Item? {
-        // A row that this process fails to open is only left out of the list. Listing never ends a session.
+        // If this process fails to open a row, the list omits the row. Listing never ends a session.
         guard let facts = try? SessionFacts.open(row, context.vault), !isUnbound || facts.thumbprint == nil
         else { return nil }
         var view = SessionView(row: row, facts: facts, binding: context.providers.binding(of: facts))
@@ -74,7 +74,7 @@ package struct ListSessions: Sendable {
             let record = try? context.vault.open(sealed, as: .tokens, row: row.tokenDigest),
             let stored = try? StoredTokens(record: record)
         else { return nil }
-        // The setting and the credential use the same word.
+        // `SenderConstraint` and `Credential` use the same words for `dpop` and `mtls`.
         return SenderConstraint(rawValue: stored.tokens.credential.rawValue)
     }
 
@@ -108,7 +108,7 @@ package struct SessionPage: Sendable {
 extension SessionCursor {
     /// The cursor as an opaque text for the caller.
     ///
-    /// The text needs no encryption, because it contains only a time and a handle.
+    /// The text is readable, because it contains only a time and a handle.
     package var text: String { Base64URL.encode(Array("\(moment.milliseconds).\(handle.text)".utf8)) }
 
     /// Parses the cursor of a request, or throws `invalid_request`.
@@ -177,6 +177,6 @@ package struct SessionCursor: Sendable, Equatable {
 /// The state of the sessions that a listing shows.
 package enum SessionState: String, Sendable, CaseIterable {
     case live
-    /// Tombstones. A session that is past its times becomes a tombstone a day later, when it is swept.
+    /// Tombstones. A lapsed session becomes a tombstone a day after its lapse, when the sweeper buries it.
     case ended
 }

@@ -34,7 +34,7 @@ package struct ResumeSession: Sendable {
         return PresentedSession(session: session, passEndsAt: passEndsAt)
     }
 
-    /// Checks a request as `present` does, except for a proof's signature, and does not use up the proof.
+    /// Checks a request as `present` does, but leaves a proof's signature unchecked and the proof unused.
     ///
     /// Callers use this to decide whether to read the rest of a request, and to know its session.
     ///
@@ -66,8 +66,8 @@ package struct ResumeSession: Sendable {
 
     /// Reads the row of a known session again, and returns the session as it is now in the store.
     ///
-    /// A child's parent is not read. The session is removed from the cache only if it has changed, because a removal keeps the
-    /// results of all loads in progress out of the cache.
+    /// A child's parent is not read. Every removal keeps the results of all loads in progress out of the cache. Therefore a
+    /// session is removed from it only if the row has changed.
     func reread(_ known: LiveSession) async throws(BrokerProblem) -> LiveSession {
         do throws(BrokerProblem) {
             let row = try await stored(known.tokenDigest)
@@ -88,9 +88,7 @@ package struct ResumeSession: Sendable {
         }
     }
 
-    /// A session, without its parent if it is a child.
-    ///
-    /// The parent of a child is added later.
+    /// A session as the cache or the store returned it. A child is still without its parent, which `behindParent` adds.
     private struct Found {
         let session: LiveSession
         /// The moment and the cache's generation before the row was read; nil for a cached session.
@@ -137,8 +135,8 @@ package struct ResumeSession: Sendable {
 
     /// Returns a child with its parent, because a child can be used only while its parent is alive.
     ///
-    /// The parent is read from the cache or the store like any session. Therefore its end ends the child at the same moment on
-    /// every replica. Only one level is read, so a parent that is itself a child is rejected.
+    /// The parent is read from the cache or the store like any session. Therefore a replica refuses the child as soon as it
+    /// refuses the parent. Only one level is read, so a parent that is itself a child is rejected.
     private func behindParent(_ session: LiveSession, _ child: ChildFacts) async throws(BrokerProblem) -> LiveSession {
         let parent: LiveSession
         do throws(BrokerProblem) {
@@ -151,7 +149,7 @@ package struct ResumeSession: Sendable {
         }
         RequestScope.concerns(session.row.handle)
         guard let policy = context.providers.policy(of: child, session.facts) else {
-            // The kind may return with the next reload, so the child stays.
+            // The next reload may configure the kind again, so refuse the request and keep the child.
             throw BrokerProblem(.clientNotAllowed, privateDetail: "the client's `children` no longer have this kind")
         }
         if let family = session.family, family.parent === parent, family.policy == policy { return session }
@@ -165,7 +163,8 @@ package struct ResumeSession: Sendable {
 
     /// Throws as `resume` does if the session of a token digest is over or cannot be read.
     ///
-    /// The row is not opened and not cached, because the callers only wait for the end of many sessions.
+    /// The sealed facts stay sealed, and a row from the store is left out of the cache, because the callers only wait for the
+    /// ends of many sessions.
     package func checkLives(_ tokenDigest: Digest) async throws(BrokerProblem) {
         _ = try await lapse(of: tokenDigest) { tokenDigest throws(BrokerProblem) in try await row(of: tokenDigest) }
     }
@@ -215,7 +214,7 @@ package struct ResumeSession: Sendable {
         let now = context.clock.now()
         let isDue = now >= session.slidesAt
         guard isDue || context.watch.wasDoubted else { return }
-        // The request may have found the session long ago. A session that has lapsed since then stays lapsed.
+        // The request may have found the session long ago, so check again: a session that has lapsed since then stays lapsed.
         guard session.row.endedAt == nil, SessionStanding(session.row, context) == .lives else { return }
         if !context.may(.concludeLapse) { context.keepUse(of: session) }
         guard isDue, context.may(.writeUse) else { return }
@@ -232,7 +231,8 @@ package struct ResumeSession: Sendable {
                 try await context.store.slideSession(
                     tokenDigest: session.tokenDigest, lastUsedAt: now, idleExpiresAt: idleEnd, aliveAt: aliveAt)
             } catch {
-                // The next use tries again. A missed slide shortens a session by at most 1 % of its idle time.
+                // The next use tries the write again. A session that is never used again ends at most 1 % of its idle time,
+                // or one second, too early.
                 context.events.emit(.storeFailed(operation: "slide", detail: "\(error)"))
             }
         }
@@ -244,7 +244,8 @@ package struct ResumeSession: Sendable {
         case .lives: break
         case .doubted: throw .clockDoubted
         case .lapsed(let reason):
-            // The row stays as it is. The sweeper buries the session a day later, so that a wrong clock can be corrected first.
+            // Leave the row unchanged. The sweeper buries the session a day later, so an operator can correct a wrong clock
+            // before.
             context.cache.remove([row.tokenDigest])
             context.notices.post(.ended(reason), to: row.tokenDigest)
             throw BrokerProblem(.sessionEnded, reason: reason)
@@ -268,10 +269,10 @@ package struct ResumeSession: Sendable {
         guard context.providers.has(facts.provider, facts.client) else { throw .notConfigured }
     }
 
-    /// Handles a sealed value that failed to open, and returns the problem.
+    /// Handles a sealed value of a session that failed to open, and returns the problem for the caller.
     ///
-    /// The failure may be temporary, for example because the ring lacks the key. Otherwise, the row was changed or got another
-    /// row's ciphertext (SEC-48), and the session ends.
+    /// The failure may be temporary, for example because the ring lacks the key. A permanent failure means that the row was
+    /// changed or got another row's ciphertext (SEC-48), so the session ends.
     func wasChanged(_ row: SessionRow, _ kind: SealedKind, _ error: any Error) -> BrokerProblem {
         if let passing = BrokerProblem(opening: error) {
             context.events.emit(.rowDidNotOpen(kind: kind, unknownKey: true))
@@ -293,7 +294,7 @@ package struct ResumeSession: Sendable {
 }
 
 extension BrokerProblem {
-    /// The same problem for a child of the session that has this problem.
+    /// The problem of a child whose parent has this problem.
     var ofParent: BrokerProblem {
         switch code {
         case .sessionEnded, .sessionRequired: BrokerProblem(.sessionEnded, reason: .parentEnded)

@@ -2,10 +2,11 @@ import Synchronization
 
 /// The bounded cache of sessions with their opened facts, which most requests use (decision 39).
 ///
-/// An entry lives at most 5 s. An ending removes it at once, and keeps out the results of loads that began before (SEC-129).
+/// An entry lives at most 5 s. An ending removes the session's entry at once, and keeps out the results of loads that began
+/// before the ending (SEC-129).
 ///
-/// Entries are kept in two generations, young and old, that are exchanged once per lifetime. An expired entry that is not
-/// loaded again is dropped together with the old generation.
+/// Entries are in two dictionaries, young and old. After each lifetime, the old dictionary is dropped with its expired
+/// entries, and the young dictionary becomes the old one.
 package final class SessionCache: Sendable {
     private struct Entry {
         let session: LiveSession
@@ -17,14 +18,14 @@ package final class SessionCache: Sendable {
     private struct State {
         var young: Entries = [:]
         var old: Entries = [:]
-        /// The time of the last change of generations.
+        /// The time when the young entries last became the old ones.
         var turnedAt: Duration = .zero
         var generation: UInt64 = 0
         var open: Bool
-        /// The number of entries that were dropped with their generation.
+        /// The number of entries that were dropped because of their age.
         var released = 0
 
-        /// Exchanges the generations if a lifetime has passed, and returns the dropped entries.
+        /// Drops the old entries and makes the young ones old if a lifetime has passed; returns dropped entries.
         ///
         /// The caller frees their memory outside the lock.
         mutating func turn(at moment: Duration, every lifetime: Duration) -> Entries {
@@ -54,7 +55,7 @@ package final class SessionCache: Sendable {
 
     private let lifetime: Duration
     private let capacity: Int
-    /// Guards the entries, the count of endings, and whether anything may be cached.
+    /// Guards the entries, the generation that each removal raises, and whether the cache may be filled.
     private let state: Mutex<State>
 
     /// Creates a cache; a lifetime of zero turns caching off.
@@ -77,11 +78,12 @@ package final class SessionCache: Sendable {
         return (session, generation)
     }
 
-    /// Caches a loaded session, unless any session has ended since the load began.
+    /// Caches a loaded session, unless any session was removed from the cache since the load began.
     func insert(_ session: LiveSession, loadedAt moment: Duration, generation: UInt64) {
         state.withLock { state in
             guard state.open, state.generation == generation, capacity > 0 else { return }
-            // All entries may be fresh, so start over instead of searching for an old one. Each session returns with one read.
+            // All entries may be fresh, so empty the cache instead of searching for an expired entry. Each dropped session
+            // costs one read.
             if state.young.count + state.old.count >= capacity { state.old = [:] }
             if state.young.count >= capacity { state.young = [:] }
             state.young[session.tokenDigest] = Entry(session: session, until: moment + lifetime)
@@ -106,7 +108,8 @@ package final class SessionCache: Sendable {
         }
     }
 
-    /// Removes a session from the cache if it has other tokens there than in a row that was read later.
+    /// Removes a session from the cache if its cached tokens differ from the tokens of `row`, and `row` has the same or a
+    /// higher token version.
     func remove(olderThan row: SessionRow) {
         let known = state.withLock { state in
             (state.young[row.tokenDigest] ?? state.old[row.tokenDigest])?.session.row
@@ -127,7 +130,7 @@ package final class SessionCache: Sendable {
         _ = consume dead
     }
 
-    /// Empties the cache and sets whether it may be filled: false while this replica is cut off from notices.
+    /// Empties the cache and sets whether it may be filled; `open` is false while this replica receives no notices.
     package func reset(open: Bool) {
         let dead = state.withLock { state in
             state.open = open && lifetime > .zero
@@ -145,12 +148,12 @@ package final class SessionCache: Sendable {
 
 /// A session that was alive when it was read a moment ago.
 ///
-/// The cache returns the same object for one request after another, so this is a class. Its facts and its access token are
-/// opened once, and its refresh token stays sealed.
+/// Many requests share the cached object, so the type is a class. Its facts and its access token are opened only one time.
+/// Its refresh token stays sealed.
 package final class LiveSession: Sendable {
-    /// The row that the session was read from, at most 5 s old.
+    /// The session's row. The cache returns it for at most 5 s.
     ///
-    /// A row that came from the store has no sealed facts, because they were opened.
+    /// If the row came from the store, its sealed facts were opened into `facts` and then removed from the row.
     package let row: SessionRow
     package let facts: SessionFacts
     /// The key that the session belongs to, according to its client's settings at the time of the call; nil for an unbound
@@ -202,12 +205,12 @@ package final class LiveSession: Sendable {
     /// The session whose tokens this session uses: itself, or its parent.
     package var tokenHolder: LiveSession { family?.parent ?? self }
 
-    /// The access token, after a caller has requested it.
+    /// The opened access token; nil until the first caller requests it.
     private let opened = Mutex<AccessToken?>(nil)
 
     /// The last valid pass of this session.
     ///
-    /// A phone shows the same pass for some minutes.
+    /// A phone shows the same pass with every request, for some minutes.
     private let lastPass = Mutex<(text: Secret, pass: SessionPass)?>(nil)
 
     /// Checks a pass of this session.
@@ -240,7 +243,8 @@ package final class LiveSession: Sendable {
     /// The SHA-256 of the session token.
     package var tokenDigest: Digest { row.tokenDigest }
 
-    /// Returns whether the other sessions of the session's subject belong to other people (`session: {own: device}`).
+    /// Returns whether several people share the session's subject, so that this session's user owns this session only
+    /// (`session: {own: device}`).
     func ownsItselfAlone(_ context: BrokerContext) -> Bool {
         context.providers[facts.provider]?.profile.own == .device
     }

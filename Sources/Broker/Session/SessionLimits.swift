@@ -18,7 +18,7 @@ package enum SessionLimits {
 
     /// Returns the idle end of a session that was used at `now`.
     ///
-    /// The ends of the tokens are left out, because refreshes move those often, while the idle end is rarely written.
+    /// The ends of the tokens are left out: refreshes move them often, but the idle end is rarely written.
     static func idleEnd(usedAt now: WallTime, created: WallTime, _ lifetimes: SessionLifetimes) -> WallTime {
         min(now.advanced(by: lifetimes.idle), created.advanced(by: lifetimes.absolute))
     }
@@ -28,7 +28,7 @@ package enum SessionLimits {
 
     /// The time between a session's lapse and the moment when it becomes a tombstone.
     ///
-    /// Meanwhile a wrong clock can be corrected.
+    /// The session is kept for this time so that a wrong clock can be corrected.
     package static let lapseGrace = Duration.seconds(86_400)
 
     /// Returns the reason why a session has lapsed; nil while it is alive.
@@ -59,7 +59,7 @@ package struct SessionEnds: Sendable, Equatable {
 
     /// The reason that belongs to the earliest end.
     ///
-    /// Another end at the same time takes precedence over the idle end.
+    /// If the idle end equals another end, the reason of the other end is used.
     package var reason: EndReason {
         if idleExpiresAt < expiresAt { return .idleExpired }
         if !refreshable, let tokenExpiresAt, tokenExpiresAt <= expiresAt { return .tokenExpired }

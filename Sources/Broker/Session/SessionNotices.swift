@@ -6,7 +6,7 @@ package enum SessionNotice: Sendable, Equatable {
     /// The session now has a presence key.
     case presenceKeyChanged
     case ended(EndReason)
-    /// Newer listeners have replaced this listener. This is its last notice.
+    /// A newer listener needed the place of this listener. This is the listener's last notice.
     case superseded
 }
 
@@ -21,7 +21,7 @@ package protocol SessionFollower: AnyObject, Sendable {
 /// Event streams (listeners) receive each notice about a session. Followers receive only its end.
 ///
 /// A session has at most `maximumPerSession` event streams, and each subject and client a few times as many. If a new stream
-/// exceeds this, the oldest one ends. The code that starts a follower limits their number.
+/// exceeds a limit, the oldest stream ends. The number of followers is limited by the code that starts them.
 package final class SessionNotices: Sendable {
     /// The maximum number of listeners of a session.
     package static let maximumPerSession = 8
@@ -53,7 +53,7 @@ package final class SessionNotices: Sendable {
         var parent: Digest?
         /// The time at which the session is read again.
         ///
-        /// The session lapses then, according to this process.
+        /// The time is the session's lapse according to this process, or earlier if its end is in doubt.
         var due: WallTime
     }
 
@@ -116,7 +116,7 @@ package final class SessionNotices: Sendable {
             state.leaveIfEmpty(place.session)
             return follower
         }
-        // The last reference to the follower must be released outside the lock.
+        // The last reference to the follower must be released outside the lock, because the release may run other code.
         withExtendedLifetime(follower) {}
     }
 
@@ -151,12 +151,12 @@ package final class SessionNotices: Sendable {
 
     /// Notifies the listeners of a session and of its children that its tokens now have this version, unless they already know.
     ///
-    /// With `isOwn` false, the tokens are for another API, so the listeners get no notice. Only the version is stored, and only
-    /// if the previous version is known here. Otherwise, a notice about another replica's refresh of the session's own tokens
-    /// is still missing.
+    /// With `isOwn` false, the tokens are for another API, so the listeners get no notice. The new version is then stored
+    /// only if the listeners know the version before it. Otherwise, they still need a notice about a refresh by another
+    /// replica.
     package func refreshed(_ tokenDigest: Digest, version: Int64, isOwn: Bool = true) {
         let listeners = state.withLock { state in
-            // The listeners of a child wait for its parent's version.
+            // A child's listeners compare with its parent's version, so the version of the child's own row is ignored.
             let own = state.sessions[tokenDigest].map { $0.parent == nil } == true ? [tokenDigest] : []
             return (own + (state.families[tokenDigest] ?? [])).flatMap { session in
                 guard let known = state.sessions[session]?.version, known < version, isOwn || known == version - 1
@@ -198,7 +198,7 @@ package final class SessionNotices: Sendable {
 
     /// Schedules an early read of a session and its children.
     ///
-    /// The session may have ended without a notice, or its end may have moved.
+    /// Callers use this if the session may have ended without a notice here, or if its end may have moved.
     func doubt(_ tokenDigest: Digest) {
         state.withLock { state in
             for session in [tokenDigest] + (state.families[tokenDigest] ?? []) {
@@ -284,7 +284,7 @@ package final class Subscription: Sendable {
 package struct ListenToSession: Sendable {
     /// The number of listeners that a subject and client may have, for each session that they may have.
     ///
-    /// Therefore each live session can have listeners in two places, even at the limit of sessions.
+    /// Therefore each live session can have two listeners, even if the user has the maximum number of sessions.
     private static let perSession = 2
     /// The number of listeners that a child may have in addition to its family's listeners, because a page may be open in
     /// several tabs.
@@ -301,7 +301,7 @@ package struct ListenToSession: Sendable {
         let settings = context.settings
         let sessions =
             live.ownsItselfAlone(context) ? settings.sessionsPerShopAndClient : settings.sessionsPerSubjectAndClient
-        // A child's listeners are counted apart, so a sibling or the parent leaves them in place.
+        // A child's listeners are counted separately, so new listeners of a sibling or the parent leave them in place.
         let isChild = live.family != nil
         return context.notices.subscribe(
             live.tokenDigest, of: isChild ? live.tokenDigest : live.row.subjectAndClient,
@@ -344,7 +344,7 @@ package struct ReplicaNotices: Sendable {
 
     func hear(_ notice: EndingNotice) {
         switch notice {
-        // Sessions that were cached before may have ended meanwhile.
+        // A cached session may have ended while this replica received no notices, so empty the cache.
         case .hearing: cache.reset(open: true)
         case .deaf: cache.reset(open: false)
         case .ended(let sessions):
@@ -361,7 +361,8 @@ package struct ReplicaNotices: Sendable {
 /// Polls the store for changes by other replicas: refreshes, presence keys and ends of sessions with listeners or followers
 /// here.
 ///
-/// A notice of each refresh would cost work on every replica and a lock in the database, although few sessions have a listener.
+/// Refreshes are polled because few sessions have a listener, but a notice of each refresh would cost work on every replica
+/// and a lock in the database.
 package struct ReplicaRefreshes: Sendable {
     private let notices: SessionNotices
     private let store: any SharedStore
@@ -386,7 +387,8 @@ package struct ReplicaRefreshes: Sendable {
                 notices.refreshed(session.tokenDigest, version: session.version)
                 if session.hasPresence { notices.presenceRegistered(session.tokenDigest) }
             }
-            // The notice of their end was lost, or is arriving at this moment.
+            // The store has no living row of these sessions. Their notices were lost or are still on their way, so read the
+            // sessions soon.
             for session in gone { notices.doubt(session) }
         }
     }

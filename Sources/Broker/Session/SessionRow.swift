@@ -1,7 +1,7 @@
 /// A session as stored.
 ///
-/// Its handle and times are the only plain values. The tokens are deleted at the end; the row then stays 30 days as a tombstone
-/// with the reason.
+/// Its handle and times are the only plain values. When the session ends, its tokens are deleted. Its row then stays for 30
+/// days as a tombstone with the reason.
 package struct SessionRow: Sendable, Equatable {
     /// The SHA-256 of the session token; the row's key.
     package var tokenDigest: Digest
@@ -31,7 +31,7 @@ package struct SessionRow: Sendable, Equatable {
     package var fence: Int64
     /// Whether the subject of the stored tokens' id_token is still unchecked.
     ///
-    /// The tokens are not used until the check.
+    /// Until this check, the tokens are not used.
     package var subjectUnchecked: Bool
     package var endedAt: WallTime?
     package var endReason: EndReason?
@@ -148,7 +148,7 @@ package struct SessionFacts: Sendable {
     package var lifetimes: SessionLifetimes
     /// The way and the time in which the user signed in; only a sign-in sets them.
     ///
-    /// The values that a refreshed id_token must repeat (SEC-59) are stored with the tokens.
+    /// The values that a refreshed id_token must repeat (SEC-59) are stored with the tokens instead.
     package var signIn: SignInFacts
     /// The thumbprint of the device key that the session belongs to (RFC 7638).
     ///
@@ -156,12 +156,13 @@ package struct SessionFacts: Sendable {
     package var thumbprint: Digest?
     /// The session's parent, kind and name; nil for a top-level session.
     package var child: ChildFacts?
-    /// The version of the access token that the last sign-in brought without a refresh token; nil if the session's tokens all
-    /// come from one sign-in.
+    /// The version of the access token from a step-up that brought no refresh token; nil if all tokens of the session come
+    /// from one sign-in.
     ///
-    /// Every later access token belongs to the grant of the earlier sign-in.
+    /// Access tokens with a higher version come from the kept refresh token, so they belong to the grant of the sign-in
+    /// before the step-up.
     package var lentVersion: Int64?
-    /// The last step-up; nil before the first, or if an older release has sealed the facts since.
+    /// The last step-up; nil before the first step-up, or if an older release has sealed the facts again since then.
     package var lastStepUp: StepUpNote?
 
     package init(
@@ -220,8 +221,8 @@ extension SessionFacts {
 
     /// Opens the facts of a row.
     ///
-    /// Throws if this process does not know the key or the format. Throws `malformed` if the row is in another family than its
-    /// facts name, because such a row was changed.
+    /// Throws if this process does not know the key or the format. Throws `malformed` if the row's parent is not the parent
+    /// in its facts, because such a row was changed.
     package static func open(_ row: SessionRow, _ vault: any Vault) throws -> SessionFacts {
         let facts = try SessionFacts(record: try vault.open(row.facts, as: .session, row: row.tokenDigest))
         guard facts.child?.parent == row.lineage?.parent else { throw RecordFailure.malformed }
@@ -265,7 +266,7 @@ extension SessionFacts {
 
 /// The lifetimes of a client's sessions (SEC-40).
 package struct SessionLifetimes: Sendable, Equatable {
-    /// The longest time between two uses of a session; then it ends.
+    /// The longest time between two uses of a session. After a longer time, the session ends.
     package var idle: Duration
     /// The longest life of a session, however often it is used.
     package var absolute: Duration
@@ -317,7 +318,7 @@ package struct StoredTokens: Sendable {
             issuedAt: issuedAt)
     }
 
-    /// The pause before another refresh, if the provider left an access token unbound.
+    /// The pause before the next refresh, if the provider returned an unbound access token although binding is required.
     private static let pause = Duration.seconds(30)
     /// The tolerated difference of the clock of the process that made the call.
     private static let skew = Duration.seconds(60)
@@ -326,8 +327,8 @@ package struct StoredTokens: Sendable {
     func withheldFor(at now: WallTime) -> Duration? {
         guard tokens.isWithheld else { return nil }
         let age = now.since(issuedAt)
-        // Clocks of several processes differ a little. A clock that went back further must not prolong the pause by its whole
-        // step.
+        // Another process may have set `issuedAt`, and its clock may be ahead by up to a minute. If the clock went back
+        // further, ignore the pause, because the step would prolong it.
         return age > .zero - Self.skew && age < Self.pause ? Self.pause - max(age, .zero) : nil
     }
 }

@@ -16,8 +16,9 @@ package struct ExchangeRow: Sendable, Equatable {
         case spent(SpentReason)
     }
 
-    /// The reason why a code is used up without a session. It determines the answer to each further forward by the same
-    /// starter.
+    /// The reason why a code is used up without a session.
+    ///
+    /// It determines the answer to each further forward by the same starter.
     package enum SpentReason: Int, Sendable {
         case rejected = 1
         case providerError = 2
@@ -44,11 +45,15 @@ package struct ExchangeRow: Sendable, Equatable {
     package var salt: [UInt8]
     /// The id of the ring key that derives the session token.
     package var keyID: String
-    /// The number of claims so far. Only the owner of the latest claim may settle the exchange.
+    /// The number of claims so far.
+    ///
+    /// Only the owner of the latest claim may settle the exchange.
     package var fence: Int64
     /// The name of the claim.
     package var claim: ClaimID
-    /// The remaining time of the claim by the engine's clock. If it is zero or less, the claim has lapsed.
+    /// The remaining time of the claim by the engine's clock.
+    ///
+    /// If it is zero or less, the claim has lapsed.
     package var claimFor: Duration
     /// The number of provider calls that were begun.
     package var attempts: Int

@@ -6,8 +6,9 @@
 struct ExchangeRunner: Sendable {
     let context: BrokerContext
 
-    /// The largest number of provider calls that an exchange may make and the provider may have seen. After a 429 or 5xx, two
-    /// more calls may follow the first (the failure table, docs/guarantees.md).
+    /// The largest number of provider calls that an exchange may make and the provider may have seen.
+    ///
+    /// After a 429 or 5xx, two more calls may follow the first (the failure table, docs/guarantees.md).
     static let maximumAttempts = 3
 
     /// Claims the exchange and makes its call, or waits for the call of another forward, or repeats the stored outcome to the
@@ -53,8 +54,9 @@ struct ExchangeRunner: Sendable {
         }
     }
 
-    /// Throws while the clock is in doubt, before the code is spent, because a new session would get wrong times. A forward
-    /// of an existing exchange goes on.
+    /// Throws while the clock is in doubt, before the code is spent, because a new session would get wrong times.
+    ///
+    /// A forward of an existing exchange goes on.
     private func checkTime(_ key: Digest) async throws(BrokerProblem) {
         guard !context.may(.begin) else { return }
         guard try await standing(key) != nil else { throw .clockDoubted }
@@ -235,7 +237,9 @@ struct GrantedExchange: Sendable {
     let claim: ClaimShell<ClaimedExchange>
     /// The moment, by the monotonic clock, at which all provider calls of the exchange must have ended.
     let deadline: Duration
-    /// The wall time when the claim was granted. If the clock is in doubt afterwards, the present time is computed from it.
+    /// The wall time when the claim was granted.
+    ///
+    /// If the clock is in doubt afterwards, the present time is computed from it.
     let time = BelievedTime()
     /// The refresh tokens of the stepped-up session; empty for a sign-in that makes a session.
     let seen: SeenRefreshTokens

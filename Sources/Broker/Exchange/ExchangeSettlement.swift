@@ -5,12 +5,16 @@
 struct ExchangeSettlement: Sendable {
     typealias Answer = Result<SignInOutcome, BrokerProblem>
 
-    /// The longest time that the app waits while the store fails. The write is still retried after the app was answered.
+    /// The longest time that the app waits while the store fails.
+    ///
+    /// The write is still retried after the app was answered.
     private static let storePatience = Duration.seconds(5)
 
     let context: BrokerContext
     let exchange: GrantedExchange
-    /// Answers the starter early if the store takes too long to accept the result. Only the first answer is sent.
+    /// Answers the starter early if the store takes too long to accept the result.
+    ///
+    /// Only the first answer is sent.
     let early: @Sendable (Answer) -> Void
 
     init(_ exchange: GrantedExchange, early: @escaping @Sendable (Answer) -> Void) {
@@ -25,7 +29,9 @@ struct ExchangeSettlement: Sendable {
 
     // MARK: With a session
 
-    /// The present time. If the clock is now in doubt, it is the time of the claim plus the progress of the monotonic clock.
+    /// The present time.
+    ///
+    /// If the clock is now in doubt, it is the time of the claim plus the progress of the monotonic clock.
     var time: WallTime {
         guard !context.may(.begin) else { return context.clock.now() }
         return exchange.time.now(context.clock.monotonic()) ?? context.clock.now()

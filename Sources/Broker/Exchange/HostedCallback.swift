@@ -69,7 +69,9 @@ package struct HostedCallback: Sendable {
 
     /// The longest code in bytes that is kept; flow B has the same limit.
     private static let maximumCode = 4096
-    /// The longest value of another parameter in bytes. A longer value is dropped.
+    /// The longest value of another parameter in bytes.
+    ///
+    /// A longer value is dropped.
     private static let maximumValue = 2048
 
     /// Returns the parameters of the callback that the exchange reads.

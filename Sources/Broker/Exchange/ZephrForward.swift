@@ -84,8 +84,9 @@ struct ZephrForward: Sendable {
         return nil
     }
 
-    /// Returns the exchange's key, so that each login token uses a Zephr session only one time. Several logins may use the
-    /// same Zephr session.
+    /// Returns the exchange's key, so that each login token uses a Zephr session only one time.
+    ///
+    /// Several logins may use the same Zephr session.
     ///
     /// A user with a session at Zephr gets the same session id at the next login. If the forward has no login token, the key
     /// is the id with the current replay period. In a later period, the same id makes a new exchange.

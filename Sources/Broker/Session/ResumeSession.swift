@@ -88,7 +88,9 @@ package struct ResumeSession: Sendable {
         }
     }
 
-    /// A session as the cache or the store returned it. A child is still without its parent, which `behindParent` adds.
+    /// A session as the cache or the store returned it.
+    ///
+    /// A child is still without its parent, which `behindParent` adds.
     private struct Found {
         let session: LiveSession
         /// The moment and the cache's generation before the row was read; nil for a cached session.

@@ -151,7 +151,9 @@ package final class SessionCache: Sendable {
 /// Many requests share the cached object, so the type is a class. Its facts and its access token are opened only one time.
 /// Its refresh token stays sealed.
 package final class LiveSession: Sendable {
-    /// The session's row. The cache returns it for at most 5 s.
+    /// The session's row.
+    ///
+    /// The cache returns it for at most 5 s.
     ///
     /// If the row came from the store, its sealed facts were opened into `facts` and then removed from the row.
     package let row: SessionRow

@@ -21,7 +21,7 @@ struct AuthorizationTests {
             clients: [client])
     }
 
-    @Test("A client's authorization parameters have max_age and acr_values → they count as a demand on every sign-in")
+    @Test("max_age and acr_values among a client's configured parameters → a demand on every sign-in")
     func configuredSignIn() throws {
         let settings = settings("https://id.example.com") {
             $0.wire.authorizationParameters = [("prompt", "consent"), ("max_age", "300"), ("acr_values", "mfa phr")]
@@ -30,7 +30,8 @@ struct AuthorizationTests {
         #expect(demand == StepUpDemand(contextClasses: ["mfa", "phr"], maximumAge: 300))
     }
 
-    @Test("Each parameter of a start → occurs once, in order, with S256, state and nonce (SEC-02, SEC-04, SEC-30)")
+    @Test(
+        "A start → the URL has each parameter one time, in order, with S256, state and nonce (SEC-02, SEC-04, SEC-30)")
     func url() async throws {
         let settings = settings("https://id.example.com") {
             $0.wire.authorizationParameters = [("access_type", "offline"), ("prompt", "consent")]
@@ -38,7 +39,7 @@ struct AuthorizationTests {
         }
         try await Support.with(settings) { client in
             var flow = Flow(provider: try #require(client as? any CodeExchanging))
-            // The broker's own parameters always win over the app's (SEC-07).
+            // If the app sends a parameter that the broker sets itself, the URL has the broker's value (SEC-07).
             flow.parameters = [
                 ("login_hint", "a b@example.org"), ("prompt", "none"), ("state", "evil"), ("request", "evil"),
                 ("redirect_uri", "evil:/"),

@@ -23,9 +23,9 @@ struct CachedFetchTests {
         }
     }
 
-    /// The time that callers wait for a newer document: endless, or none.
+    /// The time that callers wait while a fetch of a newer document runs: without end, or zero.
     ///
-    /// So the result does not depend on the machine's speed.
+    /// With either of these two times, a test's result is independent of the machine's speed.
     private enum Patience { case endless, none }
 
     private func cache(
@@ -49,7 +49,7 @@ struct CachedFetchTests {
         #expect(source.calls.withLock { $0 } == 1)
     }
 
-    @Test("Fetches for unknown kids → limited, so strangers cannot flood a provider (SEC-27)")
+    @Test("100 demands in a minute for newer keys → three fetches, so strangers cannot flood a provider (SEC-27)")
     func bucket() async throws {
         let source = Source()
         let clock = TestClock()
@@ -68,7 +68,7 @@ struct CachedFetchTests {
     }
 
     @Test(
-        "Fetches for strangers' tokens, and for logins → have separate limits (SEC-27)",
+        "Strangers' tokens, or logins, use up their key fetches → the other kind still has its own fetches (SEC-27)",
         arguments: [true, false])
     func buckets(_ strangersFirst: Bool) async throws {
         let source = Source()
@@ -88,7 +88,7 @@ struct CachedFetchTests {
         #expect(granted == [3, 3])
     }
 
-    @Test("A caller saw an older document than the cached one → gets the cached one without a fetch")
+    @Test("A caller wants a document newer than its own, and the cache has one → the cached document, without a fetch")
     func older() async throws {
         let source = Source()
         let cache = cache(source, TestClock())
@@ -98,7 +98,7 @@ struct CachedFetchTests {
         #expect(source.calls.withLock { $0 } == 2)
     }
 
-    @Test("A document can no longer be fetched → usable for a day, with an attempt every half minute")
+    @Test("Every new fetch of a document fails → the cached document is used for a day, with a fetch every half minute")
     func stale() async throws {
         let source = Source()
         let clock = TestClock()
@@ -116,7 +116,7 @@ struct CachedFetchTests {
         await #expect(throws: ProviderFailure.self) { try await cache.current() }
     }
 
-    @Test("A fetch hangs → callers get the present document, and the new one after it has arrived")
+    @Test("A fetch hangs → callers get the cached document at once, and after the fetch the new document")
     func hanging() async throws {
         let source = Source()
         let clock = TestClock()

@@ -47,14 +47,15 @@ struct ClientAuthenticationTests {
         #expect(request.header("Host")?.hasPrefix("127.0.0.1:") == true)
     }
 
-    @Test("client_secret_post → id and secret are only in the body (SEC-18)")
+    @Test("client_secret_post → client id and secret are only in the body (SEC-18)")
     func post() async throws {
         let request = try await sent(.clientSecretPost(Secret("s&=1")))
         #expect(request.body == body + "&client_id=cid-1&client_secret=s%26%3D1")
         #expect(request.header("Authorization") == nil)
     }
 
-    @Test("client_secret_basic → id and secret are only in the header, form-encoded or raw (SEC-18)")
+    @Test(
+        "client_secret_basic, form-encoded or raw → client id and secret are only in the Authorization field (SEC-18)")
     func basic() async throws {
         let form = try await sent(.clientSecretBasic(Secret("s:c %+")), clientID: "a b")
         #expect(form.body == body)
@@ -80,7 +81,7 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "private_key_jwt → an assertion for the issuer alone, with its type, valid for a minute, and with a new jti each time (SEC-19)"
+        "private_key_jwt, two calls → each assertion is for the issuer only, typed, valid for a minute, with a new jti (SEC-19)"
     )
     func privateKeyJWT() async throws {
         try await withSandbox { sandbox in
@@ -115,7 +116,7 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "A file that has no key, or a key of another algorithm → the broker does not start",
+        "private_key_jwt with a file that is empty or has a malformed key → the broker does not start",
         arguments: ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"])
     func badKey(_ pem: String) async {
         await #expect(throws: (any Error).self) {
@@ -124,7 +125,9 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("An RSA key → signs assertions", arguments: [SignatureAlgorithm.rs256, .ps256])
+    @Test(
+        "private_key_jwt with an RSA key → the assertion has the configured algorithm",
+        arguments: [SignatureAlgorithm.rs256, .ps256])
     func rsa(_ algorithm: SignatureAlgorithm) async throws {
         let request = try await sent(.privateKeyJWT(SigningKey(pem: Secret(TestKeys.rsaPEM), algorithm: algorithm)))
         let assertion = try #require(FormPairs(parsing: request.body)["client_assertion"])
@@ -136,7 +139,7 @@ struct ClientAuthenticationTests {
     private static let bothNames = ["EdDSA", "ES256", "Ed25519"]
 
     @Test(
-        "The metadata lists one of Ed25519's two names → the assertion has this name (RFC 9864); otherwise → the configured name",
+        "The metadata lists EdDSA, Ed25519, both or no list → the assertion has a listed name, else the configured (RFC 9864)",
         arguments: [
             (["EdDSA", "ES256"], "Ed25519", "EdDSA"), (["ES256", "Ed25519"], "EdDSA", "Ed25519"),
             (["Ed25519"], nil, "Ed25519"), (bothNames, "EdDSA", "EdDSA"), (bothNames, "Ed25519", "Ed25519"),
@@ -206,7 +209,7 @@ struct ClientAuthenticationTests {
         #expect(request.header("X-Idempotency-Key") == nil)
     }
 
-    @Test("The provider grants less than a required scope → no session (SEC-20)")
+    @Test("The provider grants less than a required scope → the tokens are refused, and kept for revocation (SEC-20)")
     func requiredScope() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1","scope":"email"}"#) }
         try await Support.with(settings(server.base, .none) { $0.requiredScope = ["repo"] }) { client in
@@ -216,7 +219,7 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("The answer has no scope → a required scope counts as missing (SEC-20)")
+    @Test("A token answer without a scope, for a client with a required scope → the tokens are refused (SEC-20)")
     func assumedScope() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
         try await Support.with(settings(server.base, .none) { $0.requiredScope = ["openid"] }) { client in
@@ -275,7 +278,7 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("The client's settings → decide the assertion's audience, type and key header (Microsoft needs other values)")
+    @Test("Settings for the assertion's audience, type and key header → the assertion has these values (for Microsoft)")
     func dialects() async throws {
         let key = SigningKey(pem: Secret(TestKeys.rsaPEM), keyID: "kid-1", algorithm: .ps256)
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// A client's proof for each endpoint, if the server's metadata is wrong about the method.
+/// The method by which a client authenticates at each endpoint, if the server's metadata lists a wrong method.
 @Suite("A client's authentication at each endpoint", .timeLimit(.minutes(2)))
 struct ClientProofTests {
     /// A server that lists methods, but accepts only the methods that the test chooses.
@@ -53,7 +53,7 @@ struct ClientProofTests {
         return await Support.failure { try await revoker.revoke(tokens, client: Support.ios, by: Support.deadline) }
     }
 
-    @Test("A server refuses both authentication methods → two calls; any other refusal → one call")
+    @Test("A revocation is refused with both authentication methods → two calls; refused for another reason → one call")
     func refusedBoth() async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
         try await Support.with(settings(server)) { client in
@@ -72,7 +72,7 @@ struct ClientProofTests {
     }
 
     @Test(
-        "A client has only one authentication method, and it is refused → one call",
+        "A public client, or a client with a key, is refused at the revocation → one call",
         arguments: [true, false])
     func oneWay(_ isPublic: Bool) async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
@@ -83,7 +83,7 @@ struct ClientProofTests {
         #expect(ways(server) == ["other"])
     }
 
-    @Test("A code or a refresh token → sent once, with the configured method only (guarantee 1)")
+    @Test("A call with a code or a refresh token is refused → one call, with the configured method (guarantee 1)")
     func tokenCalls() async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
         try await Support.with(
@@ -111,7 +111,7 @@ struct ClientProofTests {
     }
 
     @Test(
-        "The listed method is refused at revocation → the registered method is tried and remembered (Glewlwyd)",
+        "The metadata's method is refused at the revocation → the configured method is tried and remembered (Glewlwyd)",
         arguments: [401, 400])
     func revocation(_ status: Int) async throws {
         let server = try server(#"["client_secret_basic"]"#) { request in
@@ -127,7 +127,7 @@ struct ClientProofTests {
         #expect(revoked.allSatisfy { $0.body.contains("token=rt-") })
     }
 
-    @Test("A server starts to refuse the remembered method → the other method is tried again")
+    @Test("A server refuses the remembered method → the other method is tried, and remembered")
     func changed() async throws {
         let takesBasic = Mutex(false)
         let server = try server(#"["client_secret_basic"]"#) { request in
@@ -142,7 +142,7 @@ struct ClientProofTests {
         #expect(ways(server) == ["basic", "post", "post", "basic", "basic"])
     }
 
-    @Test("A pushed request → the registered method is tried first, then the listed one, which is remembered")
+    @Test("The configured method is refused at PAR → the metadata's method is tried, and remembered")
     func pushed() async throws {
         let server = try server(#"["client_secret_basic"]"#) { request in
             request.header("Authorization") != nil
@@ -159,7 +159,7 @@ struct ClientProofTests {
         #expect(ways(server) == ["post", "basic", "basic"])
     }
 
-    @Test("audience: endpoint → the audience is the called address, also for an alias (Glewlwyd, idpyoidc)")
+    @Test("audience: endpoint → each assertion's audience is the called address, even of an alias (Glewlwyd, idpyoidc)")
     func audiences() async throws {
         let server = try server(#"["private_key_jwt"]"#) { request in
             switch request.target {

@@ -45,7 +45,7 @@ struct EndSessionTests {
     }
 
     @Test(
-        "An end-session answer of 2xx or a redirect → counts as done, and the redirect is not followed (SEC-17)",
+        "A 2xx or a redirect as the answer to end_session → done, and the redirect is not followed (SEC-17)",
         arguments: [200, 204, 302, 303, 307])
     func done(_ status: Int) async throws {
         let server = try RawServer { _ in .http(status, [("Location", "/elsewhere")], Array("<html>".utf8)) }
@@ -53,7 +53,7 @@ struct EndSessionTests {
         #expect(server.received.map(\.target) == ["/oidc/logout"])
     }
 
-    @Test("An end-session request is refused → not repeated; it fails otherwise → tried later")
+    @Test("end_session answered with 4xx → never repeated; with 429, 5xx or no answer → tried later")
     func failures() async throws {
         func failure(_ reply: RawServer.Reply) async throws -> String? {
             let server = try RawServer { _ in reply }
@@ -65,7 +65,9 @@ struct EndSessionTests {
         #expect(try await failure(.close) == "lost")
     }
 
-    @Test("The log-out page is unavailable → the breaker of the token calls stays closed (SEC-120)")
+    @Test(
+        "end_session answers 503 to 20 calls → its breaker opens, and the breaker of the revocations stays closed (SEC-120)"
+    )
     func ownBreaker() async throws {
         let server = try RawServer { $0.target == "/oidc/logout" ? .http(503, [], []) : .http(200, [], []) }
         try await Support.with(settings(server.base)) { client in
@@ -97,7 +99,7 @@ struct EndSessionTests {
     }
 
     @Test(
-        "A discovered end-session endpoint → the sandbox ends the session; a page that asks first → the session stays, and no second call",
+        "A discovered end_session endpoint → one call, and the session ends, or stays if the page asks the user",
         arguments: ["", "end-session-confirm", "discovery-no-end-session"])
     func sandbox(_ fault: String) async throws {
         try await withSandbox { sandbox in
@@ -131,7 +133,7 @@ struct EndSessionTests {
     }
 
     @Test(
-        "The browser's log-out page → has the client, the return address and a state, but never the id_token (SEC-70)")
+        "The browser's log-out URL → has the client, the return address and a state, but never the id_token (SEC-70)")
     func page() async throws {
         let base = "https://as.example"
         var settings = settings(base)
@@ -146,7 +148,8 @@ struct EndSessionTests {
         #expect(try await page(settings, tokens) == base + "/logout?tenant=a&client_id=c%20id")
     }
 
-    @Test("No endpoint, a disabled one, or one whose own query names the client → no log-out page")
+    @Test(
+        "end_session has no endpoint, is disabled, or its URL already has a client_id → no log-out URL for the browser")
     func noPage() async throws {
         #expect(try await page(settings("https://as.example", RevocationSettings(endSession: false)), tokens) == nil)
         var settings = settings("https://as.example")
@@ -156,7 +159,7 @@ struct EndSessionTests {
         #expect(try await page(settings, tokens) == nil)
     }
 
-    @Test("logout_hint → sent only if a preset names the claim and the id_token has it")
+    @Test("A preset names a claim for logout_hint, and the id_token has it as a text → logout_hint is sent")
     func hint() async throws {
         func token(_ claims: String) -> TokenSet {
             let parts = [#"{"alg":"RS256"}"#, claims, "x"].map { Base64URL.encode(Array($0.utf8)) }
@@ -172,7 +175,7 @@ struct EndSessionTests {
         }
     }
 
-    @Test("A logout_hint of another client, or one that the sandbox did not sign → the sandbox refuses it")
+    @Test("An id_token_hint of another client, or with a forged signature → the sandbox refuses the end_session call")
     func hints() async throws {
         try await withSandbox { sandbox in
             func settings(_ clientID: String) -> ProviderSettings {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Reads with a new token, and the use of the metadata at a start.
+/// Reads of the identity with a new access token, and the metadata's PKCE methods at the start of a login.
 @Suite("Reads with a new token", .timeLimit(.minutes(2)))
 struct IdentityReadTests {
     @Test(
@@ -27,7 +27,7 @@ struct IdentityReadTests {
         }
     }
 
-    @Test("Userinfo's subject has equal characters in other bytes → counts as another user (SEC-32)")
+    @Test("Userinfo's sub is a canonically equal text in other bytes → another user, so refused (SEC-32)")
     func subjectBytes() async throws {
         try await withSandbox { sandbox in
             try sandbox.control.place(

@@ -68,7 +68,7 @@ struct LogoutTokenTests {
         }
     }
 
-    @Test("A sid of 4 KiB → accepted; a longer one → refused (SEC-66)")
+    @Test("A logout token whose sid has 4 KiB → accepted; whose sid is longer → refused (SEC-66)")
     func longSID() async throws {
         for (length, good) in [(256, true), (4096, true), (4097, false)] {
             let sid = String(repeating: "s", count: length)
@@ -78,7 +78,9 @@ struct LogoutTokenTests {
         }
     }
 
-    @Test("Forged logout tokens after a key rotation → logins are not delayed (SEC-27)")
+    @Test(
+        "Forged logout tokens use up their key fetches, then the keys rotate → a login still fetches the new keys (SEC-27)"
+    )
     func forgedBeforeRotation() async throws {
         try await withSandbox { sandbox in
             let settings = ProviderSettings(

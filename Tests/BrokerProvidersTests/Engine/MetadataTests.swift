@@ -7,7 +7,7 @@ import Testing
 @Suite("Metadata", .timeLimit(.minutes(2)))
 struct MetadataTests {
     @Test(
-        "The well-known addresses → formed by both specifications (RFC 8414 section 3.1)",
+        "An issuer → the well-known addresses of both specifications (RFC 8414 section 3.1)",
         arguments: [
             (
                 "https://id.example", "https://id.example/.well-known/openid-configuration",
@@ -94,7 +94,7 @@ struct MetadataTests {
                 }
             }
         }
-        // The document requires pushed requests, in any form of `true`.
+        // The metadata requires pushed requests. The broker reads `true`, `"true"` and `1` alike.
         for demand in ["true", #""true""#, "1"] {
             answers.metadata["require_pushed_authorization_requests"] = demand
             let demanding = try RawProvider(answers)
@@ -107,7 +107,7 @@ struct MetadataTests {
     }
 
     @Test(
-        "A document with a wrong issuer, whatever else it has → refused (SEC-23)",
+        "A metadata document with an empty, missing or different issuer → refused (SEC-23)",
         arguments: [#""""#, "null", #""BASE/""#, #"["BASE"]"#])
     func badIssuer(_ issuer: String) async throws {
         var answers = RawProvider.Answers()
@@ -121,7 +121,7 @@ struct MetadataTests {
     }
 
     @Test(
-        "An alias whose address may not be called → only clients with a certificate lose that endpoint (SEC-24)"
+        "An mTLS alias whose address may not be called → only clients with a certificate lose that endpoint (SEC-24)"
     )
     func aliases() throws {
         let url = { (text: String) in try #require(EndpointURL("https://id.example" + text)) }
@@ -155,7 +155,7 @@ struct MetadataTests {
         let provider = try RawProvider(answers)
         try await Support.with(provider.settings()) { client in _ = try await start(client) }
         #expect(try await provider.signIn().identity.subject == "u1")
-        // The file replaces this endpoint, so the metadata's endpoint is not called.
+        // The configuration replaces the token endpoint, so the metadata's token endpoint is never called.
         answers.metadata["token_endpoint"] = value
         let replaced = try RawProvider(answers)
         var settings = replaced.settings()
@@ -186,7 +186,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("A public issuer with a loopback or private address → refused (SEC-24)")
+    @Test("A public issuer's metadata names an endpoint at a loopback or private address → refused (SEC-24)")
     func inwards() throws {
         let issuer = try #require(EndpointURL("https://id.example.com"))
         for host in ["127.0.0.1", "[::1]", "localhost", "10.0.0.1", "169.254.169.254", "[fd00::1]"] {
@@ -199,7 +199,7 @@ struct MetadataTests {
                 try #require(EndpointURL("https://login.example.net/t")), from: issuer, allowPrivate: false))
     }
 
-    @Test("Only the RFC 8414 document has the revocation endpoint → it is found there")
+    @Test("Only the RFC 8414 document has the revocation endpoint → the broker calls this endpoint")
     func secondDocument() async throws {
         let base = Mutex("")
         let server = try RawServer { request in
@@ -219,7 +219,9 @@ struct MetadataTests {
         }
     }
 
-    @Test("The second document is an HTML page → ignored", arguments: [200, 404, 500])
+    @Test(
+        "The openid-configuration is good, and the RFC 8414 document is an HTML page → the page is ignored",
+        arguments: [200, 404, 500])
     func htmlSecond(_ status: Int) async throws {
         let base = Mutex("")
         let server = try RawServer { request in
@@ -265,7 +267,8 @@ struct MetadataTests {
         }
     }
 
-    @Test("The metadata cannot be fetched → the code was surely not sent", arguments: [500, 404, 429])
+    @Test(
+        "The metadata cannot be fetched → the code and the refresh token count as not sent", arguments: [500, 404, 429])
     func failingBeforeTheCall(_ status: Int) async throws {
         let server = try RawServer { _ in .http(status, [], []) }
         try await Support.with(settings(server.base)) { client in

@@ -8,7 +8,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The broker's certificates on the wire, against a server that requires them and binds its tokens to them.
+/// Calls with a client certificate, to a server that requires a certificate and binds its tokens to this certificate.
 @Suite("Calls with a certificate", .timeLimit(.minutes(2)))
 struct MutualTLSTests {
     private static let san: JSON = [
@@ -59,7 +59,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "A sign-in with a certificate → calls the aliases and needs no other client proof, and its tokens are marked as bound"
+        "A sign-in with a certificate → the broker calls the mTLS aliases, and marks the tokens as bound to the certificate"
     )
     func signsIn() async throws {
         let authority = try TestAuthority()
@@ -90,7 +90,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "The configuration sets an endpoint → it is used instead of the alias, and both addresses count as the provider's own"
+        "The configuration sets an endpoint → used instead of the mTLS alias, and both addresses are the provider's own"
     )
     func own() async throws {
         let authority = try TestAuthority()
@@ -113,7 +113,9 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("A client without a certificate → calls the plain endpoints, and is refused by a server that requires one")
+    @Test(
+        "A client without a certificate, and a server that requires one → the plain endpoints are called, and PAR fails"
+    )
     func without() async throws {
         let authority = try TestAuthority()
         try await serving(authority) { sandbox in
@@ -130,7 +132,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "The server refuses the certificate by a TLS alert → the call counts as unsent, nothing is spent, and the operator is notified",
+        "A TLS alert refuses the certificate → the call counts as unsent, the code stays good, and the operator is notified",
         arguments: ["run out", "of another authority"])
     func refused(_ fault: String) async throws {
         let (authority, stranger) = (try TestAuthority(), try TestAuthority("stranger"))
@@ -169,7 +171,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "The server says that the certificate is not the client's → a temporary fault: code and refresh token stay good"
+        "The server answers that the certificate is not the client's → a temporary fault: code and refresh token stay good"
     )
     func notTheClients() async throws {
         let authority = try TestAuthority()
@@ -218,7 +220,7 @@ struct MutualTLSTests {
             _ = try await Flow(provider: one).run()
             let last = sandbox.control.requests(provider: "oidc", endpoint: "userinfo").last
             #expect(last?.certificate == renewed.thumbprint)
-            // Tokens that are bound to the former certificate are still used with it.
+            // Tokens that are bound to the certificate before the renewal are still used with that certificate.
             let before = try one.engine.client(Support.ios, showing: a)
             #expect(before.certificate?.thumbprint == a)
             await http.shutdown()
@@ -226,7 +228,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "A TLS alert after a certificate was shown → a refused certificate; without a certificate → the call was not sent"
+        "A TLS alert to a call with a certificate → a refused certificate; to a call without a certificate → not sent"
     )
     func alert() async throws {
         let authority = try TestAuthority()
@@ -262,7 +264,9 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("A token request with a proof and a certificate → the token is bound to the key")
+    @Test(
+        "A DPoP token from a call with a certificate → bound to the key only; a Bearer token → bound to the certificate"
+    )
     func proof() {
         var tokens = TokenSet(credential: .dpop, accessToken: Secret("t"))
         #expect(tokens.bound(to: "x").certificate == nil && tokens.bound(to: "x").credential == .dpop)
@@ -271,7 +275,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "A TLS proxy answers with its own page → does not count as the server's answer",
+        "A proxy's page about a missing or wrong certificate → a refused certificate; any other answer → the server's",
         arguments: [
             (495, "text/html", "", true), (496, "text/html", "", true),
             (400, "text/html", "<h1>400 Bad Request</h1>The SSL certificate error", true),
@@ -293,7 +297,7 @@ private enum Files {
 extension Support {
     /// Makes a client with its own or a given transport.
     ///
-    /// Calls `refused` with each certificate that a server refuses.
+    /// Calls `refused` each time that a server refuses the client's certificate.
     fileprivate static func client(
         _ settings: ProviderSettings, http: ProviderHTTP = ProviderHTTP(),
         refused: @escaping @Sendable (ClientName, String) -> Void = { _, _ in }

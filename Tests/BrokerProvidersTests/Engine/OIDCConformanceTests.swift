@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The list for relying parties of the OpenID conformance suite, and more cases.
+/// The cases for relying parties of the OpenID conformance suite, and further cases.
 ///
 /// The sandbox plays each misbehaviour.
 @Suite(
@@ -75,7 +75,9 @@ struct OIDCConformanceTests {
         #expect(throws: Never.self) { try result.get() }
     }
 
-    @Test("An id_token with any configured algorithm → verifies", arguments: ["RS256", "PS256", "ES256", "EdDSA"])
+    @Test(
+        "An id_token signed with RS256, PS256, ES256 or EdDSA → accepted",
+        arguments: ["RS256", "PS256", "ES256", "EdDSA"])
     func algorithms(_ algorithm: String) async throws {
         let result = try await login([], userSettings: ["alg": .string(algorithm)])
         #expect(throws: Never.self) { try result.get() }
@@ -87,7 +89,9 @@ struct OIDCConformanceTests {
         #expect(isIdentityRejected(try await login([], wire: wire, userSettings: ["alg": "ES256"])))
     }
 
-    @Test("A second audience → accepted if it is trusted and azp is the client")
+    @Test(
+        "An id_token with a second audience, and the client as azp → accepted if that audience is trusted, otherwise refused"
+    )
     func trustedAudience() async throws {
         let fault = Fault(provider: "oidc", "secondary-aud-azp")
         #expect(isIdentityRejected(try await login([fault])))
@@ -106,7 +110,7 @@ struct OIDCConformanceTests {
     }
 
     @Test(
-        "The keys cannot be fetched → the code is not sent, and the login can still finish",
+        "The metadata has no jwks_uri → the code is not sent, so the login can still finish",
         arguments: ["discovery-no-jwks-uri"])
     func noKeys(_ fault: String) async throws {
         let result = try await login([Fault(provider: "oidc", fault)])
@@ -146,7 +150,7 @@ struct OIDCConformanceTests {
         #expect(detail.hasPrefix("userinfo: iss") || detail.hasPrefix("userinfo: aud"))
     }
 
-    @Test("A sid of at most 4 KiB → kept; a longer one, or one that is not a text → reported as unusable (SEC-68)")
+    @Test("An id_token's sid of up to 4 KiB → kept; a longer, empty or numeric sid → reported as unusable (SEC-68)")
     func sid() async throws {
         for (sid, kept) in [
             (JSON.string(String(repeating: "s", count: 272)), true),
@@ -160,7 +164,7 @@ struct OIDCConformanceTests {
         #expect(identity.sid == nil && !identity.sidIsUnusable)
     }
 
-    @Test("A login → gives the subject and the standard claims")
+    @Test("A login → the identity has the subject, the e-mail address and the sid")
     func success() async throws {
         let identity = try await login([]).get()
         #expect(identity.subject == "user-ana")
@@ -169,7 +173,9 @@ struct OIDCConformanceTests {
         #expect(identity.unverified.isEmpty)
     }
 
-    @Test("Keys are rotated between two logins → one more fetch finds them (SEC-27)", arguments: [false, true])
+    @Test(
+        "The provider's keys rotate between two logins → one more fetch of the keys, and the login succeeds (SEC-27)",
+        arguments: [false, true])
     func rotation(_ keepOld: Bool) async throws {
         try await withSandbox { sandbox in
             let settings = ProviderSettings(
@@ -187,7 +193,7 @@ struct OIDCConformanceTests {
         }
     }
 
-    @Test("Many tokens with unknown kids → only a few key fetches (SEC-27)")
+    @Test("Twelve id_tokens with an unknown kid → three more key fetches (SEC-27)")
     func flood() async throws {
         try await withSandbox { sandbox in
             try sandbox.control.place(Fault(provider: "oidc", "unknown-kid"))
@@ -202,7 +208,7 @@ struct OIDCConformanceTests {
         }
     }
 
-    @Test("A token with a forged alg → the next good token still verifies (library note 7)")
+    @Test("An id_token with a forged alg, then a good id_token → the good id_token is accepted (library note 7)")
     func poisoning() async throws {
         try await withSandbox { sandbox in
             let settings = ProviderSettings(

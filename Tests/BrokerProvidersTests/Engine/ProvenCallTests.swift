@@ -8,7 +8,8 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Proofs, nonces and bound tokens on the wire, against a server with its own proof library, and against malformed answers.
+/// Calls with proofs, nonces and bound tokens: to the sandbox, which checks proofs with its own code, and to malformed
+/// answers.
 @Suite("Calls with proofs", .timeLimit(.minutes(2)))
 struct ProvenCallTests {
     private let vault: OpenSSLVault
@@ -69,7 +70,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A sign-in and refreshes, pushed or not → succeed, however the server handles nonces",
+        "A sign-in, with or without PAR, and three refreshes → succeed if the server has no nonces, keeps or changes them",
         arguments: [
             ("off", WireSettings.PushedAuthorization.required), ("keep", .required), ("change", .required),
             ("change", .off),
@@ -100,7 +101,7 @@ struct ProvenCallTests {
             let pushed = sandbox.control.requests(provider: "oidc", endpoint: "par")
             #expect(pushed.allSatisfy { $0.form["dpop_jkt"] == maker.thumbprint })
             #expect(pushed.isEmpty == (par == .off))
-            // A nonce of one endpoint is never sent to the other. Each challenge costs one more call.
+            // The authorization server's nonces and userinfo's nonces are separate. Each challenge costs one more call.
             let expected = ["off": 1, "keep": 2, "change": 2][nonces]
             #expect(sandbox.control.count("oidc", "userinfo") == expected)
             #expect(sandbox.control.count("oidc", "refresh") == 3)
@@ -109,7 +110,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("PAR without a proof → the request has only the thumbprint")
+    @Test("dpop: {par: thumbprint} → the pushed request has the key's thumbprint and no proof")
     func thumbprintAlone() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "accept"], of: "oidc")
@@ -124,7 +125,9 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A server forgets its nonces → one more call; it asks for the same nonce again → no third call (SEC-22)")
+    @Test(
+        "A server forgets its nonces → one more call; its challenge repeats the refused nonce → no second call (SEC-22)"
+    )
     func forgets() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require", "nonces": "keep", "nonce_status": 401], of: "oidc")
@@ -143,7 +146,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A proof is refused → reported as such, without a further call")
+    @Test("A server refuses a proof at a refresh → one call, and the refusal is reported as one of the proof")
     func refusesProof() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require"], of: "oidc")
@@ -162,7 +165,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A Bearer answer to a code → refused, and its tokens are kept for revocation; to a refresh → no access token (SEC-22)"
+        "A Bearer token for a code → refused, and kept for revocation; for a refresh → no access token is kept (SEC-22)"
     )
     func bearer() async throws {
         try await withSandbox { sandbox in
@@ -175,7 +178,7 @@ struct ProvenCallTests {
                 let kept = tokens.refreshed(with: withheld)
                 #expect(kept.isWithheld && kept.refreshToken?.reveal() != tokens.refreshToken?.reveal())
                 #expect(try await refresh(client, try request(kept)).credential == .dpop)
-                // The words are compared in any case.
+                // The token type `dpop` in small letters is accepted, too.
                 try sandbox.control.place(Fault(provider: "oidc", endpoint: "refresh", "token-type-lower", times: 1))
                 let lower = try await refresh(
                     client, try request(tokens.refreshed(with: try await latest(client, kept))))
@@ -196,7 +199,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "An old nonce, and a server that may spend the token before it checks the nonce → a pushed request fetches a nonce first"
+        "The server may spend a token before it checks a nonce, and the nonce is old → a pushed request gets a new nonce"
     )
     func primes() async throws {
         try await withSandbox { sandbox in
@@ -212,7 +215,7 @@ struct ProvenCallTests {
                     first.usesNonces = true
                     let next = tokens.refreshed(with: try await refresh(client, first))
                     sandbox.control.clearRequests()
-                    // The server has forgotten the nonce, and the broker's copy is old.
+                    // The server has forgotten the nonce, and the broker got it more than four minutes ago.
                     try sandbox.control.place(Fault(provider: "oidc", endpoint: "par", "forgets-nonces", times: 1))
                     clock.advance(.seconds(241))
                     var second = try request(next)
@@ -222,7 +225,7 @@ struct ProvenCallTests {
                     #expect(sandbox.control.count("oidc", "par") == primed)
                     #expect(sandbox.control.count("oidc", "refresh") == 1)
                     #expect(!second.sending.mayBeSpent)
-                    // The nonce is fresh now, so a pushed request is superfluous.
+                    // The second refresh brought a fresh nonce, so another pushed request is superfluous.
                     var third = try request(tokens.refreshed(with: renewed))
                     third.usesNonces = true
                     _ = try await refresh(client, third)
@@ -232,7 +235,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A server that spends the token first refuses the nonce → the refresh token counts as possibly spent")
+    @Test("A server spends the refresh token and then refuses the nonce → the token counts as possibly spent")
     func spentPerhaps() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(
@@ -248,7 +251,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A call is repeated for a nonce → a new idempotency key, which a confirming call repeats")
+    @Test("A refresh is repeated with a new nonce → has a new idempotency key, which the call that confirms it repeats")
     func idempotency() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require", "nonces": "keep"], of: "cloudentity")
@@ -288,7 +291,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A client without bound tokens → sends no proofs, and accepts unbound tokens")
+    @Test("A client without sender_constrained → sends no proofs, and accepts unbound tokens")
     func unbound() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(sandbox) { $0.pushedAuthorization = .required }) { client in
@@ -333,7 +336,9 @@ struct ProvenCallTests {
     private static let challenge = #"{"error":"use_dpop_nonce"}"#
     private static let tokens = #"{"access_token":"at","token_type":"DPoP","refresh_token":"rt"}"#
 
-    @Test("A nonce challenge with any of three statuses, in the body or a field, in any letter case → recognised")
+    @Test(
+        "A nonce challenge with status 400, 401 or 403, in the body or in WWW-Authenticate → recognised in any letter case"
+    )
     func challenges() async throws {
         let fields = [("DPoP-Nonce", "n-1")]
         let ask = #"Basic realm="x", DPoP algs="ES256", Error = "USE_dpop_nonce""#
@@ -351,7 +356,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A challenge without a usable nonce, or a second challenge → tried later, without a third call, and nothing is spent"
+        "A challenge without a usable nonce, or a second challenge → no further call now, and the code may be sent again later"
     )
     func notSatisfied() async throws {
         for fields in [
@@ -373,7 +378,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A code is repeated for a nonce → with a new idempotency key")
+    @Test("A code is sent again with a new nonce → this call has a new idempotency key")
     func codeIdempotency() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 == 1 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
@@ -386,7 +391,9 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A code was given up because of its nonces and is tried later → with a new idempotency key")
+    @Test(
+        "A code's call got two nonce challenges, and the code is sent again later → the later call has a new idempotency key"
+    )
     func laterCode() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 < 3 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-\($0)")]) : .json(Self.tokens)
@@ -402,7 +409,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A code's call fails without a challenge → the later attempt has the same key, so a server that replays answers it"
+        "A code's call fails without a challenge → the next call has the same idempotency key, so answers can be replayed"
     )
     func sameCode() async throws {
         for fields in [[], [("DPoP-Nonce", "n-1")]] as [[(String, String)]] {
@@ -423,7 +430,7 @@ struct ProvenCallTests {
         }
     }
 
-    /// Refreshes at a server that refuses the first proof and then answers `second`.
+    /// Refreshes at a server that refuses the first call's proof and answers the next call with `second`.
     ///
     /// Passes the result and the sent requests to `check`.
     private func refusedProof(
@@ -451,7 +458,8 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("Unbound tokens, and a server that accepts no proofs for them → refreshed without a proof")
+    @Test(
+        "A server refuses the proof at a refresh → an unbound token is refreshed without a proof, a bound token is not")
     func bare() async throws {
         let bearer = RawServer.Reply.json(#"{"access_token":"at-2","token_type":"Bearer","refresh_token":"rt-2"}"#)
         try await refusedProof(isBound: true, bearer) { tokens, failure, _, sent in
@@ -475,7 +483,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A client changes from a certificate to a key → its tokens stay marked as bound to the certificate until a key binds them"
+        "A client changes from certificate to key → a refreshed Bearer token keeps its mark as bound to the certificate"
     )
     func switched() async throws {
         let authority = try TestAuthority()
@@ -506,7 +514,7 @@ struct ProvenCallTests {
         return asked
     }
 
-    @Test("A call that confirms a lost one → has the same idempotency key, also after a nonce challenge")
+    @Test("A call confirms a call whose answer was lost → both have one idempotency key, even after a nonce challenge")
     func lostKey() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 == 1 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
@@ -520,7 +528,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A call that confirms a received answer → has the newest nonce and a new idempotency key")
+    @Test("A call confirms a call whose answer was received → it has the newest nonce and a new idempotency key")
     func confirmsHeard() async throws {
         let refused = #"{"error":"invalid_grant"}"#
         try await raw(
@@ -528,7 +536,7 @@ struct ProvenCallTests {
         ) { client, server in
             let first = boundRefresh()
             _ = await Support.failure { try await refresh(client, first) }
-            // The call belongs to another session.
+            // A refresh of another session brings a newer nonce.
             _ = await Support.failure { try await refresh(client, boundRefresh()) }
             var confirming = boundRefresh(recovering: true)
             confirming.sending = first.sending
@@ -543,7 +551,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "The age of a proof → judged at the sending for a confirming call, at the answer for any other call"
+        "A newer nonce arrives while a call waits for its answer → the call's proof is outdated, but not if the call confirms"
     )
     func oldAtSending() throws {
         for confirms in [false, true] {
@@ -561,7 +569,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A call is repeated for a nonce → with a new assertion and a new proof")
+    @Test("A code is sent again with a new nonce → this call has a new assertion and a new proof")
     func freshAssertion() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 == 1 ? .json(Self.challenge, status: 401, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
@@ -612,7 +620,7 @@ struct ProvenCallTests {
         try await Support.with(settings) { try await body($0, server) }
     }
 
-    @Test("A 401 with a nonce challenge → the proof's nonce is refused, but not the client")
+    @Test("A nonce challenge with status 401 at PAR → repeated with the same client authentication and a new proof")
     func challengeIsNoRefusal() async throws {
         try await twoWays(
             { _, number in
@@ -661,19 +669,20 @@ struct ProvenCallTests {
         return result
     }
 
-    @Test("A provider whose calls have failed → the refresh itself is the probe, without a pushed request before it")
+    @Test(
+        "A provider's calls have failed → no pushed request for a nonce, so the breaker's probe is the refresh itself")
     func primesNothingThatFails() async throws {
         #expect(try await priming(par: 201, refreshes: [200, 200]) == (2, 2))
         #expect(try await priming(par: 201, refreshes: [503, 503, 200, 200]) == (2, 4))
     }
 
-    @Test("Pushed requests without a proof → no pushed request is made just for a nonce")
+    @Test("dpop: {par: thumbprint} → a refresh without a pushed request, because that request would bring no nonce")
     func primesWithProofsAlone() async throws {
         #expect(try await priming(par: 201, refreshes: [200]) { $0.dpop.par = .thumbprint } == (0, 1))
     }
 
     @Test(
-        "A pushed request just to get a nonce → a code challenge only if the client's sign-ins have one",
+        "A pushed request for a nonce → has a code challenge only if the client uses PKCE",
         arguments: [(ClientProfile.PKCE.required, true), (.unsupported, false)])
     func primesAsSignIns(_ pkce: ClientProfile.PKCE, _ isChallenged: Bool) async throws {
         try await twoWays(
@@ -692,7 +701,8 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "Grant and registration endpoints, also with an extra slash → count as the server's own; other paths → do not")
+        "A token, device, CIBA or registration endpoint, even with an extra slash → the provider's own; another path → is not"
+    )
     func owns() async throws {
         try await twoWays({ _, _ in .json("{}") }, { _ in }) { client, server in
             let owner = try #require(client as? any EndpointOwning)
@@ -706,9 +716,9 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A bound access token → never sent as Bearer, not even at the revocation")
+    @Test("A revocation of a bound access token is refused → the token is never sent as Bearer")
     func noBearerFallback() async throws {
-        // In the outbox the key may be missing. Then the client's setting shows that the tokens are bound.
+        // A token set in the outbox may lack its key. In this case the client's setting shows that the tokens are bound.
         for (key, constraint, calls) in [
             (TokenKey(pair: maker.key), .off, 2), (nil, .dpop, 2), (nil, .off, 4),
         ] as [(TokenKey?, SenderConstraint, Int)] {
@@ -732,7 +742,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("An answer with any status has a nonce → the nonce is kept")
+    @Test("An answer with a nonce, and with status 200, 400, 429, 500 or 503 → the next proof has the nonce")
     func keeps() async throws {
         for status in [200, 400, 429, 500, 503] {
             try await raw({
@@ -751,7 +761,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A refresh without a nonce is refused, and the answer brings the first nonce → does not prove a dead grant")
+    @Test("A refresh without a nonce → invalid_grant with the first nonce → does not yet prove a dead grant")
     func firstNonce() async throws {
         let refused = #"{"error":"invalid_grant"}"#
         try await raw({ _ in .json(refused, status: 400, [("DPoP-Nonce", "n-1")]) }) { client, _ in

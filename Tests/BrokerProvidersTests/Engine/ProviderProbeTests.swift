@@ -7,7 +7,7 @@ import Testing
 /// The report of `coatcheck check --online` about a provider's metadata.
 @Suite("Trying a provider", .timeLimit(.minutes(2)))
 struct ProviderProbeTests {
-    /// The subjects of the reported faults, for a client's `auth` and the methods that the metadata lists.
+    /// Probes a provider whose metadata lists the methods `listed`, and returns the subjects of the reported faults.
     private func faults(_ authentication: ClientAuthentication, _ listed: String) async throws -> [String] {
         let base = Mutex("")
         let server = try RawServer { request in
@@ -38,7 +38,7 @@ struct ProviderProbeTests {
     }
 
     @Test(
-        "A public client, whatever methods are listed → no fault, because it uses none of them (Glewlwyd, LemonLDAP::NG, idpyoidc)"
+        "A public client, and metadata with any list of methods → no fault (Glewlwyd, LemonLDAP::NG, idpyoidc)"
     )
     func publicClient() async throws {
         for listed in [#"["client_secret_post","client_secret_basic"]"#, #"["none"]"#, "[]"] {

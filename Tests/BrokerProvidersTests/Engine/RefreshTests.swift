@@ -53,8 +53,8 @@ struct RefreshTests {
                     try await refresher.refresh(Support.refresh(), by: Support.clock.monotonic() + .seconds(1))
                 }
                 #expect(ContinuousClock.now - begun < .seconds(10))
-                // If the second is over before the connection exists, the request was not sent, and the failure must report
-                // that.
+                // If one second passes before the connection exists, the request is not sent, and the failure must be
+                // `notSent`.
                 if case .notSent = failure {
                     #expect(server.received.isEmpty)
                     continue
@@ -66,7 +66,9 @@ struct RefreshTests {
         }
     }
 
-    @Test("A refused refresh → a dead grant only for a parsed invalid_grant (SEC-58)")
+    @Test(
+        "A refresh is refused with invalid_grant in an OAuth error → a dead grant; with any other answer → not (SEC-58)"
+    )
     func deadGrant() async throws {
         func isDead(_ result: Result<TokenSet, ProviderFailure>) -> Bool {
             if case .failure(.rejected(let error)) = result { error.isInvalidGrant } else { false }
@@ -91,7 +93,7 @@ struct RefreshTests {
         #expect(rotated.refreshToken?.reveal() == "rt-2" && rotated.scope == ["a"])
     }
 
-    @Test("A client with refreshes switched off → makes no call, and keeps no refresh token")
+    @Test("Refreshes are switched off for a client → no refresh is sent, and a sign-in's refresh token is dropped")
     func none() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1","refresh_token":"rt-1"}"#) }
         try await Support.with(settings(server.base) { $0.refresh = .none }) { client in
@@ -132,7 +134,7 @@ struct RefreshTests {
                     Support.refresh(try #require(tokens.refreshToken).reveal()), by: Support.deadline)
                 let subject = try await refresher.subjectOfRefreshed(
                     fresh, before: tokens, client: Support.ios)
-                // An id_token identifies its user even if it came with another access token.
+                // The at_hash does not fit the other access token, but the id_token still identifies its user.
                 var other = fresh
                 other.accessToken = Secret("another")
                 let hashed = try await refresher.subjectOfRefreshed(other, before: tokens, client: Support.ios)

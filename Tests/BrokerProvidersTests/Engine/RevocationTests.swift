@@ -57,7 +57,7 @@ struct RevocationTests {
     }
 
     @Test(
-        "The revocation endpoint has its own list of methods → this list is used (Canaille accepts only Basic)",
+        "The metadata lists methods for the revocation endpoint alone → the call uses that list (Canaille accepts only Basic)",
         arguments: [
             (#"["client_secret_basic"]"#, true), (#"["client_secret_post"]"#, false), (#"["private_key_jwt"]"#, false),
             ("[]", false),
@@ -86,7 +86,9 @@ struct RevocationTests {
         #expect(sent.body.contains("client_secret=s-1") != isBasic)
     }
 
-    @Test("503 or a lost answer to a revocation → tried later; a refusal → reported (SEC-63)")
+    @Test(
+        "A revocation is answered with 503 or not at all → tried later; refused with an OAuth error → reported (SEC-63)"
+    )
     func failures() async throws {
         guard case .retryable = try await revoke(try RawServer { _ in .http(503, [], []) }) else {
             return #expect(Bool(false))
@@ -104,7 +106,9 @@ struct RevocationTests {
         #expect(try await revoke(try RawServer { _ in .json(#"{"error":"\#(code)"}"#, status: 400) }) == nil)
     }
 
-    @Test("A public client is refused, and the settings allow it → one more call, with the token as Bearer")
+    @Test(
+        "bearerFallback is set, and a public client's revocation gets 401 → one more call, with the access token as Bearer"
+    )
     func bearerFallback() async throws {
         let server = try RawServer {
             $0.header("Authorization") == "Bearer at-1" ? .http(200, [], []) : .http(401, [], [])
@@ -116,7 +120,9 @@ struct RevocationTests {
             ])
     }
 
-    @Test("A token that is bound to a certificate, or of a client that wants such tokens → never sent as Bearer")
+    @Test(
+        "A token bound to a certificate, or of a client with sender_constrained → no revocation with the token as Bearer"
+    )
     func bound() async throws {
         for (constraint, certificate, calls) in [
             (SenderConstraint.off, nil, 1), (.off, "x", 0), (.dpop, nil, 0), (.mtls, nil, 0),
@@ -140,7 +146,7 @@ struct RevocationTests {
         }
     }
 
-    @Test("No endpoint, or style none → no call")
+    @Test("A client has no revocation endpoint, or the style none → no revocation call")
     func nothing() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await revoke(server, RevocationSettings(style: .none)) == nil)

@@ -44,7 +44,7 @@ struct TargetTests {
         return (result, try FormPairs(parsing: sent.body), sent.header("Authorization"))
     }
 
-    @Test("An exchange's answer without a token type, or with another type → unusable")
+    @Test("An exchange's answer lacks its token or one of its types, or has another type → unusable")
     func badAnswers() async throws {
         let type = #""issued_token_type":"\#(TokenAnswer.accessTokenType)""#
         for body in [
@@ -91,7 +91,7 @@ struct TargetTests {
     }
 
     @Test(
-        "A refresh for a target → sends the whole target, whatever other settings say; a plain refresh → sends none"
+        "A refresh for a target → sends resource, audience and scope, even if settings omit them; a plain refresh → does not"
     )
     func refreshed() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
@@ -131,7 +131,7 @@ struct TargetTests {
             #expect(tokens.refreshToken?.reveal() == "rt-2" && tokens.accessToken.isEmpty && tokens.expiresAt == nil)
             #expect(tokens.refusal != nil)
         }
-        // Without a refresh token, too, the whole answer is unusable.
+        // An answer with neither a usable access token nor a refresh token is unusable.
         let bare = try RawServer { _ in .json(#"{"access_token":"a b"}"#) }
         try await Support.with(settings(bare.base)) { client in
             let refresher = try #require(client as? any TokenRefreshing)
@@ -146,7 +146,7 @@ struct TargetTests {
         }
     }
 
-    @Test("A parameter is configured for every call, and the target has the same name → the target's value is sent")
+    @Test("A configured parameter has the name under which a target's audience is sent → the target's value is sent")
     func renamed() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         let settings = settings(server.base) {
@@ -161,7 +161,7 @@ struct TargetTests {
         #expect(try #require(server.received.first?.body).hasSuffix("refresh_token=rt-1&aud=b&more=1"))
     }
 
-    @Test("Several resources in a JSON body → sent as a list")
+    @Test("A target with several resources, and token requests in JSON → the resources are sent as a list")
     func json() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         try await Support.with(settings(server.base) { $0.wire.tokenRequest.encoding = .json }) { client in
@@ -173,7 +173,9 @@ struct TargetTests {
         #expect(body.contains(#""resource":["https://api.example.org/orders","urn:bills"]"#), "\(body)")
     }
 
-    @Test("The provider repeats answers by idempotency key → calls for several APIs have different keys")
+    @Test(
+        "Refreshes of one token for different targets → different idempotency keys; for one target twice → the same key"
+    )
     func keys() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         try await Support.with(settings(server.base) { $0.wire.tokenRequest.idempotencyKey = true }) { client in
@@ -240,7 +242,7 @@ struct TargetTests {
                 let made = try await exchanger.exchange(request, by: Support.deadline)
                 #expect(made.credential == .dpop && made.key != nil && made.refreshToken == nil)
                 try sandbox.control.place(Fault(provider: "oidc", endpoint: "exchange", "token-type-bearer", times: 1))
-                // If the answer is not bound, its access token is dropped, as after a refresh.
+                // If the exchanged token is not bound, the access token is dropped, as it is after a refresh.
                 let unbound = try await exchanger.exchange(request, by: Support.deadline)
                 #expect(unbound.accessToken.isEmpty && unbound.key == nil && unbound.expiresAt == nil)
             }

@@ -34,7 +34,7 @@ struct CleverTests {
         return flow
     }
 
-    @Test("Clever's own addresses → allowed to be called")
+    @Test("Clever's default addresses → each is a URL that the broker may call")
     func addresses() {
         let plain = ProviderSettings(
             name: ProviderName(unchecked: "clever"), service: .clever(CleverSettings()), clients: [])
@@ -42,7 +42,7 @@ struct CleverTests {
         #expect(![endpoints.authorization, endpoints.token, endpoints.api, endpoints.introspection].contains(nil))
     }
 
-    @Test("The token request → exactly JSON with Basic, and a blank secret stays blank")
+    @Test("A code for a client without a secret → the token request is JSON, with Basic and an empty secret")
     func wire() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"il-1","token_type":"bearer"}"#) }
         try await Support.with(settings(server.base)) { client in
@@ -100,7 +100,9 @@ struct CleverTests {
         }
     }
 
-    @Test("An import → takes only an access token, and may repeat the call for the token's owner")
+    @Test(
+        "An import with a refresh token or merchant_id → refused; tokeninfo's answer is lost → the import may be repeated"
+    )
     func importMembers() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(sandbox.baseURL + "/clever")) { client in
@@ -151,7 +153,7 @@ struct CleverTests {
         }
     }
 
-    @Test("The authorize request → has neither scope nor challenge, and optionally a district")
+    @Test("A login with a district → the authorization URL has the district, and neither scope nor challenge")
     func authorize() async throws {
         try await Support.with(settings("http://127.0.0.1:1")) { client in
             var flow = try flow(client)
@@ -163,7 +165,7 @@ struct CleverTests {
         }
     }
 
-    @Test("A used code with an answer in plain text, or a wrong client → a rejection, without a crash")
+    @Test("A used code answered in plain text, or a wrong client secret → a rejection, without a crash")
     func errors() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(sandbox.baseURL + "/clever")) { client in
@@ -190,7 +192,7 @@ struct CleverTests {
     }
 
     @Test(
-        "HTML errors → rejections according to the status; 429 → the time in X-RateLimit-Reset",
+        "An HTML error page → judged by its status; 429 → tried again at the time in X-RateLimit-Reset",
         arguments: [400, 401, 404, 429, 503])
     func html(_ status: Int) async throws {
         let clock = TestClock(WallTime(seconds: 1_800_000_000))
@@ -212,7 +214,9 @@ struct CleverTests {
         }
     }
 
-    @Test("The identity → comes from /me and its canonical link; role, district, name and address become claims")
+    @Test(
+        "A sign-in → the identity is from /me and its canonical link, with role, district, name and e-mail address as claims"
+    )
     func identity() async throws {
         try await withSandbox { sandbox in
             for place in ["inside", "top"] {
@@ -232,7 +236,7 @@ struct CleverTests {
         }
     }
 
-    @Test("A profile of another user than /me names → identity_rejected")
+    @Test("The canonical link leads to another user than /me → identity_rejected")
     func otherUser() async throws {
         try await withSandbox { sandbox in
             try sandbox.control.place(Fault(provider: "clever", endpoint: "me", "userinfo-invalid-sub"))
@@ -246,7 +250,7 @@ struct CleverTests {
     }
 
     @Test(
-        "A canonical link to another place → not followed",
+        "A canonical link that is not the user's own path → not followed, and identity_rejected",
         arguments: [
             "https://evil.example/v3.0/users/u1", "//evil.example/users/u1", "/v3.0/users/../u1", "/v3.0/users/u2",
             "/v3.0/users/u1/x", "/v3.0//u1", "/v3.0/users/u1?x=1", "@evil.example/v3.0/users/u1", "/v3.0/users/u1%00",
@@ -268,7 +272,7 @@ struct CleverTests {
     }
 
     @Test(
-        "With OpenID Connect → the id_token is verified, and userinfo must have the same user",
+        "Clever with OpenID Connect → the id_token is verified, and userinfo must have the same user",
         arguments: ["", "invalid-aud", "nonce-invalid", "userinfo-invalid-sub"])
     func openID(_ fault: String) async throws {
         try await withSandbox { sandbox in

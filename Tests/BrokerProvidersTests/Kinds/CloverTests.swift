@@ -163,7 +163,7 @@ struct CloverTests {
         #expect(CloverWire.lies(RedirectURI(redirect)!, under: "https://app.example.com/shop") == false)
     }
 
-    @Test("A low-trust client's token request → has only client_id, code and verifier")
+    @Test("A client without a secret redeems a code → the token request has only client_id, code and verifier")
     func lowTrust() async throws {
         let server = try RawServer { _ in
             .json(
@@ -187,7 +187,7 @@ struct CloverTests {
         )
     }
 
-    @Test("A high-trust client → sends the secret in the body, without verifier and challenge")
+    @Test("A client with a secret redeems a code → the secret is in the body, without verifier and challenge")
     func highTrust() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
         let settings = settings(
@@ -200,7 +200,7 @@ struct CloverTests {
         #expect(server.received.first?.body == #"{"code":"c0de-1","client_id":"AFAKE0001","client_secret":"s3cret"}"#)
     }
 
-    @Test("A refresh → sends only client_id and refresh token, even if there is a secret")
+    @Test("A client with a secret refreshes → the body has only client_id and refresh token")
     func refreshWire() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2","refresh_token":"rt-2"}"#) }
         let settings = settings(web: server.base, api: server.base, authentication: .clientSecretPost(Secret("s3cret")))
@@ -213,7 +213,8 @@ struct CloverTests {
         #expect(server.received.first?.body == #"{"client_id":"AFAKE0001","refresh_token":"rt-1"}"#)
     }
 
-    @Test("The answer to a refresh is lost → recovered, but only by a client with a secret")
+    @Test(
+        "The answer to a refresh is lost → a client with a secret recovers the new tokens, a client without one cannot")
     func recovery() async throws {
         try await withSandbox { sandbox in
             for (authentication, clientID, recovers) in [
@@ -266,7 +267,7 @@ struct CloverTests {
     }
 
     @Test(
-        "The token can read the merchant → the merchant is the subject, the employee is unverified, and no PIN is kept (SEC-16)"
+        "A token that can read the merchant → the merchant is the subject, the employee is unverified, no PIN is kept (SEC-16)"
     )
     func identity() async throws {
         try await withSandbox { sandbox in
@@ -281,7 +282,7 @@ struct CloverTests {
     }
 
     @Test(
-        "The token cannot read the merchant, or it differs from the callback's → no sign-in",
+        "The callback names a merchant that the token cannot read, or the API returns another merchant → no sign-in",
         arguments: ["wrong-merchant-callback", "userinfo-invalid-sub"])
     func wrongMerchant(_ fault: String) async throws {
         try await withSandbox { sandbox in
@@ -316,7 +317,7 @@ struct CloverTests {
         }
     }
 
-    @Test("A callback of another app → refused before an API call")
+    @Test("A callback with another app's client_id → refused before an API call")
     func otherApp() async throws {
         let server = try RawServer { _ in .json(#"{"id":"M1"}"#) }
         try await Support.with(settings(web: server.base, api: server.base)) { client in

@@ -79,7 +79,7 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("An id_token for another client or nonce → refused; for a trusted audience → accepted")
+    @Test("An id_token for another client or nonce → refused; for one of the client's configured audiences → accepted")
     func audiences() async throws {
         try await withSandbox { sandbox in
             func token(_ members: JSON) async throws -> String {
@@ -105,7 +105,7 @@ struct NativeIDTokenTests {
                     try await refusal(client, token(["aud": ["app-1", "app-4"], "azp": "app-1"]))
                         == "aud has an audience that is not trusted")
             }
-            // A trusted audience next to the client's own id is not enough.
+            // `trustedAudiences` may stand next to the client's own id in `aud`, but they do not replace the client's id.
             try await Support.with(
                 settings(.google, sandbox.baseURL) { $0.idToken.trustedAudiences = ["app-2"] }
             ) { client async throws in
@@ -116,7 +116,8 @@ struct NativeIDTokenTests {
     }
 
     @Test(
-        "The nonce, raw or hashed → accepted, and the identity comes only from the id_token", arguments: Kind.allCases)
+        "An id_token with the nonce, raw or hashed → accepted, and the identity comes only from the id_token",
+        arguments: Kind.allCases)
     func identity(_ kind: Kind) async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(user: "ana", ["id": "1000001"])
@@ -143,7 +144,7 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("Plain OAuth → accepts id_tokens only if their issuer is configured")
+    @Test("GitHub or Slack, which have no configured issuer of id_tokens → native id_tokens are refused")
     func plainOAuth() async throws {
         for name in ["github", "slack"] {
             let preset = try #require(Presets.named(name))
@@ -159,7 +160,9 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("An id_token that is older than the memory of used tokens → refused, whatever the configuration")
+    @Test(
+        "An id_token older than 12 hours, as long as used tokens are remembered → refused, even if the settings allow a day"
+    )
     func age() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["id_token_lifetime": 200_000], of: "oidc")

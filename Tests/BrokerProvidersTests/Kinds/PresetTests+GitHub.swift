@@ -21,7 +21,7 @@ extension PresetTests {
     }
 
     @Test(
-        "GitHub → an error with status 200 is a rejection, a numeric id is the subject, and a second call gets the e-mail address"
+        "GitHub: a login → the numeric id is the subject, a second call gets the e-mail address, and an error with 200 rejects"
     )
     func github() async throws {
         try await withSandbox { sandbox in
@@ -42,7 +42,7 @@ extension PresetTests {
         }
     }
 
-    @Test("GitHub: an unverified primary address → not used (SEC-33)")
+    @Test("GitHub: the primary e-mail address is unverified → the identity has no e-mail address (SEC-33)")
     func githubUnverified() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try github(sandbox.baseURL)) { client in

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Presets against the sandbox", .timeLimit(.minutes(2)))
 struct PresetTests {
-    /// The preset's settings, with its addresses moved to the sandbox.
+    /// The preset's settings, with the given issuer and endpoints in place of the vendor's.
     func settings(
         _ name: String, issuer: String? = nil, endpoints: EndpointSettings? = nil, clientID: String = "web",
         authentication: ClientAuthentication = .clientSecretPost(Secret("web-secret")),
@@ -39,7 +39,7 @@ struct PresetTests {
     }
 
     @Test(
-        "Every address of a preset → allowed to be called",
+        "Every address of a preset → a URL that the broker may call",
         arguments: [
             ("apple", 1), ("github", 6), ("slack", 5), ("facebook", 4), ("tiktok", 5), ("amazon", 4), ("ebay", 4),
             ("asana", 5), ("fitbit", 5), ("hubspot", 4),
@@ -54,7 +54,9 @@ struct PresetTests {
         #expect(all.count { $0 != nil } == count)
     }
 
-    @Test("The settings of every preset → a working client", arguments: Presets.all.map(\.name))
+    @Test(
+        "The settings of any preset → a client is made, with the preset's display name",
+        arguments: Presets.all.map(\.name))
     func all(_ name: String) async throws {
         let issuers = [
             "cloudentity": "https://t.eu.authz.cloudentity.io/t/w",
@@ -66,7 +68,7 @@ struct PresetTests {
         }
     }
 
-    @Test("Google: a login → asks for offline access and consent, and a refresh keeps the token")
+    @Test("Google: a login → asks for offline access and consent; a refresh → the refresh token stays the same")
     func google() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try settings("google", issuer: sandbox.baseURL + "/google")) { client in
@@ -89,7 +91,7 @@ struct PresetTests {
         }
     }
 
-    @Test("Apple: a login → form post, a JWT as client secret, the name only once and only as a hint, and revocation")
+    @Test("Apple: a login → form post, a JWT as client secret, the name as an unverified claim, and revocation")
     func apple() async throws {
         try await withSandbox { sandbox in
             let key = sandbox.control.clientKey
@@ -204,11 +206,11 @@ struct PresetTests {
     }
 
     @Test(
-        "Microsoft: each tenant's tokens → have the tenant's issuer, and a foreign tid is refused",
+        "Microsoft: an id_token whose issuer has its own tid → accepted; a wrong or missing tid, or another issuer → refused",
         arguments: ["", "wrong-tid", "missing-tid", "invalid-iss", "claims"])
     func microsoft(_ fault: String) async throws {
         try await withSandbox { sandbox in
-            // `common`, the name for all tenants, does not identify a single tenant.
+            // `common` is the name for all tenants, so a token with it as `tid` and in `iss` names no tenant.
             let nobody: JSON = ["tid": "common", "iss": .string(sandbox.baseURL + "/microsoft/common/v2.0")]
             if !fault.isEmpty { try sandbox.control.place(Fault(provider: "microsoft", fault, value: nobody)) }
             let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in
@@ -249,7 +251,8 @@ struct PresetTests {
     }
 
     @Test(
-        "Slack: a login → the user's token below authed_user, user_scope instead of scope, errors with 200")
+        "Slack: a login → sends user_scope instead of scope, and reads the token below authed_user and errors with status 200"
+    )
     func slack() async throws {
         try await withSandbox { sandbox in
             let base = sandbox.baseURL + "/slack"
@@ -287,7 +290,7 @@ struct PresetTests {
     }
 
     @Test(
-        "Cloudentity: a login → an issuer with or without a path, idempotency keys, a public client, revocation",
+        "Cloudentity, with two forms of issuer: a public client's login → succeeds, with an idempotency key and a revocation",
         arguments: [("cloudentity", "/cloudentity/example/demo"), ("cloudentity-vanity", "/demo")])
     func cloudentity(_ name: String, _ path: String) async throws {
         try await withSandbox { sandbox in

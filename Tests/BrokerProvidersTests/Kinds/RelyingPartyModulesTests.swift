@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The modules for relying parties of the OpenID conformance suite that can be played here, by their names.
+/// The OpenID conformance suite's modules for relying parties that the sandbox can play, by their names.
 ///
 /// Modules about log-outs (back-channel and RP-initiated) end in a session or a page. `backchannel-logout.sh` and `log-out.sh`
 /// play them, and their steps have the modules' names.
@@ -72,7 +72,7 @@ struct RelyingPartyModulesTests {
                 ])
             try await Support.with(settings) { client in
                 let flow = Flow(provider: try #require(client as? any CodeExchanging))
-                // A rotation needs earlier keys, so one login comes before it.
+                // A rotation replaces keys that the broker knows, so one login fetches the keys first.
                 if module.name.contains("rotation") { _ = try await flow.run() }
                 for fault in module.faults { try sandbox.control.place(Fault(provider: "oidc", fault)) }
                 let failure = await Support.failure { try await flow.run() }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The broker's result for each fault of the sandbox that no other list plays.
+/// The broker's result for each fault of the sandbox that is absent from the other suites.
 @Suite("Further faults of the sandbox", .timeLimit(.minutes(2)))
 struct SandboxFaultTests {
     private func login(
@@ -33,20 +33,20 @@ struct SandboxFaultTests {
         guard case .failure(.identityRejected) = result else { return #expect(Bool(false), "\(result)") }
     }
 
-    @Test("A token without kid → accepted if exactly one key fits")
+    @Test("An id_token without kid, and exactly one key that fits → accepted")
     func kidAbsent() async throws {
         let result = try await login([Fault(provider: "oidc", "kid-absent")])
         #expect(throws: Never.self) { try result.get() }
     }
 
-    @Test("An answer without a refresh token → parsed; a scope that is an array → parsed")
+    @Test("A token answer without a refresh token, or with the scope as an array → parsed")
     func tokenAnswer() async throws {
         #expect(try await login([Fault(provider: "oidc", "no-refresh-token")]).get().refreshToken == nil)
         #expect(try await login([Fault(provider: "oidc", "scope-array")]).get().scope == ["openid", "email"])
     }
 
     @Test(
-        "The answer has a lifetime → this lifetime is used",
+        "A token answer's expires_in is a number → that lifetime; is a word → no lifetime",
         arguments: [(JSON.int(120), true), (.string("soon"), false)])
     func lifetime(_ value: JSON, _ isKnown: Bool) async throws {
         let tokens = try await login([Fault(provider: "oidc", "expires-in", value: value)]).get()
@@ -61,7 +61,7 @@ struct SandboxFaultTests {
         #expect(throws: Never.self) { try result.get() }
     }
 
-    @Test("Keys rotate and stay published → old and new tokens verify")
+    @Test("The provider signs with a new key, and the old key stays published → the sign-in succeeds")
     func rotationKeeps() async throws {
         let result = try await login([Fault(provider: "oidc", "signing-key-rotation-keep")])
         #expect(throws: Never.self) { try result.get() }

@@ -63,7 +63,8 @@ struct SandboxQuirkTests {
         #expect(identity.claims.first { $0.name == "email_verified" }?.value == .bool(false))
     }
 
-    @Test("A token that userinfo knows only a moment later → signed in; one that stays unknown → refused")
+    @Test(
+        "Userinfo refuses a new token one time → the user is signed in; refuses it every time → the sign-in is refused")
     func notYet() async throws {
         let late = Fault(provider: "oidc", "userinfo-not-yet", times: 1)
         #expect(try await signIn(late, userinfo: true, isNew: true).get().subject == "user-ana")
@@ -102,7 +103,7 @@ struct SandboxQuirkTests {
         }
     }
 
-    @Test("email_verified as a text for no, in the id_token → e-mail not verified (SEC-33)")
+    @Test("email_verified in the id_token is a text for no → the e-mail address is not verified (SEC-33)")
     func verdict() async throws {
         let identity = try await signIn(Fault(provider: "oidc", "verified-text")).get()
         #expect(identity.claims.first { $0.name == "email_verified" }?.value == .bool(false))

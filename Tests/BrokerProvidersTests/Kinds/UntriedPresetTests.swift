@@ -7,7 +7,7 @@ import Testing
 /// Presets made from documents only, against a sandbox that plays each vendor's quirks.
 @Suite("Presets made from documents", .timeLimit(.minutes(2)))
 struct UntriedPresetTests {
-    /// The preset with its addresses moved to the sandbox.
+    /// The preset's settings, with the sandbox's addresses in place of the vendor's.
     private func settings(_ name: String, _ base: String, secret: Bool = true) throws -> ProviderSettings {
         let preset = try #require(Presets.named(name))
         func moved(_ url: EndpointURL?) -> EndpointURL? {
@@ -68,12 +68,12 @@ struct UntriedPresetTests {
         }
     }
 
-    @Test("Fitbit: one token is revoked → all tokens of its user end (decision 21)")
+    @Test("Fitbit: the preset's revocation → reaches all tokens of the user (decision 21)")
     func fitbitRevocation() {
         #expect(Presets.named("fitbit")?.wire.revocation.reaches == .user)
     }
 
-    @Test("Cognito: the verdict is the text false → the e-mail address is not verified (SEC-33)")
+    @Test("Cognito: email_verified is the text `false` → the e-mail address is not verified (SEC-33)")
     func cognitoVerdict() async throws {
         try await withSandbox { sandbox in
             var settings = try settings("cognito", sandbox.baseURL)
@@ -108,7 +108,7 @@ struct UntriedPresetTests {
         }
     }
 
-    @Test("eBay: both requests → send the RuName instead of the redirect URI")
+    @Test("eBay: the authorization URL and the token request → have the RuName instead of the redirect URI")
     func ebayName() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try settings("ebay", sandbox.baseURL)) { client in

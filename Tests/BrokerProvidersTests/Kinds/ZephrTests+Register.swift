@@ -58,7 +58,7 @@ extension ZephrTests {
     }
 
     @Test(
-        "The register call is refused → only the status decides, and never the text",
+        "The register call is refused → the result depends on the status only, and never on the text",
         arguments: [
             (400, "bad_attributes"), (401, "state_invalid"), (403, "email_domain_denied"), (404, "state_invalid"),
             (409, "user_exists"), (410, "state_invalid"), (429, "rate_limited"),
@@ -83,7 +83,7 @@ extension ZephrTests {
         }
     }
 
-    @Test("The site has its own status map → it replaces the default map")
+    @Test("The configuration maps status 409 to state_invalid → a register answer of 409 is state_invalid")
     func statusMap() async throws {
         let server = try RawServer { _ in .http(409, [], []) }
         try await with(settings(server.base) { $0.statusMap = [409: .stateInvalid] }) { client in
@@ -94,7 +94,7 @@ extension ZephrTests {
     }
 
     @Test(
-        "A register answer of 200 without a session → the provider's fault, and never success",
+        "A register answer without a usable session cookie, or with an unexpected status → the provider's fault",
         arguments: [
             RawServer.Reply.json("{}"), .json(#"{"cookie":"blaize_tracking_id=1"}"#),
             .json(#"{"cookie":"blaize_session=; Path=/"}"#),
@@ -112,7 +112,7 @@ extension ZephrTests {
         }
     }
 
-    @Test("5xx from register → tried later; a lost answer → lost, because register is never repeated automatically")
+    @Test("A register call is answered with 502 → tried later; is not answered → lost, after one call")
     func unknown() async throws {
         let broken = try RawServer { _ in .http(502, [], []) }
         let gone = try RawServer { _ in .close }

@@ -44,7 +44,7 @@ struct ZephrTests {
         RegistrationRequest(client: Support.ios, stateKey: Secret(key), attributes: attributes, identifier: identifier)
     }
 
-    @Test("The start URL → the site's, for the platform and social provider, and without a secret of the broker")
+    @Test("A start → the URL is the site's, for the platform and social provider, without a secret of the broker")
     func startURL() async throws {
         try await with(settings("https://news.example.org")) { client in
             let url = try await start(client, "google")
@@ -72,7 +72,8 @@ struct ZephrTests {
         }
     }
 
-    @Test("A fetched start → passes on only the Location field, or the location in a JSON answer")
+    @Test(
+        "start: fetch → the URL is from the Location field or a JSON answer; an answer without a usable URL → unusable")
     func fetchedStart() async throws {
         for (mode, expected) in [("redirect", true), ("json", true)] {
             try await withSandbox { sandbox in
@@ -117,7 +118,9 @@ struct ZephrTests {
         #expect(server.received.first?.header("Cookie") == "blaize_session=0b9d")
     }
 
-    @Test("The sandbox's account without an e-mail address → rejected", arguments: ["", "account-no-email"])
+    @Test(
+        "The sandbox's account has no e-mail address → rejected; has one → accepted",
+        arguments: ["", "account-no-email"])
     func noAddress(_ fault: String) async throws {
         try await withSandbox { sandbox in
             if !fault.isEmpty { try sandbox.control.place(Fault(provider: "zephr", fault)) }
@@ -165,7 +168,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("The sandbox's Zephr → probe, partial registration, cookie in the body, and log-out work")
+    @Test("The sandbox's Zephr: account, log-out, registration with the cookie in the body, and probe → all succeed")
     func wholeFlow() async throws {
         try await withSandbox { sandbox in
             try await with(settings(sandbox.baseURL + "/zephr")) { client in
@@ -202,7 +205,9 @@ struct ZephrTests {
         }
     }
 
-    @Test("The required attributes → come from the configuration, or from the schema through an anonymous session")
+    @Test(
+        "The form of a registration → has the configured attributes, or with fields: schema those of one fetched schema"
+    )
     func fields() async throws {
         try await withSandbox { sandbox in
             try await with(settings(sandbox.baseURL + "/zephr")) { client in

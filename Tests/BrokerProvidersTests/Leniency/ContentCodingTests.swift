@@ -6,7 +6,7 @@ import Testing
 @Suite("Content codings of answers", .timeLimit(.minutes(2)))
 struct ContentCodingTests {
     private static let text = #"{"access_token":"at-1","token_type":"Bearer"}"#
-    /// The text above as gzip data, as zlib data and as bare deflate data.
+    /// `text` as gzip data, as zlib data and as bare deflate data.
     private static let gzip =
         Base64URL.decode(
             "H4sIAAAAAAACA6tWSkxOTi0uji_Jz07NU7JSSizRNVTSUQJz40sqC1KBYk6piUWpRUq1AIvRn10tAAAA") ?? []
@@ -17,7 +17,9 @@ struct ContentCodingTests {
         String(decoding: try ContentCoding.decode(body, fields, maximumBytes: maximum), as: UTF8.self)
     }
 
-    @Test("Data that differs from its declared coding, or has more bytes behind it → refused (SEC-122)")
+    @Test(
+        "Truncated or damaged data, data in another coding than declared, or with further bytes behind → refused (SEC-122)"
+    )
     func refused() {
         let cut = Array(Self.gzip.dropLast(1))
         var damaged = Self.gzip
@@ -33,7 +35,7 @@ struct ContentCodingTests {
         }
     }
 
-    @Test("Several gzip members → at most sixteen, and the size limit counts all of them (SEC-122)")
+    @Test("Seventeen gzip members, or more bytes in all members than the size limit → refused (SEC-122)")
     func bounds() throws {
         let sixteen = [[UInt8]](repeating: Self.gzip, count: 16).flatMap(\.self)
         #expect(try decode(sixteen, "gzip").utf8.count == 16 * Self.text.utf8.count)
@@ -61,7 +63,7 @@ struct ContentCodingTests {
     }
 
     @Test(
-        "A code's answer in each content coding → redeemed; a decompression bomb or broken data → not redeemed",
+        "A token answer in gzip, x-gzip or deflate → the code is redeemed; in another coding than declared → not redeemed",
         arguments: [("x-gzip", gzip, true), ("gzip", gzip, true), ("deflate", raw, true), ("gzip", raw, false)])
     func redeemed(_ coding: String, _ body: [UInt8], _ isGood: Bool) async throws {
         let server = try RawServer { _ in
@@ -76,7 +78,7 @@ struct ContentCodingTests {
     }
 
     @Test(
-        "A revocation answer of 200 with a coding but without a body → counts as done",
+        "A revocation is answered with 200, a Content-Encoding and an empty body → done",
         arguments: ["gzip", "deflate", "x-gzip"])
     func revoked(_ coding: String) async throws {
         let server = try RawServer { _ in .http(200, [("Content-Encoding", coding)], []) }
@@ -96,7 +98,7 @@ struct ContentCodingTests {
             clients: [ClientSettings(profile: Support.profile(nonce: false), clientID: "cid-1")])
     }
 
-    @Test("One byte order mark before JSON or a form → ignored; a second one, or one before a token → refused")
+    @Test("One byte order mark before JSON or a form → ignored; two marks, or a mark in another place → refused")
     func marks() async throws {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         for (body, type, isGood) in [

@@ -12,7 +12,7 @@ struct DeadGrantPlaceTests {
         DeadGrantPlace(pointer: "/errors/*", values: ["Refresh token is invalid"]),
     ]
 
-    /// The failures of a refresh and of a code's call with this answer.
+    /// The failure of a refresh, and of a code's call, that the provider answers with `status` and `body`.
     private func failures(
         _ status: Int, _ body: String, _ places: [DeadGrantPlace] = places
     ) async throws -> (refresh: ProviderFailure?, code: ProviderFailure?) {
@@ -62,7 +62,9 @@ struct DeadGrantPlaceTests {
         #expect(!isDead(found.refresh), "\(body) \(String(describing: found.refresh))")
     }
 
-    @Test("An answer with an access token, or to a code → never counts as a dead grant")
+    @Test(
+        "A dead_grants value with an access token, in the answer to a code, or without a dead_grants setting → no dead grant"
+    )
     func others() async throws {
         let granted = try await failures(
             200, #"{"errcode":40030,"access_token":"at-1"}"#)
@@ -74,7 +76,7 @@ struct DeadGrantPlaceTests {
     }
 
     @Test(
-        "A configured value at its place and with its status → a dead grant",
+        "A value of dead_grants at its configured place and with its configured status → a dead grant",
         arguments: [
             (400, #"{"success":false,"errors":[{"errorType":"invalid_grant","message":"m"}]}"#),
             (401, #"{"success":false,"errors":[{"errorType":"expired_token"},{"errorType":"invalid_grant"}]}"#),

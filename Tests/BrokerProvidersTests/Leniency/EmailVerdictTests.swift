@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Verdicts on e-mail addresses", .timeLimit(.minutes(2)))
 struct EmailVerdictTests {
-    /// The values that are not clearly true.
+    /// Values other than true and the text "true".
     private static let notYes = [
         #""false""#, #""no""#, #""0""#, "0", "1", #""yes""#, "null", #""""#, "[]", "{}", "[true]", #"" true""#,
         #""unverified""#,
@@ -37,7 +37,7 @@ struct EmailVerdictTests {
         let provider = try RawProvider(answers)
         let userinfo = provider.settings { $0.identity.source = .userinfo }
         #expect(verdict(try await provider.signIn(userinfo).identity) == .bool(false))
-        // The file names claims without the verdict. The verdict comes with the address.
+        // The configuration names a claim for the address only. The verdict from the same answer is used.
         for pointer in ["/email", "/x/mail"] {
             let api = provider.settings(.oauth2) { $0.identity.claims = [("email", pointer)] }
             #expect(verdict(try await provider.signIn(api).identity) == .bool(false), "\(pointer)")
@@ -58,7 +58,7 @@ struct EmailVerdictTests {
         #expect(verdict(try await provider.signIn().identity) == .bool(true))
     }
 
-    @Test("An e-mail address without a verdict → kept, without a verdict")
+    @Test("An id_token with an e-mail address and no email_verified → the address is kept, without a verdict")
     func missing() async throws {
         let identity = try await RawProvider().signIn().identity
         #expect(verdict(identity) == nil)
@@ -66,7 +66,7 @@ struct EmailVerdictTests {
     }
 
     @Test(
-        "An address and a verdict from two sources → the address's own source decides; without its verdict, only the other's no counts"
+        "Two sources of identity claims → the address's own verdict is used; if it has none, the other's verdict only if false"
     )
     func sources() {
         typealias Claims = [(name: String, value: JSONValue)]
@@ -76,7 +76,7 @@ struct EmailVerdictTests {
         }
         let (mine, theirs) = (("email", JSONValue.string("a@x")), ("email", JSONValue.string("b@x")))
         func verdict(_ value: Bool) -> (String, JSONValue) { ("email_verified", .bool(value)) }
-        // A yes never crosses over.
+        // A verdict of true from the other source is never used for this address.
         #expect(merged([mine], [theirs, verdict(true)]) == [.string("a@x"), nil])
         #expect(merged([mine], [theirs, verdict(false)]) == [.string("a@x"), .bool(false)])
         #expect(merged([mine, verdict(true)], [theirs, verdict(false)]) == [.string("a@x"), .bool(true)])
@@ -85,7 +85,7 @@ struct EmailVerdictTests {
         #expect(merged([verdict(false)], [theirs]) == [.string("b@x"), .bool(false)])
     }
 
-    @Test("GitHub: the list says that the profile's address is unverified → not verified (SEC-33)")
+    @Test("GitHub: the list of addresses marks the profile's address as unverified → not verified (SEC-33)")
     func listed() async throws {
         var answers = RawProvider.Answers()
         answers.userinfo = { _ in .json(#"{"sub":"u1","email":"a@x"}"#) }

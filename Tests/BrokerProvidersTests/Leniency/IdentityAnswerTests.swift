@@ -16,14 +16,14 @@ struct IdentityAnswerTests {
         return (failure, provider.server.received.count { $0.target == "/userinfo" })
     }
 
-    @Test("Userinfo refuses a new token every time → two calls at most", arguments: [401, 403, 404])
+    @Test("Userinfo refuses a new token every time → identity_rejected, after two calls", arguments: [401, 403, 404])
     func refused(_ status: Int) async throws {
         let found = try await signIn { _ in .http(status, [], []) }
         guard case .identityRejected = found.failure else { return #expect(Bool(false)) }
         #expect(found.calls == 2)
     }
 
-    @Test("Userinfo refuses an app's token, or answers with another status → no further call")
+    @Test("Userinfo answers 401 to a token that an app imported, or 400, 402, 405, 410 or 422 to any token → one call")
     func once() async throws {
         let brought = try await signIn({ $0 == 1 ? .http(401, [], []) : .json(#"{"sub":"u1"}"#) }, isNew: false)
         #expect(brought.failure != nil && brought.calls == 1)
@@ -33,7 +33,7 @@ struct IdentityAnswerTests {
         }
     }
 
-    @Test("Userinfo knows a new token only a moment later → the user is read", arguments: [401, 403, 404])
+    @Test("Userinfo refuses a new token one time → the second call reads the user", arguments: [401, 403, 404])
     func later(_ status: Int) async throws {
         for oauth2 in [false, true] {
             let found = try await signIn({ $0 == 1 ? .http(status, [], []) : .json(#"{"sub":"u1"}"#) }, oauth2: oauth2)
@@ -42,7 +42,7 @@ struct IdentityAnswerTests {
     }
 
     @Test(
-        "A userinfo answer with an error next to other members → counts as an error",
+        "A userinfo answer with a subject and an error → identity_rejected",
         arguments: [
             #""error":"invalid_token""#, #""error":true"#, #""error":1"#, #""error":"OK""#, #""error":"0""#,
             #""error":"no""#,
@@ -56,7 +56,7 @@ struct IdentityAnswerTests {
     }
 
     @Test(
-        "A userinfo answer with an empty error and a subject → the user; without a subject → refused",
+        "A userinfo answer whose error is empty, false, 0, `ok` or `none` → the subject is used; without a subject → refused",
         arguments: [
             #""error":null"#, #""error":"""#, #""error":0"#, #""error":false"#, #""error":"none""#, #""error":"ok""#,
             #""error":{"code":"ok","message":"","log_id":"2022"}"#, #""error":{"code":0}"#, #""error":{"code":null}"#,
@@ -71,7 +71,7 @@ struct IdentityAnswerTests {
         }
     }
 
-    @Test("A token answer with an error of any value → counts as an error")
+    @Test("A token answer with an access token and an error, even with the code `ok` → a rejection")
     func tokenEndpoint() async throws {
         var answers = RawProvider.Answers()
         answers.token = #""access_token":"at-1","error":{"code":"ok"}"#
@@ -81,7 +81,7 @@ struct IdentityAnswerTests {
         }
     }
 
-    @Test("An identity answer with a repeated member → refused, and the refusal names the member")
+    @Test("Userinfo, a token answer or metadata with a repeated member → refused, and the log names the member")
     func twice() async throws {
         let found = try await signIn { _ in .json(#"{"sub":"u1","a":{"b":1,"b":1}}"#) }
         #expect(found.failure?.detail.hasSuffix("the member /a/b stands twice") == true, "\(found)")

@@ -28,7 +28,7 @@ struct KeySetLeniencyTests {
     }
 
     @Test(
-        "A key for encryption, a symmetric key or another algorithm → never verifies a token (SEC-26)",
+        "A key with another use, operation or algorithm, or a malformed member → never verifies a token (SEC-26)",
         arguments: [
             #","use":"enc""#, #","use":"SIG""#, #","use":false"#, #","key_ops":["sign"]"#, #","key_ops":[null]"#,
             #","key_ops":{}"#, #","alg":"ES384""#, #","alg":"HS256""#, #","alg":7"#, #","issuer":7"#,
@@ -39,7 +39,7 @@ struct KeySetLeniencyTests {
     }
 
     @Test(
-        "Optional members that are null or empty → count as absent",
+        "Optional members of a key are null or empty → they count as absent, so the key verifies a token",
         arguments: [
             #","use":null"#, #","use":"""#, #","key_ops":null"#, #","key_ops":[]"#, #","alg":null"#, #","alg":"""#,
             #","issuer":null"#, #","x5c":null"#, #","use":null,"key_ops":[],"alg":null,"x5c":[],"x5t":null"#,
@@ -47,13 +47,13 @@ struct KeySetLeniencyTests {
     func nulls(_ member: String) async throws {
         let verified = await (try set(jwk(TestKeys.p256, member))).verifies(try token())
         #expect(verified)
-        // A nameless key, and a nameless token.
+        // A key and a token, both with the kid null.
         let nameless = jwk(TestKeys.p256, member).replacing(#""kid":"k1""#, with: #""kid":null"#)
         let fits = await (try set(nameless)).verifies(try token(header: #"{"alg":"ES256","kid":null}"#))
         #expect(fits)
     }
 
-    @Test("Padding after a key's numbers → removed; after a token's parts → refused")
+    @Test("Padding with `=` after a key's numbers → removed; after a token's parts → refused")
     func padding() async throws {
         let point = Array(TestKeys.p256.publicKey.rawRepresentation)
         let (x, y) = (Base64URL.encode(point[..<32]), Base64URL.encode(point[32...]))
@@ -68,7 +68,7 @@ struct KeySetLeniencyTests {
         #expect(throws: ProviderFailure.self) { try CompactToken(text + "=", allowed: [.es256], types: ["jwt"]) }
     }
 
-    @Test("Commas in place of a key's padding → removed; elsewhere, or in a token → refused")
+    @Test("Commas in place of the padding of a key's numbers → removed; in another place, or in a token → refused")
     func commas() async throws {
         let point = Array(TestKeys.p256.publicKey.rawRepresentation)
         let (x, y) = (Base64URL.encode(point[..<32]), Base64URL.encode(point[32...]))
@@ -88,7 +88,7 @@ struct KeySetLeniencyTests {
 
     @Test("A key's numbers in plain base64 → accepted; a token's parts in plain base64 → refused")
     func base64() async throws {
-        // A key whose numbers differ between the two alphabets.
+        // A key whose numbers differ in base64 and base64url.
         let key = try #require(
             (0..<200).lazy.map { _ in P256.Signing.PrivateKey() }.first { jwk($0).contains("_") })
         let point = Array(key.publicKey.rawRepresentation)
@@ -108,7 +108,7 @@ struct KeySetLeniencyTests {
         }
     }
 
-    @Test("Entries with equal members → count as one key; with a different member → as two (SEC-26)")
+    @Test("Entries of a key set with equal members → one key; with a different kid or issuer → two keys (SEC-26)")
     func identical() async throws {
         let bare = try token(header: #"{"alg":"ES256"}"#)
         let key = jwk(TestKeys.p256)
@@ -116,13 +116,13 @@ struct KeySetLeniencyTests {
         #expect(try set(key, key, reordered, jwk(TestKeys.p256, #","use":null"#)).count == 1)
         let one = await (try set(key, key, reordered)).verifies(bare)
         #expect(one)
-        // Microsoft's keys are bound to an issuer.
+        // Microsoft's key sets bind some keys to an issuer.
         let bound = await (try set(key, jwk(TestKeys.p256, #","issuer":"https://id.example""#))).verifies(bare)
         let renamed = await (try set(key, key.replacing("k1", with: "k2"))).verifies(bare)
         #expect(!bound && !renamed)
     }
 
-    @Test("Several keys have the token's name → at most four are tried, and never the other keys of the set")
+    @Test("Five keys have the token's kid → the first four are tried; a key with another kid → never tried")
     func candidates() async throws {
         let strangers = (0..<4).map { _ in P256.Signing.PrivateKey() }
         let own = jwk(TestKeys.p256)
@@ -134,7 +134,8 @@ struct KeySetLeniencyTests {
     }
 
     @Test(
-        "A stranger's token → charged for each tried key; the charges are used up → the token is not tried")
+        "Three keys for a stranger's token → one charge for each tried key; the charge is refused → the token is refused"
+    )
     func charges() async throws {
         let set = try set(jwk(P256.Signing.PrivateKey()), jwk(P256.Signing.PrivateKey()), jwk(TestKeys.p256))
         let charged = Mutex(0)
@@ -145,7 +146,7 @@ struct KeySetLeniencyTests {
         #expect(verified && charged.withLock { $0 } == 3)
         let refused = await set.verifies(try token()) { false }
         #expect(!refused)
-        // With a single key the check is free. The caller charges a forged token.
+        // If one key fits, trying it costs no charge here, because the caller charges for a forged token.
         charged.withLock { $0 = 0 }
         let single = await (try self.set(jwk(TestKeys.p256))).verifies(try token()) {
             charged.withLock { $0 += 1 }
@@ -154,7 +155,7 @@ struct KeySetLeniencyTests {
         #expect(single && charged.withLock { $0 } == 0)
     }
 
-    @Test("Header and key name Ed25519 → EdDSA by its newer name, and no other algorithm")
+    @Test("A token or key names Ed25519 → the same algorithm as EdDSA; names Ed448 or another case → refused")
     func fullyNamed() async throws {
         let header = #"{"alg":"Ed25519","kid":"ed"}"#
         let named = TestKeys.ed25519JWK.replacing(#""kid":"ed""#, with: #""kid":"ed","alg":"Ed25519""#)

@@ -55,7 +55,7 @@ struct TokenShapeTests {
     }
 
     @Test(
-        "An optional member with a wrong value → the token is refused",
+        "An optional claim with a wrong value → the token is refused",
         arguments: [
             #""azp":"other""#, #""azp":"""#, #""azp":false"#, #""at_hash":"AAAA""#, #""at_hash":"""#,
             #""nbf":1900000000"#,
@@ -66,13 +66,15 @@ struct TokenShapeTests {
     }
 
     @Test(
-        "An optional member that is null → counts as absent",
+        "An optional claim that is null → counts as absent",
         arguments: ["azp", "at_hash", "nbf", "events", "nonce", "auth_time", "acr", "amr", "sid", "c_hash", "jti"])
     func nulls(_ name: String) {
         #expect(throws: Never.self) { try check(Self.good + ",\"\(name)\":null", accessToken: "at-1") }
     }
 
-    @Test("Null members in a token's header → count as absent; a critical extension, or b64 without one → refused")
+    @Test(
+        "A token's header with typ, crit, b64 or cty as null → accepted; with any crit or b64, or another typ → refused"
+    )
     func headers() {
         for member in [#""typ":null"#, #""crit":null"#, #""typ":null,"crit":null,"b64":null,"cty":null"#] {
             #expect(throws: Never.self, "\(member)") {
@@ -90,7 +92,7 @@ struct TokenShapeTests {
         #expect(throws: ProviderFailure.self) { try check(Self.good, header: #"{"alg":null,"kid":"k1"}"#) }
     }
 
-    @Test("A logout token without events or iat, or with null for them → refused")
+    @Test("A logout token whose events or iat is null, whose event has the wrong form, or with a nonce → refused")
     func logout() throws {
         let rules = LogoutTokenRules(
             issuer: "https://id.example", clients: [(Support.ios, "cid-1")], leeway: .seconds(60))
@@ -110,7 +112,9 @@ struct TokenShapeTests {
         #expect(throws: Never.self) { try take(base + "," + event.replacing("{}", with: "[]")) }
     }
 
-    @Test("A provider's own token exceeds a limit → refused, and the log names the limit")
+    @Test(
+        "A token in a provider's answer is over 512 KiB, or its header over 16 KiB → refused, and the log names the limit"
+    )
     func bounds() throws {
         let claims = Self.good + #","picture":"\#(String(repeating: "A", count: 524_288))""#
         #expect(detail { try check(claims) } == "token is over 524288 bytes")
@@ -119,7 +123,7 @@ struct TokenShapeTests {
         #expect(detail { try check(Self.good, header: header) } == "token header: over 16384 bytes")
     }
 
-    @Test("A token that anyone may send → has stricter limits: 16 KiB, with a header of 4 KiB (SEC-122)")
+    @Test("A token that any caller may send is over 16 KiB, or its header over 4 KiB → refused (SEC-122)")
     func posted() throws {
         func take(_ claims: String, _ header: String) throws {
             _ = try CompactToken(try TestKeys.es256("{\(claims)}", header: header), allowed: [.es256], types: ["jwt"])
@@ -131,7 +135,7 @@ struct TokenShapeTests {
         #expect(detail { try take(Self.good, header) } == "token header: over 4096 bytes")
     }
 
-    @Test("Certificates in the header, hundreds of groups, or a picture as a data URI → accepted")
+    @Test("An id_token with certificates in its header, hundreds of groups, or a picture as a data URI → accepted")
     func large() throws {
         let certificate = String(repeating: "MIIC", count: 450)
         let header = #"{"alg":"ES256","kid":"k1","x5c":["\#(certificate)","\#(certificate)","\#(certificate)"]}"#
@@ -143,7 +147,7 @@ struct TokenShapeTests {
     }
 
     @Test(
-        "A JSON answer is refused → the log names the member, the limit or the byte, and never calls JSON something else"
+        "A token's JSON has a repeated member, is nested too deep or malformed → the log names the member or the byte"
     )
     func words() {
         for (claims, words) in [
@@ -204,7 +208,9 @@ struct HalvedTextTests {
         #expect(detail.contains("half a surrogate pair in /"))
     }
 
-    @Test("Half a character in a name → replaced by U+FFFD; in any other claim → the claim is left out")
+    @Test(
+        "Half a character in a claim with a name → replaced by U+FFFD; in any other optional claim → the claim is left out"
+    )
     func names() async throws {
         var answers = RawProvider.Answers()
         answers.token += #","user":{"name":"\#(Self.half)"}"#
@@ -223,7 +229,7 @@ struct HalvedTextTests {
         #expect(identity.claims.map(\.value.string) == ["Ana \u{FFFD}", "\u{FFFD}\u{1F600}", "x\u{FFFD}A"])
     }
 
-    @Test("Half a character in userinfo's name → replaced by U+FFFD; in its subject → refused")
+    @Test("Half a character in userinfo's name → replaced by U+FFFD; in userinfo's subject → identity_rejected")
     func userinfo() async throws {
         var answers = RawProvider.Answers()
         answers.userinfo = { _ in .json(#"{"sub":"u1","profile":{"shown":"\#(Self.half)","team":"\#(Self.half)"}}"#) }

@@ -16,7 +16,7 @@ struct TokenTextTests {
     }
 
     @Test(
-        "A space, a control character or a non-ASCII byte in a token → refused, and the log names it (SEC-20)",
+        "A space, a control character or a non-ASCII byte in a token → refused, and the log names the byte (SEC-20)",
         arguments: [
             "a b", " a", "a ", #"a\r\nX: y"#, #"a\u0000"#, #"a\tb"#, #"a\u007f"#, "é", #"a\u00a0"#, #"a\ud83d\ude00"#,
         ])

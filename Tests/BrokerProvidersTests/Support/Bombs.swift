@@ -1,4 +1,4 @@
-/// Small answers that grow when they are decoded.
+/// Small answers whose decoded form is large.
 enum Bombs {
     /// Five MiB of spaces, compressed to five KiB.
     static let gzipOf5MiB = """

@@ -6,7 +6,7 @@ import Testing
 
 /// Plays the system browser: opens an authorization URL, consents, and reads the redirect.
 enum Browser {
-    // The client lives as long as the test process.
+    // The client is shared by all tests, so it is never shut down.
     private static let client = HTTPClient(
         eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: .init(redirectConfiguration: .disallow))
 
@@ -24,7 +24,7 @@ enum Browser {
         return place
     }
 
-    /// Returns the address of the redirect.
+    /// Opens `url` as `user`, and returns the address of the provider's redirect.
     static func open(_ url: Secret, user: String = "ana") async throws -> String {
         let text = url.reveal() + (url.reveal().contains("?") ? "&" : "?") + "sandbox_user=" + user
         var request = HTTPClientRequest(url: text)

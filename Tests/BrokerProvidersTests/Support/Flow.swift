@@ -15,7 +15,7 @@ struct Flow {
     var parameters: [(name: String, value: String)] = []
     /// The maker of proofs for the key that the tokens must be bound to.
     var proof: ProofMaker?
-    /// Whether one more identity call with the new token is allowed.
+    /// Whether the token is new, so that a refused identity call may be repeated one time.
     var isNew = false
 
     func start() async throws -> AuthorizationStart {

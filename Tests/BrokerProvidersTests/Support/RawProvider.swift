@@ -15,11 +15,11 @@ final class RawProvider: Sendable {
         /// Additional claims of the id_token.
         var claims = #""email":"ana@example.org""#
         var header = #"{"alg":"ES256","kid":"k1","typ":"JWT"}"#
-        /// The whole id_token, instead of one signed from these claims.
+        /// The whole id_token, or nil for one with `header` and `claims` that the server signs.
         var idToken: String?
         /// Members of the token answer in addition to the id_token.
         var token = #""access_token":"at-1","token_type":"Bearer","refresh_token":"rt-1""#
-        /// The answer of userinfo to the call with that number, from 1.
+        /// Userinfo's answer to the call with the given number, counted from 1.
         var userinfo: @Sendable (Int) -> RawServer.Reply = { _ in .json(#"{"sub":"u1"}"#) }
         /// The answer of any other path.
         var other: @Sendable (RawServer.Received) -> RawServer.Reply = { _ in .http(404, [], []) }
@@ -78,7 +78,7 @@ final class RawProvider: Sendable {
         }
     }
 
-    /// The settings of an entry for this provider.
+    /// The settings of a configured provider with this server's addresses.
     func settings(
         _ service: ProviderSettings.Service = .oidc, _ change: (inout WireSettings) -> Void = { _ in }
     ) -> ProviderSettings {

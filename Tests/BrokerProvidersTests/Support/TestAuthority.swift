@@ -7,7 +7,7 @@ final class TestAuthority: Sendable {
     let folder: String
     private let name: String
 
-    /// Makes a new authority, in a folder that is removed with it.
+    /// Makes a new authority with a folder of its own, which is removed when the authority is deinitialized.
     init(_ name: String = "root") throws {
         self.name = name
         folder = NSTemporaryDirectory() + "coatcheck-\(UUID().uuidString)"
@@ -19,10 +19,10 @@ final class TestAuthority: Sendable {
 
     deinit { try? FileManager.default.removeItem(atPath: folder) }
 
-    /// The file of its own certificate.
+    /// The path of the authority's own certificate.
     var root: String { "\(folder)/\(name).pem" }
 
-    /// Signs a certificate for a DNS name; a negative number of days makes an expired one.
+    /// Signs a certificate for a DNS name; with a negative number of days, the certificate has already expired.
     @discardableResult
     func sign(_ certificate: String, for host: String, days: Int = 2) throws -> ClientIdentity.Files {
         try openssl(

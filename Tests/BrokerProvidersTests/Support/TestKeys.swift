@@ -3,7 +3,7 @@ import Crypto
 import Foundation
 import JWTKit
 
-/// Keys for tests, and functions that sign tokens with them, including odd ones.
+/// Keys for tests, and functions that sign well-formed and malformed tokens with these keys.
 enum TestKeys {
     static let p256 = P256.Signing.PrivateKey()
     static let ed25519 = Curve25519.Signing.PrivateKey()

@@ -43,7 +43,7 @@ enum Support {
         return profile
     }
 
-    /// Runs a body with a transport and a client for these settings.
+    /// Calls `body` with a client for `settings` that has its own transport.
     static func with<Result>(
         _ settings: ProviderSettings, clock: BrokerClock = Support.clock,
         transport: TransportSettings = TransportSettings(), _ body: (any ProviderClient) async throws -> Result

@@ -18,7 +18,7 @@ struct BadTokenAnswerTests {
         try await withSandbox { sandbox in
             var fault = fault
             if fault.name == "redirect" { fault.location = sandbox.baseURL + "/api/steal" }
-            // A busy machine may need time to decompress. Only the answer that hangs takes the whole time.
+            // A busy machine may need several seconds to decompress. Only the fault `hang` takes the whole limit.
             let total = Duration.seconds(fault.name == "hang" ? 6 : 30)
             let result = try await Support.with(settings(sandbox.baseURL, total: total)) { client in
                 let flow = Flow(provider: try #require(client as? any CodeExchanging))
@@ -30,7 +30,7 @@ struct BadTokenAnswerTests {
                     return .failure(failure)
                 }
             }
-            // There is exactly one call in every case, and none to a redirect's target (SEC-17).
+            // Each fault costs exactly one token call, and a redirect's target receives no call (SEC-17).
             #expect(sandbox.control.count("oidc", "token") == 1)
             #expect(sandbox.control.requests(provider: "api").isEmpty)
             return result
@@ -38,7 +38,7 @@ struct BadTokenAnswerTests {
     }
 
     @Test(
-        "Each bad token answer → has its own result: tried later, code spent, or lost (SEC-20, SEC-122)",
+        "A bad token answer → the result for its fault: retryable, lost, unusable or rejected (SEC-20, SEC-122)",
         arguments: [
             ("status", "retryable"), ("rate-limited", "retryable"), ("hang", "lost"), ("drop-before", "lost"),
             ("drop-after", "lost"), ("truncate", "lost"), ("html-200", "unusable"), ("empty-200", "unusable"),
@@ -53,19 +53,19 @@ struct BadTokenAnswerTests {
         if name == "long-token" { fault.value = .int(20_000) }
         switch try await redeem(fault) {
         case .failure(let failure): #expect(failure.shortDescription == expected, "\(name): \(failure)")
-        // The answer brought tokens, so they are kept for revocation.
+        // The unusable answer has tokens, so they are kept for revocation.
         case .success(let tokens): #expect(expected == "unusable" && tokens.refusal != nil, "\(name)")
         }
     }
 
     @Test(
-        "An absurd token lifetime → limited, or ignored (SEC-21)",
+        "An expires_in that is absurd → a lifetime of at most the limit, or no lifetime (SEC-21)",
         arguments: ["absent", "null", "0", "-1", "string", "1.5", "1e300", "2^63", "\"3600\"", "[]", "1800003600"])
     func lifetimes(_ value: String) async throws {
         let tokens = try await redeem(Fault(provider: "oidc", "expires-in-" + value)).get()
         if let end = tokens.expiresAt {
             let life = end.since(Support.clock.now())
-            // On a busy machine this may take longer than the shortest life.
+            // On a busy machine, a token with a very short lifetime may already have expired at this point.
             #expect(life > .seconds(-60) && life <= .seconds(Lifetime.longest))
         }
     }

@@ -31,7 +31,8 @@ struct KeySetTests {
         #expect(verified)
     }
 
-    @Test("A key for encryption, another algorithm or other operations → never verifies a token (SEC-26)")
+    @Test(
+        "A key with another use, algorithm, operation, curve or kid than the token needs → never verifies it (SEC-26)")
     func purposes() async throws {
         for change in [
             (#""use":"sig""#, #""use":"enc""#), (#""use":"sig""#, #""alg":"ES384""#),
@@ -47,7 +48,9 @@ struct KeySetTests {
         #expect(verified)
     }
 
-    @Test("A token without kid → exactly one key must match; with an unknown kid → no other key is tried (SEC-26)")
+    @Test(
+        "A token without kid, and exactly one key that fits → accepted; two keys fit, or an unknown kid → refused (SEC-26)"
+    )
     func kids() async throws {
         let other = TestKeys.p256JWK.replacing(#""kid":"k1""#, with: #""kid":"k2""#)
         let bare = try token(#"{"alg":"ES256"}"#)
@@ -57,7 +60,7 @@ struct KeySetTests {
         let ambiguous = await both.verifies(bare)
         let unknown = await one.verifies(try token(#"{"alg":"ES256","kid":"nobody"}"#))
         #expect(alone && !ambiguous && !unknown)
-        // The keys in the set have no names, but the token names a key.
+        // The keys in the set have no kid, but the token has one.
         let nameless = TestKeys.p256JWK.replacing(#""kid":"k1","#, with: "").replacing(#","kid":"k1""#, with: "")
         let fits = await (try set(nameless, TestKeys.ed25519JWK)).verifies(try token())
         let second = nameless.replacing(#""kty":"EC""#, with: #""kty":"EC","note":1"#)
@@ -65,7 +68,9 @@ struct KeySetTests {
         #expect(fits && !either)
     }
 
-    @Test("The first token's header names another algorithm → the key still works for the next token (library note 7)")
+    @Test(
+        "A forged token names another algorithm for a key → refused, and the key verifies the next token (library note 7)"
+    )
     func poisoning() async throws {
         let set = try set(TestKeys.p256JWK.replacing(#","use":"sig""#, with: ""), TestKeys.ed25519JWK)
         let forged = try CompactToken(
@@ -113,7 +118,8 @@ struct KeySetTests {
         }
     }
 
-    @Test("RSA keys of less than 2048 bits, or with exponent 1 or an even exponent → not used (SEC-25)")
+    @Test(
+        "RSA keys of less than 2048 or more than 8192 bits, or with exponent 1 or an even exponent → not used (SEC-25)")
     func weakRSA() throws {
         let strong = Base64URL.encode([0x80] + [UInt8](repeating: 1, count: 255))
         let weak = Base64URL.encode([0x80] + [UInt8](repeating: 1, count: 127))
@@ -129,7 +135,7 @@ struct KeySetTests {
         #expect(try set(#"{"kty":"RSA","n":"\#(strong)","e":"AQAB"}"#).count == 1)
     }
 
-    @Test("A key that Microsoft bound to one tenant → verifies no other tenant's tokens")
+    @Test("A key that Microsoft bound to an issuer template → verifies only tokens whose tid fits their issuer")
     func boundIssuer() async throws {
         let bound = TestKeys.p256JWK.replacing(
             #""use":"sig""#, with: #""issuer":"https://id.example/{tenantid}""#)
@@ -142,7 +148,9 @@ struct KeySetTests {
         #expect(own && !foreign)
     }
 
-    @Test("Text that is not a key set → refused", arguments: ["{}", #"{"keys":{}}"#, #"{"keys":null}"#])
+    @Test(
+        "JSON without a list of keys → does not count as a key set",
+        arguments: ["{}", #"{"keys":{}}"#, #"{"keys":null}"#])
     func noSet(_ text: String) throws {
         #expect(KeySet(try JSONParser.parseObject(Array(text.utf8), maximumBytes: 100)) == nil)
     }

@@ -76,27 +76,27 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "An error code that means later → tried later, and not a rejection",
+        "A 400 with the error temporarily_unavailable or ratelimited → tried later",
         arguments: ["temporarily_unavailable", "ratelimited"])
     func transient(_ code: String) {
         guard case .retryable = failure(#"{"error":"\#(code)"}"#, status: 400) else { return #expect(Bool(false)) }
     }
 
     @Test(
-        "A redirect, an HTML 400 or another refusal without an error member → not an OAuth error",
+        "A redirect, an HTML page with 400, a 403 or a 404 without an error member → unusable",
         arguments: [(302, ""), (403, ""), (400, "<html></html>"), (404, "{}")])
     func notContract(_ status: Int, _ body: String) {
         guard case .unusable = failure(body, status: status) else { return #expect(Bool(false)) }
     }
 
-    @Test("A 400 or 401 without a body → a refusal without a known meaning", arguments: [400, 401])
+    @Test("A 400 or 401 without a body → a rejection, which does not prove a dead grant", arguments: [400, 401])
     func empty(_ status: Int) {
         guard case .rejected(let error) = failure("", status: status) else { return #expect(Bool(false)) }
         #expect(error.isEmpty && !error.isInvalidGrant && error.status == status)
     }
 
     @Test(
-        "A refusal that may mean a dead grant → needs an error member; a page's text is never enough (guarantee 3)")
+        "A refusal with an error member of OAuth's form → may mean a dead grant; without one → never (guarantee 3)")
     func named() {
         for (body, isNamed) in [
             (#"{"error":"invalid_request","error_description":"Refresh token inactive"}"#, true),
@@ -110,7 +110,7 @@ struct TokenAnswerTests {
         }
     }
 
-    @Test("A provider's own code for a dead grant → recognised if it is configured")
+    @Test("An answer with an error code that is configured as a dead grant → invalid_grant")
     func aliases() {
         let settings = TokenResponseSettings(invalidGrantCodes: ["bad_refresh_token"])
         guard case .rejected(let error) = failure(#"{"error":"bad_refresh_token"}"#, settings) else {
@@ -119,7 +119,7 @@ struct TokenAnswerTests {
         #expect(error.isInvalidGrant)
     }
 
-    @Test("A nested token → read only from its configured path")
+    @Test("A path is configured for tokens → tokens at that path are read, and an access token at the top is ignored")
     func nested() throws {
         let settings = TokenResponseSettings(path: "/authed_user", tokenTypes: ["user"])
         let tokens = try parse(
@@ -133,7 +133,7 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "An answer in form encoding → read if the media type or the text shows this",
+        "A form-encoded answer with the media type of forms or of plain text → read",
         arguments: ["application/x-www-form-urlencoded", "text/plain; charset=utf-8"])
     func form(_ type: String) throws {
         let tokens = try parse(
@@ -152,7 +152,7 @@ struct TokenAnswerTests {
         #expect(error.code == "bad_verification_code")
     }
 
-    @Test("A complete answer → parsed: token type missing or in any letter case, scope as text, array or null")
+    @Test("A good token answer, with its type missing or in any letter case, and scope as text, array or null → parsed")
     func whole() throws {
         let tokens = try parse(
             #"{"access_token":"at-1","token_type":"bEaReR","expires_in":"3599","refresh_token":"rt|1","id_token":"a.b.c","scope":["a","b"],"grant_id":"g"}"#
@@ -166,7 +166,9 @@ struct TokenAnswerTests {
         #expect(try parse(#"{"access_token":"a"}"#, status: 201).expiresAt == nil)
     }
 
-    @Test("Renamed fields, absolute expiries and a default lifetime → follow the configuration")
+    @Test(
+        "Settings for renamed fields, absolute expiries or a default lifetime → the answer is read with them"
+    )
     func settings() throws {
         let sentry = TokenResponseSettings(fields: ["access_token": "token", "refresh_token": "refreshToken"])
         #expect(try parse(#"{"token":"t","refreshToken":"r"}"#, sentry).refreshToken?.reveal() == "r")
@@ -183,7 +185,7 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "The end of a rate limit → read from Retry-After and X-RateLimit-Reset, and limited",
+        "A 429 with Retry-After or X-RateLimit-Reset → the wait until that time; a past or far-off time → unknown",
         arguments: [
             ("Retry-After", "7", 7), ("X-RateLimit-Reset", "1800000030", 30), ("Retry-After", "999999", nil),
             ("X-RateLimit-Reset", "-9223372036854775808", nil), ("Retry-After", "Tue, 02 Nov 2027 10:00:00 GMT", nil),

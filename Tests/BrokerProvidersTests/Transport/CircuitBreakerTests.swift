@@ -12,7 +12,7 @@ struct CircuitBreakerTests {
         return breaker
     }
 
-    @Test("Failures in a row → the breaker opens, and no call is sent (SEC-120)")
+    @Test("Three failures in a row → the breaker opens, and refuses calls until the pause ends (SEC-120)")
     func opens() {
         var breaker = opened()
         #expect(breaker.state == .open(until: .seconds(5), pause: .seconds(5)))
@@ -20,7 +20,7 @@ struct CircuitBreakerTests {
         #expect(!admitted)
     }
 
-    @Test("One answer between the failures → the breaker stays closed")
+    @Test("One success after every two failures → the breaker stays closed")
     func answersReset() {
         var breaker = breaker()
         for _ in 0..<10 {
@@ -31,7 +31,7 @@ struct CircuitBreakerTests {
         #expect(breaker.state == .closed(failures: 0))
     }
 
-    @Test("The breaker's pause is over → exactly one probe is sent")
+    @Test("The breaker's pause is over, and two calls ask → one call is sent as a probe")
     func probes() {
         var breaker = opened()
         let first = breaker.admit(at: .seconds(5))
@@ -39,7 +39,7 @@ struct CircuitBreakerTests {
         #expect(first && !second)
     }
 
-    @Test("The probe fails → the pause doubles, up to a minute")
+    @Test("Six probes fail one after another → the pause doubles each time, up to a minute")
     func doubles() {
         var breaker = opened()
         var now = Duration.seconds(5)
@@ -62,7 +62,7 @@ struct CircuitBreakerTests {
         #expect(breaker.state == .closed(failures: 0))
     }
 
-    @Test("The caller of a probe gave up → the next probe may be sent")
+    @Test("The caller of a probe gives up → the breaker admits another probe")
     func forgets() {
         var breaker = opened()
         _ = breaker.admit(at: .seconds(5))
@@ -71,7 +71,7 @@ struct CircuitBreakerTests {
         #expect(next)
     }
 
-    @Test("An earlier call fails late, during the pause → the pause is not extended")
+    @Test("A call from before the breaker opened fails during the pause → the pause stays the same")
     func lateFailures() {
         var breaker = opened()
         breaker.fail(at: .seconds(4))

@@ -21,7 +21,9 @@ struct EndpointURLTests {
         ])
     func allows(_ text: String) { #expect(EndpointURL(text) != nil) }
 
-    @Test("The broker's parameters → added to the endpoint's own query, and none occurs twice (SEC-07)")
+    @Test(
+        "Parameters for an endpoint with a query → added to the query; the query already has one of them → refused (SEC-07)"
+    )
     func adds() throws {
         let plain = try #require(EndpointURL("https://a.example/auth"))
         #expect(plain.adding([("a", "1 2"), ("b", "&")])?.text == "https://a.example/auth?a=1%202&b=%26")

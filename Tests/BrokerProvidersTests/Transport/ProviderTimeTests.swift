@@ -11,7 +11,7 @@ import Testing
     private static let date = "Fri, 20 Nov 2026 21:20:00 GMT"
 
     @Test(
-        "An answer from a cache, or with a missing, second or malformed Date → no evidence for the clock",
+        "An answer from a cache, or with two Dates, a malformed Date or none → no evidence for the clock",
         arguments: [
             [], [("Date", date), ("Age", "0")], [("Date", date), ("Age", "86400")], [("Date", date), ("Date", date)],
             [("Date", "yesterday")], [("Last-Modified", date)],
@@ -20,7 +20,9 @@ import Testing
         #expect(ProviderTime.evidence(in: HTTPHeaders(fields)) == nil)
     }
 
-    @Test("The request for the time → contains no time that the provider could repeat: no proof, no assertion, no body")
+    @Test(
+        "The request for a provider's time → has no time that the provider could repeat: no proof, assertion or body"
+    )
     func question() throws {
         let request = ProviderTime.request(try #require(EndpointURL("https://as.example/token")))
         #expect(
@@ -48,7 +50,7 @@ import Testing
         await http.shutdown()
     }
 
-    @Test("A provider without permission for internal addresses → only public addresses are asked for the time")
+    @Test("Internal addresses are not allowed for a provider → the broker asks only public addresses for the time")
     func addresses() {
         let cases = ["1.1.1.1", "10.0.0.7", "192.168.1.7", "169.254.169.254", "fd00::7"].map { IPAddress($0) }
         #expect(
@@ -56,7 +58,7 @@ import Testing
         #expect(cases.map { ProviderTime.addresses(areInternal: true).allows($0) } == [true, true, true, true, true])
     }
 
-    @Test("A provider's name resolves to this machine → the connection is refused before a byte is sent")
+    @Test("The client for the time meets an address of this machine → it closes the connection before it sends a byte")
     func thisMachine() async throws {
         let server = try RawServer { _ in .http(200, [("Date", Self.date)], []) }
         for isElsewhere in [true, false] {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// OpenSSL's own test server with a certificate of the tests.
+/// OpenSSL's test server, `s_server`, with a certificate that this class makes.
 private final class TLSServer {
     let certificate: String
     let port: Int
@@ -25,7 +25,7 @@ private final class TLSServer {
             "-subj",
             "/CN=test", "-addext", "subjectAltName=" + name, "-keyout", key, "-out", certificate,
         ]).waitUntilExit()
-        // The server looks for a free port itself and prints it. A port that was found earlier may be in use by then.
+        // The server chooses a free port and prints it. A port that the test chose before the start may be in use by now.
         process = try Self.run(
             ["s_server", "-accept", "127.0.0.1:0", "-www", "-cert", certificate, "-key", key], to: output)
         guard let port = try Self.port(output) else {
@@ -35,7 +35,7 @@ private final class TLSServer {
         self.port = port
     }
 
-    /// Returns the port from the line that reports listening; nil if the server ended before.
+    /// Returns the port from the line that reports listening; nil if the server ended before this line.
     private static func port(_ output: Pipe) throws -> Int? {
         var line: [UInt8] = []
         while let byte = try output.fileHandleForReading.read(upToCount: 1)?.first {

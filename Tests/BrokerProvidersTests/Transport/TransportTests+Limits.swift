@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerProviders
 
 extension TransportTests {
-    @Test("One call more than the limit → refused without being sent (SEC-120)")
+    @Test("As many calls as the limit are in progress → one more call is refused without being sent (SEC-120)")
     func limit() async throws {
         let server = try RawServer { _ in .hang }
         try await with { original in
@@ -22,7 +22,9 @@ extension TransportTests {
         }
     }
 
-    @Test("A dead provider → its breaker opens, and calls fail at once without being sent (SEC-120)")
+    @Test(
+        "A provider answers 503 to three calls → its breaker opens, and the next calls fail without being sent (SEC-120)"
+    )
     func breaker() async throws {
         let server = try RawServer { _ in .http(503, [], []) }
         try await with { original in
@@ -35,7 +37,7 @@ extension TransportTests {
                 #expect(turns.withLock { $0.isEmpty })
                 _ = try await fixture.post(server.base)
             }
-            // The event is emitted once for all refused calls, and once more when a call is answered.
+            // One event reports the open breaker, for all refused calls. A second event follows when a call is answered.
             defer {
                 #expect(turns.withLock { $0 } == [true])
                 fixture.limiter.end(.alive, failed: false)
@@ -48,7 +50,7 @@ extension TransportTests {
         }
     }
 
-    @Test("Status 500 or 400 → the breaker stays closed, because the status concerns only one request")
+    @Test("Five answers with status 500 → the breaker stays closed, because the status concerns only one request")
     func answersKeepTheBreakerClosed() async throws {
         let server = try RawServer { _ in .http(500, [], []) }
         try await with { original in
@@ -59,7 +61,7 @@ extension TransportTests {
         }
     }
 
-    @Test("A caller is cancelled → not counted against the provider")
+    @Test("A call is cancelled → the breaker does not count a failure")
     func cancelled() async throws {
         let server = try RawServer { _ in .hang }
         try await with { original in
@@ -79,7 +81,7 @@ extension TransportTests {
     }
 
     @Test(
-        "An answer's head larger than any real one → refused long before the time limit (SEC-120)",
+        "A head or trailer over 16 KiB a field, 64 KiB in all or 128 fields → lost long before the time limit (SEC-120)",
         arguments: [
             fields(6, of: 12_000), fields(1, of: 16 * 1024 + 1), fields(129, of: 1),
             "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + fields(6, of: 12_000),
@@ -100,7 +102,7 @@ extension TransportTests {
         }
     }
 
-    @Test("An answer's head of the largest real size → accepted")
+    @Test("An answer's head with 121 fields, or with four fields of 15,000 bytes → accepted")
     func ordinaryHead() async throws {
         let server = try RawServer { request in
             let fields = request.method == "POST" ? Self.fields(120, of: 400) : Self.fields(4, of: 15_000)

@@ -50,7 +50,7 @@ struct TransportTests {
     @Test("A refused connection → surely not sent")
     func refused() async throws {
         try await with { fixture in
-            // This port never has a listener. A port that was free a moment ago may already be used by another test.
+            // Port 1 has no listener. A free port of this moment may get a listener from another test.
             let failure = await Support.failure { try await fixture.post("http://127.0.0.1:1/token") }
             #expect(isNotSent(failure))
         }
@@ -109,7 +109,9 @@ struct TransportTests {
         }
     }
 
-    @Test("The total time of a call → includes the body (library note 3)")
+    @Test(
+        "An answer's body stops early, or hangs until the call's total time is over → the answer is lost (library note 3)"
+    )
     func slowBody() async throws {
         let server = try RawServer { _ in .raw(Array("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"a".utf8)) }
         let dripping = try RawServer { _ in
@@ -146,7 +148,7 @@ struct TransportTests {
         }
     }
 
-    @Test("An answer's body over 1 MiB → an answer without a body (SEC-122)")
+    @Test("An answer's body over 1 MiB → the status without a body, with the fault tooLarge (SEC-122)")
     func huge() async throws {
         let server = try RawServer { _ in .http(200, [], [UInt8](repeating: 0x20, count: 5 << 20)) }
         try await with { fixture in
@@ -156,7 +158,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A compressed body that expands to more than 1 MiB → cut off (SEC-122)")
+    @Test("A compressed body that expands to more than 1 MiB → the fault tooLarge (SEC-122)")
     func bomb() async throws {
         let bytes = try #require(Data(base64Encoded: Bombs.gzipOf5MiB))
         let server = try RawServer { _ in .http(200, [("Content-Encoding", "gzip")], Array(bytes)) }
@@ -166,7 +168,7 @@ struct TransportTests {
         }
     }
 
-    @Test("An answer's body with broken compression → an answer without a body")
+    @Test("An answer's body that is not the gzip data it claims to be → the fault undecodable")
     func brokenCompression() async throws {
         let server = try RawServer { _ in .http(200, [("Content-Encoding", "gzip")], Array("not gzip at all".utf8)) }
         try await with { fixture in
@@ -175,7 +177,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A token call → never reuses a connection; a read does (library note 5)")
+    @Test("Three token calls → three connections; three reads → one connection (library note 5)")
     func connections() async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with { fixture in
@@ -186,7 +188,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A kept connection was just closed → a read is repeated once, a token call is not")
+    @Test("The server closes a kept connection at the second read → the read is repeated")
     func staleConnection() async throws {
         let count = Mutex(0)
         let server = try RawServer { _ in
@@ -203,7 +205,7 @@ struct TransportTests {
         }
     }
 
-    @Test("Compression → requested only by the broker's own field, and request bodies stay uncompressed")
+    @Test("A token call → asks for gzip or deflate in Accept-Encoding, and sends its own body uncompressed")
     func wire() async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with { fixture in

@@ -17,6 +17,8 @@ final class Authority: @unchecked Sendable {
     private var keys: [String: String] = [:]
     /// Counts nonces; only the newest is good.
     private var nonce = 1
+    /// The number of the newest certificate that the provider accepts.
+    var acceptedCertificate = 1
     private var attempts: [TokenCall] = []
     private var proven: [TokenCall] = []
 

@@ -1,7 +1,7 @@
 import Broker
 
 /// A process's provider, with each call in the trace.
-struct RecordedProvider: CodeExchanging, TokenExchanging, TokenRevoking, LogoutTokenVerifying {
+struct RecordedProvider: CodeExchanging, TokenExchanging, TokenRevoking, LogoutTokenVerifying, CertificateShowing {
     let base: SimulatedProvider
     let process: SimulatedProcess
     var profile: ProviderProfile { base.profile }
@@ -18,6 +18,8 @@ struct RecordedProvider: CodeExchanging, TokenExchanging, TokenRevoking, LogoutT
     ) async throws(ProviderFailure) -> Value {
         try await process.recording(call(), result, failure: { words.of($0) }, work)
     }
+
+    func certificate(of client: ClientName) -> String? { base.certificate(of: client) }
 
     // MARK: Signing in
 

@@ -55,6 +55,20 @@ extension Rules {
         }
     }
 
+    /// Checks that a token which its process's certificate does not fit is handed out once at most.
+    ///
+    /// A call may wait for a refresh of a replica that shows another certificate. The relay refuses such a token, and the next
+    /// call gets one that fits.
+    func checkCertificate(_ token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
+        guard world.weather.isCertified, process.renewedAt < askedAt else { return }
+        let shown = SimulatedProcess.name(ofCertificate: process.certificate)
+        if token.certificate != shown, isRepeated(token, of: session, by: process, askedAt: askedAt) {
+            fault(
+                "\(token.token.reveal()) of \(token.certificate ?? "no certificate") was handed out again under \(shown)"
+            )
+        }
+    }
+
     // MARK: Delays
 
     /// Judges a passing refusal that an app got instead of an access token.

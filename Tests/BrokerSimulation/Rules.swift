@@ -44,6 +44,8 @@ final class Rules: @unchecked Sendable {
     private var known: [Place: [Version]] = [:]
     /// The versions of sessions that processes were notified of.
     private var notified: [Place: [Version]] = [:]
+    /// The tokens that a process handed out under another certificate than theirs, and the first time.
+    private var unfit: [Place: [String: Int]] = [:]
     private var waiting: [Place: Set<Int>] = [:]
     private var nextWaiter = 0
 
@@ -79,7 +81,7 @@ final class Rules: @unchecked Sendable {
     func granted(_ claim: RefreshClaim, of row: SessionRow?, to process: SimulatedProcess) {
         guard claims[claim.name] == nil else { return }
         claims[claim.name] = Claim(process: process, session: claim.tokenDigest)
-        if let row { checkIsWanted(claim, row) }
+        if let row, !isOfOldCertificate(row, process) { checkIsWanted(claim, row) }
         let begun = scheduler.now
         scheduler.after(Self.claimPatience) { [self] in
             guard let held = claims[claim.name], !held.isTouched, process.isUndisturbed(since: begun) else { return }
@@ -121,6 +123,22 @@ final class Rules: @unchecked Sendable {
 
     /// Notes that a caller asks for a token newer than this version.
     func wants(newerThan version: Int64, of session: Digest) { wanted[session, default: []].insert(version) }
+
+    /// Notes a token of another certificate; returns whether the process had handed it out before the call.
+    func isRepeated(_ token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) -> Bool {
+        let (place, text) = (Place(process, session), token.token.reveal())
+        let first = unfit[place]?[text] ?? scheduler.now
+        unfit[place, default: [:]][text] = first
+        return first < askedAt
+    }
+
+    /// Whether a session's access token may be useless to a process, because it is bound to another certificate.
+    private func isOfOldCertificate(_ row: SessionRow, _ process: SimulatedProcess) -> Bool {
+        guard world.weather.isCertified else { return false }
+        let shown = SimulatedProcess.name(ofCertificate: process.certificate)
+        return world.certificate(row.tokens, of: row.tokenDigest) != shown
+            || process.renewedAt > scheduler.now - Self.claimPatience
+    }
 
     private func checkIsWanted(_ claim: RefreshClaim, _ row: SessionRow) {
         guard world.weather.wallJumps + world.weather.wallLeaps + world.weather.storeJumps == 0,

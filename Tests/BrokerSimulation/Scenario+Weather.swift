@@ -215,6 +215,24 @@ extension Scenario {
             weather.forced = 0.4
             weather.idleRange = 300...9_000
             weather.crashes = random.number(0...2)
+        case .certificatesChange:
+            weather.certify(&random)
+            weather.renewals = random.number(2...5)
+            weather.processes = random.number(1...3)
+            weather.users = random.number(1...3)
+            weather.rotation = random.pick(Weather.Rotation.allCases)
+            weather.accessTokenLife = random.pick([15, 40, 3600])
+            weather.slow = 0.3
+            weather.slowRange = 500...6_000
+            weather.lostBefore = random.pick([0, 0.1])
+            weather.forced = 0.3
+            weather.targets = random.pick([0, 0.4])
+            weather.stepUps = random.pick([0, 0.3])
+            weather.keepsGrant = random.pick([0, 0.5])
+            weather.children = random.pick([0, 0.5])
+            weather.crashes = random.number(0...2)
+            weather.idleRange = 300...6_000
+            weather.logOuts = 0.03
         case .stepUpsMeetRefreshes:
             weather.processes = random.number(1...3)
             weather.users = random.number(2...3)
@@ -351,6 +369,7 @@ extension Scenario {
             weather.children = random.pick([0, 0.5])
             weather.logOuts = 0.05
             weather.idleRange = 300...4_000
+            if random.chance(0.3) { weather.bind(&random) }
         case .pagesAreHandedOver:
             weather.processes = random.number(1...3)
             weather.users = 2
@@ -385,7 +404,12 @@ extension Scenario {
             weather.pages = random.pick([0, 0.2])
             weather.idleRange = 300...6_000
             weather.logOuts = 0.03
-            if random.chance(0.3) { weather.bind(&random) }
+            if random.chance(0.3) {
+                weather.bind(&random)
+            } else if random.chance(0.3) {
+                weather.certify(&random)
+                weather.acceptanceRange = 0...0
+            }
         }
         return weather
     }

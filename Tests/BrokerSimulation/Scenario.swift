@@ -52,6 +52,9 @@ package enum Scenario: String, CaseIterable, Sendable {
     case noncesChange
     /// The provider answers refreshes without binding the access token.
     case bearerAnswers
+    /// The provider binds its tokens to a certificate that is renewed, and that processes and provider receive at different
+    /// times.
+    case certificatesChange
     /// Users sign in again for their sessions during refreshes, and processes die between provider and commit.
     case stepUpsMeetRefreshes
     /// The provider answers step-ups with the refresh token that the session's grant has, while refreshes rotate it.

@@ -35,6 +35,9 @@ final class SimulatedProcess: @unchecked Sendable {
     private var nextPromise = 0
     /// The keys of the process.
     let ring = SimulatedVault.Ring()
+    /// The number of the certificate that the process shows to the provider, and the time when the process received it.
+    private(set) var certificate: Int
+    private(set) var renewedAt = -1
     private(set) var useCases: BrokerUseCases?
     /// The notices for listeners; nil once the process is dead, as the use cases are.
     private(set) var sessionNotices: SessionNotices?
@@ -48,6 +51,7 @@ final class SimulatedProcess: @unchecked Sendable {
         self.world = world
         lane = Lane(world.scheduler)
         ring.newest = world.vault.ring.newest
+        certificate = world.certificate
         let vault = SimulatedVault(scheduler: world.scheduler, ring: ring)
         let provider = SimulatedProvider(self, world)
         let store = SimulatedStore(self, world)
@@ -150,6 +154,16 @@ final class SimulatedProcess: @unchecked Sendable {
     func loseStore(until moment: Int) {
         searchesUntil = max(searchesUntil, moment)
         notices?.breakOff(for: moment - world.scheduler.now)
+    }
+
+    /// The name of a certificate in tokens.
+    static func name(ofCertificate number: Int) -> String { "certificate-\(number)" }
+
+    /// Shows a renewed certificate from now on.
+    func shows(certificate renewed: Int) {
+        guard !isDead, renewed > certificate else { return }
+        (certificate, renewedAt) = (renewed, world.scheduler.now)
+        world.noteTrouble()
     }
 
     /// Ends the faults of the process, because the weather is over.

@@ -1,7 +1,7 @@
 import Broker
 
 /// One process's connection to the provider, with the weather between them.
-final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, LogoutTokenVerifying,
+final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, LogoutTokenVerifying, CertificateShowing,
     @unchecked Sendable
 {
     private let process: SimulatedProcess
@@ -30,7 +30,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         var page = ChildPolicy(lifetimes: client.lifetimes)
         page.origins = [User.origin]
         client.children = [User.widget: ChildPolicy(lifetimes: client.lifetimes), .web: page]
-        client.senderConstraint = world.weather.nonces == .unbound ? .off : .dpop
+        client.senderConstraint = world.weather.isCertified ? .mtls : world.weather.nonces == .unbound ? .off : .dpop
         profile = ProviderProfile(
             name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
             clients: [client], stepUp: .everything)
@@ -43,18 +43,23 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         return AuthorizationStart(url: Secret("https://as.example/authorize"), issuer: issuer)
     }
 
+    func certificate(of client: ClientName) -> String? {
+        weather.isCertified ? SimulatedProcess.name(ofCertificate: process.certificate) : nil
+    }
+
     private var issuer: IssuerExpectation { IssuerExpectation(issuer: "https://as.example", demanded: false) }
 
     func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation { issuer }
 
     func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
-        let code = grant.code.reveal()
+        let (code, shown) = (grant.code.reveal(), process.certificate)
         let (authority, verifier, now) = (authority, grant.verifier, world.wallTime)
         let scopes = weather.shrinks > 0
         let key = grant.proof?.thumbprint
         let (family, token) = try await proven(grant.proof, code: code) { (call) async throws(ProviderFailure) in
             call.verifier = verifier
-            return try await tokenCall(call, by: deadline) { () throws(ProviderFailure) in
+            return try await tokenCall(call, by: deadline) { [self] () throws(ProviderFailure) in
+                try checkAccepts(shown)
                 guard authority.mayRedeem(code, key: key) else {
                     throw .rejected(OAuthError(status: 400, code: "invalid_grant"))
                 }
@@ -66,7 +71,14 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
                 return (family, 0)
             }
         }
-        return tokens(family, token, grant.proof)
+        return tokens(family, token, grant.proof, by: shown)
+    }
+
+    /// Refuses a certificate that the provider does not know yet.
+    private func checkAccepts(_ certificate: Int) throws(ProviderFailure) {
+        guard weather.isCertified, certificate > authority.acceptedCertificate else { return }
+        let code = weather.certificateRefusal
+        throw .rejected(OAuthError(status: code == "invalid_client" ? 401 : 400, code: code))
     }
 
     /// Makes a call with proofs, and once more if the provider asks for another nonce, according to the engine's own rule.
@@ -141,13 +153,14 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             throw .rejected(OAuthError(status: 400, code: "invalid_request"))
         }
         let last = request.recovering ? request.sending.last?.nonce : nil
+        let shown = process.certificate
         let fresh = try await proven(
             request.proof, family: family, repeating: last, confirms: request.recovering, request.sending
         ) {
             (call) async throws(ProviderFailure) in
             try await refresh(request, family, token, call, by: deadline)
         }
-        var tokens = tokens(fresh.0, fresh.1, request.proof, request.target)
+        var tokens = tokens(fresh.0, fresh.1, request.proof, request.target, by: shown)
         if fresh.0.unbound.contains(fresh.1) {
             tokens.key = nil
             tokens.credential = .bearer
@@ -169,18 +182,21 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             world.rules.sends(call, of: session, authority.calls)
         }
         let target = request.target
-        let (authority, key) = (authority, request.idempotencyKey)
+        let (authority, idempotencyKey) = (authority, request.idempotencyKey)
         let (stranger, bearer) = (weather.subjectChanges, weather.answersBearer)
-        let shown = request.proof?.thumbprint
-        return try await tokenCall(call, by: deadline) { [scheduler, world] () throws(ProviderFailure) in
-            guard family.key == shown else {
+        let (key, certificate) = (request.proof?.thumbprint, process.certificate)
+        return try await tokenCall(call, by: deadline) { [self] () throws(ProviderFailure) in
+            try checkAccepts(certificate)
+            guard family.key == key else {
                 world.say("rt-\(family.number)-\(token) comes with another key")
                 throw .rejected(OAuthError(status: 400, code: "invalid_grant"))
             }
             if let target { try SimulatedTarget(target).check() }
             let (fresh, before): (Int, Int)
             before = family.current
-            do throws(ProviderFailure) { fresh = try authority.refresh(family, token: token, key: key) } catch {
+            do throws(ProviderFailure) {
+                fresh = try authority.refresh(family, token: token, key: idempotencyKey)
+            } catch {
                 world.say("rt-\(family.number)-\(token) is refused at the provider, whose own is \(family.current)")
                 throw error
             }
@@ -205,6 +221,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         guard let (family, token) = authority.named(request.subjectToken.reveal()) else {
             throw .rejected(OAuthError(status: 400, code: "invalid_request"))
         }
+        let shown = process.certificate
         _ = try await proven(request.proof, family: family) { (call) async throws(ProviderFailure) in
             call.target = request.target
             call.isExchange = true
@@ -212,13 +229,14 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
                 world.rules.sends(session, by: process, deadline: deadline)
                 world.rules.sends(call, of: session, authority.calls)
             }
-            return try await tokenCall(call, by: deadline) { () throws(ProviderFailure) in
+            return try await tokenCall(call, by: deadline) { [self] () throws(ProviderFailure) in
+                try checkAccepts(shown)
                 try SimulatedTarget(request.target).check()
                 guard family.death == nil else { throw .rejected(OAuthError(status: 400, code: "invalid_grant")) }
                 return (family, token)
             }
         }
-        var tokens = tokens(family, token, request.proof, request.target)
+        var tokens = tokens(family, token, request.proof, request.target, by: shown)
         tokens.idToken = nil
         return tokens
     }
@@ -286,7 +304,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
     }
 
     private func tokens(
-        _ family: Family, _ token: Int, _ proof: ProofMaker?, _ target: TokenTarget? = nil
+        _ family: Family, _ token: Int, _ proof: ProofMaker?, _ target: TokenTarget? = nil, by certificate: Int
     ) -> TokenSet {
         let suffix = target.map { "@" + SimulatedTarget($0).name } ?? ""
         var tokens = TokenSet(
@@ -296,6 +314,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             idToken: Secret("id-\(family.number)-\(token)"),
             expiresAt: process.wallTime.advanced(by: .seconds(weather.accessTokenLife)))
         tokens.key = proof.map { TokenKey(pair: $0.key, usesNonces: givesNonces) }
+        if weather.isCertified { tokens.certificate = SimulatedProcess.name(ofCertificate: certificate) }
         if target == nil { tokens.scope = family.scopes[token] }
         if family.hasNoRefreshToken { tokens.refreshToken = family.repeated.map { Secret($0) } }
         return tokens

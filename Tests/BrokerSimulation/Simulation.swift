@@ -23,6 +23,8 @@ package final class Simulation: @unchecked Sendable {
     private(set) lazy var rules = Rules(self)
     /// The error of every process's wall clock.
     private(set) var wallLeap = 0
+    /// The number of the broker's newest certificate.
+    private(set) var certificate = 1
     /// The error of the store's own clock.
     private(set) var storeOffset = 0
     private var longestOutage = 0
@@ -181,6 +183,18 @@ package final class Simulation: @unchecked Sendable {
                 }
             }
         }
+        moments(weather.renewals) { [self] in
+            certificate += 1
+            let renewed = certificate
+            say("the certificate is renewed: \(renewed)")
+            noteTrouble()
+            scheduler.after(scheduler.random.number(weather.acceptanceRange)) { [self] in
+                authority.acceptedCertificate = max(authority.acceptedCertificate, renewed)
+            }
+            for process in processes {
+                scheduler.after(scheduler.random.number(weather.renewalRange)) { process.shows(certificate: renewed) }
+            }
+        }
         moments(weather.wallJumps) { [self] in
             let process = scheduler.random.pick(processes)
             process.wallOffset += scheduler.random.number(weather.wallJumpRange)
@@ -327,6 +341,7 @@ package final class Simulation: @unchecked Sendable {
         let isUnbound = weather.nonces != .unbound && token.key == nil
         let isStrangers = family.strangerFrom.map { number >= $0 } ?? false
         rules.gave(kept: token, of: ticket.holder.digest, by: process, askedAt: askedAt)
+        rules.checkCertificate(token, of: ticket.holder.digest, by: process, askedAt: askedAt)
         // The call was in progress during the step-up.
         let isFormer = family.replacedAt.map { askedAt <= $0 + 5_000 } ?? false
         let own = families[ticket.holder.digest]
@@ -439,6 +454,9 @@ package final class Simulation: @unchecked Sendable {
         tokens(sealed, of: row)?.refreshToken?.reveal()
     }
 
+    /// Returns the certificate that a sealed set's access token is bound to.
+    func certificate(_ sealed: Sealed?, of row: Digest) -> String? { tokens(sealed, of: row)?.certificate }
+
     /// Returns the access token of a sealed set.
     func accessToken(_ sealed: Sealed?, of row: Digest) -> String? { tokens(sealed, of: row)?.accessToken.reveal() }
 
@@ -477,6 +495,7 @@ package final class Simulation: @unchecked Sendable {
         }
         rules.handedOut(token, of: ticket.holder.digest, by: process, askedAt: askedAt)
         rules.gave(own: token, of: ticket.holder.digest, by: process, askedAt: askedAt)
+        rules.checkCertificate(token, of: ticket.holder.digest, by: process, askedAt: askedAt)
         guard let end = ticket.holder.loggedOut ?? ticket.replaced else { return }
         // Other processes receive the end, or notice that they are deaf, within three seconds. A cached entry lives for five at
         // most.
@@ -654,6 +673,9 @@ package final class Simulation: @unchecked Sendable {
             verdict.endedSessionsAlive += 1
         }
         let hasLapsed = weather.idleEnd != nil && SessionLimits.lapse(of: row, at: wallTime) != nil
+        // Refusals under another certificate are counted for ten minutes before they end a session whose grant is dead.
+        let isDead = family.death == .byItsUser || family.mayBeLost(weather.rotation, longestOutage: longestOutage)
+        if row.endReason == nil, seen != .lives, weather.isCertified, isDead { return }
         if row.endReason == nil, seen != .lives, !hasLapsed {
             say("FAULT: a session cannot be used any more: \(row.handle)")
             verdict.wrongfulLogOuts += 1

@@ -33,6 +33,15 @@ struct Weather {
     var answersBearer = 0.0
     /// Whether the broker's settings state that the provider checks proofs before it spends a refresh token.
     var checksFirst = false
+    /// Whether the provider binds its tokens to the certificate that the broker shows.
+    var isCertified = false
+    /// The number of renewals of that certificate, which processes receive one after the other.
+    var renewals = 0
+    var renewalRange = 0...10_000
+    /// The time until the provider accepts a renewed certificate.
+    var acceptanceRange = 0...0
+    /// The code that the provider refuses an unknown certificate with.
+    var certificateRefusal = "invalid_client"
     var processes = 1
     var users = 1
     var rotation = Rotation.reuseDetected
@@ -159,6 +168,15 @@ struct Weather {
         checksFirst = random.chance(0.5)
     }
 
+    /// Makes the provider bind its tokens to a certificate that is renewed.
+    mutating func certify(_ random: inout SeededRandom) {
+        isCertified = true
+        renewals = random.number(1...3)
+        renewalRange = random.pick([0...0, 0...10_000, 0...40_000])
+        acceptanceRange = random.pick([0...0, 0...5_000, 0...40_000])
+        certificateRefusal = random.pick(["invalid_client", "unauthorized_client", "invalid_grant"])
+    }
+
     /// Returns the weather of a seed, with a few kinds of trouble at once, but never all.
     static func mixed(_ random: inout SeededRandom) -> Weather {
         var weather = Weather()
@@ -210,6 +228,8 @@ struct Weather {
         if random.chance(0.15) { weather.shrinks = 0.3 }
         if weather.children > 0 { weather.replacements = random.pick([0, 0.15]) }
         if weather.targets > 0 { weather.refusedTargets = random.pick([0, 0.4]) }
+        if weather.nonces == .unbound, random.chance(0.3) { weather.certify(&random) }
+        if random.chance(0.15) { weather.pages = 0.2 }
         return weather
     }
 }

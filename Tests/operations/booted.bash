@@ -15,7 +15,7 @@ boot() {
 
 booted() { init=$(pgrep -P "$nspawn" -x systemd) && in_system systemctl is-system-running 2>/dev/null | grep -qE 'running|degraded'; }
 
-# in_system COMMAND…: as root, as in a shell there
+# in_system COMMAND…: runs the command in the booted system, as root and with the environment of a shell
 in_system() { nsenter -t "$init" -a env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive HOME=/root "$@"; }
 
 # journal_says MESSAGE: the broker's log has such a line

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Debian packages in a chroot: contents, files and owners after each step of dpkg, the refused downgrade, and the backup before
-# a new version. `make prove-deb` does the same on a booted Debian. Needs root and debootstrap, and release binaries.
+# The Debian packages in a chroot: contents, files and owners after each step of dpkg, the refused downgrade, and the backup
+# before a new version. `make prove-deb` does the same on a booted Debian. Needs root and debootstrap, and release binaries.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 skip() { echo "# skipped: $1"; ok "no package here: $1"; finish; }
 missing=$("$root/scripts/debian-root" able) || skip "$missing"
@@ -49,7 +49,7 @@ same "" "$(cat "$work/absent")" "manual page → contains every command"
 step "Installation"
 cp -a --reflink=auto "$clean" "$system"
 mkdir "$system/packages"
-# The programs read their arguments there.
+# The programs read their arguments from /proc.
 mount -t proc proc "$system/proc"
 cp "$place"/old/*.deb "$new" "$system/packages/"
 inside() { chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@" </dev/null; }
@@ -115,7 +115,7 @@ broker coatcheck restore "$backup" --config /etc/coatcheck/coatcheck.yaml --with
 matches '^0 .*schema version' "$? $(tr '\n' ' ' <"$work/out")" "coatcheck restore with this backup → exit 0"
 
 step "A version older than the schema is refused"
-# newer READABLE-FROM: a later release has migrated
+# newer OFFSET: plays a later release's migration, readable for programs that know version newest + OFFSET
 newer() { python3 -c 'import sqlite3, sys
 with sqlite3.connect(sys.argv[1]) as database:
     newest = database.execute("SELECT max(version) FROM schema_version").fetchone()[0]

@@ -25,7 +25,7 @@ matches 'sealed again [1-9]' "$(cat "$work/out")" "coatcheck keys reseal → pri
 
 step "3. The old key is removed when no value needs it"
 kill_broker TERM
-# Ten minutes later, and a key that has sealed for as long.
+# Set the stored times back, as if an hour had passed and the new key had sealed for as long.
 python3 - "$work" <<'P'
 import json, sqlite3, sys
 with sqlite3.connect(sys.argv[1] + "/data/coatcheck.db") as database:

@@ -38,7 +38,7 @@ pasted() {
     as_root "$(sed -E "${2:-}" <<<"$line")"
 }
 as_root() { RUN=0; in_system env COATCHECK_TOKEN_FILE=/root/coatcheck.token bash -c "cd /root; $1" >"$work/out" 2>&1 || RUN=$?; }
-# good SENTENCE: the command ended well
+# good SENTENCE: checks that the last command ended with status 0
 good() { same 0 "$RUN" "$1"; [ "$RUN" -eq 0 ] || sed 's/^/#   /' "$work/out"; }
 bad() { matches "^1 .*$1" "$RUN $(tr '\n' ' ' <"$work/out")" "$2"; }
 access() { in_system stat -c '%U:%G %a' "$1"; }
@@ -153,7 +153,7 @@ good "key file readable again → keys reseal succeeds without a restart"
 
 step "Removing the old key"
 stop
-# Ten minutes later, and a key that has sealed for as long.
+# Set the stored times back, as if an hour had passed and the new key had sealed for as long.
 python3 - "$system/var/lib/coatcheck" <<'P'
 import json, sqlite3, sys
 with sqlite3.connect(sys.argv[1] + "/data/coatcheck.db") as database:

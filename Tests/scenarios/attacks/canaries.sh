@@ -63,7 +63,7 @@ post /v1/sessions "{\"$planted\":1}"
 if grep -qF -e "$planted" "$work/body"; then ok "member with a planted name → its name is echoed to its sender"; else ok "member with an invented name → not echoed"; fi
 JAR= request GET "/v1/session?session=$planted" -b "coatcheck=$planted" -H "Authorization: Bearer $planted" -H "User-Agent: ua-$(random_token)"
 request GET "/$planted"
-# Every token that the provider has issued.
+# The canaries also include every token that the provider has issued.
 sandbox GET /tokens
 python3 -c 'import json, sys
 for entry in json.load(open(sys.argv[1])): print(entry["kind"], entry["token"])' "$work/control" >>"$canaries"
@@ -82,7 +82,7 @@ count=$(grep -ao 'HTTP/1\.1 [0-9]' "$work/answers" | wc -l)
 if [ -z "$found" ] && [ "$count" -ge 20 ]; then ok "$count answers → contain no provider token"; else not_ok "at least 20 answers → no provider token" "$count answers"; fi
 
 step "3. No value from the database opens a session (SEC-39)"
-# Every value of every row, as the cookie, as text, hexadecimal and base64url.
+# Each value of each row is tried as the cookie, as text, in hexadecimal and in base64url.
 python3 - "$work/data/coatcheck.db" >"$work/values" <<'PY'
 import base64, sqlite3, sys
 database = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)

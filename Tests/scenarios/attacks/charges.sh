@@ -12,7 +12,7 @@ another=127.0.0.3
 per_minute=60
 share=64
 
-# If public_url is a loopback address, the limits exempt loopback clients.
+# If public_url is a loopback address, the limits exempt loopback clients, so restart the broker with another public_url.
 kill_broker TERM
 sed -i -e "s|^  public_url: .*|  public_url: https://$host|" -e "s|\"http://[^\"]*/callback/|\"https://$host/callback/|" \
     -e 's|^log: .*|log: {level: notice}|' "$work/coatcheck.yaml"
@@ -33,12 +33,12 @@ with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10) as database:
 PY
 }
 bytes_kept() { cat "$work"/data/* 2>/dev/null | wc -c; }
-# calls_made: all calls in the emulator's record, and the number of shared documents among them
+# calls_made: prints the number of calls in the emulator's record, with those for shared documents
 calls_made() { sandbox GET /counts; jq '[.[]] | add // 0' "$work/control"; }
 at_most() { if [ "$1" -le "$2" ]; then ok "$3: $1 (at most $2)"; else not_ok "$3" "$1, and $2 is the most"; fi; }
 at_least() { if [ "$1" -ge "$2" ]; then ok "$3: $1"; else not_ok "$3" "$1, and $2 is the least"; fi; }
 
-# flood ADDRESS: "$work/flood" has its requests and answers; SPENT is its time in whole seconds
+# flood ADDRESS: sends the requests; "$work/flood" counts the answers by kind and status; SPENT is the time in whole seconds
 flood() {
     local began=$SECONDS
     sandbox DELETE /requests
@@ -76,7 +76,7 @@ session=$(json .session_token)
 sandbox POST /backchannel-logout '{"provider":"oidc","client_id":"ios-app","user":"nobody","sid":"sid-none"}'
 logout_token=$(json .token "$work/control")
 flood "$attacker"
-# The tokens of a minute, and those that are added during these seconds.
+# The address may use the limit's tokens of one minute, and those that are added during the flood.
 allowed=$((per_minute + SPENT + 1))
 at_least "$sent" 200 "requests of the flood"
 at_most "$((logins + exchanges + registrations))" "$((2 * allowed))" "flood → rows of logins, exchanges and registrations"
@@ -84,7 +84,7 @@ at_most "$logins" "$allowed" "flood → rows of logins"
 at_most "$exchanges" "$allowed" "flood → rows of exchanges"
 at_most "$registrations" "$share" "flood → rows of registrations"
 at_most "$handoffs" "$allowed" "flood → rows of handoffs"
-# A rejected code is one call. All share three documents (metadata, keys) of five providers, and the forced fetches.
+# Each rejected code costs one call. The 20 others are for metadata and keys of five providers, which all requests share.
 at_most "$made" "$((allowed + 20))" "flood → calls at providers"
 for kind in "logins" "provider-started arrivals" "invented codes" "guessed state keys" "imported tokens" "invented sessions"; do
     at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "429 for $kind"

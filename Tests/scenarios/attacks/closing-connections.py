@@ -14,7 +14,7 @@ from support.wire import answers, read_all  # noqa: E402
 
 def endings(case):
     name = "an answer with Connection: close"
-    # A smaller body arrives together with its head and is read completely, so another request may follow.
+    # The body is large, because a smaller one arrives with its head and is read completely, so another request may follow it.
     large = b"1" * 20_000
     with Broker(case, name, cache="off") as broker:
         first = {

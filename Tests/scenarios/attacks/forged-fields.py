@@ -1,6 +1,6 @@
 """Forged identity fields in unusual spellings, behind a gateway's recipe.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries them, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
 """
 
 import http.client
@@ -118,7 +118,7 @@ def traefik(case):
         case.same((401, None), gateway.serve("GET", "/orders", [(form, session)]), f"a session in the field {form} → 401")
     _, held = gateway.serve("GET", "/orders", [cookie, *((form, "mallory") for form in spellings("X-Coatcheck-Session"))])
     case.same([], [name for name, values in (held or {"none": "mallory"}).items() if "mallory" in values], "the field X-Coatcheck-Session in all spellings → removed")
-    # The model passes the attack if a recipe names some signs alone.
+    # A check of the model: if a recipe removes only names with some of the signs, the forged field arrives.
     for signs, forms in (("-", ("X_Auth_Subject", "X.Auth.Subject")), ("[-_.]", ("X!Auth!Subject", "X~Auth~Subject", "X-Auth'Subject"))):
         plain = Traefik(recipe.replace("[^a-z0-9]", signs), f"127.0.0.1:{port}")
         for form in forms:

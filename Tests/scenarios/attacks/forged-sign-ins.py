@@ -1,6 +1,6 @@
 """Forwards with empty secrets, and callbacks with forged identities.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries them, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ def sign_ins(case):
         return call(begun.json["authorization_url"] + "&sandbox_user=ana").fields["Location"], held and held[2], begun.json.get("login_token")
 
     before = sandbox.calls("oidc/token")
-    # Empty values.
+    # Forwards whose login token, cookie or verifier is empty or has a wrong type.
     callback, _, token = begin("android")
     for word, value in (("an empty login token", ""), ("a login token that is null", None), ("a list of the login token", [token]), ("the login token `true`", True)):
         answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback, "login_token": value})
@@ -89,7 +89,7 @@ def sign_ins(case):
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&sub=user-bob"}, Cookie=f"coatcheck-login={cookie}")
     case.same("user-ana", answer.json.get("subject"), "one user's callback, with another user's subject → a session of the first user")
 
-    # The login token is checked for the field's name in any letter case.
+    # The broker reads the Cookie field in any letter case of its name, and checks the login token in it.
     callback, cookie, _ = begin()
     for name in ("COOKIE", "cOOKIE"):
         answer = raw(broker, "POST", "/v1/sessions", f"{name}: coatcheck-login={secrets.token_urlsafe(32)}", "Content-Type: application/json",

@@ -1,6 +1,6 @@
 """Requests that are in progress during a log-out.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries them, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
 """
 
 import pathlib

@@ -1,6 +1,6 @@
 """Configurations whose file with authorities is missing, empty or broken.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries them, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
 """
 
 import pathlib

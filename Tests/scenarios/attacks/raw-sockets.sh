@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ambiguous, oversized and slow requests on raw sockets (SEC-101 to SEC-106). Each has a hidden second request
+# Ambiguous, oversized and slow requests on raw sockets (SEC-101 to SEC-106). Each request hides a second one
 # (support/raw_sockets.py). The options of that script may follow. The slow clients take a minute and a half.
 source "$(dirname "$0")/../support/lib.bash"
 ulimit -n "$(ulimit -Hn)"

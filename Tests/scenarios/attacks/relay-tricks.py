@@ -1,6 +1,6 @@
 """Internal fields, unusual paths and ambiguous framing at the relay.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries them, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
 """
 
 import pathlib

@@ -1,4 +1,6 @@
-"""Answers that a stranger does not read, or reads slowly (SEC-105): the broker's memory (from /proc), and the bytes that arrive."""
+"""Answers that a stranger does not read, or reads slowly (SEC-105): the broker's memory (from /proc), and the bytes that
+arrive.
+"""
 
 import concurrent.futures
 import pathlib
@@ -105,7 +107,7 @@ def slow_readers(case):
 
 
 def cut_answers(case):
-    """Unread answers are cut after the write deadline, and each of them looks incomplete."""
+    """Unread answers are broken off after the write deadline, and each of them looks incomplete."""
     name = "unread answers"
     size = 8 * MIB
     with Broker(case, name) as broker:

@@ -13,7 +13,7 @@ from support.wire import answers, read_all  # noqa: E402
 
 
 def upgraded(name, line, status, *fields, with_session=False, host=NAME, stays=False, body=b""):
-    """Floods after a request for another protocol. The request that follows it must not be served.
+    """Sends floods after a request for another protocol. The requests in the flood must not be served.
 
     `stays` marks an answer that continues (an event stream).
     """

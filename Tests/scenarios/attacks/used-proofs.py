@@ -1,6 +1,6 @@
 """Proofs that were already used, after floods of other proofs, forged addresses and a restart.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries them, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
 """
 
 import http.client
@@ -44,7 +44,7 @@ def flood(case):
         answer = broker.call("GET", "/v1/session", phone.session, X_Forwarded_Host=host, Forwarded=f"host={host}", DPoP=proof)
         case.same("401 proof_invalid address", answer.told, f"X-Forwarded-Host: {host} with a proof for it → refused")
 
-    # The attacker's own key, with more than the 4,096 proofs that are stored for a key.
+    # The attacker sends 4,200 proofs by the attacker's own key. The broker stores at most 4,096 proofs for a key.
     def send(part):
         connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=20)
         proofs = (attacker.proof("GET", "/v1/session", attacker.session, jti=f"flood-{part}-{number}") for number in range(525))
@@ -57,7 +57,7 @@ def flood(case):
     case.same("429 rate_limited", attacker.call("GET", "/v1/session", attacker.session).told, "a key that floods → its next call is 429 rate_limited")
     again("a used proof after 4,200 proofs of another key")
 
-    # Invented keys, half of them with the victim's cookie.
+    # A stranger sends proofs by invented keys, half of them with the victim's cookie.
     stranger = Phone(broker)
     stranger.nonce = attacker.nonce
     connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=20)

@@ -70,8 +70,8 @@ sed -i 's/^  orders: {/&slides: true, /; s|^  gateway: |  auditor: {sha256: e049
 digest=$(printf %s auditor-credential-77b1 | openssl dgst -sha256 -r | cut -d' ' -f1)
 sed -i "s/e04936a5a3bdd4bd02ff3efb2fdb4d2ba6aa1ee2ba7ef0b4be2cd3fc2bb7ab01/$digest/" "$work/coatcheck.yaml"
 start_broker
-# The client `brief` has an idle time of four seconds. ACTIVE is expected if LONGEST, the longest pause between two requests, is
-# shorter.
+# ask_on CREDENTIAL: introspects one session for seven seconds. Its client `brief` has an idle time of four seconds. ACTIVE is
+# the last answer. LONGEST is the longest pause between two requests in seconds, because a busy machine may pause too long.
 ask_on() {
     local backend=$1 begin last=$SECONDS
     LONGEST=0

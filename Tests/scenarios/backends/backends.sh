@@ -193,7 +193,7 @@ done
 
 step "9. A backend is not limited because of its users' bad sessions"
 kill_broker TERM
-# If public_url is a loopback address, the limits exempt loopback clients.
+# If public_url is a loopback address, the limits exempt loopback clients, so set another public_url.
 sed -i -e 's|^  public_url: .*|  public_url: https://auth.example.org|' -e 's|"http://[^"]*/callback/|"https://auth.example.org/callback/|' "$own"
 printf 'limits: {wrong_tokens_per_minute: 5}\n' >>"$own"
 start_broker

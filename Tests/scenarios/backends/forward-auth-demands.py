@@ -46,7 +46,7 @@ def ask(url, target, method="GET", **fields):
 
 
 class Gate:
-    """A proxy in front of a service, and the checks of it."""
+    """A proxy in front of a service, and the checks of this proxy."""
 
     def __init__(self, says, title, url, service):
         self.says, self.title, self.url, self.service = says, title, url, service
@@ -89,7 +89,7 @@ def stronger(broker, age=0):
 
 
 def stepping_up(gate, broker, prefix="", confirm=True):
-    """A path that demands a step-up, and all other paths."""
+    """Checks a path that demands a step-up, and a path without a demand."""
     pay, orders = f"{prefix}/payments/7", f"{prefix}/orders"
     plain, strong, old = broker.sign_in(), stronger(broker), stronger(broker, 400)
     bearer, strong_bearer = broker.sign_in(client="android"), broker.sign_in(client="android")
@@ -106,7 +106,7 @@ def stepping_up(gate, broker, prefix="", confirm=True):
     gate.refused("401 step_up_required", pay, "a path that demands a step-up, the step-up was seven minutes ago → 401 step_up_required", Cookie=f"coatcheck={old}")
     for target in SPELLINGS:
         before = gate.service.count
-        # Some are refused only because of their spelling.
+        # Some of these spellings are refused because of their form, so any status other than 200 is accepted here.
         answer = ask(gate.url, target.replace("/", prefix + "/", 1) if prefix else target, Cookie=f"coatcheck={plain}")
         gate.says.verdict(
             gate.service.count == before and answer.status != 200, f"{gate.title}, a plain sign-in at {target} → refused, and the service is not reached", f"{told(answer)} {answer.body[:200]}")
@@ -152,7 +152,7 @@ def present(gate, broker):
         gate.same(None, answer.json["fields"].get(name), f"a served call with a presence proof → the service sees no field {name}")
 
 
-# Copies of a recipe without its demand, and the check that must fail. The first one for nginx was once in the documents.
+# Copies of a recipe without its demand, and the check that must fail. The first copy for nginx was once in the documents.
 COPIES = {
     "nginx": [
         (("nginx.conf", "auth_request /_coatcheck/stepped-up", "auth_request /v1/forward-auth?acr=mfa&max_age=300"), "without a session"),
@@ -161,7 +161,7 @@ COPIES = {
     "caddy": [
         (("Caddyfile", "coatcheck_ask acr=.*", 'coatcheck_ask ""'), "a session of a plain sign-in, a cookie"),
         (("Caddyfile", r"forward-auth\?\{args.0\}", "forward-auth"), "a session of a plain sign-in, a cookie"),
-        # The proxy denies without asking the broker.
+        # This copy denies all other paths without asking the broker.
         (("Caddyfile", "@others not path .*", "@others path /none"), "a plain sign-in elsewhere")],
     "haproxy": [
         (("haproxy.lua", r" \.\. demanded\(.*", ","), "a session of a plain sign-in, a cookie"),
@@ -175,7 +175,7 @@ def demands(server):
         broker, service = stack(case)
         host = broker.url.removeprefix("http://")
         values = {"BROKER_NAME": host, "CREDENTIAL": BACKEND}
-        # The first of two replicas refuses connections. The scripts of the other servers know only one address.
+        # nginx and Caddy get a first replica that refuses connections. The scripts of HAProxy and Apache know only one address.
         lost = [f"127.0.0.3:{free_port()}"] if server in ("nginx", "caddy") else []
         url = recipes.forward_auth(case, server, [*lost, host], service.address, **values).url
         gate = Gate(case, server, url, service)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The forward-auth recipes of deploy/forward-auth behind real servers, with a live broker: sessions, forged headers, ambiguous and
-# ended sessions, two users at once (SEC-85, SEC-86). forward-auth-bound.sh has sessions that belong to a key,
-# forward-auth-faults.sh a broker that is killed, and forward-auth-demands.py the demands for single paths. curl sends the requests
-# of Traefik, a peer without a credential.
+# The forward-auth recipes of deploy/forward-auth behind real servers, with a live broker: sessions, forged headers, ambiguous
+# and ended sessions, two users at once (SEC-85, SEC-86). forward-auth-bound.sh has sessions that belong to a key,
+# forward-auth-faults.sh a broker that is killed, and forward-auth-demands.py the demands for single paths. curl sends the
+# requests of Traefik, a peer without a credential.
 #   forward-auth.sh [SERVER…]
 source "$(dirname "$0")/../support/lib.bash"
 source "$here/forward_auth.bash"
@@ -18,7 +18,7 @@ at_once() {
         -w '%{http_code} %header{retry-after} curl %{exitcode} %{errormsg}\n' "$SITE/orders/[1-60]" >"$work/$name.outcomes" 2>/dev/null
 }
 
-# all_hers NAME SUBJECT: each of the sixty names this user
+# all_hers NAME SUBJECT: each of the sixty answers in the file NAME names this user
 all_hers() {
     same "60 $2" "$(subjects "$1")" "parallel requests of one user → every answer names that user"
     grep -v '^200  curl 0' "$work/$1.outcomes" | sed 's/^/#   /'

@@ -26,7 +26,7 @@ def with_endings_file(case, sandbox, file):
 
 
 def digests(file):
-    """The token digests in an endings file, whatever its last line is."""
+    """The token digests in an endings file, even if its last line is incomplete."""
     lines = file.read_bytes().split(b"\n")[1:-1]
     return {base64.urlsafe_b64decode(line.split(b" ")[0] + b"=") for line in lines}
 
@@ -64,7 +64,7 @@ def endings_kept(case):
 
     def log_out(session, enough):
         (answered if broker.log_out(session).status == 204 else unanswered).append(session)
-        # The kill comes after a number of answers instead of a time. So on any machine it comes between other log-outs.
+        # The kill comes after a number of answers, so at any speed of the machine it falls between two log-outs.
         if len(answered) >= enough:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(broker.process.pid, signal.SIGKILL)
@@ -80,7 +80,7 @@ def endings_kept(case):
         kept = digests(file)
         lost = [s for s in answered if digest(s) not in kept]
         case.same([], lost, f"kill -9 during six log-outs → all {len(answered)} log-outs answered so far are in the endings file")
-        # A crash of the machine may leave this.
+        # A crash of the machine may leave such an incomplete last line, and the start has to accept it.
         with open(file, "ab") as torn:
             torn.write(b"q83vEjRWeJCrze8")
         broker.start()
@@ -125,7 +125,7 @@ def endings_disk_full(case):
         sessions = [broker.sign_in(f"user-{n}") for n in range(3)]
         case.same("204", broker.log_out(sessions[0]).told, "a log-out with an endings file → 204")
         disk.fill()
-        # The page that the last line is on has room for some.
+        # The file's last page on the disk still has room for some endings, so log out until one is refused.
         for n in range(100):
             session = broker.sign_in(f"more-{n}")
             out = broker.log_out(session)

@@ -1,4 +1,4 @@
-"""Any end of a session ends its children and its tickets, on three replicas of one PostgreSQL. It takes a second, or five if
+"""Any end of a session ends its children and its tickets, on three replicas of one PostgreSQL. This takes a second, or five if
 notices between the replicas are lost (guarantees 6 and 10). Other cases test the places of a family, on SQLite and on
 PostgreSQL.
 """
@@ -42,7 +42,7 @@ def child(broker, parent, name="home"):
 
 
 def ticket(broker, parent, origin):
-    """A ticket's path, and its secret."""
+    """Makes a ticket. Returns its path and its secret."""
     secret = secrets.token_urlsafe(32)
     answer = broker.call("POST", "/v1/session/handovers", parent, {
         "origin": origin, "path": "/v1/session", "challenge": encoded(hashlib.sha256(secret.encode()).digest())})
@@ -50,14 +50,14 @@ def ticket(broker, parent, origin):
 
 
 def spend(broker, path, secret):
-    """Posts like the page, and returns the answer."""
+    """Posts a ticket's secret like the broker's page. Returns the answer."""
     return broker.call(
         "POST", path, body="", Content_Type=FORM, Accept="application/problem+json", Sec_Fetch_Site="same-origin",
         Cookie=f"coatcheck-handover={secret}")
 
 
 def opened(broker, parent, origin):
-    """A web child's token."""
+    """Hands the parent over to a web view. Returns the token of the new web child."""
     answer = spend(broker, *ticket(broker, parent, origin))
     return re.search(r"coatcheck-web=([\w-]{43})", ", ".join(answer.fields.get_all("Set-Cookie") or []))[1]
 
@@ -132,8 +132,8 @@ def everywhere(case, pooled, limit):
                 wait_for(limit + 5, lambda: state(broker, token, web, path, secret) == dead)
                 case.same(dead, state(broker, token, web, path, secret), f"after {name} ended the parent: widget, page and ticket → refused at {broker.name}")
                 slow[name] = time.monotonic() - begun
-        # A lapse that is not written yet, of a client whose sessions live for seconds. It uses the machine's own clock, because
-        # a replica ends no session if its clock differs from the database's.
+        # Next, a parent that has lapsed before the store records this. Its client's sessions live for seconds. The clock is
+        # real, because a replica ends no session if its clock differs from the database's.
         begun = time.monotonic()
         parent = first.sign_in(user="ben", client="android")
         token = child(brokers[1], parent).json["session_token"]
@@ -161,12 +161,12 @@ def everywhere(case, pooled, limit):
 
 
 def hearing(case):
-    """With notices, within a second."""
+    """If notices arrive, every end is effective within a second."""
     everywhere(case, False, 1)
 
 
 def deaf(case):
-    """Through a pooler, without notices, within five seconds."""
+    """Through a pooler, which passes on no notices, every end is effective within five seconds."""
     everywhere(case, True, 5)
 
 
@@ -183,7 +183,7 @@ def places(case):
             def page(web):
                 return told(broker.call("GET", "/v1/session", Cookie=f"coatcheck-web={web}"))
 
-            # At most eight tickets a minute.
+            # A parent gets at most eight tickets a minute, so the other places get widgets.
             pages = [opened(broker, parent, broker.url) for _ in range(7)]
             made = [child(broker, parent, f"w{n}") for n in range(9)]
             case.same([201] * 9, [answer.status for answer in made], f"{name}: nine widgets next to seven pages → made, because there are sixteen places")

@@ -16,14 +16,14 @@ from support.waiting import GaveUp, wait_for  # noqa: E402
 
 @contextlib.contextmanager
 def full_disk(case, size):
-    """A broker with four sessions on a full disk, which the broker has already noticed."""
+    """A broker with four sessions on a full disk. The broker has already noticed that the disk is full."""
     disk = Disk(case, size)
     try:
         sandbox = Sandbox(case)
         broker = Broker(case, sandbox, data=disk.path / "data")
         sessions = [broker.sign_in(f"user-{n}") for n in range(4)]
         disk.fill()
-        # The log still has a little room. When it is used up, sign-ins find the full disk.
+        # The database's write-ahead log still has a little room, so sign in until a sign-in is refused.
         refused = None
         for n in range(2000):
             answer = broker.log_in(f"more-{n}")[1]
@@ -82,7 +82,7 @@ def without_a_reserve(case):
 
 
 def killed_on_a_full_disk(case):
-    """As above, with kill -9 before there is room again. Endings answered with 204 are kept."""
+    """The disk is full without reserved room, and kill -9 comes before there is room again. Endings answered 204 are kept."""
     with full_disk(case, "24m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
         broker.stop()
@@ -96,10 +96,10 @@ def killed_on_a_full_disk(case):
 
 
 def stopped_on_a_full_disk(case):
-    """As above, with SIGTERM while room is made. The broker tries once more before it ends."""
+    """The disk is full without reserved room, and gets room after SIGTERM. The broker writes the endings before it exits."""
     with full_disk(case, "24m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
-        # The moment is between two attempts of the running broker, because its drain takes two seconds.
+        # The drain takes two seconds, so the disk gets room between two of the broker's attempts to write the endings.
         broker.process.send_signal(signal.SIGTERM)
         disk.free()
         broker.process.wait(40)

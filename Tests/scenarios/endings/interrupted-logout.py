@@ -58,7 +58,8 @@ def interrupted_logout(case):
                SELECT max(n) FROM (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100) SELECT n FROM c);
                END""")
 
-    # The copies are sealed for another row, so they do not open, and readiness reports this.
+    # The copies are sealed for another row, so they do not open, and readiness would report this. So the start waits for
+    # /livez.
     broker.health = "/livez"
 
     def prepare(user):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A log-out with the provider's page: it ends the browser's own sign-on session there, and a logout token follows.
+# A log-out with the provider's page. The page ends the browser's session at the provider, which then sends a logout token.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 sandbox PUT /clients/oidc/shared-app '{"post_logout_redirect_uris":["com.example.shared:/out"]}'
@@ -88,7 +88,8 @@ same 0 $? "log-out with the page → the tokens are revoked"
 sleep 1
 same 0 "$(calls oidc/end_session)" "log-out with the page → the broker makes no end_session call"
 
-# oidcc-client-test-rp-init-logout. In its variants -no-state and -other-state, the app decides, because it compares the state.
+# The next step plays oidcc-client-test-rp-init-logout. Its variants -no-state and -other-state test the app, which compares the
+# state.
 step "4. The user confirms on the page and returns to the app with the state (oidcc-client-test-rp-init-logout)"
 at_provider "$page"
 same "200" "$STATUS" "page opened → the provider asks the user"

@@ -11,7 +11,7 @@ wait_for 60 grep -q listening "$work/cutter.log"
 sed -e "s|url: sqlite:.*|url: ${POSTGRESQL/${server%%/*}/$CUTTER_PORT}|" "$here/coatcheck.yaml" >"$work/template.yaml"
 start_stack "$work/template.yaml"
 
-# lose STATEMENT: loses the answer of the next statement that contains this text
+# lose STATEMENT: PostgreSQL's answer to the next statement that contains this text is lost
 lose() { rm -f "$work/marker.cut" && printf %s "$1" >"$work/marker"; }
 was_lost() { wait_for 10 test -e "$work/marker.cut"; same 0 $? "statement is committed → its answer is lost"; }
 # alone COOKIE: reads a session with only the cookie
@@ -24,7 +24,7 @@ signed_in() {
     COOKIE=$(cookie coatcheck)
 }
 
-# A connection sends a statement's text at its first use. The answer is lost at that moment.
+# A connection sends a statement's text only at the statement's first use, so the answer to that use is lost.
 step "1. The write that completes a sign-in"
 lose "INSERT INTO sessions"
 signed_in phone ana

@@ -1,5 +1,5 @@
-"""Relayed answers that are in progress when their session ends, on two replicas with one PostgreSQL. Event streams end at once
-and look complete, for every reason, even if the notice is lost. Downloads are cut a little later (guarantee 6).
+"""Relayed answers that are in progress when their session ends, on two replicas with one PostgreSQL. Event streams end
+within a second, or five if the notice is lost, and look complete. Downloads are broken off five seconds later (guarantee 6).
 """
 
 import contextlib
@@ -101,7 +101,7 @@ class Stream:
         return self.how == "fin" and self.data.endswith(b"\r\n0\r\n\r\n")
 
     def after(self, moment):
-        """The times when the client, and the upstream, noticed its end."""
+        """The times when the client, and the upstream, noticed the end of the answer."""
         return tuple(None if end is None else end - moment for end in (self.ended, self.upstream.closed.get(self.name)))
 
 

@@ -41,7 +41,7 @@ kill -TERM "$broker_pid"
 wait_for 5 red
 same 0 $? "SIGTERM → /readyz is 503"
 took=$((($(date +%s%N) - begin) / 1000000))
-# This happens at once, and not only after the delay.
+# Readiness turns 503 at once, and not only after drain_delay.
 [ "$took" -lt 4000 ]; same 0 $? "SIGTERM → /readyz is 503 at once ($took ms)"
 request GET "$MANAGEMENT/readyz"
 expect_json .status shutting_down

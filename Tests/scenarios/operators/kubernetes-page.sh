@@ -95,7 +95,7 @@ sign_in oidc ios ana
 expect_status 201 "sign-in → a session"
 
 step "The table of runbooks"
-# The cells of the last column. The first block has their words.
+# The commands are in the cells of the table's last column. The section's first block defines the words in them.
 block_behind "$page" sh "## Runbooks" >"$work/words.sh"
 matches 'alias broker=.*config=' "$(tr '\n' ' ' <"$work/words.sh")" "page → has the words of the commands"
 sed -n '/^| to | with systemd/,/^$/p' "$page" | tail -n +3 | awk -F' *[|] *' '{ print $4 }' | grep -oE '`[^`]*`' | tr -d '`' \

@@ -3,7 +3,7 @@
 source "$(dirname "$0")/../support/lib.bash"
 printf 'wq8ZrT5nLk2YvB7x:c/d+e&f\n' >"$work/web-secret"
 chmod 600 "$work/web-secret"
-# A secret in its own file, and a provider without references, so that it may leave.
+# A secret in its own file, and a provider without references, so that a reload may remove it.
 sed -e 's|client_secret: "wq8ZrT5nLk2YvB7x:c/d+e&f"|client_secret: {file: @WORK@/web-secret}|' "$here/coatcheck.yaml" >"$work/template.yaml"
 start_stack "$work/template.yaml"
 file="$work/coatcheck.yaml"
@@ -58,9 +58,9 @@ for setting in "server.listen|s,  listen: 127.0.0.1:$BROKER_PORT,  listen: 127.0
     "store.url|s,sqlite:.*,sqlite:$work/data/other.db," \
     "keys.file|s,file: .*/keys.json,file: $work/../${work##*/}/keys.json," \
     "session.cookie.name|s,^session:,session:\n  cookie: {name: other},"; do
-    # The file also has a change that could be applied.
+    # The file also has changes that a reload could apply. The refusal has to drop them, too.
     change "${setting#*|}; s,body: 8KiB,body: 16KiB,; s|log: \{level: trace\}|log: {level: error}|"
-    # The hosted callbacks are at public_url.
+    # The hosted callbacks are at public_url, so they change with it.
     [ "${setting%%|*}" = server.public_url ] && sed -i "s|$BROKER/callback|http://localhost:$BROKER_PORT/callback|" "$file"
     refused "^${setting%%|*}: has changed, which takes a restart" "changed ${setting%%|*} → refused, because it needs a restart"
 done
@@ -71,7 +71,7 @@ reload "original file restored → reload succeeds"
 
 step "a second broker names the port in use"
 sed -e "s|listen: 127.0.0.1:$MANAGEMENT_PORT|listen: 127.0.0.1:$CLOSED_PORT|; s|sqlite:.*|sqlite:$work/data/second.db|" "$work/first.yaml" >"$work/second.yaml"
-# A key that belongs to the provider is on a client.
+# The second file has a key on a client that belongs to the provider.
 sed -i 's|client_id: oauth2-app,|client_id: oauth2-app, scope_separator: ",",|' "$work/second.yaml"
 misplaced='line [0-9]+: providers.oauth2.clients.ios.scope_separator: belongs to the provider, at `providers.oauth2.scope_separator`'
 chmod 600 "$work/second.yaml"
@@ -271,7 +271,7 @@ matches '^([2-9]|[1-9][0-9]+)$' "$(($(answers) - before))" "during the logins �
 printf '# %s signals, %s reloads\n' "$signals" "$(($(answers) - before))"
 cp -p "$work/first.yaml" "$file"
 reload "original file after the logins → reload succeeds"
-# Earlier signals may still be in progress.
+# Reloads for earlier signals may still be in progress, so wait until the original allow-list applies.
 holds() { relayed && [ "$STATUS" = 200 ]; }
 wait_for 10 holds
 same 0 $? "original file after the logins → its allow-list applies"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Copies of the recipes of deploy/proxy that have lost one thing, behind real servers. The matching walk has to notice each.
+# Copies of the recipes of deploy/proxy that have lost one thing, behind real servers. The matching walk has to notice each
+# broken copy.
 #   broken-proxies.sh [SERVER…]
 source "$(dirname "$0")/../support/lib.bash"
 source "$here/proxies.bash"

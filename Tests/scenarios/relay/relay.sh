@@ -174,7 +174,7 @@ sign_in oidc ios ben
 for length in 60000 600000; do
     device a-phone
     uploads "$length"
-    # After six refusals, all eight have arrived, because a held body is not refused.
+    # After six refusals, all eight uploads have arrived, because the two uploads with a place are not refused.
     wait_for 1 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
     device a-second-phone
     begun=$(date +%s%N)

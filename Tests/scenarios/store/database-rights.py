@@ -1,6 +1,6 @@
 """A PostgreSQL role lacks rights to a table that another role's migration has made. A process with this role starts but is not
-ready. It names table and right, and `check --online` fails. After the rights are granted, the process becomes ready without a
-restart.
+ready. The process names table and right, and `check --online` fails. After the rights are granted, the process becomes ready
+without a restart.
 """
 
 import json

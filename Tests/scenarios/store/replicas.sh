@@ -13,7 +13,7 @@ replicas=()
 ends=()
 managements=()
 
-# start_replica N: starts the N-th process; apps call all of them under one name
+# start_replica N: starts the N-th process; apps call all processes under one name
 start_replica() {
     "$COATCHECK" serve --config "$work/replica-$1.yaml" >>"$work/broker-$1.log" 2>&1 &
     replicas[$1]=$!
@@ -29,7 +29,7 @@ for n in 1 2 3; do
     managements[n]="http://127.0.0.1:$MANAGEMENT_PORT"
     start_replica "$n"
 done
-# All three migrate at the same time, and one does the work.
+# All three replicas migrate the store at the same time, and one of them does the work.
 for n in 1 2 3; do wait_for 30 curl -sf "${managements[n]}/readyz" || give_up "replica $n"; done
 on() { BROKER=${ends[$1]}; }
 here_session() { JAR= request GET /v1/session -b "coatcheck=$session"; }
@@ -63,7 +63,7 @@ curl -sN -m 90 -b "coatcheck=$session" "$BROKER/v1/session/events" >"$work/event
 stream=$!
 wait_for 20 grep -q 'event: session' "$work/events"
 for n in 1 2 3; do on "$n"; here_session; done
-# Each replica is asked all the time. The measured time is the start of the last request that was served.
+# Each replica gets one request after the other. The measured time is the start of the last request that was served.
 for n in 1 2 3; do
     while [ ! -e "$work/asked-enough" ]; do
         asked=$(milliseconds)
@@ -146,7 +146,7 @@ device e2-phone
 sign_in oidc ios ben
 hanging_session=$(cookie coatcheck)
 sandbox DELETE /requests
-# One call ends after its caller has died. The other never ends.
+# The slow call ends after its caller, replica 1, was killed. The hanging call never ends.
 fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":13000,"times":1}'
 JAR= request POST /v1/session/refresh -b "coatcheck=$slow_session" -m 2
 fault oidc '{"fault":"hang","endpoint":"refresh","delay_ms":13000,"times":1}'
@@ -195,7 +195,7 @@ for n in 2 3; do
     wait_for 20 grep -q 'event: tokens_refreshed' "$work/events-$n"
     same 0 $? "refresh on replica 2 → the stream of replica $n gets an event"
 done
-# Two more looks at the database.
+# Each replica now looks at the database twice more, and must still send only one event.
 sleep 2.5
 for n in 2 3; do same 1 "$(grep -c 'event: tokens_refreshed' "$work/events-$n")" "refresh on replica 2 → only one event on replica $n"; done
 kill "${streams[@]}" 2>/dev/null
@@ -242,7 +242,7 @@ for n in 1 2 3; do
     device "g-phone-$n"
     wait_for 40 eval 'sign_in oidc ios ana; [ "$STATUS" = 201 ]'
     same 201 "$STATUS" "PostgreSQL recovered → sign-in on replica $n works"
-    # Another connection of its pool may be dead by now. This may cause a 503 for a moment, but never a 401.
+    # Another connection of the replica's pool may be dead. This may cause a 503 for a moment, but never a 401.
     wait_for 20 eval 'here_session; [ "$STATUS" != 503 ]'
     expect_status 200 "PostgreSQL recovered → the earlier session is alive"
 done

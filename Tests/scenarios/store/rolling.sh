@@ -118,10 +118,10 @@ step "4. Rows of a newer format: 503, sessions stay, rows are unchanged"
 device other-phone
 sign_in oidc ios ben
 other_session=$(cookie coatcheck)
-# The rows that the next release would have written.
+# Give the session's rows the format in which the next release would write them.
 sql "UPDATE sessions SET format = 2 WHERE handle = '$handle'; UPDATE session_states SET format = 2 WHERE token = (SELECT token FROM sessions WHERE handle = '$handle')"
 before=$(sql "SELECT s.*, st.* FROM sessions s JOIN session_states st USING (token) WHERE handle = '$handle'")
-# A cached entry is gone within five seconds.
+# Each release may have the session in its cache for five seconds, so wait until it reads the row.
 for n in 1 2; do
     on "$n"
     wait_for 8 eval 'here_session; [ "$STATUS" = 503 ]'

@@ -26,7 +26,7 @@ PHONES = 10
 
 
 class Wire:
-    """Passes on TCP connections. While it is cut, it holds everything back: bytes and ends."""
+    """Passes on TCP connections. While `whole` is cleared, it holds back all bytes and the ends of all connections."""
 
     def __init__(self, port):
         self.target = port
@@ -66,7 +66,8 @@ def replica(case, sandbox, url, name, gate=None, gated=(), like=None):
 
 
 def pairs_in_hand(one, gate, count):
-    """Signs phones in, and lets the provider give new tokens to the first replica. They arrive after the returned event."""
+    """Signs phones in and starts their refreshes. The provider's new tokens reach the replica after the returned event is set.
+    """
     arrived = threading.Event()
     sessions = [one.sign_in() for _ in range(count)]
     time.sleep(2.2)
@@ -79,7 +80,7 @@ def pairs_in_hand(one, gate, count):
 
 
 def ask_until(broker, session, seconds, told):
-    """A phone that retries until it is served, or until it learns that its session has ended."""
+    """Plays a phone that retries until it is served, learns that its session has ended, or its time is over."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         told.append(broker.refresh(session).told)
@@ -103,7 +104,7 @@ def judge(case, told, sentence):
 
 
 def outage(case):
-    """PostgreSQL is away for half a minute. One replica has ten pairs in hand, and their phones ask the other."""
+    """PostgreSQL is away for half a minute. One replica has ten token pairs in hand, and their phones ask the other replica."""
     with stack(case) as (sandbox, gate, database):
         one = replica(case, sandbox, database.url(), "one", gate, ["refresh"])
         two = replica(case, sandbox, database.url(), "two", like=one)
@@ -150,7 +151,9 @@ def stands_still(pid):
 
 
 def frozen(case):
-    """A replica freezes during the exchange of a code for longer than its claim lasts. Its tokens are revoked."""
+    """A replica freezes during the exchange of a code for longer than its claim lasts. The tokens that it receives late are
+    revoked.
+    """
     with stack(case) as (sandbox, gate, database):
         one = replica(case, sandbox, database.url(), "one", gate, ["token"])
         two = replica(case, sandbox, database.url(), "two", like=one)
@@ -167,7 +170,8 @@ def frozen(case):
         if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.calls)):
             raise GaveUp("no call for the code")
         one.process.send_signal(signal.SIGSTOP)
-        # A signal needs a moment. On a busy machine the answer could be faster.
+        # SIGSTOP takes effect after a moment, and the provider's answer could be faster, so wait until every thread has
+        # stopped.
         if not wait_for(10, lambda: stands_still(one.process.pid)):
             raise GaveUp("the replica goes on")
         arrived.set()

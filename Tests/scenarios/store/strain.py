@@ -1,7 +1,7 @@
 """SQLite and the cache under strain: other programs' scans and long reads do not delay requests, and memory is returned.
 
 Full size: TOMBSTONES=600000 SESSIONS=60000. The usual sizes are smaller. With SESSIONS_KEPT=FOLDER the sessions are stored
-there and used again.
+in that folder, and the next run uses them again.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ SESSIONS = int(os.environ.get("SESSIONS", "6000"))
 
 
 class Checks:
-    """Session checks over one connection, one after the other. Each has its start and its time."""
+    """Session checks over one connection, one after the other. For each, it records start, seconds and status."""
 
     def __init__(self, broker, sessions):
         self.broker, self.sessions = broker, sessions
@@ -99,7 +99,7 @@ def scan_beside_checks(case):
         scans = case.beside(lambda: [scan() for _ in range(10)])
         beside = measure(scans.done)
         spans = [(begin, end) for begin, end, _ in scans.result()]
-        # The checks that came during a scan.
+        # Of the checks, only those that began during a scan count.
         met = [c for c in beside if any(begin <= c[0] <= end for begin, end in spans)]
         lasted = [end - begin for begin, end in spans]
         return quiet, met, lasted
@@ -123,7 +123,7 @@ def long_read(case):
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, start=False)
     subprocess.run([COATCHECK, "migrate", "--config", broker.configuration], check=True, capture_output=True)
-    # 500 every tenth of a second, from the start on. This takes longer than the transaction.
+    # From its start on, the broker sweeps 500 rows every tenth of a second, so these rows last longer than the transaction.
     with contextlib.closing(broker.database()) as database:
         database.execute(
             """WITH RECURSIVE many(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < 200000)
@@ -192,7 +192,7 @@ def cache_gives_back(case):
     brokers = [start("cached"), start("bare", {"session": {"cache": "off"}})]
     # In full size, all sessions come at once. A small number comes in five waves, and the later waves have to reuse the memory
     # of the first two. Otherwise SQLite's and the allocator's memory would hide such a small difference. It takes two waves,
-    # because the expired entries of the first one may still exist when the second comes.
+    # because the expired entries of the first wave may still exist when the second wave comes.
     waves, warm = (1, 0) if len(cookies) >= FULL else (5, 2)
     resident = [[broker.resident() for broker in brokers]]
     for wave in range(waves):
@@ -201,7 +201,7 @@ def cache_gives_back(case):
             load.touch(cookies[wave::waves], broker.url, BACKEND)
         rate = len(cookies) / waves / (time.monotonic() - begin)
         resident.append([broker.resident() for broker in brokers])
-        # Entries live for 5 s. In full size they get half a minute more.
+        # A cache entry lives for 5 s. In full size, the broker gets half a minute more to return the memory.
         time.sleep(35 if waves == 1 else 11)
     resident.append([broker.resident() for broker in brokers])
     case.say(f"{len(cookies)} sessions in {waves} waves, {rate:.0f} a second")
@@ -212,7 +212,7 @@ def cache_gives_back(case):
         grown = [last - first for first, last in zip(resident[warm], resident[-1])]
         each = (grown[0] - grown[1]) / (len(cookies) * (waves - warm) / waves)
         case.say(f"{each:.0f} bytes for each: {grown[0] / MIB:.1f} MiB more since wave {warm}, {grown[1] / MIB:.1f} without a cache")
-        # A cached session needs about 2,500 bytes.
+        # A cached session needs about 2,500 bytes, so kept entries would exceed this limit.
         case.verdict(each < 1200, "many sessions that are used once → the cache returns their memory", f"{each:.0f} bytes for each")
     case.verdict(whole <= 48 * MIB, f"many sessions that are used once → resident memory within 48 MiB of before, {whole / MIB:.1f} MiB more", f"{whole / MIB:.1f} MiB more")
 

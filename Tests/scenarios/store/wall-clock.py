@@ -50,12 +50,12 @@ def stack(case, **more):
 
 
 def counted(broker):
-    """Tombstones, rows in the outbox."""
+    """The numbers of tombstones and of rows in the outbox."""
     return broker.query("SELECT (SELECT count(*) FROM sessions WHERE ended_at IS NOT NULL), (SELECT count(*) FROM outbox)")[0]
 
 
 def is_moved(case, broker, seconds):
-    """The preloaded clock is the broker's."""
+    """Checks that the broker uses the preloaded clock."""
     begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"}).json
     year, month, day = map(int, begun["expires_at"][:10].split("-"))
     there = time.mktime((year, month, day, 12, 0, 0, 0, 0, 0)) - time.time()
@@ -70,7 +70,7 @@ def everybody_is_there(case, broker, sessions):
 
 
 def ahead(case):
-    """91 days ahead for 5 s, across the first sweep."""
+    """The clock is 91 days ahead for 5 s, while the first sweep runs."""
     sandbox, gate, clock, broker = stack(case)
     sessions = [broker.sign_in(f"user-{n}") for n in range(20)]
     broker.restart()
@@ -102,10 +102,10 @@ def ahead(case):
 
 
 def starts_ahead(case):
-    """A machine that starts 91 days ahead, for 8 s, including the first sweep."""
+    """The broker starts with a clock that is 91 days ahead for 8 s, and the first sweep runs in this time."""
     sandbox, gate, clock, broker = stack(case)
     sessions = [broker.sign_in(f"user-{n}") for n in range(20)]
-    # The first sweep stores the time.
+    # The first sweep stores the time, so wait until the sweeper has its lease.
     wait_for(15, lambda: broker.query("SELECT count(*) FROM leases")[0][0])
     time.sleep(0.5)
     broker.stop()
@@ -124,7 +124,7 @@ def starts_ahead(case):
 
 
 def forward_amid_refresh(case):
-    """30 s and two minutes ahead, during a refresh that takes 4 s, while another caller waits."""
+    """The clock steps 30 s ahead, and in a second run 150 s, during a refresh that takes 4 s. Three other callers wait."""
     sandbox, gate, clock, broker = stack(case)
     sandbox.settings("oidc", refresh_mode="rotate-strict")
     for step in (30, 150):
@@ -146,7 +146,7 @@ def forward_amid_refresh(case):
 
 
 def back_with_a_dead_claim(case):
-    """An hour back, after a process with a refresh in progress was killed."""
+    """The clock goes an hour back after a process with a refresh in progress was killed."""
     sandbox, gate, clock, broker = stack(case)
     session = broker.sign_in()
     gate.plan = [Gate.hang()]
@@ -165,7 +165,7 @@ def back_with_a_dead_claim(case):
 
 
 def back_while_running(case):
-    """An hour back in sixty steps, during a refresh and many writes."""
+    """The clock goes an hour back in sixty steps, during a refresh and many writes."""
     sandbox, gate, clock, broker = stack(case)
     session = broker.sign_in()
     gate.plan = [Gate.slow(4)]
@@ -191,7 +191,7 @@ def back_while_running(case):
         writer.result(50)
     slowest = max(seconds for _, seconds in written)
     statuses = {status for status, _ in written}
-    # A wait for a clock that went back would take minutes.
+    # If a login waited for the clock to catch up, it would take minutes.
     case.verdict(statuses == {201} and slowest < 10, f"{len(written)} logins while the clock goes an hour back → all are 201, the slowest in {slowest:.2f} s", f"{statuses}")
     case.same("200", caller.result(30).told, "a refresh while the clock goes an hour back → 200")
     wait_for(5, lambda: broker.refresh(session).status != 503, pause=0.5)

@@ -25,7 +25,7 @@ def thousand(case):
     sandbox.fault("oidc", fault="refused-target", value="invalid_grant", match="resource=")
     told = collections.Counter()
     for index, session in enumerate(sessions):
-        # A target is asked for once in five seconds at most.
+        # The broker asks for a target at most once in five seconds, so move the clock.
         clock.set(wall=0, monotonic=5.2 * index)
         told[relay(broker, session, "orders").told] += 1
     named = collections.Counter(bool(target(pairs)) for pairs in requests(sandbox, "refresh"))
@@ -53,7 +53,8 @@ def crowd(case):
     gate.always = Gate.slow(0.03)
     for turn in range(3):
         before = len(gate.calls)
-        # The gate is slow until all callers wait: a session keeps eight of the ten tokens, so later callers would fetch again.
+        # The gate delays the first call until all callers wait, because a session keeps eight of the ten tokens, so later
+        # callers would fetch again.
         gate.plan.append(Gate.slow(3))
         with concurrent.futures.ThreadPoolExecutor(640) as pool:
             answers = collections.Counter(pool.map(lambda n: relay(broker, session, names[n % 10]).told, range(640)))

@@ -86,7 +86,7 @@ def crowd(case):
         time.sleep(max(0, fetched + 12.5 - time.monotonic()))
         for gate in stage.gates.values():
             gate.always = Gate.slow(0.03)
-            # Until all requests are there.
+            # The provider call takes two seconds, so that all requests wait for it.
             gate.plan.append(Gate.slow(2))
         with concurrent.futures.ThreadPoolExecutor(512) as pool:
             answers = collections.Counter(
@@ -101,7 +101,7 @@ def crowd(case):
 
 
 def crossed(case):
-    """A replica has a target's call in hand while another one renews, steps up, or ends the session."""
+    """A replica has a target's call in hand while another replica renews, steps up, or ends the session."""
     with Database() as database:
         stage = Stage(case, database)
 

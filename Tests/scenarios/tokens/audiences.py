@@ -117,7 +117,7 @@ def refused(case):
     case.same("502 provider_error", relay(broker, session, "ledger").told, "a refused exchange → 502")
     case.same([(0,)], broker.query(ENDED), "all refusals of targets → no session ended")
 
-    # A dead grant ends the session, but only by the plain refresh.
+    # If the grant is dead, only the answer to a plain refresh ends the session.
     sandbox.control("DELETE", "/faults/oidc")
     other = broker.sign_in(client="web", user="ben")
     sandbox.control("POST", "/revoke", {"provider": "oidc", "user": "ben"})
@@ -150,7 +150,7 @@ def voided(case):
 
 
 def reloaded(case):
-    """A new resource: earlier sessions lack it until a step-up."""
+    """A reload adds a resource. A session from before the reload gets a token for it only after a step-up."""
     sandbox = Sandbox(case)
     full = settings(sandbox)
     first = dict(full, upstreams={name: {k: v for k, v in one.items() if k != "token"} for name, one in full["upstreams"].items()}, backends={})

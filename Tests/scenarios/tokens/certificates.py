@@ -19,7 +19,7 @@ from support.wire import free_port  # noqa: E402
 
 
 def readiness(case):
-    """The reports of /readyz, /metrics and `check` about it."""
+    """The reports of /readyz, /metrics and `check` about the certificates of clients."""
     authority, _, broker = stack(case)
     found = call(broker.management + "/readyz").json
     case.same(["ios", "web"], sorted(item["client"] for item in found["certificates"]), "readiness → names each client's certificate")
@@ -74,7 +74,7 @@ def renewed(case):
 
 
 def half_written(case):
-    """A pair that does not load leaves the old one."""
+    """If a new certificate and its key do not load, the old certificate stays in use."""
     authority, sandbox, broker = stack(case)
     session = broker.sign_in()
     authority.sign("second")

@@ -43,7 +43,7 @@ def nonces(case):
         # The server's endpoints share a nonce, and each answer brings a new one.
         case.verdict(challenged(before) <= 3, f"{name}: more refreshes → the nonces of earlier answers are used", challenged(before) - 2)
 
-        # Another process's calls use up the client's nonce, so the known one is old.
+        # Another process's calls use up the client's nonce, so the nonce that the broker knows is old.
         other = broker_of(case, issuer, name=f"{name}-other", dpop=dpop)
         theirs, _ = sign_in(other, glewlwyd)
         before = challenged()
@@ -117,7 +117,8 @@ def pushed(case):
 
 
 def from_before(case):
-    """Sessions from before the setting. This provider leaves their tokens unbound, and refuses proofs for them."""
+    """Sessions from before `sender_constrained: dpop`. This provider leaves their tokens unbound, and refuses proofs for them.
+    """
     glewlwyd = Glewlwyd(case)
     issuer = glewlwyd.issuer("plain")
     glewlwyd.client("mobile", APP, dpop_bound="0")

@@ -96,7 +96,7 @@ def killed(case):
     told = wait_for(60, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 0.5)
     case.same("200", told, "kill -9 between a challenge and its repeat → another refresh is 200")
 
-    # A code belongs to one login, and its fate is unknown.
+    # If the broker dies after the challenge to a code, the code's fate is unknown, so the login ends.
     cookie, callback = begin(broker)
 
     def forward():
@@ -125,7 +125,8 @@ def killed_at_challenge(case, sandbox, broker, endpoint, call, *arguments):
 
 
 def answers_bearer(case):
-    """A server forgets to bind: for a code it is refused; for a refresh the pair is kept without its access token."""
+    """A server forgets to bind its tokens. After a code, they are refused. After a refresh, only the access token is dropped.
+    """
     sandbox, broker = stack(case, refresh_mode="rotate-strict")
     sandbox.fault("oidc", endpoint="token", fault="token-type-bearer", times=1)
     cookie, callback = begin(broker)

@@ -73,7 +73,7 @@ def refused(case):
     for held in (session, other):
         answer = wait_for(15, lambda: (found := relay(broker, held)).status == 200 and found, 0.5) or relay(broker, held)
         case.same("200", answer.told, "the first certificate is restored → relayed calls are 200")
-    # The server itself refuses it, over HTTP.
+    # Here the server refuses the certificate with an HTTP answer instead of a TLS alert.
     sandbox.control("PUT", "/clients/oidc/ios-app", REGISTERED | {"tls_client_auth_san_dns": "other.example"})
     answer = broker.refresh(session)
     case.verdict(answer.is_passing_fault, "another client's certificate → 503", answer.told)
@@ -108,8 +108,8 @@ def two_clients(case):
 
 
 def bound_to_another(case):
-    """A server that binds its tokens to another certificate is not believed for ever: the upstream's 401 costs one refresh a
-    call.
+    """A server binds its tokens to another certificate. The broker uses such a token until the upstream answers 401, and then
+    refreshes once for that call.
     """
     _, sandbox, broker = stack(case)
     session = broker.sign_in()

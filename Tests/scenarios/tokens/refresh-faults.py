@@ -37,11 +37,11 @@ def refreshes_again(case, broker, session, seconds, sentence):
 
 
 def hanging_then_slow(case):
-    """The provider hangs for 14 s, breaks off, and is slow from then on; a caller comes every second."""
+    """The provider hangs for 14 s and breaks off, and answers the next call after 13 s. A caller comes every second."""
     sandbox, gate, broker = stack(case)
     sandbox.settings("oidc", refresh_mode="rotate-strict")
     session = broker.sign_in()
-    # Both end before the broker gives a call up after fifteen seconds; together they take longer than a claim.
+    # Each call ends before the broker's deadline of fifteen seconds. Both calls together take longer than a claim lasts.
     gate.plan = [Gate.hang(14), Gate.slow(13)]
     callers = []
     begin = time.monotonic()
@@ -94,7 +94,9 @@ def killed_holder(case):
 
 
 def late_winner(case):
-    """A process has the new pair and cannot write it; another takes over, gets a passing refusal and then invalid_grant."""
+    """A process has the new pair and cannot write it. Another process takes over, gets a passing refusal and then
+    invalid_grant.
+    """
     sandbox, gate, holder = stack(case)
     session = holder.sign_in()
     answered = threading.Event()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Guarantees 2 and 3: one refresh everywhere, and no session ends for a passing fault.
 source "$(dirname "$0")/../support/lib.bash"
-# Its sessions refresh several times in a minute.
+# The sessions of this test refresh several times in a minute.
 LIMITS="forced_refresh_pause: 0s"
 start_stack
 
@@ -28,7 +28,7 @@ same "$session" "$(cookie coatcheck)" "refresh → the same cookie"
 refresh
 expect_status 200 "refresh with the rotated refresh token → 200"
 
-# One session has an eighth of an upstream's 1,024 places.
+# One session may use an eighth of an upstream's 1,024 places, so 120 calls at once are possible.
 step "2. A hundred and twenty relayed calls when the token expires: one refresh, no failure"
 expired_session
 cookie=$(cookie coatcheck)

@@ -60,7 +60,7 @@ remember planted "$planted"
 post /v1/sessions "{\"callback_url\":\"com.example.app:/cb?code=$planted&state=$planted\"}"
 post /v1/sessions "{\"provider\":\"oidc\",\"code\":\"$planted\",\"unknown_member\":\"$planted\"}"
 post /v1/sessions "{\"$planted\":1}"
-if grep -qF -e "$planted" "$work/body"; then ok "member with a planted name → its name is echoed to its sender"; else ok "member with an invented name → not echoed"; fi
+if grep -qF -e "$planted" "$work/body"; then ok "member with a planted name → its name is echoed to its sender"; else ok "member with a planted name → its name is not echoed"; fi
 JAR= request GET "/v1/session?session=$planted" -b "coatcheck=$planted" -H "Authorization: Bearer $planted" -H "User-Agent: ua-$(random_token)"
 request GET "/$planted"
 # The canaries also include every token that the provider has issued.

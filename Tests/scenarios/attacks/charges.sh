@@ -87,17 +87,17 @@ at_most "$handoffs" "$allowed" "flood → rows of handoffs"
 # Each rejected code costs one call. The 20 others are for metadata and keys of five providers, which all requests share.
 at_most "$made" "$((allowed + 20))" "flood → calls at providers"
 for kind in "logins" "provider-started arrivals" "invented codes" "guessed state keys" "imported tokens" "invented sessions"; do
-    at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "429 for $kind"
+    at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "flood, $kind → answers with 429"
 done
 same 0 "$(jq '[.[] | to_entries[] | select(.key | test("^5|broken")) | .value] | add // 0' "$work/flood")" "flood → causes no 5xx and no broken connection"
 request GET /v1/session --interface "$attacker" -H "Host: $host" -H "Authorization: Bearer $session"
-expect_status 200 "a flood from an address, and a known session from there → 200"
+expect_status 200 "after a flood, a known session at the same address → 200"
 request POST /v1/backchannel-logout/oidc --interface "$attacker" -H "Host: $host" -d "logout_token=$logout_token"
-expect_status 200 "a flood from an address, and a valid logout token from there → 200"
+expect_status 200 "after a flood, a valid logout token from the same address → 200"
 began=$SECONDS
 sign_in_from "$another"
-expect_status 201 "flood, and a sign-in from another address → a session"
-at_most "$((SECONDS - began))" 5 "sign-in from another address → seconds"
+expect_status 201 "after a flood, a sign-in from another address → a session"
+at_most "$((SECONDS - began))" 5 "after a flood, a sign-in from another address → its seconds"
 
 step "2. Limits for each address: $share of a cap of 1000, without a limit for each minute"
 kill_broker TERM
@@ -111,8 +111,8 @@ at_most "$registrations" "$share" "flood → rows of registrations"
 at_most "$handoffs" "$share" "flood → rows of handoffs"
 began=$SECONDS
 sign_in_from "$another"
-expect_status 201 "flood, and a sign-in from another address → a session"
-at_most "$((SECONDS - began))" 5 "sign-in from another address → seconds"
+expect_status 201 "after a flood, a sign-in from another address → a session"
+at_most "$((SECONDS - began))" 5 "after a flood, a sign-in from another address → its seconds"
 
 kill -0 "$broker_pid" 2>/dev/null
 same 0 $? "both floods → the broker is still running"

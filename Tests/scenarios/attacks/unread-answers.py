@@ -136,7 +136,7 @@ def cut_answers(case):
                 how == "fin" and bool(found) and (
                     "cut" in found[0][1] or len(body) < int(found[0][1].get("content-length", 0))))
             case.verdict(
-                tells and len(body) < size, f"{name}, {what} → the client sees that the answer was cut",
+                tells and len(body) < size, f"{name}, {what} → the client sees that the answer was broken off",
                 f"{len(body)} of {size} bytes, ended by {how}")
 
 

@@ -53,7 +53,7 @@ def flood(case):
     with ThreadPoolExecutor(8) as pool:
         told = [word for part in pool.map(send, range(8)) for word in part]
     taken = sum(word.startswith("200") for word in told)
-    case.verdict(4000 < taken <= 4096, "a key that floods → served until as many proofs as possible are stored for this key", f"{taken}: {sorted(set(told))}")
+    case.verdict(4000 < taken <= 4096, "4,200 proofs of one key → served until 4,096 are stored for this key", f"{taken}: {sorted(set(told))}")
     case.same("429 rate_limited", attacker.call("GET", "/v1/session", attacker.session).told, "a key that floods → its next call is 429 rate_limited")
     again("a used proof after 4,200 proofs of another key")
 

@@ -35,7 +35,7 @@ service() {
     expect_status 200 "$name: another session → 200"
     request DELETE /v1/session -H "Authorization: Bearer $other"
     request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $other"
-    expect_status 401 "$name: this session after its log-out → 401"
+    expect_status 401 "$name: request with a session after its log-out → 401"
     "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" service "$name" "http://127.0.0.1:$PORT" "$BROKER" "$ORIGIN" >"$work/bound" 2>&1 \
         || not_ok "$name: the script for bound sessions runs to its end" "$(tail -1 "$work/bound")"
     take_over <"$work/bound"
@@ -62,7 +62,7 @@ step "With a killed broker the services answer 503"
 kill_broker KILL
 for port in "${ports[@]}"; do
     request GET "http://127.0.0.1:$port/" -H "Authorization: Bearer $TOKEN"
-    same "503 5" "$STATUS $(header Retry-After)" "service after the end of the broker → 503 with Retry-After"
+    same "503 5" "$STATUS $(header Retry-After)" "request to a service whose broker was killed → 503 with Retry-After"
 done
 
 step "Introspection slides the idle time only for backends with slides"

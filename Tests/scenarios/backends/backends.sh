@@ -124,7 +124,7 @@ same '{"active":false}' "$(body)" "ended session at introspection → inactive"
 request POST /v1/token "${orders[@]}" "${exchange[@]}" -d "subject_token=$session"
 same "400 invalid_grant session_ended" "$STATUS $(json .error) $(json .code)" "ended session at token exchange → invalid_grant"
 
-step "8. A backends' listener has only their endpoints, and the public listener no longer has them"
+step "8. The backends' listener has only the backends' endpoints, and the public listener no longer has them"
 BACKENDS_PORT=$(free_port)
 BACKENDS="http://127.0.0.1:$BACKENDS_PORT"
 kill_broker TERM

@@ -97,13 +97,13 @@ def stepping_up(gate, broker, prefix="", confirm=True):
     gate.refused("401 session_required", pay, "a path that demands a step-up, without a session → 401 session_required")
     gate.refused("401 session_required", pay, "a path that demands a step-up, with an invented bearer → 401 session_required", Authorization="Bearer garbage")
     gate.refused("401 session_required", pay, "a POST to a path that demands a step-up, with an invented bearer → 401 session_required", "POST", Authorization=f"Bearer {'t' * 43}")
-    for name, fields in (("a cookie", {"Cookie": f"coatcheck={plain}"}), ("a bearer", {"Authorization": f"Bearer {bearer}"})):
-        answer = gate.refused("401 step_up_required", pay, f"a session of a plain sign-in, {name}, on a path that demands a step-up → 401 step_up_required", **fields)
+    for name, fields in (("a cookie", {"Cookie": f"coatcheck={plain}"}), ("a bearer token", {"Authorization": f"Bearer {bearer}"})):
+        answer = gate.refused("401 step_up_required", pay, f"a path that demands a step-up, with {name} of a session without a step-up → 401 step_up_required", **fields)
         challenge = answer.fields["WWW-Authenticate"] or ""
         gate.says.verdict(
             'error="insufficient_user_authentication"' in challenge and 'acr_values="mfa"' in challenge and 'max_age="300"' in challenge
-            and not answer.fields["Set-Cookie"], f"{gate.title}, a refused session of a plain sign-in ({name}) → the app gets the challenge and keeps its cookie", str(answer.fields))
-    gate.refused("401 step_up_required", pay, "a path that demands a step-up, the step-up was seven minutes ago → 401 step_up_required", Cookie=f"coatcheck={old}")
+            and not answer.fields["Set-Cookie"], f"{gate.title}, a refused call with {name} of a session without a step-up → the app gets the challenge and keeps its cookie", str(answer.fields))
+    gate.refused("401 step_up_required", pay, "a path that demands a step-up, seven minutes after the user's step-up → 401 step_up_required", Cookie=f"coatcheck={old}")
     for target in SPELLINGS:
         before = gate.service.count
         # Some of these spellings are refused because of their form, so any status other than 200 is accepted here.
@@ -156,17 +156,17 @@ def present(gate, broker):
 COPIES = {
     "nginx": [
         (("nginx.conf", "auth_request /_coatcheck/stepped-up", "auth_request /v1/forward-auth?acr=mfa&max_age=300"), "without a session"),
-        (("nginx-gate.conf", r"\?acr=mfa&max_age=300", ""), "a session of a plain sign-in, a cookie"),
-        (("nginx-gate.conf", "&max_age=300", ""), "seven minutes ago")],
+        (("nginx-gate.conf", r"\?acr=mfa&max_age=300", ""), "with a cookie of a session without a step-up"),
+        (("nginx-gate.conf", "&max_age=300", ""), "seven minutes after")],
     "caddy": [
-        (("Caddyfile", "coatcheck_ask acr=.*", 'coatcheck_ask ""'), "a session of a plain sign-in, a cookie"),
-        (("Caddyfile", r"forward-auth\?\{args.0\}", "forward-auth"), "a session of a plain sign-in, a cookie"),
+        (("Caddyfile", "coatcheck_ask acr=.*", 'coatcheck_ask ""'), "with a cookie of a session without a step-up"),
+        (("Caddyfile", r"forward-auth\?\{args.0\}", "forward-auth"), "with a cookie of a session without a step-up"),
         # This copy denies all other paths without asking the broker.
         (("Caddyfile", "@others not path .*", "@others path /none"), "a plain sign-in elsewhere")],
     "haproxy": [
-        (("haproxy.lua", r" \.\. demanded\(.*", ","), "a session of a plain sign-in, a cookie"),
+        (("haproxy.lua", r" \.\. demanded\(.*", ","), "with a cookie of a session without a step-up"),
         (("haproxy.lua", r'if part == "\.\." .*', "table.insert(parts, part)"), "a plain sign-in at /orders/../")],
-    "apache": [(("apache.conf", r"^.*acr=mfa.*$", ""), "a session of a plain sign-in, a cookie")],
+    "apache": [(("apache.conf", r"^.*acr=mfa.*$", ""), "with a cookie of a session without a step-up")],
 }
 
 
@@ -190,7 +190,7 @@ def demands(server):
                 any(line.startswith("not ok") and sentence in line for line in quiet.lines), f"{server}, a copy of the recipe with one edit ({edit[2] or 'no ' + edit[1]}) → a check fails",
                 [line for line in quiet.lines if line.startswith("not ok")][:4])
 
-    case_of_server.__doc__ = f"{server}: what single paths demand."
+    case_of_server.__doc__ = f"{server}: the demands of single paths."
     return case_of_server
 
 

@@ -30,7 +30,7 @@ walk_dead() {
 walk_faults() {
     local answer
     SITE=${site[$1]}
-    step "$1: the broker's answers other than yes"
+    step "$1: the broker's refusals and errors"
     become busy
     denied "broker answers 503" 503 GET -H "Cookie: coatcheck=$late"
     expect_header Retry-After 7 "broker answers 503 → the app gets the broker's own Retry-After"

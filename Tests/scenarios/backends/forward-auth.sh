@@ -46,7 +46,7 @@ walk_live() {
     denied "OPTIONS without a session (SEC-85)" 401 OPTIONS -H 'User-Agent: GoogleHC/1.0'
     denied "HEAD without a session" 401 HEAD
     denied "a header that names a public path, without a session" 401 GET -H 'X-Original-URI: /healthz' -H 'X-Forwarded-Uri: /healthz'
-    denied "a cookie without a session behind it" '4..' GET -H 'Cookie: coatcheck=nonsense'
+    denied "a session cookie with an invented value" '4..' GET -H 'Cookie: coatcheck=nonsense'
     denied "the client sends a backend's credential itself" 401 GET -H 'X-Coatcheck-Backend: gateway-credential-4f1d9c' -H 'X-Coatcheck-Session: x'
 
     step "$1: a live session"

@@ -66,7 +66,7 @@ device tablet
 start_login oidc shared
 CALLBACK=$(location "$AUTHORIZATION_URL&sandbox_user=ana&sandbox_sid=sid-tablet")
 forward "$CALLBACK"
-expect_status 201 "the same user on a tablet → a session"
+expect_status 201 "the same user signs in on a tablet → a session"
 device phone
 old=$(cookie coatcheck)
 sandbox DELETE /requests

@@ -29,10 +29,10 @@ step "1. The write that completes a sign-in"
 lose "INSERT INTO sessions"
 signed_in phone ana
 was_lost
-expect_status 201 "answer of the session's INSERT lost → 201"
-same 1 "$(calls oidc/token)" "answer of the session's INSERT lost → one token call"
+expect_status 201 "sign-in, the answer to the session's INSERT is lost → 201"
+same 1 "$(calls oidc/token)" "sign-in, the answer to the session's INSERT is lost → one token call"
 get /v1/session
-expect_status 200 "answer of the session's INSERT lost → the session is alive"
+expect_status 200 "sign-in, the answer to the session's INSERT is lost → the session is alive"
 
 step "2. Logging out elsewhere"
 signed_in old ben
@@ -43,7 +43,7 @@ expect_status 200 "session on another device → alive and in the cache"
 lose "s.subject = \$1 AND s.token <> \$2 AND"
 request DELETE "/v1/sessions?except=current"
 was_lost
-expect_status 204 "answer of the log-out elsewhere lost → 204"
+expect_status 204 "log-out elsewhere, the store's answer is lost → 204"
 alone "$elsewhere"
 same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "log-out elsewhere → the other session is refused at once"
 get /v1/session
@@ -56,7 +56,7 @@ expect_status 200 "session before the logout token → alive and in the cache"
 lose "INSERT INTO logout_tokens"
 sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"ios-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"cyd\",\"sid\":\"sid-1\"}"
 was_lost
-same 200 "$(json .status "$work/control")" "answer of the logout token's INSERT lost → accepted"
+same 200 "$(json .status "$work/control")" "logout token, the answer to its INSERT is lost → accepted"
 alone "$COOKIE"
 same "401 provider_logout" "$STATUS $(json .reason)" "logout token accepted → the session is refused at once"
 

@@ -213,7 +213,7 @@ def silent(case):
         case.verdict(all(stream.is_whole for stream in unnoticed), "a session ends without a notice → its streams look complete", [stream.how for stream in unnoticed])
         times = [stream.after(ended) for stream in downloads]
         case.verdict(all(is_within(time, 5 + AT_ONCE, 4.9) for time in times), "a session ends → its downloads continue for five seconds", [told(time) for time in times])
-        case.verdict(not any(stream.data.endswith(b"0\r\n\r\n") for stream in downloads), "downloads of an ended session → cut, so that they look incomplete", [stream.how for stream in downloads])
+        case.verdict(not any(stream.data.endswith(b"0\r\n\r\n") for stream in downloads), "downloads of an ended session → broken off, so that they look incomplete", [stream.how for stream in downloads])
 
         wait_for(10, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in lapsing))
         times = [stream.after(made) for stream in lapsing]

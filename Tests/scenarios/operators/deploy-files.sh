@@ -20,7 +20,7 @@ verified() {
 }
 same "" "$(verified "$units")" "shipped units → systemd-analyze verify has no complaint"
 exposure() { systemd-analyze security --offline=true "$1/coatcheck.service" 2>/dev/null | sed -nE 's/.*exposure level for [^:]*: ([0-9.]+) .*/\1/p'; }
-same 1 "$(awk -v level="$(exposure "$units")" 'BEGIN { print level != "" && level <= 3.0 }')" "exposure $(exposure "$units") of 10, at most 3.0"
+same 1 "$(awk -v level="$(exposure "$units")" 'BEGIN { print level != "" && level <= 3.0 }')" "shipped units → exposure $(exposure "$units") of 10, at most 3.0"
 setting() { sed -nE "s/^$1=(.*)/\1/p" "$units/coatcheck.service" | tail -1; }
 drain=$(($(sed -nE 's/^ *(drain_delay|shutdown_timeout): ([0-9]+)s.*/\2/p' "$root/deploy/coatcheck.reference.yaml" | paste -sd+)))
 same 1 "$(($(setting TimeoutStopSec | tr -d s) > drain))" "TimeoutStopSec $(setting TimeoutStopSec) → is longer than a drain ($drain s)"
@@ -71,7 +71,7 @@ request DELETE /v1/session
 kill -TERM "$(broker_of)"
 wait "$tracer"
 sed -nE 's/^[0-9]+ +([a-z0-9_]+)\(.*/\1/p' "$work/calls" | sort -u >"$work/called"
-same "" "$(comm -23 "$work/called" <(comm -23 "$work/allowed" "$work/forbidden") | tr '\n' ' ')" "$(wc -l <"$work/called") different calls, and all of them on the unit's SystemCallFilter"
+same "" "$(comm -23 "$work/called" <(comm -23 "$work/allowed" "$work/forbidden") | tr '\n' ' ')" "traced broker → $(wc -l <"$work/called") different calls, and all of them on the unit's SystemCallFilter"
 same "" "$(sed -nE 's/.*socket\((AF_[A-Z0-9]+).*/\1/p' "$work/calls" | sort -u | grep -vxE 'AF_(INET|INET6|UNIX|NETLINK)' | tr '\n' ' ')" "traced broker → uses only the allowed address families"
 same 0 "$(grep -cE 'm(map|protect)\(.*PROT_WRITE\|PROT_EXEC' "$work/calls")" "traced broker → has no memory that is both writable and executable"
 

@@ -103,9 +103,9 @@ same 200 "$(cat "$work/slow.status")" "call in progress at the restart → 200"
 wait_for 60 serves
 same 0 $? "first process has ended → the second process serves"
 hammer_end
-[ "$(seen 'answers["503"]')" -gt 0 ]; same 0 $? "requests while it drained → 503 shutting_down ($(seen 'answers["503"]') times)"
+[ "$(seen 'answers["503"]')" -gt 0 ]; same 0 $? "requests while the first process drained → 503 shutting_down ($(seen 'answers["503"]') times)"
 same "200 503" "$(jq -r '.answers | keys | map(select(test("^[0-9]"))) | join(" ")' "$work/seen")" "requests during the restart → get only 200 and 503"
-[ "$(seen refused_ms)" -le 2000 ]; same 0 $? "refused or reset for $(seen refused_ms) ms (0.2 s at most on a quiet machine)"
+[ "$(seen refused_ms)" -le 2000 ]; same 0 $? "requests during the restart → refused or reset for $(seen refused_ms) ms (0.2 s at most on a quiet machine)"
 
 step "3. The broker's own sockets: stopped, then started, as a service manager does"
 hammer_begin
@@ -113,7 +113,7 @@ kill_broker TERM
 start_broker
 wait_for 60 serves
 hammer_end
-[ "$(seen refused_ms)" -le 3000 ]; same 0 $? "refused or reset for $(seen refused_ms) ms (0.2 s at most on a quiet machine)"
+[ "$(seen refused_ms)" -le 3000 ]; same 0 $? "requests during the restart → refused or reset for $(seen refused_ms) ms (0.2 s at most on a quiet machine)"
 
 step "4. Handed-over sockets: every connection is accepted"
 kill_broker TERM

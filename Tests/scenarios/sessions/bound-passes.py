@@ -54,7 +54,7 @@ def passes(case):
         providers={"oidc": {"clients": {"ios": {"binding": {"mode": "enforce", "evidence": "proof"}}}}}, backends={"orders": {"original_request": True}})
     broker.restart()
     answer = phone.sign_in()
-    case.same((201, None), (answer.status, answer.json.get("pass")), "a client with `evidence: proof` → a sign-in without a pass")
+    case.same((201, None), (answer.status, answer.json.get("pass")), "a sign-in of a client with `evidence: proof` → 201 without a pass")
     case.same("403 client_not_allowed", told(phone.call("POST", "/v1/session/pass", phone.session)), "a client with `evidence: proof` asks for a pass → refused")
     case.same("401 proof_required", told(other.passing("GET", "/v1/session")), "an earlier pass of a client with `evidence: proof` → refused")
 

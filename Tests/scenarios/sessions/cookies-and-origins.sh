@@ -39,7 +39,7 @@ expect_problem 400 invalid_request "semicolons inside quotes, so the cookie occu
 with "coatcheck=\"$session"
 expect_problem 400 invalid_request "cookie value with a quote at one end"
 with "\$Version=1; coatcheck=$session"
-case $STATUS in 200 | 400 | 401) ok "\$Version is no legacy mode: $STATUS" ;; *) not_ok "\$Version" ;; esac
+case $STATUS in 200 | 400 | 401) ok "\$Version in the Cookie field → no legacy mode: $STATUS" ;; *) not_ok "\$Version in the Cookie field → no legacy mode" ;; esac
 with "$(printf '\xe2\x80\x80')coatcheck=$session"
 same 4 "${STATUS:0:1}" "Unicode space before the cookie name → refused"
 with "=coatcheck=$session"
@@ -70,7 +70,7 @@ refused DELETE /v1/session "Sec-Fetch-Site: cross-site" -H 'Sec-Fetch-Site: cros
 refused DELETE /v1/session "Sec-Fetch-Site: same-site (a sibling subdomain)" -H 'Sec-Fetch-Site: same-site'
 refused DELETE /v1/session "a foreign Origin" -H 'Origin: https://evil.example'
 refused DELETE /v1/session "Origin: null" -H 'Origin: null'
-refused DELETE /v1/session "the broker's name on another port" -H 'Origin: http://127.0.0.1:1'
+refused DELETE /v1/session "a log-out from the broker's name on another port" -H 'Origin: http://127.0.0.1:1'
 refused POST /v1/session/refresh "cross-site refresh" -H 'Sec-Fetch-Site: cross-site'
 refused DELETE '/v1/sessions?except=current' "ending other sessions from a foreign Origin" -H 'Origin: https://evil.example'
 JAR='' refused POST /v1/logins "a login start from a foreign page" -H 'Origin: https://evil.example' -H 'Content-Type: application/json' --data-binary '{"provider":"oidc","client":"ios"}'

@@ -35,7 +35,7 @@ def asking(case):
     answer = ask(broker, parent, device="Ana's home screen")
     case.same("201", told(answer), "a request for a child → 201")
     made = answer.json
-    case.verdict(not answer.fields["Set-Cookie"], "a child → its token is in the body, and no cookie")
+    case.verdict(not answer.fields["Set-Cookie"], "a new child → its token is in the body, and no cookie is set")
     widget = made["session_token"]
     whole = broker.look(parent).json
     case.same(

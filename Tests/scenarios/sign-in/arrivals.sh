@@ -86,7 +86,7 @@ done
 step "5. Callbacks without a state or a code belong to no login (flow D)"
 device a-guest
 forward "com.example.app:/cb?error=access_denied"
-expect_problem 403 access_denied "error without a state"
+expect_problem 403 access_denied "callback with an error, without a state"
 forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"ios"'
 expect_problem 409 login_required "code without a state, body with provider and client"
 forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"ios"'
@@ -94,7 +94,7 @@ expect_problem 400 invalid_callback "second code without a state in a row"
 device a-second-guest
 start_login oidc ios
 forward "com.example.app:/cb?state=$STATE"
-expect_problem 409 login_required "state without code and error"
+expect_problem 409 login_required "callback with a state, without code and error"
 device a-third-guest
 forward "com.example.self:/cb"
 expect_problem 409 login_required "empty callback for a client that starts its own logins"

@@ -133,7 +133,7 @@ for name in drop-after truncate drop-before; do
     more_calls 1
     browser "$url" ana
     forward "$CALLBACK"
-    expect_status 201 "login from the 409 → a session"
+    expect_status 201 "user finishes the login from the 409 → a session"
     sandbox DELETE /faults
 done
 

@@ -28,7 +28,7 @@ post /v1/sessions "{\"handoff\":\"$handoff\"}"
 expect_problem 403 login_not_yours "handoff from another device"
 device a-phone
 post /v1/sessions "{\"handoff\":\"$handoff\"}"
-same 4 "${STATUS:0:1}" "the starter after the stranger → refused"
+same 4 "${STATUS:0:1}" "the starter's handoff after a stranger's try → refused"
 same 0 "$(calls oidc/token)" "handoff from a stranger → no token call"
 
 step "3. The starter redeems the handoff"

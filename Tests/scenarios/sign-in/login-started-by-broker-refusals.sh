@@ -12,7 +12,7 @@ fresh_callback() {
     browser "$AUTHORIZATION_URL" "${1:-ana}"
 }
 
-no_call() { same "$before" "$(calls oidc/token)" "refused so far → no token call at the provider"; }
+no_call() { same "$before" "$(calls oidc/token)" "all forwards refused so far → no token call at the provider"; }
 before=$(calls oidc/token)
 
 step "1. A stranger forwards the callback URL of another device (SEC-05)"

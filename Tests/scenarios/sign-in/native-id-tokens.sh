@@ -74,7 +74,7 @@ post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"id_token\":\"$T
 expect_problem 409 code_already_used "the same ID token without a login token"
 device a-phone
 get /v1/session
-expect_status 200 "both refusals → the session is alive"
+expect_status 200 "two refused uses of its ID token → the session is alive"
 
 step "4. Things that a session without tokens cannot do"
 request POST /v1/session/refresh

@@ -47,7 +47,7 @@ for n in 1 2 3; do
     expect_status 200 "sign-in on replica 1 → replica $n knows the session"
 done
 
-step "2. A login begun on one and finished on another"
+step "2. A login begun on one replica and finished on another"
 device b-phone
 on 1
 start_login oidc ios
@@ -56,7 +56,7 @@ on 2
 forward "$CALLBACK"
 expect_status 201 "login started on replica 1 → finished on replica 2"
 
-step "3. A log-out on one replica: refused on all within a second, and event streams end"
+step "3. A log-out on one replica: within a second all replicas refuse the session, and event streams end"
 device a-phone
 on 3
 curl -sN -m 90 -b "coatcheck=$session" "$BROKER/v1/session/events" >"$work/events" 2>/dev/null &

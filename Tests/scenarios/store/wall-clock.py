@@ -66,7 +66,7 @@ def everybody_is_there(case, broker, sessions):
     case.same(20, [broker.look(s).told for s in sessions].count("200"), "20 sessions after the clock was wrong → all are alive")
     case.same((0, 0), counted(broker), "20 sessions after the clock was wrong → no tombstone, and an empty outbox")
     answers = [broker.refresh(s) for s in sessions[:5]]
-    case.same(["200"] * 5, [a.told for a in answers], "20 sessions after the clock was wrong → five of them refresh")
+    case.same(["200"] * 5, [a.told for a in answers], "refreshes of five of the 20 sessions, after the clock was wrong → all are 200")
 
 
 def ahead(case):
@@ -93,7 +93,7 @@ def ahead(case):
     oauth = [t for t in wrong if t.startswith("503 temporarily_unavailable")]
     case.same([], [t for t in wrong if t not in oauth], "calls while the clock is wrong → 503 store_unavailable with Retry-After, and no cookie is cleared")
     time.sleep(1)
-    case.same([["session"]] * 3, [s.events for s in streams], "event streams while the clock is wrong → silent")
+    case.same([["session"]] * 3, [s.events for s in streams], "event streams while the clock is wrong → still only their first event `session`")
     case.same([False] * 3, [s.ended for s in streams], "event streams after the clock was wrong → still open")
     everybody_is_there(case, broker, sessions)
     case.same("204", broker.log_out(sessions[15]).told, "a log-out after the clock was wrong → 204")

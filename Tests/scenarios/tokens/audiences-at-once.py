@@ -30,7 +30,7 @@ def thousand(case):
         told[relay(broker, session, "orders").told] += 1
     named = collections.Counter(bool(target(pairs)) for pairs in requests(sandbox, "refresh"))
     case.same({"502 provider_error": 1000}, dict(told), "a thousand refused targets → a thousand 502")
-    case.same({True: 1000, False: 1000}, dict(named), "a thousand refused targets → one call with the resource, one plain, each")
+    case.same({True: 1000, False: 1000}, dict(named), "a thousand refused targets → two calls each, one with the resource and one plain")
     case.same([(0,)], broker.query(ENDED), "a thousand refused targets → no session ended")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         case.same({200}, set(pool.map(lambda s: broker.look(s).status, sessions)), "a thousand refused targets → all sessions live")

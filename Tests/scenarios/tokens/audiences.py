@@ -103,7 +103,7 @@ def refused(case):
         sandbox.fault("oidc", fault="refused-target", value=error, match=urllib.parse.quote(ORDERS, safe=""))
         case.same("502 provider_error", relay(broker, session, "orders").told, f"the provider's {error} for a resource → 502")
         named = [target(pairs) for pairs in requests(sandbox, "refresh")]
-        case.same([[("resource", ORDERS)]] + ([[]] if error == "invalid_grant" else []), named, "the API's refused target → one call to the provider" + (", and then plainly, once" if error == "invalid_grant" else ""))
+        case.same([[("resource", ORDERS)]] + ([[]] if error == "invalid_grant" else []), named, "the API's refused target → one call to the provider" + (", and then one plain refresh" if error == "invalid_grant" else ""))
         case.same(["502 provider_error"] * 3, [relay(broker, session, "orders").told for _ in range(3)], "three more calls for the refused resource → 502")
         case.same(len(named), len(requests(sandbox, "refresh")), "three more calls for the refused resource → no call of the provider")
         case.same([200, 200], [relay(broker, session, name).status for name in ("own", "mail")], "a refused resource → other upstreams are served")
@@ -166,18 +166,18 @@ def reloaded(case):
     said = subprocess.run(
         [COATCHECK, "config", "diff", "--config", wanted, "--management", broker.management, "--token-file", secret], capture_output=True, text=True)
     case.same(1, said.returncode, "config diff with new targets → the exit status for differences")
-    case.verdict("upstreams.orders.token.resource" in said.stdout and "invalid_target" in said.stdout and "step-up" in said.stdout, "config diff → names the effect on earlier sessions", said.stdout + said.stderr)
+    case.verdict("upstreams.orders.token.resource" in said.stdout and "invalid_target" in said.stdout and "step-up" in said.stdout, "config diff with new targets → names the effect on existing sessions", said.stdout + said.stderr)
     broker.configure()
     broker.process.send_signal(signal.SIGHUP)
     case.verdict(wait_for(20, lambda: "configuration reloaded" in broker.log()), "SIGHUP → the configuration is reloaded")
-    case.verdict(wait_for(10, lambda: relay(broker, session, "orders").told == "502 provider_error"), "an earlier session at the new target → 502")
+    case.verdict(wait_for(10, lambda: relay(broker, session, "orders").told == "502 provider_error"), "a session from before the reload, at the new target → 502")
     case.same(200, relay(broker, session, "own").status, "a call with the session's own token after a refused target → 200")
     login = broker.call("POST", "/v1/logins", session, {"step_up": {"max_age": 600}})
     cookie = re.search(r"coatcheck-login=[^;]+", login.fields["Set-Cookie"])[0]
     callback = call(login.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
     done = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f"{cookie}; coatcheck={session}")
-    case.same(200, done.status, "an earlier session's step-up → 200")
-    case.verdict(wait_for(70, lambda: relay(broker, session, "orders").status == 200, pause=1), "after the step-up → the new target is served")
+    case.same(200, done.status, "the step-up of a session from before the reload → 200")
+    case.verdict(wait_for(70, lambda: relay(broker, session, "orders").status == 200, pause=1), "a session from before the reload, after its step-up → served at the new target")
 
 
 CASES = {

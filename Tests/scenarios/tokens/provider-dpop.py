@@ -78,7 +78,7 @@ def forgetful(case):
     case.verdict(answer.is_passing_fault, "a refused proof → 503", answer.told)
     case.verdict(
         wait_for(5, lambda: "compare the clocks" in broker.log()), "a refused proof → the log suggests comparing the clocks", broker.log()[-600:])
-    case.same("200", broker.look(session).told, "after all these faults → the session lives")
+    case.same("200", broker.look(session).told, "the session after forgotten, endless and refused nonces → alive")
 
 
 def killed(case):
@@ -108,7 +108,7 @@ def killed(case):
     case.same("409 login_required", told, "kill -9 between a code's challenge and its repeat → the login ends")
     case.same(sent, sandbox.calls("oidc/token"), "the repeated forward → the code is not sent again")
     broker.sign_in()
-    case.same("200", broker.look(session).told, "a new sign-in → the earlier session lives")
+    case.same("200", broker.look(session).told, "a new sign-in after a lost code → the first session lives")
 
 
 def killed_at_challenge(case, sandbox, broker, endpoint, call, *arguments):

@@ -55,10 +55,10 @@ for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"
     refresh
     name=$(python3 -c 'import json, sys; f = json.loads(sys.argv[1]); print(f["fault"], f.get("status", ""), f.get("body", "")[:20])' "$fault")
     case $STATUS in
-        503) ok "$name: 503" ; matches '^[0-9]+$' "$(header Retry-After)" "temporary fault with 503 → Retry-After in seconds" ;;
-        502) ok "$name: 502" ;;
-        200) ok "$name: the confirming retry succeeded" ;;
-        *) not_ok "$name: 503" ;;
+        503) ok "refresh with the fault $name → 503" ; matches '^[0-9]+$' "$(header Retry-After)" "temporary fault with 503 → Retry-After in seconds" ;;
+        502) ok "refresh with the fault $name → 502" ;;
+        200) ok "refresh with the fault $name → the confirming retry succeeds" ;;
+        *) not_ok "refresh with the fault $name → 503" ;;
     esac
     sandbox DELETE /faults
     get /v1/session

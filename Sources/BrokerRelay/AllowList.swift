@@ -26,7 +26,7 @@ package struct AllowEntry: Sendable, Equatable {
         case literal([UInt8])
         /// A `*`, which matches one nonempty segment.
         case segment
-        /// A `**`, which matches any rest of a path after the preceding slash, even an empty one.
+        /// A `**`, which matches any rest of a path after the preceding slash, even an empty rest.
         case rest
     }
 

@@ -1,5 +1,6 @@
-/// A path in the canonical form that policy and upstream share (SEC-73), so the upstream gets exactly the path that was
-/// allowed.
+/// A path in a canonical form (SEC-73).
+///
+/// The allow-list checks this form and the upstream gets it, so the upstream gets exactly the path that was allowed.
 ///
 /// The path begins with `/`. Letters, digits and `-._~` are never percent-encoded, and other encodings are in upper case. A
 /// path that two servers could read differently is refused, in any encoding:
@@ -90,9 +91,10 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
             default: onlyDotsAndSpaces = false
             }
         }
-        // Some file systems drop trailing spaces and dots, so `..%20` is a dot segment there.
+        // Some file systems drop trailing spaces and dots, so they read `..%20` as a dot segment.
         if onlyDotsAndSpaces { throw .dotSegment }
-        // A server behind the relay may decode once more, and must get the same path.
+        // An upstream may decode the path a second time, and must get the same path. So `%25` followed by two hexadecimal
+        // digits is refused.
         for (percent, pair) in zip(segment, zip(segment.dropFirst(), segment.dropFirst(2))) where percent == 0x25 {
             if URIBytes.hex(pair.0) != nil, URIBytes.hex(pair.1) != nil { throw .doubleEncoding }
         }
@@ -112,8 +114,8 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
 
 /// A query as received, with all characters that RFC 3986 forbids percent-encoded.
 ///
-/// A URL parser behind the relay then leaves the query unchanged. One forbidden character would make `URL` encode the whole
-/// query a second time.
+/// An upstream's URL parser then leaves the query unchanged. For example, one forbidden character makes Foundation's `URL`
+/// encode the whole query a second time.
 package struct CanonicalQuery: Sendable, Equatable {
     /// The query, without its `?`.
     package let text: String
@@ -138,7 +140,7 @@ package struct CanonicalQuery: Sendable, Equatable {
         self.text = String(decoding: output, as: UTF8.self)
     }
 
-    /// Returns whether the query is valid as it is; a query with `%` is checked completely instead.
+    /// Returns whether the query is valid as it is; false for every query with `%`, which the caller then checks byte by byte.
     private static func isClean(_ bytes: Substring.UTF8View) -> Bool {
         for byte in bytes where !URIBytes.isQuery(byte) { return false }
         return true

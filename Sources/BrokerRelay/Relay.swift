@@ -4,7 +4,7 @@ import HTTPTypes
 import NIOCore
 import NIOHTTP1
 
-/// The only way to upstreams: `ANY /v1/relay/{upstream}/{path…}`.
+/// The relay to upstreams (`ANY /v1/relay/{upstream}/{path…}`), which is the only way to call an upstream.
 ///
 /// A route calls the relay like this:
 ///
@@ -16,16 +16,18 @@ import NIOHTTP1
 ///
 /// Then the route writes `answer.status`, `answer.headers`, `answer.contentLength` and `answer.body`.
 ///
-/// `token` is called once, after the request has passed all checks, and at most once more (SEC-60). It gets the session in
-/// the state in which its sign-in was judged, which may be newer than the given one.
+/// `token` is called after the request has passed all checks. It is called again if the call needs another token (SEC-60). It
+/// gets the session in the state in which its sign-in was judged, which may be newer than the state given to `call`.
 ///
 /// The relay reads a body of announced length up to 64 KiB whole, so that it can be sent again. Pass every body as
 /// `.stream` with its length.
 ///
-/// If the app sends too slowly, the body's own deadlines end it by throwing a `BrokerProblem`, which `call` rethrows.
-/// Cancelling the calling task closes the upstream connection (SEC-81), during `call` or while the answer's body is read.
+/// If the app sends too slowly, reading the body throws a `BrokerProblem`, which `call` rethrows. Cancelling the calling task
+/// closes the upstream connection (SEC-81), during `call` or while the answer's body is read.
 package struct Relay: Sendable {
-    /// The largest body, in bytes, that is kept in memory to be sent again or answered in one write.
+    /// The largest body, in bytes, that is kept in memory.
+    ///
+    /// A request's body is kept to be sent again, an answer's to be written at once.
     package static let heldBody = 65_536
 
     private let upstreams: [String: Upstream]
@@ -41,12 +43,13 @@ package struct Relay: Sendable {
 
     /// Returns the judged presence proof that the request shows for a session.
     ///
-    /// The relay calls this only if the call needs presence. The proof is used up just before the call is sent.
+    /// The relay calls this closure only if the relayed call needs presence. The proof is used up just before the relayed call
+    /// is sent.
     package typealias PresenceJudging = (_ session: LiveSession) async throws(BrokerProblem) -> JudgedPresence
 
-    /// Returns an access token of a session, for a target or its own API.
+    /// Returns an access token of a session, for a target or, if the target is nil, for the session's own API.
     ///
-    /// With `force`, the token is newer than the one that was returned before.
+    /// With `force`, the token is newer than the token that was returned before.
     package typealias TokenGiving = (
         _ session: LiveSession, _ target: TokenTarget?, _ force: Bool
     ) async throws(BrokerProblem) -> AccessToken
@@ -129,14 +132,16 @@ package struct Relay: Sendable {
         let shown = demand?.presence == true ? try await presence(session) : nil
         let body = try await body(of: request)
         var first = try await token(session, upstream.settings.token, false)
-        // On plain http, another token would not be sent either.
+        // A token that this upstream's connections cannot carry is refreshed, except on plain http, which carries no bound
+        // token.
         if upstream.settings.base.isSecure, !upstream.carries(first, of: session, certificates) {
             do throws(BrokerProblem) { first = try await token(session, upstream.settings.token, true) } catch {
-                // The call itself fails with the precise reason.
+                // Go on with the first token if the session is not refreshable. The call then fails with the precise reason.
                 guard error.code == .notRefreshable else { throw error }
             }
         }
-        // Take the place last, so that a slow app or a slow provider does not hold it before the call.
+        // Take the place in the upstream's limit last, so that a slow app or a slow provider does not occupy a place before the
+        // call.
         var call = RelayCall(
             request: request, upstream: upstream, path: path, body: body, own: own,
             place: try upstream.concurrency.take(for: session), session: session, proofs: proofs,
@@ -146,17 +151,17 @@ package struct Relay: Sendable {
         do throws(BrokerProblem) {
             return try await answer(refusal: response, of: session, to: &call, signIns, token)
         } catch {
-            // The upstream refused the call, and the call was sent once. The app may repeat it with the same presence
-            // proof.
+            // If the upstream refused the call, and the call was sent only once, release the presence proof. The app may then
+            // repeat the call with this proof.
             if error.isUnsent, !call.isRepeated { await shown?.giveBack() }
             throw error
         }
     }
 
-    /// Handles a 401 of an upstream: asks for another sign-in, repeats the call with a newer token, or returns the 401 to the
-    /// app.
+    /// Handles a 401 of an upstream: requests another sign-in from the app, repeats the call with a newer token, or returns the
+    /// 401 to the app.
     ///
-    /// A problem is `unsent` if the upstream has seen no call except the one that it refused.
+    /// A thrown problem is `unsent` if the upstream has seen only the call that it refused.
     private func answer(
         refusal response: UpstreamResponse, of session: LiveSession, to call: inout RelayCall,
         _ signIns: any SignInJudging, _ token: TokenGiving
@@ -178,8 +183,8 @@ package struct Relay: Sendable {
 
     /// Handles an upstream's challenge for another sign-in.
     ///
-    /// A forced refresh would not help, because it leaves the sign-in unchanged. If the session has got another token
-    /// since, the call is repeated with that token.
+    /// A forced refresh would not help, because it leaves the sign-in unchanged. If the session has got another token since
+    /// this call's token was read, the call is repeated with that token.
     private func answer(
         _ challenge: StepUpDemand, of session: LiveSession, to call: inout RelayCall, _ signIns: any SignInJudging,
         _ token: TokenGiving
@@ -191,7 +196,8 @@ package struct Relay: Sendable {
         do throws(BrokerProblem) {
             latest = try await signIns.answer(challenge: challenge, of: session, target: target, isLast: isLast)
             let other = try await token(latest, target, false)
-            // A step-up that keeps its refresh token leaves the version unchanged, so compare the tokens' bytes.
+            // A step-up that keeps the session's refresh token leaves the version of the tokens unchanged, so compare the
+            // tokens' bytes.
             if other.token.reveal().hasBytes(of: call.token.token.reveal()) {
                 _ = try await signIns.answer(challenge: challenge, of: latest, target: target, isLast: true)
             }
@@ -222,7 +228,7 @@ package struct Relay: Sendable {
                 detail: "The relay does not switch protocols; of Upgrade only `h2c` is ignored.",
                 errors: [FieldFault("Upgrade", .notAllowed)])
         }
-        // With two values, the upstream and a filter in front of it could each read a different one.
+        // If there were two values, the upstream could read one of them and a filter in front of it the other.
         guard request.headers[values: .contentType].count <= 1 else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("Content-Type", .duplicate)])
         }

@@ -6,7 +6,7 @@ import NIOHTTP1
 
 /// One call of the relay, sent once and at most once more with a fresh token.
 ///
-/// If the token needs DPoP proofs, each of the two may be repeated once, with a new nonce that the upstream requests.
+/// If the token needs DPoP proofs, each of the two requests may be repeated once, with a new nonce that the upstream requests.
 struct RelayCall {
     let request: RelayRequest
     let upstream: Upstream
@@ -18,7 +18,7 @@ struct RelayCall {
     let proofs: RelayProofs?
     let certificates: ClientCertificates?
     var token: AccessToken
-    /// Whether the answered request was sent once before, with an unknown result.
+    /// Whether the request was sent once before the sending that was answered, with an unknown result.
     private(set) var isRepeated = false
 
     /// Sends the request for the first time, after its presence proof has been taken.
@@ -58,7 +58,8 @@ struct RelayCall {
             case .take: return response
             case .sendAgain:
                 if case .stream = body { throw Self.nonceWanted.unsent }
-                // A longer body stays unread, which closes its connection (SEC-79).
+                // Read a short body to its end, so that the connection can be kept. A longer body stays unread, which closes
+                // its connection (SEC-79).
                 if let length = response.headers.first(name: "Content-Length").flatMap({ Int($0) }),
                     length <= Self.challengeBody
                 {
@@ -76,15 +77,15 @@ struct RelayCall {
     ///
     /// A 401 would be wrong here, because an app would treat it as the end of its session.
     private static var nonceWanted: BrokerProblem {
-        // The answer rounds this up to a second.
+        // The field `Retry-After` has whole seconds, so the answer rounds this time up to one second.
         BrokerProblem(
             .upstreamNonce, privateDetail: "the upstream asks for another nonce", retryAfter: .milliseconds(500))
     }
 
     /// The problem for a token that is bound to a certificate which is not shown to this upstream.
     ///
-    /// A refresh gives a token for the new certificate, and the next call makes that refresh. If a refresh is impossible or
-    /// useless, every call fails.
+    /// If the session is refreshable, this is `provider_unavailable`, because the next call refreshes the token for the new
+    /// certificate. Otherwise, or if the upstream uses plain http, every call fails with `upstream_not_allowed`.
     private var certificateNotShown: BrokerProblem {
         let words = "the access token is bound to a certificate that this upstream is not shown"
         guard upstream.settings.base.isSecure, session.tokenHolder.row.refreshable else {
@@ -112,8 +113,8 @@ struct RelayCall {
 
     /// Sends the request.
     ///
-    /// If a kept connection has closed, sends it once more with another proof, because the wire never repeats a request
-    /// with a proof.
+    /// If a kept connection has closed, this method sends the request again with another proof, because `UpstreamClient` never
+    /// repeats a request with a proof.
     private func send(
         _ proof: RelayProof?, _ span: (any TraceSpan)?
     ) async throws(BrokerProblem) -> UpstreamResponse {
@@ -176,8 +177,8 @@ struct RelayCall {
 
     /// Returns whether the request may be sent again after this 401 (SEC-60).
     ///
-    /// Its body must be in memory. In addition, the method must be idempotent, or the upstream must provably have done
-    /// nothing. A challenge or an idempotency key proves that.
+    /// The request's body must be in memory. In addition, one of these conditions must be met: the method is idempotent, the
+    /// 401 has a challenge, or the request has an idempotency key.
     func canBeRepeated(after response: UpstreamResponse) -> Bool {
         // The upstream would refuse another token with the same proof.
         if token.key != nil, response.challenges("invalid_dpop_proof") { return false }
@@ -202,14 +203,16 @@ struct RelayCall {
         }
         let isBodiless =
             request.method == .head || status.code == 204 || status.code == 304 || head.contentLength == 0
-        // The response may end as late as the request does.
+        // Stream the response of an upstream that answered before the request's end, because the response may end as late as
+        // the request.
         if response.isEarly {
             return RelayResponse(
                 status: status, headers: head.fields, contentLength: isBodiless ? nil : head.contentLength,
                 body: .stream(RelayBody(response: response, place: place)))
         }
         if isBodiless {
-            // Read to the end, which is already there. Otherwise, the connection would be closed instead of kept.
+            // Read the end of the response, which has already arrived. Otherwise, the connection would be closed instead of
+            // kept.
             _ = try? await response.collect(upTo: 0)
             let length = status.code == 204 || status.code == 304 ? nil : head.contentLength
             return RelayResponse(status: status, headers: head.fields, contentLength: length, body: .none)
@@ -259,14 +262,14 @@ extension HTTPField.Name {
 }
 
 extension BrokerProblem {
-    /// The same problem, marked as that of a call that provably never reached its upstream, or that the upstream refused.
+    /// The same problem, marked `isUnsent`: the call provably never reached its upstream, or the upstream refused it.
     var unsent: BrokerProblem {
         var problem = self
         problem.isUnsent = true
         return problem
     }
 
-    /// The same problem, marked as that of a call that the upstream may have seen.
+    /// The same problem with `isUnsent` false, because the upstream may have seen the call.
     fileprivate var sent: BrokerProblem {
         var problem = self
         problem.isUnsent = false

@@ -7,7 +7,7 @@ import Synchronization
 
 /// A certificate of the broker, with its key, for connections to an upstream.
 package struct RelayCertificate: Sendable {
-    /// The digest of the whole certificate chain, which identifies it.
+    /// The digest of the whole certificate chain, which identifies the chain.
     ///
     /// Each chain has connections of its own.
     let id: Digest
@@ -51,8 +51,8 @@ package struct UpstreamTLS: Sendable {
 
 /// The connections to one upstream.
 ///
-/// Each certificate has connections of its own, and so have calls without a certificate. A call is therefore never sent on a
-/// connection that showed another certificate.
+/// Each certificate has connections of its own, and calls without a certificate have theirs. A call is therefore never sent on
+/// a connection that showed another certificate.
 final class UpstreamPools: Sendable {
     private struct State {
         /// The certificate of each client's last call; the key nil is for the upstream's own certificate.

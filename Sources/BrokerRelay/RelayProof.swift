@@ -33,7 +33,7 @@ struct RelayProof {
         let base = upstream.proof.publicBase ?? upstream.base
         self.proofs = proofs
         maker = ProofMaker(key, proofs.signer, proofs.clock)
-        // The target begins with the path of the broker's calls. The upstream may know itself under another path.
+        // `target` begins with the path of `base_url`. Proofs name the path of `public_url`, which may differ.
         address = base.prefix + target.dropFirst(upstream.base.path.utf8.count)
         place = ProofNonces.Place(
             provider: session.facts.provider, client: session.facts.client, origin: base.origin, role: .resource)
@@ -58,7 +58,7 @@ struct RelayProof {
 }
 
 extension UpstreamResponse {
-    /// Returns whether one of the challenges names an error, in upper or lower case (RFC 9449 sections 7.1 and 9).
+    /// Returns whether one of the challenges names an error, ignoring upper and lower case (RFC 9449 sections 7.1 and 9).
     func challenges(_ error: String) -> Bool {
         headers["WWW-Authenticate"].contains { field in
             let plain = field.lowercased().filter { $0 != " " && $0 != "\t" && $0 != "\"" }

@@ -12,8 +12,8 @@ package struct RelayResponse: Sendable {
         case buffered(ByteBuffer)
         /// A body that is read in pieces.
         ///
-        /// Read the stream to its end or its error before the request's handler returns. Release it earlier only together with
-        /// the connection.
+        /// Read the stream to its end or its error before the request's handler returns. If the reader stops earlier, the app's
+        /// connection must close.
         case stream(RelayBody)
     }
 
@@ -33,8 +33,8 @@ package struct RelayResponse: Sendable {
 ///
 /// The next piece is read only when the reader requests it.
 ///
-/// Reading throws if the upstream breaks off, or sends nothing for the read timeout. Then cut the app's connection instead of
-/// ending the body.
+/// Reading throws if the upstream breaks off or stays silent for the read timeout. The caller must then cut the app's
+/// connection instead of ending the body.
 package struct RelayBody: AsyncSequence, Sendable {
     package typealias Element = ByteBuffer
 

@@ -2,9 +2,9 @@ import BrokerWire
 
 /// Converts an upstream's `Location` and `Content-Location` for apps, which call the broker's origin.
 ///
-/// Apps would resolve a relative reference against the broker. An upstream could thus send an app, with its session, to any
-/// path of the broker or to another upstream. So each reference is resolved against the URL that was called (RFC 3986
-/// section 5):
+/// An app resolves a relative reference against the broker's URL. An upstream could thus send an app, with its session, to any
+/// path of the broker or to another upstream. So each reference is resolved against the upstream's URL that was called (RFC
+/// 3986 section 5):
 /// - A reference below the upstream's base URL becomes its relay path.
 /// - An absolute reference to another site stays.
 /// - Any other reference to the broker's own origin is dropped.
@@ -39,7 +39,7 @@ struct RelayedLocation {
     func mapped(_ value: String) -> String? {
         guard let text = Self.written(value) else { return nil }
         if let scheme = Self.scheme(of: text) {
-            // An app's own scheme leads to no origin.
+            // A reference with an app's own scheme stays, because it cannot lead to the broker.
             guard scheme == "https" || scheme == "http" else { return value }
             return absolute(scheme, text[text.index(text.startIndex, offsetBy: scheme.utf8.count + 1)...])
         }
@@ -62,14 +62,15 @@ struct RelayedLocation {
         let after = rest.dropFirst(2)
         let end = after.utf8.firstIndex { [UInt8(ascii: "/"), UInt8(ascii: "?"), UInt8(ascii: "#")].contains($0) }
         let (name, path) = (after[..<(end ?? after.endIndex)], after[(end ?? after.endIndex)...])
-        // User information, encoded names and the like. Readers disagree about their host.
+        // Drop references with user information, encoded names and the like, because programs disagree about the host in such a
+        // reference.
         guard let authority = Authority(name), authority.host.last != "." else { return nil }
         let isSecure = scheme == "https"
         let port = authority.port ?? (isSecure ? 443 : 80)
         if isBase(authority.host, port), let inside = relayed(Place(path.first == "/" ? path : "/" + path)) {
             return inside
         }
-        // A front end redirects clients on plain http to the broker.
+        // Ports 80 and 443 count as the broker's too, because a proxy in front of the broker may redirect them to it.
         let isOwn = own.contains { $0.host == authority.host && ($0.port == port || port == 443 || port == 80) }
         return isOwn ? nil : "\(scheme):\(rest)"
     }
@@ -108,13 +109,13 @@ struct RelayedLocation {
         return "/" + segments.joined(separator: "/")
     }
 
-    /// Returns a reference with all encodings that RFC 3986 requires; nil if readers could understand it differently.
+    /// Returns a reference with all encodings that RFC 3986 requires; nil if two programs could understand it differently.
     private static func written(_ value: String) -> String? {
         var output: [UInt8] = []
         output.reserveCapacity(value.utf8.count)
         for byte in value.utf8 {
             switch byte {
-            // Browsers read a backslash as a slash, and omit control bytes.
+            // Drop the field, because browsers read a backslash as a slash and omit control bytes.
             case UInt8(ascii: "\\"), 0..<0x20, 0x7F: return nil
             case 0x80..., 0x20, UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "^"),
                 UInt8(ascii: "`"), UInt8(ascii: "{"), UInt8(ascii: "|"), UInt8(ascii: "}"):

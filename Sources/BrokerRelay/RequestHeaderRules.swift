@@ -14,8 +14,8 @@ package enum RequestHeaderRules {
 
     /// The field names that no configuration can allow.
     ///
-    /// Most are credentials, framing and hop-by-hop fields. The others are fields that proxies and upstreams trust, or that
-    /// would bypass the allow-list.
+    /// Most of the names are credentials, framing and hop-by-hop fields. Upstreams or proxies trust the others, or these would
+    /// bypass the allow-list.
     private static let reserved: Set<String> = [
         "authorization", "cookie", "cookie2", "host", "connection", "keep-alive", "te", "trailer", "transfer-encoding",
         "upgrade", "http2-settings", "content-length", "expect", "via", "forwarded", "x-real-ip", "x-request-id",
@@ -67,7 +67,8 @@ package enum RequestHeaderRules {
             guard passed.contains(name) || name.hasPrefix("if-") || extra.contains(name), !options.names(name),
                 !name.utf8.contains(0x5F)
             else { continue }
-            // A trace state is meaningless unless its context is sent as well.
+            // `traceparent` is replaced by the broker's own. `tracestate` is sent only if the broker's span continues the
+            // caller's trace, because it is meaningless in another trace.
             if let span, name == "traceparent" || (name == "tracestate" && !span.continuesCaller) { continue }
             list.append((field.name.rawName, field.value))
         }
@@ -80,8 +81,8 @@ package enum RequestHeaderRules {
 
     /// Returns whether the app asks to change the connection to another protocol than HTTP/2 (SEC-80).
     ///
-    /// Some clients offer `h2c`, as Java's does by default. They continue with HTTP/1.1 if the offer is ignored (RFC 9110
-    /// section 7.8).
+    /// Some clients offer `h2c`, such as Java's by default. These clients continue with HTTP/1.1 if the offer is ignored (RFC
+    /// 9110 section 7.8).
     package static func asksForUpgrade(_ fields: HTTPFields) -> Bool {
         var offersHTTP2 = false
         var namesUpgrade = false

@@ -17,7 +17,7 @@ package enum ResponseHeaderRules {
         "alt-svc", "server", "x-request-id", "authorization", "cookie", "authentication-info", "forwarded",
         // The upstream's value would replace the broker's nonce, which the app needs for its next proof.
         "dpop-nonce",
-        // Addresses that a browser would report events at the broker's URLs to.
+        // Addresses to which a browser would send reports about the broker's URLs.
         "nel", "report-to", "reporting-endpoints", "expect-ct",
         // Rules for the pages, workers and frames of the broker's origin, and for the contents of later requests to it.
         "permissions-policy", "feature-policy", "document-policy", "require-document-policy", "integrity-policy",
@@ -40,7 +40,7 @@ package enum ResponseHeaderRules {
     private static let noStore = HTTPField(name: .cacheControl, value: "private, no-store")
     private static let varyByCaller = "Cookie, Authorization, Coatcheck-Pass"
 
-    /// The reason why a response header is refused, such as control bytes, or framing that two readers could see
+    /// The reason why a response header is refused, such as control bytes, or framing that two programs could understand
     /// differently (SEC-78).
     package enum Fault: Error, Sendable, Equatable { case badName, badValue, ambiguousFraming, badStatus }
 
@@ -59,7 +59,7 @@ package enum ResponseHeaderRules {
     ///   - token: the access token that was sent. A `Location` that repeats it is dropped.
     ///   - places: the mapping of references that apps would resolve at the broker's origin.
     /// - Returns: the header that may be passed on.
-    /// - Throws: `Fault` for a header that two readers could read differently.
+    /// - Throws: `Fault` for a header that two programs could read differently.
     static func head(
         from headers: HTTPHeaders, token: String, places: RelayedLocation
     ) throws(Fault) -> Head {
@@ -110,11 +110,12 @@ package enum ResponseHeaderRules {
         return Head(fields: fields, contentLength: contentLength)
     }
 
-    /// Changes the cache policy of an answer so that no shared cache stores it, if the answer has a policy of its own.
+    /// Adds `private` to the cache policy of an answer, unless the answer has it already, and the caller's credentials to
+    /// `Vary`.
     ///
     /// The upstream's request had an `Authorization` field, which prevents shared caches from storing the answer (RFC 9111
-    /// section 3.5). The app's request had a cookie, which has no such effect. The addition comes first, in one field, so it
-    /// works even if the upstream's list is malformed, or if a cache reads only the first field.
+    /// section 3.5). The app's request may have a cookie instead, which has no such effect. The addition comes first and in one
+    /// field. So it works even if the upstream's list is malformed, or if a cache reads only the first field.
     private static func restrictToCaller(_ fields: inout HTTPFields, isPrivate: Bool) {
         if !isPrivate {
             fields[.cacheControl] = (["private"] + fields[values: .cacheControl].filter { !$0.isEmpty }).joined(
@@ -139,7 +140,7 @@ package enum ResponseHeaderRules {
 
     private static func isDropped(_ name: String) -> Bool {
         guard name.utf8.contains(0x5F) else { return isListed(name) }
-        // A CGI-style reader behind the broker would read `X_Auth_Subject` as `X-Auth-Subject`.
+        // A CGI-style program that gets the answer would read `X_Auth_Subject` as `X-Auth-Subject`.
         return isListed(String(decoding: name.utf8.map { $0 == 0x5F ? 0x2D : $0 }, as: UTF8.self))
     }
 

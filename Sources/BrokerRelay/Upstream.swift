@@ -10,7 +10,7 @@ final class Upstream: Sendable {
     let pools: UpstreamPools
     let concurrency: UpstreamConcurrency
 
-    /// Creates the upstream; the calls in progress of the `old` one still count if the limit is the same.
+    /// Creates the upstream; the calls in progress of the `old` upstream still count if the limit is the same.
     ///
     /// With `keepsConnections`, the old connections are kept if base URL, address policy and trust roots are equal.
     init(
@@ -34,9 +34,9 @@ final class Upstream: Sendable {
 
     /// Returns the connections for a call.
     ///
-    /// The client's certificate comes first, if its tokens are bound to it. Next comes the upstream's own certificate, and
-    /// then connections that show none. The result is nil if the token is bound to a certificate that the broker does not
-    /// show now. Such a token must not use another connection.
+    /// The first choice is the client's certificate, if its tokens are bound to it. The second is the upstream's own
+    /// certificate, and the third a connection that shows none. The result is nil if the token is bound to a certificate that
+    /// the broker does not show now, because such a token must not use another connection.
     func client(
         for token: AccessToken, of session: LiveSession, _ certificates: ClientCertificates?
     ) -> UpstreamClient? {
@@ -78,7 +78,7 @@ extension UpstreamClient {
             base.allows(address?.ipAddress.flatMap { IPAddress($0) }, policy)
         }
         target.tls = base.isSecure ? tls : nil
-        // The proxy is only for addresses outside this network.
+        // The proxy is used only for https upstreams outside this machine.
         target.proxy = base.isLoopback || !base.isSecure ? nil : outbound.proxy
         var limits = UpstreamLimits()
         limits.silence = TimeAmount(outbound.readTimeout)

@@ -4,7 +4,7 @@ import NIOHTTP1
 
 /// An upstream's challenge for a stronger or more recent sign-in (RFC 9470 section 3), parsed strictly.
 ///
-/// If any part of the field is malformed, the challenge is ignored, and the app gets the 401 like any other.
+/// If any part of the field is malformed, the challenge is ignored, and the 401 is handled like a 401 without a challenge.
 enum UpstreamChallenge {
     static let error = "insufficient_user_authentication"
     private static let longest = 4096
@@ -78,7 +78,7 @@ enum UpstreamChallenge {
                 guard let name = token()?.lowercased() else { return rest.isEmpty ? found : nil }
                 skipSpace()
                 guard take(UInt8(ascii: "=")) else {
-                    // Here begins the scheme of the next challenge, after a comma.
+                    // A token that lacks a `=` is the scheme of the next challenge.
                     rest = before
                     return found.isEmpty ? nil : found
                 }

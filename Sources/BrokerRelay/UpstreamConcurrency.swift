@@ -4,7 +4,7 @@ import Synchronization
 
 /// Limits the number of calls to one upstream that are in progress.
 ///
-/// A slow upstream uses up only its own limit, and each caller may have only a share of it.
+/// A slow upstream uses up only its own limit, and each subject and each session may have only a share of this limit.
 final class UpstreamConcurrency: Sendable {
     private let shares: Mutex<UpstreamShares>
 
@@ -12,8 +12,9 @@ final class UpstreamConcurrency: Sendable {
 
     /// Counts a call of a session as in progress.
     ///
-    /// Throws `rate_limited` if the caller has used up its share, and `upstream_busy` if the whole limit is used up. The call
-    /// counts until the last holder of the result releases it. Until then, the call's connections stay open.
+    /// Throws `rate_limited` if the subject or session has used up its share, and `upstream_busy` if the whole limit is used
+    /// up. The call counts until the last reference to the result is released. Until then, the connections of the call stay
+    /// open.
     func take(for session: LiveSession) throws(BrokerProblem) -> Place {
         let (subject, handle) = (session.facts.subject, session.row.handle)
         let refusal: UpstreamShares.Refusal? = shares.withLock { shares in
@@ -62,8 +63,8 @@ final class UpstreamConcurrency: Sendable {
 
 /// Counts the calls in progress to one upstream, and limits them for each subject and each session.
 ///
-/// A subject may have a quarter of the calls, and a session half of that, but each at least two. If the limit is more than one,
-/// a single subject can never use it up.
+/// A subject may have a quarter of the calls, and a session half of that, but each at least two. If the upstream's limit is
+/// more than one, a single subject can never use it up.
 ///
 /// The provider is not part of the key, because an upstream accepts sessions of one provider only. A subject or session has an
 /// entry only while its calls are in progress.

@@ -92,7 +92,7 @@ private struct EntryPattern: Sendable, Equatable {
         let segments = path.text.utf8.dropFirst().split(separator: 0x2F, omittingEmptySubsequences: false)
             .map { ReadSegment.text(of: $0) }
         if covers(segments) { return true }
-        // An upstream that decodes the path before it searches for the query sees the path end there.
+        // An upstream that decodes the path before it searches for the query ends the path at the decoded `?`.
         guard let index = segments.firstIndex(where: { $0.utf8.contains(UInt8(ascii: "?")) }) else { return false }
         let last = ReadSegment.text(of: segments[index].utf8.prefix { $0 != UInt8(ascii: "?") })
         return covers(segments[..<index] + [last])
@@ -138,12 +138,14 @@ private struct EntryPattern: Sendable, Equatable {
     }
 }
 
-/// A segment of a canonical path in a normal form, in which segments that a server may treat as equal are equal.
+/// A segment of a canonical path in a normal form.
+///
+/// Two segments that a server may treat as equal have the same normal form.
 ///
 /// The segment is decoded once, because it contains no nested encodings. The other rules are:
 /// - Upper and lower case are equal, in any alphabet, and wide forms of ASCII become ASCII.
 /// - A `+` is a space.
-/// - Surrounding spaces and trailing dots are removed, as file systems do.
+/// - Surrounding spaces and trailing dots are removed, because some file systems remove them.
 /// - Invisible characters are removed.
 ///
 /// Two such texts are compared by canonical equivalence, as Swift does.
@@ -166,7 +168,7 @@ private enum ReadSegment {
     private static func append(_ scalar: Unicode.Scalar, to text: inout String) {
         switch scalar.value {
         case 0x2B: text += " "
-        // The wide forms begin with the wide `!`.
+        // The wide forms of ASCII are U+FF01 (`!`) to U+FF5E (`~`).
         case 0xFF01...0xFF5E: Unicode.Scalar(scalar.value - 0xFEE0).map { append($0, to: &text) }
         default:
             guard !scalar.properties.isDefaultIgnorableCodePoint else { return }

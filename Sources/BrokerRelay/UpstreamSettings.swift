@@ -13,7 +13,7 @@ package struct UpstreamSettings: Sendable {
     package let credential: TokenSet.Credential
     /// The form in which a token that is bound to a key is sent.
     package var proof = ProofPresentation()
-    /// The setting `tls`.
+    /// The certificate and trust roots of the setting `tls`.
     package var tls = UpstreamTLS()
     /// The further request fields that are sent to the upstream, with names in lower case.
     package let requestHeaders: Set<String>
@@ -21,7 +21,7 @@ package struct UpstreamSettings: Sendable {
     package let timeout: Duration
     /// Whether the upstream may have a private address.
     package let isInternal: Bool
-    /// The largest number of calls in progress at a time.
+    /// The largest number of calls that may be in progress at the same time.
     package let maximumConcurrent: Int
     /// Whether calls about employees are refused even if `allow` names them (Clover, unless `employees: true`).
     package var hidesEmployees = false
@@ -32,7 +32,7 @@ package struct UpstreamSettings: Sendable {
     /// Whether the broker passes on the upstream's own challenge for another sign-in (`challenges: pass`).
     package var passesChallenges = true
 
-    /// Returns whether sessions of any client may call both this upstream and another one.
+    /// Returns whether there are sessions that may call both this upstream and the other upstream.
     package func sharesSessions(with other: UpstreamSettings) -> Bool {
         guard provider == other.provider else { return false }
         guard let clients, let others = other.clients else { return true }
@@ -99,7 +99,7 @@ package struct ProofPresentation: Sendable, Equatable {
     /// The setting `scheme`: the word before the token in the `Authorization` field.
     package enum Scheme: String, Sendable, CaseIterable {
         case dpop = "DPoP"
-        /// For servers older than the standard.
+        /// The scheme for servers that are older than RFC 9449.
         ///
         /// The proof is sent as well.
         case bearer = "Bearer"

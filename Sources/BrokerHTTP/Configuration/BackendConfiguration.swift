@@ -31,16 +31,19 @@ package struct BackendConfiguration: Sendable {
     package let allow: [Scope]?
     /// Whether forward-auth returns the provider's access token to the backend.
     package let forwardAccessToken: Bool
-    /// Whether the backend's introspection counts as use of the session, for backends that use only introspection.
+    /// Whether an introspection by this backend counts as a use of the session.
+    ///
+    /// The setting is for backends that use only introspection.
     package let slides: Bool
-    /// Whether the proxy in front forwards the original request's method and address, so that the broker can check proofs.
+    /// Whether the proxy that calls forward-auth sends the original request's method and address, so that the broker can check
+    /// proofs.
     package var originalRequest = false
     /// Further origins of original requests, which are also the origins whose tickets the backend redeems
     /// (`https://app.example.com`).
     package var origins = ProofOrigins()
     /// Whether the backend checks proofs itself, using `cnf`.
     package var checksEvidence = false
-    /// The APIs, in addition to the session's own, that the backend's token exchange may name.
+    /// The APIs that the backend's token exchange may name, in addition to the API of the session's own token.
     package var tokens: [TokenTarget] = []
     /// The demand on the user's sign-in for forward-auth and token exchange.
     package var require: StepUpDemand?
@@ -76,6 +79,6 @@ package struct BackendConfiguration: Sendable {
     /// A child session counts only if the settings of its kind list the backend.
     func isNamed(by session: LiveSession) -> Bool { session.family?.policy.backends.contains(name) ?? true }
 
-    /// The evidence of a bound session that the backend has to pass on.
+    /// The evidence that a request about a bound session must contain; none if the backend checks evidence itself.
     var demand: EvidenceDemand { checksEvidence ? .none : .any }
 }

@@ -64,11 +64,11 @@ package struct HTTPLimits: Sendable {
     package var relayBody = 1024 * 1024 * 1024
     /// The largest number of open connections of one address.
     package var connectionsPerAddress = 512
-    /// The largest number of open connections of one address before one of them has carried a live session.
+    /// The largest number of open connections of one address that have not carried a live session yet.
     package var anonymousConnectionsPerAddress = 128
-    /// The largest number of bytes that one address has sent and the broker has yet to answer, except those of live sessions.
+    /// The largest number of bytes in unanswered requests of one address, except requests of live sessions.
     package var heldBytesPerAddress = 8 * 1024 * 1024
-    /// The largest number of such bytes that a trusted proxy may have sent, instead of `heldBytesPerAddress`.
+    /// The largest number of bytes in unanswered requests of a trusted proxy; it replaces `heldBytesPerAddress`.
     package var heldBytesOfProxy = 64 * 1024 * 1024
     /// The longest total time for a JSON or form body.
     package var bodyDeadline: Duration = .seconds(30)
@@ -76,7 +76,7 @@ package struct HTTPLimits: Sendable {
     ///
     /// Only the time that the broker waits for the app counts.
     package var relayMinimumRate = 1024
-    /// The time spent waiting for the app that one average of the rate covers.
+    /// The time over which one average of the rate is taken; only the time spent waiting for the app counts.
     package var relayRateWindow: Duration = .seconds(30)
     /// The time spent waiting for the app before the first average begins.
     package var relayRateGrace: Duration = .seconds(10)

@@ -18,9 +18,9 @@ extension BrokerAPI {
         }
     }
 
-    /// Returns the same check for routes that also read the credential from their form.
+    /// Returns a check like `isBackend`, for routes that also accept the credential in their form.
     ///
-    /// If no header field contains a credential, the check is made after the body has been read.
+    /// If no header field contains a credential and the body is a form, this check passes; the handler checks the form.
     func isBackendOrWillBe(for permission: BackendPermission) -> Route.Check {
         { [self] call throws(BrokerProblem) in
             let fields = call.fields
@@ -94,7 +94,8 @@ extension BrokerAPI {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("Authorization", .duplicate)])
         }
         if let credential = call.fields.backends.first {
-            // After a wrong credential, every other proof of the backend is ignored.
+            // If this credential is wrong, the request is refused even if its `Authorization` or peer address would identify a
+            // backend.
             return backend(of: Secret(credential), named: nil)
                 .map { ProvenBackend(configuration: $0, usedAuthorization: false) }
         }
@@ -113,12 +114,13 @@ extension BrokerAPI {
         return ProvenBackend(configuration: match, usedAuthorization: false)
     }
 
-    /// Returns the backend with a credential; compares it with every stored digest, so that the duration does not reveal a near
-    /// match (SEC-53).
+    /// Returns the backend with a credential.
+    ///
+    /// The search compares every stored digest, so that its duration does not reveal a near match (SEC-53).
     private func backend(of credential: Secret, named name: String?) -> BackendConfiguration? {
         let digest = digest(credential.bytes())
         var found: Int?
-        // By index, because copying a backend counts all its references.
+        // Search by index, because copying each backend would update many reference counts.
         for index in configuration.backends.indices where configuration.backends[index].digest == digest {
             found = index
         }
@@ -131,8 +133,8 @@ extension BrokerAPI {
 
 /// The method and address of the original request, as the proxy reports them (`backends.NAME.original_request`).
 ///
-/// Both decide who may use a proof, so the broker must not guess them. It answers 400 if two kinds of fields differ, or if
-/// one field occurs twice.
+/// Method and address decide which request a proof is valid for, so the broker must not guess them. It answers 400 if the
+/// `X-Original-*` fields differ from the `X-Forwarded-*` fields, or if one field occurs twice.
 enum OriginalRequest {
     private struct Parts {
         var method: String?
@@ -144,7 +146,7 @@ enum OriginalRequest {
 
         /// The address of the original request, from three forwarded fields.
         ///
-        /// Throws if another reader could split the host or the target differently.
+        /// Throws if another program could split the host or the target differently.
         func forwardedURL() throws(BrokerProblem) -> String? {
             guard let scheme, let host, let uri else { return nil }
             guard !scheme.isEmpty, scheme.utf8.allSatisfy({ (0x41...0x5A).contains($0 & 0xDF) }) else {
@@ -159,10 +161,10 @@ enum OriginalRequest {
 
         /// The address of the original request, from the one field that contains all of it.
         ///
-        /// Throws if another reader could find a different host or a different end of the path.
+        /// Throws if another program could find a different host or a different end of the path.
         func originalURL() throws(BrokerProblem) -> String? {
             guard let url else { return nil }
-            // Only a host may be between `://` and the path, as in the address made of three fields.
+            // Only a host may be between `://` and the path, as in `X-Forwarded-Host`.
             let rest = url.firstRange(of: "://").map { url[$0.upperBound...] } ?? ""
             let path = rest.firstIndex(of: "/") ?? rest.endIndex
             guard path < rest.endIndex, Authority.isWellFormed(rest[..<path].utf8),

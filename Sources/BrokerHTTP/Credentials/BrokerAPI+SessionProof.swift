@@ -5,8 +5,8 @@ import HTTPTypes
 extension BrokerAPI {
     /// Returns the session token that the request presents; nil if it is missing.
     ///
-    /// The session cookie or the bearer field comes first, then the cookie of a web child. Each cookie is valid only for its
-    /// own kind of session. If both are present, the app's cookie is used.
+    /// The session cookie or the bearer field comes first, then the cookie of a web child. The session cookie is invalid for
+    /// web children, and the web cookie for all other sessions. If both are present, the session cookie is used.
     func presentedToken(_ call: Call) throws(BrokerProblem) -> PresentedToken? {
         if let token = try presentedSession(call) { return PresentedToken(secret: token, isWebCookie: false) }
         return try webCookie(call).map { PresentedToken(secret: $0, isWebCookie: true) }
@@ -18,7 +18,7 @@ extension BrokerAPI {
     /// Returns the session token from the session cookie or the bearer field; nil if both are missing.
     ///
     /// Throws a 400 for two different values of the cookie, or for a cookie and a bearer token that differ. In both cases an
-    /// attacker may have planted one of them.
+    /// attacker may have planted one of the two values.
     func presentedSession(_ call: Call) throws(BrokerProblem) -> Secret? {
         let cookie = try sessionCookie(call)
         guard !call.fields.authorization.isEmpty else { return cookie }
@@ -76,10 +76,11 @@ extension BrokerAPI {
         return presented
     }
 
-    /// Throws if the request lacks a live session, or evidence for it; returns the session whose limits its body counts
-    /// towards.
+    /// Throws if the request lacks a live session, or evidence for that session.
     ///
-    /// The body also counts towards the limits of its address.
+    /// Returns the session whose limits the request's body counts towards.
+    ///
+    /// Without evidence, the body counts towards the session's limits for the request's address alone.
     @Sendable func hasSession(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {
         try await look(call) { _ in }
     }
@@ -101,7 +102,8 @@ extension BrokerAPI {
                 try admits(session)
             }
         }
-        // A thief who has the cookie but lacks the key must not use up the allowance of the session's own phone.
+        // A thief who has the cookie but lacks the key must not use up the limit of the session's own phone, so unproven
+        // requests are counted for each address.
         let address = rules.client(of: call).address.map(configuration.translators.client)
         return HeldBodies.Owner(session: found.row, address: found.isProven ? nil : address?.limitKey)
     }
@@ -146,7 +148,7 @@ extension BrokerAPI {
 
     /// Runs a lookup by a secret, and charges a wrong token to the address if the lookup fails.
     ///
-    /// The charge comes afterwards, so a caller with a known token never waits (SEC-121).
+    /// The charge follows a failed lookup, so a caller with a known token never waits (SEC-121).
     func counting<Value>(
         _ call: Call, _ lookup: () async throws(BrokerProblem) -> Value
     ) async throws(BrokerProblem) -> Value {
@@ -177,7 +179,7 @@ struct PresentedToken: Sendable {
     let secret: Secret
     /// Whether the token came in the cookie of a web child.
     ///
-    /// Only web children use this cookie, and they use no other.
+    /// Only web children use this cookie, and web children use only this cookie.
     let isWebCookie: Bool
 
     /// Throws `session_required` if the session may not use the cookie that carried its token.

@@ -28,7 +28,7 @@ struct CookieWriter: Sendable {
         loginName = sessionName + "-login"
         passName = sessionName + "-pass"
         webName = sessionName + "-web"
-        // The app sets this cookie, and does not know the configured names.
+        // The app sets this cookie, and does not know the configured `cookieName`, so the name is constant.
         handoverName = (isSecure ? prefix : "") + "coatcheck-handover"
         common = "; Path=/" + (isSecure ? "; Secure" : "") + "; HttpOnly; SameSite="
         attributes = common + configuration.sameSite.attribute
@@ -72,7 +72,7 @@ struct CookieWriter: Sendable {
 
     /// Writes `Expires` after `Max-Age` (decision 86).
     ///
-    /// Java's cookie jar puts the value in quotes if `Max-Age` comes alone. It uses `Max-Age` if both are present, so a
+    /// Java's cookie jar puts the value in quotes if `Max-Age` comes alone. If both are present, the jar uses `Max-Age`, so a
     /// wrong clock on the device does not end a cookie.
     private func make(_ name: String, _ value: String, _ attributes: String, seconds: Int64) -> HTTPField {
         let age = min(max(seconds, 0), 400 * 86_400)

@@ -7,7 +7,7 @@ import HTTPTypes
 enum SessionBody {
     /// Returns the object's bytes.
     ///
-    /// In the 201 of a sign-in, clients with bearer tokens also get their token.
+    /// In the 201 of a sign-in, the object also has `session_token` for clients with bearer tokens.
     static func bytes(_ session: SessionView, sessionToken: Secret? = nil, pass: GrantedPass? = nil) -> [UInt8] {
         var writer = JSONWriter(capacity: 640)
         writer.object { writer in
@@ -118,14 +118,15 @@ enum AdminSessionListBody {
 
 /// Makes the `X-Auth-*` fields of the answer to forward-auth (SEC-86).
 ///
-/// All fields are always present, so that the proxy overwrites copies from the client. An unknown value is empty.
+/// All fields are always present, so that the proxy overwrites fields of these names that the client sent. An unknown value is
+/// empty.
 enum IdentityFields {
     /// The largest number of bytes of a field's value.
     static let maximumBytes = 256
 
     /// Appends the `X-Auth-*` fields.
     ///
-    /// Throws `backend_not_allowed` for a subject that is too long, because half a subject could name another user.
+    /// Throws `backend_not_allowed` for a subject that is too long, because a truncated subject could name another user.
     static func append(_ session: LiveSession, to fields: inout [HTTPField]) throws(BrokerProblem) {
         let facts = session.facts
         let subject = encode(facts.subject)
@@ -163,7 +164,7 @@ enum IdentityFields {
         identity.first { $0.name == name }?.value
     }
 
-    /// Returns the email address, or an empty text unless the provider has verified it (SEC-33).
+    /// Returns the email address; empty if `email_verified` is present but false, or if the address is too long (SEC-33).
     private static func email(in identity: [(name: String, value: JSONValue)]) -> String {
         guard claim("email_verified", in: identity).map(EmailVerdict.isVerified) ?? true else { return "" }
         let text = encode(claim("email", in: identity)?.string ?? "")
@@ -180,8 +181,8 @@ enum IdentityFields {
 
     private static let hexadecimalDigits = Array("0123456789ABCDEF".utf8)
 
-    /// Percent-encodes everything outside 0x21–0x7E and the percent sign itself, so that two subjects always look
-    /// different.
+    /// Percent-encodes all bytes outside 0x21–0x7E and the percent sign itself, so that two different subjects never have the
+    /// same encoding.
     static func encode(_ text: String) -> String {
         var text = text
         let isPlain = text.withUTF8 { bytes in bytes.allSatisfy { $0 &- 0x21 < 0x5E && $0 != UInt8(ascii: "%") } }
@@ -206,7 +207,7 @@ enum IdentityFields {
 enum PassBody {
     /// Returns the object's bytes.
     ///
-    /// Clients with cookies get the pass itself only in the cookie.
+    /// Clients with cookies get the pass only in the cookie, so this object leaves the pass out.
     static func bytes(_ pass: GrantedPass) -> [UInt8] {
         var writer = JSONWriter(capacity: 128)
         writer.object { members(of: pass, into: &$0) }

@@ -3,7 +3,7 @@ import HTTPTypes
 
 /// Writes the demand and the result of a step-up.
 enum StepUpBody {
-    /// Writes `required` and `got` into an open problem document.
+    /// Writes `required` and `got` into a problem document that the caller has opened.
     static func members(of shortfall: StepUpShortfall, into writer: inout JSONWriter) {
         writer.name("required")
         writer.object { members(of: shortfall.required, into: &$0) }

@@ -1,6 +1,6 @@
 import Broker
 
-/// The address of the client behind trusted proxies (SEC-104): the right-most hop that is not trusted.
+/// The address of the client behind trusted proxies (SEC-104), which is the right-most hop that is not a trusted proxy.
 struct ClientAddress: Sendable, Equatable {
     /// The address; nil if unknown.
     let address: IPAddress?
@@ -11,7 +11,7 @@ struct ClientAddress: Sendable, Equatable {
 
     /// Reads `X-Forwarded-For` from the right as long as the previous hop is trusted.
     ///
-    /// Reading ends at a malformed entry. The last readable hop is then the client.
+    /// Reading ends at a malformed entry. The client is then the hop that was read before this entry.
     init(peer: IPAddress?, peerText: String, forwardedFor: [String], trusted: [IPNetwork]) {
         var address = peer
         var text = peerText

@@ -2,8 +2,8 @@ import BrokerWire
 
 /// The entries of all `X-Forwarded-Proto` fields, in order.
 ///
-/// A proxy behind another one either writes a single entry, or appends its own as it does in `X-Forwarded-For`. An empty entry
-/// counts, so that the entries before it are not attributed to other proxies.
+/// A proxy behind another proxy either writes a single entry, or appends its own entry as it does in `X-Forwarded-For`. An
+/// empty entry counts, so that each other entry keeps its position and therefore its proxy.
 struct ForwardedSchemes: Sendable, Equatable {
     /// The result of checking the entry that belongs to the client.
     enum Verdict: Sendable, Equatable {
@@ -12,7 +12,7 @@ struct ForwardedSchemes: Sendable, Equatable {
         ///
         /// `entry` is its position from the right, beginning with 1.
         case plain(entry: Int)
-        /// The list has fewer entries than there are hops.
+        /// The list has fewer entries than `X-Forwarded-For` has hops.
         case tooShort(entries: Int, hops: Int)
     }
 
@@ -28,7 +28,7 @@ struct ForwardedSchemes: Sendable, Equatable {
 
     /// Checks the entry that belongs to the client's address, after the given number of hops.
     ///
-    /// For 0 hops the last entry counts. A single entry counts for any number.
+    /// For 0 hops the last entry counts. A single entry counts for any number of hops.
     func verdict(behind hops: Int) -> Verdict {
         let number = isList ? max(hops, 1) : 1
         guard number <= entries.count else { return .tooShort(entries: entries.count, hops: number) }

@@ -4,9 +4,9 @@ package import BrokerWire
 extension PeerPolicy {
     /// Returns the limits of one address and its networks on a listener for apps and backends (SEC-105).
     ///
-    /// Each has at most a quarter of the connections that all listeners may have together (`all`; nil for no such limit). A
-    /// trusted proxy represents all clients behind it, so its connections are unlimited and it may send more bytes. In
-    /// development, loopback peers are unlimited.
+    /// An address or network has at most a quarter of the connections that all listeners may have together (`all`; nil for no
+    /// such limit). A trusted proxy represents all clients behind it, so its connections are unlimited and it may send more
+    /// bytes. In development, loopback peers are unlimited.
     package static func each(
         _ configuration: HTTPConfiguration, ofAll all: Int? = nil
     ) -> @Sendable (PeerAddress) -> [PeerPolicy] {

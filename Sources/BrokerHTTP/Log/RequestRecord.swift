@@ -13,10 +13,10 @@ package struct RequestRecord: Sendable {
     package let status: Int
     /// The time from the request's head to the answer's head.
     ///
-    /// A streamed body continues after it.
+    /// The time for a streamed body is left out.
     package let duration: Duration
     package let requestID: String
-    /// The client's address, as determined behind trusted proxies.
+    /// The address of the client behind trusted proxies.
     package let client: String
     /// The session that the request presented or created; nil if it is unknown or the route did not look it up.
     package let session: SessionHandle?
@@ -28,7 +28,7 @@ package struct RequestRecord: Sendable {
     ///
     /// All clients behind this peer count as one client.
     package let untrustedProxy: String?
-    /// The client's own text, for `safeUserAgent`.
+    /// The `User-Agent` as the client sent it; `safeUserAgent` makes it safe for the log.
     private let userAgent: String?
     /// The problem's code if the request was refused.
     package let code: ProblemCode?

@@ -16,12 +16,12 @@ struct AskedTarget: Sendable {
         scope = words?.split(separator: " ").map(String.init) ?? []
     }
 
-    /// Whether the request names no API, so it asks for the session's own token.
+    /// Whether the request names no API and therefore asks for the session's own token.
     var isEmpty: Bool { resources.isEmpty && audience == nil && scope.isEmpty }
 
-    /// Returns the listed target that equals this one in all parts.
+    /// Returns the listed target that equals the requested target in all parts.
     ///
-    /// Parts of two different targets do not make a match.
+    /// For example, the scope of one listed target and the audience of another are not a match.
     func among(_ targets: [TokenTarget]) -> TokenTarget? {
         targets.first { target in
             Self.isSame(resources, target.resources) && Self.isSame(scope, target.scope)

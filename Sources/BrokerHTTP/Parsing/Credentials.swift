@@ -6,7 +6,7 @@ enum CookieReader {
     enum Result: Equatable {
         case absent
         case one(String)
-        /// Two different values for one name, one of which an attacker may have planted.
+        /// Two different values for one name; an attacker may have planted one of the two.
         case several
         /// A value with a quotation mark at only one end.
         case halfQuoted
@@ -24,7 +24,8 @@ enum CookieReader {
         var found: String?
         var isHalfQuoted = false
         for field in fields {
-            // Bytes are read by index, because a stranger chooses the length of a field and its number of pairs.
+            // Read bytes by index, which costs no allocation for a pair. A stranger chooses the length of a field and its
+            // number of pairs.
             var field = field
             let isPlanted = field.withUTF8 { bytes in
                 var start = 0
@@ -35,7 +36,7 @@ enum CookieReader {
                         continue
                     }
                     guard found == nil else { return true }
-                    // Only the ends of the pair are trimmed: everything after the `=` is the value.
+                    // Only the ends of the pair are trimmed, so spaces after the `=` belong to the value.
                     var value = (pair.start + prefix.count)..<pair.end
                     let quotes = value.isEmpty ? 0 : quotes(bytes, value)
                     if quotes == 2 { value = (value.lowerBound + 1)..<(value.upperBound - 1) }
@@ -92,7 +93,8 @@ enum Authorization: Sendable {
             return
         }
         let credential = value[space...].drop { $0 == " " }
-        // A proof sent with the token is evidence, but the scheme alone is not (RFC 9449 section 7.1).
+        // Read `DPoP` like `Bearer`, because only a proof in its own field is evidence, and the scheme is not (RFC 9449 section
+        // 7.1).
         let scheme = value[..<space]
         if scheme.isASCIIEqual(to: "bearer") || scheme.isASCIIEqual(to: "dpop"), !credential.isEmpty,
             credential.utf8.count <= 512,

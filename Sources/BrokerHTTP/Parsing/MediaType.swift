@@ -1,7 +1,7 @@
 import Broker
 import BrokerWire
 
-/// The only media type that a route accepts (SEC-45).
+/// The media type of a route's body, and the only one that the route accepts (SEC-45).
 enum MediaType: String {
     case json = "application/json"
     case form = "application/x-www-form-urlencoded"

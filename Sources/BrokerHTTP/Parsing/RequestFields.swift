@@ -32,7 +32,7 @@ struct RequestFields: Sendable {
             case 13 where name == "authorization": authorization.append(Self.plain(field.value))
             case 6 where name == "origin": origins.append(Self.plain(field.value))
             case 14 where name == "sec-fetch-site": fetchSites.append(Self.plain(field.value))
-            // Bytes after the `;` are ignored, and the bytes before it are compared with ASCII.
+            // This value is kept as it is, because `MediaType` compares only the bytes before the `;`.
             case 12 where name == "content-type": contentTypes.append(field.value)
             case 14 where name == "content-length":
                 contentLength = Int(field.value)
@@ -57,8 +57,8 @@ struct RequestFields: Sendable {
 
     /// Returns the value, or a placeholder if it is not ASCII; the grammars of all fields except cookies allow only ASCII.
     ///
-    /// For such a value, its presence is enough. A search in a thousand combining marks would take a time that the client
-    /// must not choose (SEC-106).
+    /// The placeholder counts as a present but invalid value. The value itself is dropped, because a text search in a thousand
+    /// combining marks would take a time that the client must not choose (SEC-106).
     private static func plain(_ value: String) -> String { value.isASCII ? value : "\u{FFFD}" }
 }
 

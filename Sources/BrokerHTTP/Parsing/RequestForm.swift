@@ -85,7 +85,7 @@ struct RequestForm {
     /// Adds a fault that the caller found.
     mutating func fault(_ name: String, _ code: FieldFault.Code) { faults.append(FieldFault(name, code)) }
 
-    /// Checks that a field, if present, has its only allowed value.
+    /// Adds a fault if a field is present and differs from its only allowed value, or if a required field is missing.
     mutating func expect(_ name: String, _ value: String, required: Bool) {
         guard let text = visible(name, required: required, maximum: 256), text != value else { return }
         faults.append(FieldFault(name, .notAllowed))

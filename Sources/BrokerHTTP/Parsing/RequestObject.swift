@@ -6,7 +6,7 @@ import Broker
 /// (SEC-107).
 struct RequestObject {
     private let object: JSONObject
-    /// The names that lead to this object, for the pointers.
+    /// The names of the members that lead from the body to this object, for the pointers of faults.
     private let path: [String]
     private var faults: [FieldFault]
     private var read: [String] = []
@@ -184,7 +184,7 @@ struct RequestObject {
         }
         var found: [Value] = []
         for (index, item) in items.enumerated() {
-            // Enough faults are found, so the rest is ignored.
+            // An answer names at most `maximumFaults` faults, so the remaining items need no check.
             guard faults.count < Self.maximumFaults else { break }
             guard case .object(let object) = item else {
                 fault(JSONPointer.make([name, String(index)]), .wrongType)

@@ -59,7 +59,7 @@ enum ProblemBody {
 
 /// Writes the errors of introspection and token exchange in the form of OAuth (RFC 6749 section 5.2).
 ///
-/// Client libraries therefore understand them. The broker's own code is included as well.
+/// Client libraries of OAuth understand this form. The broker's own code is included as well.
 enum OAuthErrorBody {
     /// Returns the OAuth error of a problem, and its status.
     static func render(_ problem: BrokerProblem) -> (status: Int, bytes: [UInt8]) {
@@ -98,7 +98,7 @@ enum OAuthErrorBody {
         case .sessionRequired, .sessionEnded, .notRefreshable, .loginRequired, .proofRequired, .useDPoPNonce,
             .proofInvalid:
             ("invalid_grant", 400)
-        // RFC 9470, as far as a token endpoint can express it.
+        // The error code of RFC 9470. Its challenge is for resource servers, so a token endpoint can send only the code.
         case .stepUpRequired: ("insufficient_user_authentication", 400)
         case .stepUpFailed: ("access_denied", 403)
         case .rateLimited, .providerUnavailable, .storeUnavailable, .upstreamBusy, .upstreamNonce,

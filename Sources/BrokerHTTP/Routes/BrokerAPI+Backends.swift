@@ -3,16 +3,17 @@ import BrokerWire
 import HTTPTypes
 
 extension BrokerAPI {
-    /// `GET /v1/forward-auth`: decides about a proxy's request from the session alone.
+    /// `GET /v1/forward-auth`: decides from the session whether a proxy may let a request pass.
     ///
-    /// Header fields about the original request are ignored (SEC-83 … SEC-85). The exception is the proof of a bound session,
-    /// if the proxy is trusted to forward the request's method and address. In case of any failure, the answer denies access
+    /// Header fields about the original request are ignored (SEC-83 … SEC-85). The exception is the proof of a bound session:
+    /// it is checked against the forwarded method and address, if the backend has `original_request`. Any failure denies access
     /// (SEC-87).
     @Sendable func forwardAuth(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .forwardAuth)
         let demand = try demand(in: call.query, over: backend.configuration.require)
         guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }
-        // Wrong tokens are not charged, because the backend is authenticated and the guess may come from any of its users.
+        // Wrong tokens are free of charge here. The backend is authenticated, and its address would pay for the guesses of all
+        // its users.
         var session = try await useCases.resumeSession.use(
             token.secret, { () throws(BrokerProblem) in try forwardedEvidence(call, backend.configuration) }
         ) { session throws(BrokerProblem) in
@@ -41,10 +42,10 @@ extension BrokerAPI {
         return Answer(.ok, consume fields)
     }
 
-    /// Returns the demand on the sign-in from the backend's settings and the proxy's query.
+    /// Returns the demand on the sign-in, joined from the backend's settings and the query of the proxy's request.
     ///
-    /// The query comes from the proxy. It is used for any caller, because it can only make the demand stricter. If the query is
-    /// unreadable, the answer is 403, because nginx would treat a 400 as an error.
+    /// The query can only make the demand stricter, so every backend may send one. If the query is unreadable, the answer is
+    /// 403, because nginx would treat a 400 as an error.
     private func demand(
         in query: Substring?, over configured: StepUpDemand?
     ) throws(BrokerProblem) -> StepUpDemand? {
@@ -76,7 +77,7 @@ extension BrokerAPI {
         }
     }
 
-    /// A session token, and whether the app or browser sent it, or the backend itself.
+    /// A session token, and whether it came from the app or browser (true) or from the backend itself (false).
     private struct ForwardedToken {
         let token: PresentedToken
         let isFromApp: Bool
@@ -110,7 +111,7 @@ extension BrokerAPI {
             charge: backendProofCharge)
     }
 
-    /// Returns the original request, if the proxy is trusted to forward it and does so.
+    /// Returns the original request, if the backend has `original_request` and the proxy's fields are complete.
     private func originalRequest(
         _ call: Call, _ backend: BackendConfiguration
     ) throws(BrokerProblem) -> ProofTarget? {
@@ -176,9 +177,10 @@ extension BrokerAPI {
     private static let introspected = FormNames(
         exact: ["token", "pass", "dpop", "htm", "htu", "client_id", "client_secret"], othersRepeat: false)
 
-    /// Returns the answer about a session that the backend must not see.
+    /// Returns the answer to an introspection that failed with `problem`; rethrows all problems that do not concern the
+    /// session.
     ///
-    /// Missing evidence is reported with its code, because the session has not ended.
+    /// If evidence is missing or wrong, the answer contains the problem's code, because the session has not ended.
     private func inactive(_ problem: BrokerProblem, _ call: Call) throws(BrokerProblem) -> Answer {
         var writer = JSONWriter(capacity: 96)
         switch problem.code {
@@ -267,7 +269,7 @@ extension BrokerAPI {
         }
         let access: AccessToken?
         do throws(BrokerProblem) { access = try await accessToken(of: session, at: audience) } catch {
-            // The session lives and a new sign-in cannot help, so `invalid_grant` would be wrong here.
+            // `invalid_grant` would be wrong here, because the session is live and a new sign-in would not help.
             guard audience != nil, error.code == .notRefreshable else { throw error }
             return oauthRefusal("invalid_target", "The session can get no tokens for another API.", call)
         }
@@ -308,7 +310,8 @@ extension BrokerAPI {
         return try await useCases.audienceTokens.accessToken(for: session, at: target)
     }
 
-    /// Reads the request for which a backend wants a proof; nil if the backend requests no proof.
+    /// Reads the method and address for which a backend wants a proof by the broker's key; nil if the backend requests no
+    /// proof.
     private func proofTarget(in form: inout RequestForm) -> ProveForBackend.Target? {
         let address = form.visible("dpop_htu", required: false, maximum: 4096)
         let method = form.visible("dpop_htm", required: address != nil, maximum: 32)

@@ -29,7 +29,7 @@ extension BrokerAPI {
     @Sendable func hostedFormCallback(_ call: Call) async throws(BrokerProblem) -> Answer {
         let provider = try provider(of: call)
         let pairs = try RequestForm.pairs(call.body, for: useCases.hostedCallback.names(of: provider))
-        // The provider's whole answer is in the body, so a query can only come from another party.
+        // With `form_post`, the provider's whole answer is in the body, so a query must come from another party.
         guard (call.query ?? "").isEmpty else {
             throw BrokerProblem(.invalidCallback, privateDetail: "a query beside a form post")
         }
@@ -50,7 +50,7 @@ extension BrokerAPI {
     /// `POST /v1/backchannel-logout/{provider}`: authenticated by the logout token's signature.
     @Sendable func backchannelLogout(_ call: Call) async throws(BrokerProblem) -> Answer {
         let provider = try provider(of: call)
-        // Providers add fields of their own, in any form.
+        // Ignore all fields except `logout_token`, because providers add fields of their own.
         var form = try form(call, for: FormNames(exact: ["logout_token"]))
         let token = form.visible("logout_token", required: true, maximum: 16_384)
         try form.finish(ignoringUnknown: true)

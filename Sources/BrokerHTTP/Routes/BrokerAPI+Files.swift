@@ -25,7 +25,7 @@ extension BrokerAPI {
 }
 
 extension BrokerAPI {
-    /// Answers a browser that opened a callback path of an app, because the app did not open.
+    /// Answers a browser that opened an app link path (such as a callback) instead of the app.
     ///
     /// The page is the same for all callbacks and has no script. The address may contain a code, so the page repeats no part of
     /// it.

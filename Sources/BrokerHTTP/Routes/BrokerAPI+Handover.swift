@@ -6,7 +6,7 @@ import NIOCore
 extension BrokerAPI {
     /// `POST /v1/session/handovers`: a ticket for the app's own web view.
     @Sendable func beginHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
-        // The resulting session may outlive a pass, so a proof is required.
+        // The session that results from the hand-over may outlive a pass, so a pass is not enough.
         let parent = try await ownSession(call, demanding: .proof)
         let handover = try await useCases.handOver.begin(
             try handoverOrder(call), of: parent, charge: charge(call))
@@ -102,8 +102,8 @@ extension BrokerAPI {
 
     /// Throws `cross_origin` unless the request shows that a page of the broker made it.
     ///
-    /// Otherwise, another site's page could spend a ticket. One of the two fields must be present, because engines without
-    /// `Sec-Fetch-Site` send `Origin`.
+    /// Otherwise, another site's page could spend a ticket. `Sec-Fetch-Site` or `Origin` must be present. Browser engines that
+    /// lack `Sec-Fetch-Site` send `Origin` with every POST.
     private func checkIsOwnPage(_ call: Call) throws(BrokerProblem) {
         let (sites, origins) = (call.fields.fetchSites, call.fields.origins)
         guard sites.count <= 1, origins.count <= 1, !(sites.isEmpty && origins.isEmpty),
@@ -151,7 +151,7 @@ enum HandoverPage {
             <script>\(script)</script>
             """))
 
-    /// Returns a refusal as a page, because a web view would show an empty page instead.
+    /// Returns a refusal as a page, because a web view would show an empty page for a problem document.
     static func refusal(_ problem: BrokerProblem) -> [UInt8] {
         Array(
             document(

@@ -6,7 +6,7 @@ extension BrokerAPI {
     /// `POST /v1/logins`: starts a login (flow A).
     @Sendable func startLogin(_ call: Call) async throws(BrokerProblem) -> Answer {
         var input = try startLoginInput(call)
-        // The stepped-up session outlives a pass, so a proof is required.
+        // The step-up remains in the session after a pass has ended, so a pass is not enough.
         if input.demand != nil, try presentedToken(call) != nil {
             input.steppingUp = try await ownSession(call, demanding: .proof)
         } else if input.provider == nil {

@@ -42,12 +42,13 @@ extension BrokerAPI {
             }
             return streamed
         }
-        // If the call took longer than a streamed answer may continue, the session may have ended meanwhile.
+        // After an end of the session, an answer may continue for `relayedGrace`. If the call took longer, check whether the
+        // session has ended meanwhile.
         if NIODeadline.now() - begun >= TimeAmount(configuration.limits.relayedGrace) { try await checkLives(session) }
         return self.answer(answer, wholeBody(answer, call), call)
     }
 
-    /// Returns the session use for a large upload, because each piece of it counts as a use (decision 76).
+    /// Returns the session use that each piece of a large upload reports to; nil for small bodies (decision 76).
     private func longUpload(_ call: Call, _ session: LiveSession) -> SessionUse? {
         guard (call.fields.contentLength ?? .max) > Relay.heldBody else { return nil }
         return SessionUse(of: session, useCases.resumeSession)
@@ -59,7 +60,8 @@ extension BrokerAPI {
     private func written(
         _ stream: RelayBody, isEventStream: Bool, of session: LiveSession, _ ending: RelayedEnding?, _ call: Call
     ) async throws(BrokerProblem) -> @concurrent @Sendable (any BodyWriter) async throws -> Void {
-        // Enter the answer first and then look up the session, so that an ending in between is noticed.
+        // Add the answer to the register of followers first, and then look up the session. An ending in between is then
+        // noticed.
         let relayed = RelayedAnswer(
             of: session, in: useCases.listenToSession, isEventStream: isEventStream,
             grace: configuration.limits.relayedGrace, use: SessionUse(of: session, useCases.resumeSession),
@@ -112,7 +114,8 @@ extension BrokerAPI {
 
     /// Returns the access token for an upstream's own API.
     ///
-    /// If the session cannot get such a token, it may not call the upstream. A session from a new sign-in may.
+    /// If the session is unable to get such a token, the problem is `upstream_not_allowed`, which only a new sign-in can
+    /// change.
     private func targetToken(
         _ target: TokenTarget, of session: LiveSession, insteadOf refused: AccessToken?, by upstream: String
     ) async throws(BrokerProblem) -> AccessToken {
@@ -142,7 +145,7 @@ extension BrokerAPI {
         let ours = [policy, SecurityFields.contentType, SecurityFields.referrer]
         var fields = ours
         fields.reserveCapacity(answer.headers.count + 8)
-        // The upstream's date describes its own message, and this answer is the broker's (RFC 9110 section 6.6.1).
+        // Drop the upstream's `Date`, because the broker writes its own for this answer (RFC 9110 section 6.6.1).
         for field in answer.headers where field.name != .date && !ours.contains(where: { $0.name == field.name }) {
             fields.append(field)
         }
@@ -157,14 +160,15 @@ extension BrokerAPI {
     private func mediaType(_ answer: RelayResponse) -> Substring {
         var found: String?
         for field in answer.headers where field.name == .contentType {
-            // With two types, each browser would choose its own.
+            // If there are two types, browsers may differ in the type that they use, so the answer counts as one with an
+            // unknown type.
             guard found == nil else { return "" }
             found = field.value
         }
         return Substring((found ?? "").utf8.prefix { $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ") })
     }
 
-    /// Returns the body of an answer that is read to its end.
+    /// Returns the body of an answer that the relay has read to its end.
     private func wholeBody(_ answer: RelayResponse, _ call: Call) -> Answer.Body {
         // An answer to HEAD omits an unknown length.
         guard case .buffered(let buffer) = answer.body else {

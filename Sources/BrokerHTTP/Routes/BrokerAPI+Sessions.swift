@@ -3,7 +3,7 @@ import BrokerWire
 import HTTPTypes
 
 extension BrokerAPI {
-    /// `POST /v1/sessions`: creates a session from a code, or from another value that replaces a code.
+    /// `POST /v1/sessions`: creates a session from a code, a callback URL or a handoff.
     @Sendable func forwardCode(_ call: Call) async throws(BrokerProblem) -> Answer {
         let input = try forwardCodeInput(call)
         let outcome = try await counting(call) { () async throws(BrokerProblem) in
@@ -118,7 +118,7 @@ extension BrokerAPI {
 
     /// `POST /v1/session/children`: a child session, for example for a widget, a watch or an extension.
     @Sendable func makeChild(_ call: Call) async throws(BrokerProblem) -> Answer {
-        // The child may outlive a pass, so a proof is required.
+        // The child may outlive a pass, so a pass is not enough.
         let parent = try await ownSession(call, demanding: .proof)
         let child = try await useCases.makeChild.make(try childOrder(call), of: parent, charge: charge(call))
         return created(child, call)
@@ -139,8 +139,8 @@ extension BrokerAPI {
 
     /// Returns the fields that clear the cookies of a session that has ended.
     ///
-    /// The end of a web child clears only the child's own cookie. A token that came in `Authorization` may belong to a child,
-    /// so its end leaves the cookies alone.
+    /// If the request has a session cookie, that cookie is cleared. If its token came in `Authorization`, the token may belong
+    /// to a child, so all cookies remain. The end of a web child clears only the child's own cookie.
     private func cleared(_ call: Call) -> [HTTPField] {
         guard !rules.hasSessionCookie(call.fields) else { return cookies.cleared(rules.hasPassCookie(call.fields)) }
         guard call.fields.authorization.isEmpty else { return [] }
@@ -148,7 +148,7 @@ extension BrokerAPI {
         return cookies.cleared(rules.hasPassCookie(call.fields))
     }
 
-    /// `DELETE /v1/session`: ends the session on this replica at once.
+    /// `DELETE /v1/session`: ends the session, on this replica at once.
     ///
     /// Answers 204 even if there was no session, or 200 with the provider's log-out page.
     @Sendable func logOut(_ call: Call) async throws(BrokerProblem) -> Answer {

@@ -10,7 +10,7 @@ struct EventStream: Sendable {
     private enum Tick: Sendable {
         case notice(SessionNotice)
         case heartbeat
-        /// The pass that the stream's request showed has ended.
+        /// The pass in the stream's request has ended.
         case passEnded
     }
 
@@ -21,10 +21,10 @@ struct EventStream: Sendable {
     private let subscription: Subscription
     private let eventLoop: any EventLoop
     private let connection: ClientConnection?
-    /// The end of the pass that the request showed; nil if the stream lasts as long as its session.
+    /// The end of the pass in the request; nil if the stream lasts as long as its session.
     private let end: NIODeadline?
 
-    /// Begins to listen to a session, for at most `rest`.
+    /// Begins to listen to a session, for at most `rest`; nil means until the session ends.
     init(
         _ events: ListenToSession, _ live: LiveSession, lookedUpBy sessions: ResumeSession, on call: Call,
         until rest: Duration? = nil
@@ -51,7 +51,7 @@ struct EventStream: Sendable {
     ///
     /// The session is read again at each heartbeat, for two reasons:
     /// - If the session lapses, there is no notice.
-    /// - A notice of another replica can be lost.
+    /// - If another replica ends the session, its notice can be lost.
     ///
     /// The stream never delays a shutdown, because it ends when the server begins to quiesce.
     @concurrent func write(
@@ -89,10 +89,11 @@ struct EventStream: Sendable {
             case .notice(.ended(let reason)):
                 try await writer.write(Self.end(reason))
                 break ticks
-            // The session continues. Its client proves its key and listens again.
+            // The session continues. Its client opens a new stream with a proof or a new pass.
             case .passEnded: break ticks
             case .notice(.superseded):
-                // The session continues. Its client listens again if it still wants to.
+                // The session continues. This stream ends because newer streams of the session have replaced it, and its client
+                // may open a new one.
                 break ticks
             }
         }

@@ -44,7 +44,7 @@ extension ManagementAPI {
     /// `DELETE /admin/v1/sessions?provider=&client=&binding=none&cursor=`: ends the sessions of a provider or one of its
     /// clients.
     ///
-    /// With `binding=none` it ends only sessions that belong to no key, a part in each call.
+    /// With `binding=none`, each call ends a part of the sessions that belong to no key; `cursor` continues with the next part.
     @Sendable func endSessions(_ call: Call) async throws(BrokerProblem) -> Answer {
         let token = try admin(call, for: .end)
         var query = try RequestQuery(parsing: call.query)
@@ -141,7 +141,7 @@ extension ManagementAPI {
         var found: AdminToken?
         if case .bearer(let secret) = Authorization(value) {
             let digest = digest(secret.bytes())
-            // Compares with all tokens, so that the duration hides a near match.
+            // Compare with all tokens, so that the duration does not reveal a match.
             for token in configuration.adminTokens where token.digest == digest { found = token }
         }
         guard let found else {

@@ -42,7 +42,7 @@ extension ManagementAPI {
     }
 }
 
-/// Compares a configuration with the running one, setting by setting, as a closure that the executable provides.
+/// The comparison of a configuration with the running one, setting by setting, as a closure that the executable provides.
 ///
 /// The values themselves are never sent. The closure compares digests that are made with the caller's salt.
 package struct ManagementComparison: Sendable {

@@ -34,7 +34,7 @@ extension ManagementAPI {
         return Answers.json(.created, writer.bytes, call)
     }
 
-    /// `GET /admin/v1/keys`: the ring's keys, and the number of stored values that each is needed for.
+    /// `GET /admin/v1/keys`: the ring's keys, and the number of stored values that each key has sealed.
     @Sendable func listKeys(_ call: Call) async throws(BrokerProblem) -> Answer {
         _ = try admin(call, for: .read)
         guard let store else { throw BrokerProblem(.notFound) }

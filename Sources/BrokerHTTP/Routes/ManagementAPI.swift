@@ -41,8 +41,9 @@ final class ManagementAPI: Sendable {
 
     /// `GET /readyz`: reports whether the broker is ready.
     ///
-    /// The broker is ready if the store is reachable and migrated, its role has its rights, and the key ring opens it.
-    /// Providers, the clock and a full disk are shown, but do not count. With a full disk, sessions are still served.
+    /// The broker is ready if the store is reachable and migrated, the store's role has its rights, and the key ring opens the
+    /// stored values. Providers, the clock and a full disk are shown, but do not affect readiness, because the broker still
+    /// serves sessions.
     @Sendable func ready(_ call: Call) async throws(BrokerProblem) -> Answer {
         var store = "ok"
         do throws(StoreFailure) { try await health.ping() } catch { store = "unavailable" }
@@ -158,9 +159,9 @@ package struct ManagementHealth: Sendable {
         package let state: String
         /// Discovery, breaker and keys, for `/admin/v1/providers`.
         ///
-        /// The names differ from `name` and `kind`.
+        /// `details` must not contain members named `name` or `kind`.
         package let details: [(name: String, value: JSONValue)]
-        /// Sentences for `problems` in `/readyz`; they do not change the status.
+        /// Sentences for `problems` in `/readyz`, which leave its status unchanged.
         package let warnings: [String]
 
         package init(
@@ -204,13 +205,13 @@ package struct ManagementHealth: Sendable {
         package var keysFit = true
         /// The result of the last attempt to open stored values, in words.
         package var keys = ""
-        /// The values that a wrong ring sealed while it was used instead of this one, in words; nil if there are none.
+        /// The values that another key ring sealed while the broker ran with it, in words; nil if there are none.
         package var foreignKeys: String?
         /// The time by which the clock is ahead of the store's clock; nil if the store has no clock, or has not been asked yet.
         package var clockAhead: Duration?
         /// The remaining work while the process shuts down; nil otherwise.
         ///
-        /// Readiness ends before anything else (SEC-123).
+        /// A shutdown begins by ending readiness (SEC-123).
         package var drain: (requests: Int, streams: Int)?
         package var diskIsFull = false
         /// The number of endings that are not on disk yet.

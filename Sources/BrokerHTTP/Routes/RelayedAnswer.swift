@@ -5,9 +5,8 @@ import Synchronization
 
 /// A relayed answer that is written in pieces, and that ends early if its session (guarantee 6) or its pass ends.
 ///
-/// An event stream of unannounced length ends normally, and its app sends the request again. Any other answer is cut, so that
-/// it does not look complete. The cut comes five seconds after the session's end, or an hour after the pass's end. This costs
-/// no extra task.
+/// An event stream of unannounced length ends like a complete answer, at once. The connection of any other answer is cut, so
+/// that the answer does not look complete. The cut comes five seconds after the session's end, or an hour after the pass's end.
 final class RelayedAnswer: Sendable {
     /// The part of the answer that the register of followers holds; it can end the answer from any thread.
     private final class Ending: SessionFollower {
@@ -86,7 +85,8 @@ final class RelayedAnswer: Sendable {
 
     /// Adds an answer of a session to the register of followers; `close` closes the upstream's connection, from any thread.
     ///
-    /// Read the session after this call: the read finds an earlier ending, and the register reports a later one.
+    /// Read the session after this call. The read finds an ending before this call, and the register reports an ending after
+    /// it.
     init(
         of session: LiveSession, in register: ListenToSession, isEventStream: Bool, grace: Duration, use: SessionUse?,
         on eventLoop: any EventLoop, close: @escaping @Sendable () -> Void
@@ -102,7 +102,7 @@ final class RelayedAnswer: Sendable {
         ending.ends()
     }
 
-    /// Ends the answer after the given time, when its pass has ended.
+    /// Ends the answer after the given time, because of the end of its pass.
     func end(in time: Duration) { ending.end(in: time) }
 
     /// Writes the answer's body until the body or the answer ends.

@@ -22,7 +22,7 @@ struct RelayedEnding: Sendable {
     /// The longest time left for the call, for the request and its answer together.
     var longest: Duration { max(passEnd + Self.grace - clock.monotonic(), .zero) }
 
-    /// Returns the time for which an answer may continue.
+    /// Returns the time for which an answer may continue from now.
     ///
     /// An event stream lasts until the pass ends, other answers an hour longer.
     func rest(isEventStream: Bool) -> Duration {

@@ -66,7 +66,7 @@ extension Answer {
     }
 }
 
-/// Counts the work in progress on the listeners of this process, for a shutdown that waits for its end.
+/// The count of the work in progress on the listeners of this process, for a shutdown that waits for this work to end.
 package final class ServerLoad: Sendable {
     private let answering = Atomic<Int>(0)
     private let streaming = Atomic<Int>(0)
@@ -101,18 +101,18 @@ package final class ServerLoad: Sendable {
 ///
 /// Each is created once, because creating a field includes a check and each answer has several.
 enum SecurityFields {
-    /// This field is added only if `hasStrictTransport` of the listener's rules is set.
+    /// The field that requires https from then on; an answer has it only if the listener's rules have `hasStrictTransport`.
     static let strictTransport = HTTPField(name: .strictTransportSecurity, value: "max-age=31536000; includeSubDomains")
     static let contentSecurity = HTTPField(
         name: .contentSecurityPolicy, value: "default-src 'none'; frame-ancestors 'none'")
     /// The policy for relayed answers.
     ///
-    /// An upstream's page is served from the broker's origin, and must have no power there. The additional directives cover the
-    /// cases that `default-src` leaves out.
+    /// An upstream's page comes from the broker's origin, and must have no power there. The directives after `default-src`
+    /// cover the cases that `default-src` leaves out.
     static let relayedContentSecurity = HTTPField(name: .contentSecurityPolicy, value: relayed + "; sandbox")
     /// The policy for a relayed PDF.
     ///
-    /// Browsers show a PDF with a program of their own, which does not work in a sandbox.
+    /// This policy leaves out `sandbox`, because the PDF viewers of browsers do not work in a sandbox.
     static let relayedPDFSecurity = HTTPField(name: .contentSecurityPolicy, value: relayed)
     private static let relayed = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     static let contentType = HTTPField(name: .xContentTypeOptions, value: "nosniff")
@@ -127,7 +127,9 @@ enum ConstantFields {
     static let noStore = HTTPField(name: .cacheControl, value: "no-store")
     static let json = HTTPField(name: .contentType, value: "application/json")
     static let problem = HTTPField(name: .contentType, value: "application/problem+json")
-    /// This field tells nginx not to buffer the answer, of which it otherwise keeps some kilobytes.
+    /// The field that makes nginx pass the answer on at once.
+    ///
+    /// Otherwise, nginx buffers some kilobytes.
     static let unbuffered = HTTPField(name: .accelBuffering, value: "no")
     static let eventStream = HTTPField(name: .contentType, value: "text/event-stream")
     static let varyOrigin = HTTPField(name: .vary, value: "Origin")

@@ -150,7 +150,7 @@ struct RelayedBody: AsyncSequence, Sendable {
             state.withLock { $0.timer = timer }
         }
 
-        /// Ends a wait for the app with the received piece; nil is the body's end.
+        /// Ends a wait for the app, with the received piece or with nil at the body's end.
         func end(_ chunk: ByteBuffer?) {
             let timer = state.withLock { state -> RepeatedTask? in
                 state.waited = state.waited(at: .now())

@@ -44,7 +44,8 @@ final class BrokerAPI: Sendable {
     ///
     /// The routes pass this charge to the use cases, which book each cost on it.
     func charge(_ call: Call) -> Charge {
-        // A Unix socket or a test has no address, so all its callers look the same.
+        // Without an address (a Unix socket or a test), or on loopback in development, the callers are indistinguishable, so
+        // there is no payer.
         guard let peer = call.connection?.address, !(name.isLoopback && peer.isLoopback) else {
             return Charge(nil, in: ledger)
         }

@@ -6,7 +6,8 @@ package import NIOCore
 
 /// Serves one listener: finds the route, applies the rules that all routes share, and completes every answer.
 ///
-/// One function replaces a stack of middlewares. `serve` shows all rules in their order, and they cost no allocation.
+/// The function `serve` replaces a stack of middlewares. It shows all rules in their order, and calling the rules costs no
+/// allocation.
 ///
 /// This is a class, because each request fetches it from the running configuration, and a copy of a struct would count some
 /// twenty references.
@@ -59,7 +60,7 @@ package final class BrokerResponder: WireService {
 
     /// A responder for this listener that refuses every request with 503 `shutting_down`, while the process ends.
     ///
-    /// This responder uses no resources that may be closed by then.
+    /// This responder uses none of the resources that the process closes before its end.
     package var refusing: BrokerResponder { BrokerResponder(refusing: self) }
 
     /// The status that nginx and others log if the client hung up before the answer; it is never sent.
@@ -102,7 +103,7 @@ package final class BrokerResponder: WireService {
         }
         var answer: Answer
         var problem: BrokerProblem?
-        // Consume the outcome. If a copy remained, each appended field would copy all fields.
+        // Consume the outcome. If a copy of the answer remained, appending a field would copy all fields.
         switch consume outcome {
         case .success(let made): answer = made
         case .failure(let error):
@@ -122,7 +123,7 @@ package final class BrokerResponder: WireService {
         if call.isHead, !circumstances.isRelay || problem != nil { answer.leaveBodyOut() }
         if isRefusing || load.isDraining { answer.closes = true }
         answer.countWriting(in: load, asRequest: circumstances.isRelay)
-        // The client hung up before the refusal, so an outage in the log would be misleading.
+        // If the client hung up before the refusal, log 499 instead of the refusal's status, which could look like an outage.
         let isUnheard = problem != nil && call.connection?.isGone == true
         let status = isUnheard ? Self.clientClosedRequest : answer.status.code
         scope.span?.endRequest(request.method, template, status, problem, scope)
@@ -153,14 +154,15 @@ package final class BrokerResponder: WireService {
         circumstances.isPage =
             route.traits.contains(.page)
             && call.request.headerFields[.accept]?.contains("application/problem+json") != true
-        // The next process, or another replica, is ready in a moment.
+        // Let the client retry at once, because the next process or another replica is probably ready.
         if isRefusing { throw BrokerProblem(.shuttingDown, retryAfter: .zero) }
         try rules.checkOrigin(call, route)
         let call = call.with(parameters: found.parameters)
         guard !route.traits.contains(.relay), call.fields.hasBody || MediaType(route.traits) != nil else {
             return try await route.handler(call)
         }
-        // nginx and others announce the body of the user's request but keep it.
+        // The proxies of forward-auth (nginx and others) announce the body of the user's request but do not send it, so it must
+        // not be awaited.
         guard !route.readsNoBody else {
             do throws(BodyFault) { try await call.stream.leaveUnread() } catch { throw BodyReader.problem(error) }
             return try await route.handler(call)
@@ -173,7 +175,7 @@ package final class BrokerResponder: WireService {
     /// If the proof is missing or the media type is wrong, `100 Continue` is not sent and the body is not stored (RFC 9110
     /// section 10.1.1).
     private func serveWithBody(_ call: Call, _ route: Route) async throws(BrokerProblem) -> Answer {
-        // The permission comes first, so that a caller who lacks it learns only that.
+        // Check the permission first, so that a caller who lacks it learns only about the missing permission.
         let owner = try await route.proof?(call)
         try MediaType(route.traits)?.check(call.fields)
         guard call.fields.hasBody else { return try await route.handler(call) }

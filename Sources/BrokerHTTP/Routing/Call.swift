@@ -5,7 +5,8 @@ import NIOCore
 
 /// One request on its way through a route.
 ///
-/// This is a class, because functions pass it on and a copy of a struct would count more than twelve references.
+/// This is a class, because functions pass the call on, and each copy of a struct would update more than twelve reference
+/// counts.
 final class Call: Sendable {
     let request: HTTPRequest
     /// The request's body as it arrives; it can be read once.

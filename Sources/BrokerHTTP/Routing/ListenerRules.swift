@@ -21,12 +21,13 @@ struct ListenerRules: Sendable {
 
     /// Whether a TCP peer's address can identify a backend on this listener.
     ///
-    /// On the public listener, the peer is a proxy that all clients use.
+    /// On the public listener, the peer may be a proxy that all clients use, so its address identifies no backend.
     var takesPeersAsBackends: Bool { kind == .backend }
 
     /// Whether answers require browsers to use https from then on.
     ///
-    /// Backends pass answers on under their own host names, and operators use addresses, so the broker cannot decide for them.
+    /// Only public answers do. Backends pass answers on under their own host names, and operators use addresses, so the broker
+    /// must not decide for them.
     var hasStrictTransport: Bool { kind == .public && name.isSecure }
 
     /// The paths of the management listener's health probes.
@@ -110,7 +111,7 @@ struct ListenerRules: Sendable {
     func traceOrigin(of call: Call) -> TraceOrigin? {
         guard kind != .management else { return nil }
         let fields = call.request.headerFields[fields: .traceparent]
-        // With two fields, the intended one is unknown.
+        // If there are two fields, the broker ignores both, because the intended one is unknown.
         guard let field = fields.first, fields.dropFirst().isEmpty else { return nil }
         return TraceOrigin(traceparent: field.value, isTrusted: isTrusted(call.connection?.address))
     }
@@ -135,7 +136,8 @@ struct ListenerRules: Sendable {
     func checkOrigin(_ call: Call, _ route: Route) throws(BrokerProblem) {
         guard kind == .public, !route.traits.contains(.anyOrigin) else { return }
         guard !call.fields.origins.isEmpty || !call.fields.fetchSites.isEmpty else { return }
-        // Any app can claim such an origin, so its cookies are refused even for reading (decision 86).
+        // Any app can claim the origin of a web shell, so requests with cookies from it are refused, even GET requests
+        // (decision 86).
         let isShell = call.fields.origins.contains(where: configuration.shellOrigins.contains)
         if isShell, hasAnyCookie(call.fields) {
             throw BrokerProblem(
@@ -208,7 +210,7 @@ struct ListenerRules: Sendable {
 
 /// The name of a listener, as it is in logs, metrics and a socket's hand-over.
 ///
-/// Its purpose decides the rules for its requests.
+/// The listener decides the rules for its requests.
 package enum ListenerName: String, Sendable, CaseIterable {
     /// The listener for apps and browsers, and for backends if they have no listener of their own.
     case `public`
@@ -270,8 +272,8 @@ struct PublicName: Sendable {
 
 /// The host names that the management listener accepts (`management.hosts`).
 ///
-/// In DNS rebinding, an attacker makes a name resolve to this machine, and a page sends that name as `Host`. Such a page
-/// must not read metrics. Addresses are safe, because they are used as they are.
+/// In DNS rebinding, an attacker makes a name resolve to this machine, and a page sends that name as `Host`. Such a page must
+/// not read metrics. An IP address as `Host` is safe, because a browser does not look it up in DNS.
 struct ManagementName: Sendable {
     private let accepted: Set<String>
 

@@ -52,7 +52,8 @@ struct ProblemResponder: Sendable {
         } else if let refusal = problem.presence, problem.code != .rateLimited {
             fields.append(Self.challenge(problem.code, refusal))
             fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
-            // The app needs this reason here, because the proof was for this request only.
+            // The reason is also sent in its own field, because the app cannot ask for it in a second request: the proof was
+            // for this request only.
             if let reason = refusal.reason { fields.append(HTTPField(name: .coatcheckReason, value: reason)) }
             addNonce(to: &fields)
         } else if let wanted = problem.wanted {
@@ -65,11 +66,11 @@ struct ProblemResponder: Sendable {
                     ? ConstantFields.bearerChallenge
                     : circumstances.usedBasic ? ConstantFields.basicChallenge : ConstantFields.backendChallenge)
         }
-        // For proxies that use a subrequest and lose its body (nginx's auth_request).
+        // Send the reason in a field as well, because proxies that use a subrequest lose its body (nginx's auth_request).
         if problem.code == .sessionEnded, let reason = problem.reason {
             fields.append(HTTPField(name: .coatcheckReason, value: reason.rawValue))
         }
-        // The cookie is cleared only if its session is known to have ended (guarantee 3).
+        // Clear the cookie only if its session is known to have ended (guarantee 3).
         if problem.code == .sessionEnded, circumstances.hasSessionCookie {
             fields += cookies.cleared(circumstances.hasPass)
         } else if problem.code == .sessionEnded, circumstances.hasWebCookie {

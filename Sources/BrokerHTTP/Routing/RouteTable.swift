@@ -27,7 +27,8 @@ struct RouteTable: Sendable {
         }
 
         private static func methods(_ routes: [Route]) -> String {
-            // The relay's own list, because the configuration decides the methods of each upstream.
+            // The relay takes any method, so this list names the usual ones. The configuration decides the methods of each
+            // upstream.
             if routes.contains(where: \.takesAnyMethod) { return "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" }
             var names = routes.map(\.method.rawValue)
             if names.contains("GET") { names.append("HEAD") }
@@ -159,7 +160,7 @@ package struct Route: Sendable {
     var readsNoBody: Bool { method == .get && !takesAnyMethod }
     /// The check that is made before the broker asks the client for the body.
     ///
-    /// The handler checks again, because a request may have no body.
+    /// The handler makes the same check again, because this one is skipped for a request that has no body.
     ///
     /// Nil for GET and HEAD, whose bodies are not read.
     let proof: Check?

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A client's connection: its peer, and whether the client is still there.
 ///
-/// A connection has one such object, so that constant values are computed once.
+/// A connection has one such object, so that the values that stay the same are computed only once for each connection.
 package final class ClientConnection: Sendable {
     /// The TCP peer's address without its port, for the log; `-` for a Unix socket.
     package let peerText: String
@@ -20,7 +20,7 @@ package final class ClientConnection: Sendable {
         var halfClosed = false
         var givenUp = false
         var quiescing = false
-        /// The number of pieces of work in progress that are useless once the client has left.
+        /// The number of pieces of work in progress that become useless when the client leaves.
         var cancellable = 0
         /// The task of the current request.
         var task: Task<Void, Never>?
@@ -49,7 +49,7 @@ package final class ClientConnection: Sendable {
 
     /// Notes that the current request carried the token of a live session.
     ///
-    /// From then on, the request's bytes are charged to the session instead of to the client's address.
+    /// From then on, the request's bytes no longer count towards the limits of the client's address.
     package func carriesSession() {
         session.store(true, ordering: .relaxed)
         guard !hasCarriedSession.load(ordering: .relaxed) else { return }
@@ -60,14 +60,14 @@ package final class ClientConnection: Sendable {
     /// Whether the current request carried the token of a live session.
     var isOfSession: Bool { session.load(ordering: .relaxed) }
 
-    /// Notes that a new request begins, which has shown no live session yet.
+    /// Notes that a new request begins, so that the session of the previous request does not count for this request.
     func beginsRequest() {
         if session.load(ordering: .relaxed) { session.store(false, ordering: .relaxed) }
     }
 
     // MARK: The client's presence
 
-    /// Registers an action for the moment when the client hangs up or closes its side.
+    /// Registers an action for the moment when the client hangs up or closes its sending side.
     ///
     /// If the client has already left, the action runs at once. Returns a closure that removes the action.
     package func whenGone(_ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
@@ -113,9 +113,9 @@ package final class ClientConnection: Sendable {
     /// Forgets the task of an answered request.
     func served() { state.withLock { $0.task = nil } }
 
-    /// Runs work that is useless once the client has left; cancels the request's task if the client leaves.
+    /// Runs work that becomes useless when the client leaves; cancels the request's task if the client has left or leaves.
     ///
-    /// All other work has to be finished, so its handler continues after the client leaves (library note 2).
+    /// All other work has to be finished even if the client leaves, so the handler's task then continues (library note 2).
     package func cancellingWhenGone<Value, Failure: Error>(
         _ work: () async throws(Failure) -> Value
     ) async throws(Failure) -> Value {
@@ -124,7 +124,7 @@ package final class ClientConnection: Sendable {
         return try await work()
     }
 
-    /// Begins work that is useless once the client has left; cancels its task if the client has already left.
+    /// Begins work that becomes useless when the client leaves; cancels the request's task if the client has already left.
     package func beginCancellable() {
         let unwanted = state.withLock { state in
             state.cancellable += 1
@@ -136,7 +136,7 @@ package final class ClientConnection: Sendable {
     /// Ends work that `beginCancellable` began.
     package func endCancellable() { state.withLock { $0.cancellable -= 1 } }
 
-    /// Whether the client has hung up, or is considered to have done so.
+    /// Whether the client has hung up, or the broker has cancelled its request because the client closed its sending side.
     package var isGone: Bool { state.withLock { $0.gone || $0.givenUp } }
 
     /// Notes that the client has hung up.
@@ -150,7 +150,7 @@ package final class ClientConnection: Sendable {
         task?.cancel()
     }
 
-    /// Notes that the client will send nothing more.
+    /// Notes that the client has closed its sending side; it may still read.
     func clientHalfClosed() {
         let actions = state.withLock { state in
             defer { state.onGone = [:] }
@@ -160,7 +160,7 @@ package final class ClientConnection: Sendable {
         for action in actions { action() }
     }
 
-    /// Cancels the current request's task if its work is useless without the client.
+    /// Cancels the current request's task if work that needs the client is in progress.
     func cancelUnwanted() {
         let task = state.withLock { state -> Task<Void, Never>? in
             guard state.cancellable > 0 else { return nil }
@@ -196,8 +196,8 @@ struct ConnectionWriter: BodyWriter {
 
 /// Runs a connection's tasks on the connection's event loop.
 ///
-/// One thread reads, handles and answers a request, without a switch to the concurrency pool and back. The stores run blocking
-/// calls on their own threads, and so keep the event loop free.
+/// One thread reads, handles and answers a request, without a switch to the concurrency pool and back. The event loop stays
+/// free, because the stores run blocking calls on their own threads.
 final class EventLoopExecutor: TaskExecutor {
     private let eventLoop: any EventLoop
 

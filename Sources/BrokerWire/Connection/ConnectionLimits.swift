@@ -8,15 +8,16 @@ package struct ConnectionLimits: Sendable {
     package var headerFields = 64
     /// The longest time that a connection may be idle between two requests.
     ///
-    /// nginx and AWS's balancer must be the first to close, after 60 s.
+    /// The limit is longer than the 60 s of nginx and AWS's balancer, because these must close first.
     package var idle: Duration = .seconds(75)
-    /// The same limit for peers other than trusted proxies, unless it is longer than `idle`.
+    /// The same limit for peers other than trusted proxies; the shorter of this limit and `idle` applies.
     package var idleOfStrangers: Duration = .seconds(75)
-    /// The longest time without input before the head of the first request, and within a request.
+    /// The longest time without input before the head of the first request, and within a request; `idle` applies if it is
+    /// shorter.
     package var idleInRequest: Duration = .seconds(60)
     /// The time that a new connection has to send its first request before a server that shuts down closes it.
     ///
-    /// The request is probably on its way, and its client may have only this connection.
+    /// The first request is probably on its way already, and its client may have only this connection.
     package var firstRequest: Duration = .seconds(1)
     /// The longest time that the broker discards input after it closed the output, so that the client receives the answer.
     package var linger: Duration = .seconds(2)
@@ -26,13 +27,13 @@ package struct ConnectionLimits: Sendable {
     package var droppedBody = 64 * 1024
     /// The longest time for a safe request whose client has closed its side, if no byte of the answer was written.
     ///
-    /// A proxy that aborted the request looks like such a client.
+    /// A proxy that aborted the request looks the same as a client that still reads.
     package var halfClosed: Duration = .seconds(10)
-    /// The smallest number of bytes per second that a client has to read while it is sent data.
+    /// The smallest number of bytes per second that a client has to read while the broker waits to send data.
     package var minimumRate = 1024
     /// The interval over which the client's reading speed is averaged.
     package var rateWindow: Duration = .seconds(30)
-    /// The time before the first interval of the average, counted from the first wait for the client.
+    /// The time before the first interval of the average, counted from the beginning of the wait for the client.
     package var rateGrace: Duration = .seconds(10)
 
     package init() {}

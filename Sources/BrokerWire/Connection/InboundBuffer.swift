@@ -2,11 +2,12 @@ import NIOCore
 
 /// The buffer before the HTTP/1 decoder, which gives the decoder only as much as the connection accepts.
 ///
-/// The decoder turns all input into parts at once. Therefore the buffer gives it one head at a time, and at most a kilobyte.
-/// Chunked bodies bypass the decoder, which would make a part of every chunk. The decoder receives only their end.
+/// The decoder immediately turns all input that it gets into parts. Therefore the buffer gives it one head at a time, and at
+/// most a kilobyte in one call. Chunked bodies bypass the decoder, because it would make a part of every chunk. The decoder
+/// receives only the end of such a body.
 ///
-/// While the connection accepts no input, the buffer keeps the bytes of one read. Stopping the reading and resuming it a moment
-/// later would cost two system calls for every request that waits.
+/// While the connection accepts no input, the buffer keeps the bytes of one read, and holds back the next read. Turning
+/// `autoRead` off and on again would cost two system calls for every request that waits.
 final class InboundBuffer: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -30,15 +31,15 @@ final class InboundBuffer: ChannelDuplexHandler {
     private var context: ChannelHandlerContext?
     private var held = ByteBuffer()
     private var isReadHeld = false
-    /// Whether the client has closed its side, and the decoder has not been notified yet.
+    /// Whether the client has closed its sending side, and the decoder has yet to be notified.
     ///
-    /// The decoder stops when it is notified.
+    /// The notice waits for the buffered bytes, because the decoder stops when it gets the notice.
     private var isEndHeld = false
     private var isFeeding = false
     /// Whether the decoder is working on its input, so that it may produce further parts.
     private(set) var isDecoding = false
     private var emptyLine = EmptyLine()
-    /// Whether the decoder's last input ended exactly with a head.
+    /// Whether the decoder's last input ended exactly at the end of a head.
     private var isBehindHead = false
     /// The decoder of the chunked body that is being received; nil for other bodies, and after the last chunk.
     private var chunks: ChunkedBody?
@@ -80,7 +81,7 @@ final class InboundBuffer: ChannelDuplexHandler {
         context.read()
     }
 
-    /// Continues after a pause of the connection: first with the bytes in the buffer, then with new input.
+    /// Continues after a pause of the connection: processes the bytes in the buffer first, and then reads new input.
     func resume() {
         feed()
         guard isReadHeld, held.readableBytes == 0, let context else { return }
@@ -126,10 +127,11 @@ final class InboundBuffer: ChannelDuplexHandler {
         context.fireChannelRead(wrapInboundOut(slice))
     }
 
-    /// Passes on what has arrived of a chunked body.
+    /// Passes the next arrived piece of a chunked body to the connection.
     private func readChunks(_ connection: ServerConnectionHandler) {
         guard !isInTrailers else { return decodeLines() }
-        // The decoder saw another end of the head than this buffer did, and has already parsed bytes of the body.
+        // The decoder found an earlier end of the head than this buffer, and has already parsed bytes of the body. The framing
+        // is therefore ambiguous.
         guard chunks != nil || isBehindHead else { return connection.breaksFraming() }
         var reader = chunks ?? ChunkedBody()
         let step = reader.next(&held)

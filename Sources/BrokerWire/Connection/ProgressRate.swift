@@ -1,12 +1,12 @@
 /// The average rate of a stream over a sliding window, compared with a lower bound.
 ///
-/// Times are nanoseconds that begin at zero and never decrease. The caller passes the time, so it can leave out the time in
-/// which the connection does not wait for the client. The window moves by tenths. A slow stream is therefore detected at most a
-/// tenth of a window late, and never early.
+/// Times are nanoseconds that begin at zero and never decrease. The caller passes the time, and may leave out intervals in
+/// which the connection does not wait for the client. The window moves in steps of a tenth of its length. A slow stream is
+/// therefore detected at most one step late, and never early.
 package struct ProgressRate: Sendable, Equatable {
     private static let slices = 10
 
-    /// The number of bytes in a window that is just fast enough.
+    /// The smallest number of bytes in a window that is fast enough.
     ///
     /// A window with fewer bytes is too slow.
     private let least: Int
@@ -17,7 +17,7 @@ package struct ProgressRate: Sendable, Equatable {
     /// The number of the current tenth, counted from the start.
     private var current: Int64 = 0
 
-    /// Creates a rate without bytes.
+    /// Creates the rate of a stream that has carried no bytes yet.
     ///
     /// - Parameters:
     ///   - bytesPerSecond: the lower bound of the average.

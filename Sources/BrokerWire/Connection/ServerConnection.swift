@@ -1,8 +1,8 @@
 /// The state machine of one HTTP/1.1 connection to a client: the current request, permission to read, and the connection's end.
 ///
-/// The machine is free of I/O and clocks: events go in, effects come out (`docs/decisions/0008`). Only this type knows whether
-/// the connection is ending. Requests are served one after the other, and input that arrives early waits in the handler. Times
-/// are nanoseconds of a monotonic clock.
+/// The machine is free of I/O and clocks: events go in, effects come out (`docs/decisions/0008`). Only this type decides
+/// whether the connection is ending. Requests are served one after the other, and input that arrives before its turn waits in
+/// the handler. Times are nanoseconds of a monotonic clock.
 package struct ServerConnection: Sendable, Equatable {
     /// The connection's stage on the way to its end.
     package enum Phase: Sendable, Equatable {
@@ -12,9 +12,9 @@ package struct ServerConnection: Sendable, Equatable {
         ///
         /// Input after this request is ignored (RFC 9112 section 9.6).
         case lastRequest
-        /// The last answer is complete, but not all of its bytes are sent.
+        /// The last answer is complete, and some of its bytes are still unsent.
         ///
-        /// The connection closes its output after that.
+        /// When all bytes are sent, the connection closes its output.
         case closing
         /// The output is closed.
         ///
@@ -30,13 +30,16 @@ package struct ServerConnection: Sendable, Equatable {
         package var minorVersion = 1
         /// Whether the method is HEAD, so that the answer has no body.
         package var isHead = false
-        /// Whether the method is safe (RFC 9110 section 9.2.1), so that a lost answer loses nothing.
+        /// Whether the method is safe (RFC 9110 section 9.2.1), so that the client may repeat the request if the answer is
+        /// lost.
         package var isSafe = true
         /// Whether a body follows the head.
         package var hasBody = false
         /// The number of the body's bytes; nil for a chunked body, or without a body.
         package var bodyLength: Int?
-        /// Whether the whole body arrived together with the head, so that the service receives it as a whole.
+        /// Whether the whole body arrived together with the head.
+        ///
+        /// If so, the service receives it as a whole.
         package var isBodyHere = false
         /// Whether the client waits for `100 Continue` before it sends the body.
         package var expectsContinue = false
@@ -67,7 +70,7 @@ package struct ServerConnection: Sendable, Equatable {
         case refused(FramingRefusal)
         /// The body is read for the first time.
         case bodyRead
-        /// The client has closed its side.
+        /// The client has closed its sending side.
         ///
         /// `more` is true if input that arrived earlier is still unread.
         case inputClosed(more: Bool)
@@ -83,7 +86,7 @@ package struct ServerConnection: Sendable, Equatable {
         case wrote
         /// The number of unsent bytes rose above the high-water mark (false), or fell below the low one (true).
         case writable(Bool)
-        /// The output was closed, and the operating system has all of it.
+        /// The output was closed, and the operating system has all bytes of it.
         case outputClosed
         /// The server begins to shut down.
         ///
@@ -112,9 +115,9 @@ package struct ServerConnection: Sendable, Equatable {
         package static let refuse = Effects(rawValue: 1 << 5)
         /// Process the next request if one has arrived; otherwise continue to read.
         package static let next = Effects(rawValue: 1 << 6)
-        /// Notify the waiters for the client's end that the client will send nothing more.
+        /// Run the actions that were registered with `whenGone`, because the client has closed its sending side.
         package static let halfClosed = Effects(rawValue: 1 << 7)
-        /// Cancel the work that is useless once the client has left.
+        /// Cancel the work that is useless without the client.
         package static let cancel = Effects(rawValue: 1 << 8)
         /// Close the output after all bytes are sent; discard further input.
         package static let closeOutput = Effects(rawValue: 1 << 9)
@@ -161,7 +164,7 @@ package struct ServerConnection: Sendable, Equatable {
     private var isQuiescing = false
     /// Whether the broker reads the rest of the last request's body only to discard it.
     private var dropsBody = false
-    /// The end of the wait for the first request during a shutdown; nil once the request has arrived.
+    /// The time until which a shutdown waits for the first request; nil after the request has arrived.
     private var firstRequest: Int64?
     /// The time of the last input or of the last answer's end.
     private var lastActive: Int64
@@ -189,7 +192,7 @@ package struct ServerConnection: Sendable, Equatable {
         return !exchange.isServed || exchange.body == .receiving
     }
 
-    /// Whether more input may be read and decoded.
+    /// Whether the handler may read and decode more input.
     package var takesInput: Bool {
         guard let exchange else { return phase == .open && isWritable }
         guard exchange.isServed else { return !discardsInput }
@@ -290,7 +293,7 @@ package struct ServerConnection: Sendable, Equatable {
         guard !discardsInput else { return [] }
         phase = .lastRequest
         if exchange?.body == .receiving {
-            // The request itself answers for a body that breaks off.
+            // The body's reader gets the error, and the service answers the request itself.
             exchange?.body = .received
             return .failBody
         }
@@ -320,7 +323,8 @@ package struct ServerConnection: Sendable, Equatable {
         exchange.isAnswering = true
         self.exchange = exchange
         lastWrite = now
-        // Until the body is received completely, the connection cannot carry another request.
+        // The answer closes the connection if the body is still being received, because the rest of the body would precede the
+        // next request.
         let closes =
             phase == .lastRequest || isLast || exchange.body == .receiving
             || ((isQuiescing || isInputClosed) && !more)
@@ -391,7 +395,8 @@ package struct ServerConnection: Sendable, Equatable {
         if isInputClosed, let exchange, exchange.head.isSafe, exchange.body != .receiving {
             return lastWrite + limits.halfClosed
         }
-        // A request that was received whole may take any time, and so may a body with a slow reader.
+        // A request that was received completely has no deadline here. A body has none while its reader does not want more of
+        // it.
         let waitsForClient =
             exchange.map { !$0.isServed || ($0.body == .receiving && isBodyWanted && !dropsBody) } ?? true
         guard waitsForClient else { return nil }
@@ -406,20 +411,20 @@ package struct ServerConnection: Sendable, Equatable {
         guard let deadline, deadline <= now else { return [] }
         if phase == .lingering { return end(.close) }
         if var reading {
-            // The bytes were taken before `now`, in the slice of time that ends here.
+            // Count the bytes just before `now`, because the client took them in the slice of time that ends at `now`.
             reading.rate.account(taken - (reading.taken ?? taken), at: now - reading.begin - 1)
             reading.taken = taken
             reading.checked = now
             let isTooSlow = reading.rate.isBelow(at: now - reading.begin)
             self.reading = reading
-            // An answer that is cut here must not look complete.
+            // Use a reset, because an answer that is cut must not look complete.
             return isTooSlow ? end(.reset) : []
         }
         if isInputClosed, exchange?.isServed == true, exchange?.body != .receiving {
             lastWrite = now
             return .cancel
         }
-        // A body's reader has its own deadlines. This one is the last resort.
+        // A reader of a body has shorter deadlines of its own, so this deadline is the last resort.
         return end(pending || exchange?.isAnswering == true ? .reset : .close)
     }
 }

@@ -7,8 +7,8 @@ import NIOHTTP1
 /// Everything runs on the connection's event loop. A request's task starts and runs there, so a request with a cached session
 /// is read, handled and answered on one thread (decision 10).
 ///
-/// `NIOLoopBound.value` traps on another thread. Only the loop's callbacks, and tasks with the loop as executor, use it. The
-/// work that such a task awaits may run elsewhere, but the task continues on the loop.
+/// `NIOLoopBound.value` traps on another thread. Only the loop's callbacks, and tasks with the loop as executor, use it. Work
+/// that such a task awaits may run on another thread, but the task continues on the loop.
 final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = ByteBuffer
@@ -18,7 +18,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     /// The number of bytes of a complete body that the connection gives to TLS at once.
     ///
-    /// TLS copies them into the connection's own memory, as one record of less than 16 KiB.
+    /// TLS copies these bytes into the connection's own memory, as one record of less than 16 KiB.
     private static let slice = 16_000
 
     /// A part of the input that arrived before the connection could process it.
@@ -28,7 +28,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         case piece(ByteBuffer)
         /// Input that was refused.
         ///
-        /// `fault` is the error for the reader of an open body.
+        /// `fault` is the error for the reader of a body that is still being received.
         case refused(FramingRefusal, fault: BodyFault)
     }
 
@@ -49,7 +49,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var head: HTTPRequestHead?
     /// The body of a request that is served when the body is complete.
     private var gathered: ByteBuffer?
-    /// The body that is being received, and the body of the current request, which may be complete.
+    /// `body` is being received; `bodyServed` belongs to the current request, and may be complete.
     private var body: BodySource?
     private var bodyServed: BodySource?
     private var bodyFault = BodyFault.incomplete
@@ -62,7 +62,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var hasInputEnded = false
     private var isAdvancing = false
     private var isDraining = false
-    /// Whether this connection has yielded to the others on its event loop.
+    /// Whether this connection waits while its event loop serves the other connections.
     private var isYielding = false
     private var isStreaming = false
     /// The number of requests that the connection served in this turn, and in total.
@@ -76,7 +76,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var isFlushDue = false
     /// The unflushed bytes of a streamed body.
     ///
-    /// TLS keeps them without counting them as pending output.
+    /// TLS keeps these bytes without counting them as pending output, so the handler counts them.
     private var unflushed = 0
     private var timer: Scheduled<Void>?
     private var timerAt = Int64.max
@@ -113,7 +113,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         return bodyLeft.map { .length($0) } ?? .chunked
     }
 
-    /// Counts received bytes; returns false if the client's address may not hold so many.
+    /// Counts received bytes; returns false if they exceed the limit of the client's address.
     func received(_ count: Int) -> Bool {
         guard !connection.isOfSession, !held.add(count) else { return true }
         take(.refused(.overLimit, fault: .overLimit))
@@ -129,7 +129,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// Ends the connection's input because a chunked body is malformed.
     func breaksFraming() { take(.refused(.malformed, fault: .malformed)) }
 
-    /// Notes that the client has closed its side; input that arrived earlier is still processed.
+    /// Notes that the client has closed its sending side; input that arrived earlier is still processed.
     func inputEnds() { perform(state.handle(.inputClosed(more: true), at: Self.now)) }
 
     // MARK: Input
@@ -152,7 +152,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch error {
-        // The client closed its side within a request.
+        // The client closed its sending side in the middle of a request.
         case HTTPParserError.invalidEOFState: take(.refused(.malformed, fault: .incomplete))
         case HTTPParserError.headerOverflow: take(.refused(.tooLarge, fault: .malformed))
         case is HTTPParserError, is ByteToMessageDecoderError: take(.refused(.malformed, fault: .malformed))
@@ -191,17 +191,17 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         perform(state.handle(.writable(isWritable), at: Self.now))
     }
 
-    /// Processes a part now, or stores it until the connection can process it.
+    /// Processes a part now, or stores it until the connection can process the part.
     private func take(_ part: Part) {
         guard !state.discardsInput else { return }
-        // While a slice is being decoded, its later parts are still unknown.
+        // While the decoder works on a slice, store its parts, because `hasMore` must count the slice's later parts as well.
         guard waiting.isEmpty, input?.isDecoding != true, takesNow(part) else { return waiting.append(part) }
         process(part)
         advance()
     }
 
     private func takesNow(_ part: Part) -> Bool {
-        // If the address holds too much, the current request is affected as well as the next one.
+        // If the address has reached its limit, the refusal also concerns the current request, so it must not wait.
         if case .refused(.overLimit, _) = part { return true }
         return state.takesPart
     }
@@ -223,12 +223,13 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
                 if let path { head.uri = path }
                 self.head = head
                 bodyLeft = summary.bodyLength
-                // Only the relay reads a GET's body. Other routes discard it, whole or not.
+                // The body of a safe request stays a stream, because only the relay reads it. Other routes discard it.
                 summary.isBodyHere = !summary.isSafe && isHere(summary.bodyLength)
                 perform(state.handle(.head(summary), at: Self.now))
             }
         case .request(.body(let chunk)):
-            // The decoder found another end of the head than the buffer did, so the decoder must not read chunks.
+            // The buffer reads chunked bodies itself. If the decoder reports a chunk, it found another end of the head than the
+            // buffer, so the framing is ambiguous.
             guard let left = bodyLeft else { return process(.refused(.malformed, fault: .malformed)) }
             bodyLeft = left - chunk.readableBytes
             deliver(chunk)
@@ -255,7 +256,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
             guard let body else { return }
             state.wantsBody(body.yield(chunk.compact))
         }
-        // A session's bytes are not counted. All others are counted until they are answered.
+        // Bytes of a session's request do not count. All other bytes count until their request is answered.
         if connection.isOfSession { held.keep(0) }
     }
 
@@ -291,13 +292,13 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         guard served < Self.turn else { return yieldTurn() }
         guard waiting.isEmpty, !state.isServing, input?.count ?? 0 == 0 else { return }
         served = 0
-        // Requests before the end are answered. The rest of the input is an incomplete request.
+        // All complete requests are processed by now, so any remaining input is an incomplete request.
         if hasInputEnded { perform(state.handle(.inputClosed(more: false), at: Self.now)) }
     }
 
     /// Lets the event loop serve its other connections.
     ///
-    /// The loop serves them before this connection's next tasks only if a timer is used.
+    /// A timer is necessary, because the loop would run a task of this connection before it reads from the others.
     private func yieldTurn() {
         guard !isYielding else { return }
         isYielding = true
@@ -375,7 +376,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
             let answer = await service.respond(to: request, body: stream, of: connection)
             bound.value.begin(answer)
         }
-        // The request may have ended already, and another may have begun.
+        // Store the task only if the request is still being served, because it may have ended already, and another request may
+        // have begun.
         if state.isServing, !isStreaming, requests == number { connection.serves(task) }
     }
 
@@ -422,7 +424,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     private func begin(_ answer: Answer) {
         guard !state.discardsInput, state.isServing else { return }
-        // Another request on the connection requires that the body was read to its end.
+        // The connection can serve another request only if the body was read to its end.
         let closes = answer.closes || bodyServed?.isRead == false
         perform(state.handle(.answer(closes: closes, more: hasMore), at: Self.now))
         let (bytes, rest) = encoder.begin(answer, state.framing)
@@ -462,7 +464,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     /// Writes a streamed body in a task of its own.
     ///
-    /// The task that made the answer would keep its memory until its end, and the stream to an event listener may last for
+    /// The task that made the answer keeps its memory until the task ends, and the stream to an event listener may last for
     /// days.
     private func stream(_ write: @escaping @concurrent @Sendable (any BodyWriter) async throws -> Void) {
         isStreaming = true
@@ -473,7 +475,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
                 // An incomplete body must not look complete.
                 bound.value.cut(number)
             }
-            // A body whose writer forgot to end it must not look complete either.
+            // If the writer returned without ending the body, the incomplete body must not look complete. After a normal end,
+            // `cut` has no effect.
             bound.value.cut(number)
         }
         if isStreaming, requests == number { connection.serves(task) }
@@ -554,7 +557,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         context.close(mode: .output).assumeIsolated().whenComplete { _ in
             self.perform(self.state.handle(.outputClosed, at: Self.now))
         }
-        // The reader that paused is gone, so the rest can be read and discarded.
+        // The body's reader, for which the input paused, is gone. So read and discard the rest of the input.
         input?.resume()
     }
 
@@ -580,7 +583,9 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     // MARK: Deadlines
 
-    /// Schedules the next check of the deadlines for the nearest one, and so avoids a timer for every request.
+    /// Schedules the next check for the nearest deadline.
+    ///
+    /// One timer for the connection replaces a timer for every request.
     private func reschedule() {
         guard context != nil else { return }
         let now = Self.now

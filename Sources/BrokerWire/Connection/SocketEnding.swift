@@ -19,7 +19,7 @@ final class SocketEnding: ChannelOutboundHandler {
         ///
         /// Unsent data is discarded, and the peer is notified.
         case reset
-        /// In the normal way, by the side that closes first, but without a port in TIME_WAIT for a minute.
+        /// In the normal way, but if this side closes first, without leaving its port in TIME_WAIT for a minute.
         case withoutTrace
     }
 

@@ -56,7 +56,7 @@ final class AcceptHandler: ChannelDuplexHandler {
     private func resume() {
         guard isReadHeld, !isPaused else { return }
         isReadHeld = false
-        // The method `read` checks the cap again.
+        // The handler's method `read` checks the cap again.
         context?.channel.read()
     }
 }

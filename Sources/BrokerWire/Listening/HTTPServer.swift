@@ -49,7 +49,7 @@ package final class HTTPServer: Sendable {
             }
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
-            // The default is four buffers of up to 64 KiB for as long as the connection is kept (decision 14).
+            // The default would be four buffers of up to 64 KiB for as long as the connection is open (decision 14).
             .childChannelOption(
                 .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16_384)
             )
@@ -71,7 +71,7 @@ package final class HTTPServer: Sendable {
 
     /// Stops accepting, notifies every connection, and waits until the last one has ended or the task is cancelled.
     ///
-    /// Connections that arrive later wait in the socket's queue for the next server.
+    /// Connections that arrive after this call wait in the socket's queue for the next server.
     package func drain() async {
         await stopAccepting()
         let closed = channel.eventLoop.makePromise(of: Void.self)
@@ -79,14 +79,16 @@ package final class HTTPServer: Sendable {
         await withTaskCancellationHandler {
             try? await closed.futureResult.get()
         } onCancel: {
-            // A future's wait ignores cancellation, and a slow client must not delay a shutdown whose time is over.
+            // End the wait for the future here, because `get()` ignores cancellation, and a slow client must not delay a
+            // shutdown whose time is over.
             closed.succeed(())
         }
     }
 
     /// Stops accepting, and returns when every accepted connection is set up.
     ///
-    /// When the listening channel closes, the library closes connections that are still moving between two event loops.
+    /// Call this method before the listening channel closes. At that moment, the library closes accepted connections that are
+    /// still on their way to their event loop.
     private func stopAccepting() async {
         try? await channel.setOption(.autoRead, value: false).get()
         for loop in group.makeIterator() { try? await loop.submit {}.get() }

@@ -84,7 +84,8 @@ final class HandshakeGuard: ChannelDuplexHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // The client closed its side without TLS's close_notify. HTTP's own framing shows whether a request was complete.
+        // Ignore that the client closed its side without TLS's close_notify, because HTTP's own framing shows whether a request
+        // was complete.
         if let error = error as? NIOSSLError, case .uncleanShutdown = error { return }
         context.fireErrorCaught(error)
     }

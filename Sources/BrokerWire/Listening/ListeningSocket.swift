@@ -11,15 +11,15 @@ import Synchronization
 
 /// A listening TCP socket, either this process's own or one that its service manager handed over.
 ///
-/// The socket outlives the servers that accept from it. Each server takes its own descriptor. When one server ends, the system
-/// still queues connections for the next.
+/// The socket outlives the servers that accept from it, because each server has a descriptor of its own. After a server's end,
+/// the system still queues connections for the next server.
 package final class ListeningSocket: Sendable {
     /// The number of connections that may wait to be accepted, if the system allows as many.
     static let backlog: CInt = 4096
 
-    /// Whether the service manager made the socket, and keeps it after this process.
+    /// Whether the service manager made the socket, and keeps it open after the end of this process.
     package let isHandedOver: Bool
-    /// The socket's descriptor; nil once the socket is closed.
+    /// The socket's descriptor; nil after `close`.
     private let descriptor: Mutex<CInt?>
 
     /// Begins to listen at an address.
@@ -34,7 +34,7 @@ package final class ListeningSocket: Sendable {
         let descriptor = socket(address.protocol.rawValue, Self.stream, 0)
         guard descriptor >= 0 else { throw .address(place, reason: Self.reason()) }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
-        // Connections of an earlier process may linger. Only another listener is a conflict.
+        // Connections of an earlier process may still use the port. With this option, only another listener is a conflict.
         var yes: CInt = 1
         _ = setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<CInt>.size))
         let isListening = address.withSockAddr { pointer, size in
@@ -51,7 +51,7 @@ package final class ListeningSocket: Sendable {
 
     /// Adopts a descriptor that the service manager handed over, and hides it from child processes.
     ///
-    /// Throws if it is not a listening TCP socket.
+    /// Throws unless the descriptor is a listening TCP socket.
     package init(handedOver descriptor: CInt) throws(ListenFailure) {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw .descriptor(descriptor, reason: "is not open") }

@@ -26,7 +26,7 @@ package final class PeerLedger: Sendable {
         let policies = policies(address)
         let (account, full) = accounts.withLock { accounts -> (PeerAccount?, PeerPolicy.Key?) in
             var chain: [PeerAccount] = []
-            // The widest network comes first, because narrower accounts refer to it.
+            // Begin with the widest network, because each account refers to the account of the next wider network.
             for policy in policies.reversed() {
                 let account = accounts[policy.key] ?? PeerAccount(policy, in: chain.last)
                 account.adopt(policy)
@@ -82,7 +82,8 @@ final class PeerAccount: Sendable {
 
     /// Applies a new policy, and keeps the counts.
     ///
-    /// A network's account exists for as long as any of its addresses is connected.
+    /// A new policy can come with a connection, because the account lives on while any of its addresses is connected, and the
+    /// configuration may change.
     func adopt(_ policy: PeerPolicy) { state.withLock { $0.policy = policy } }
 
     /// Whether this account's limit allows another connection.
@@ -146,7 +147,7 @@ package struct PeerAddress: Sendable, Hashable {
 
     /// Creates the address of a socket; nil for a Unix socket.
     init?(_ address: SocketAddress) {
-        // The address's place in `sockaddr_in` and `sockaddr_in6`, in network order.
+        // The offset and length of the address in `sockaddr_in` and `sockaddr_in6`; the bytes are in network order.
         let (offset, count) =
             switch address.protocol {
             case .inet: (4, 4)

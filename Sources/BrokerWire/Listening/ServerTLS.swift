@@ -10,7 +10,8 @@ package struct ServerTLS: Sendable {
         case noCertificate
         case noKey
         case doesNotFit
-        /// The certificate has expired; the value is the last second of its validity as Unix time (for `notYet`, the first).
+        /// The certificate has expired, or (`notYet`) is not yet valid. The value is the last (for `notYet`, the first) second
+        /// of its validity as Unix time.
         case runOut(Int64)
         case notYet(Int64)
 
@@ -51,7 +52,7 @@ package struct ServerTLS: Sendable {
         configuration.cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
         configuration.applicationProtocols = ["http/1.1"]
         configuration.renegotiationSupport = .none
-        // The time that a peer has for its close_notify.
+        // The longest time that the broker waits for a peer's close_notify.
         configuration.shutdownTimeout = .seconds(1)
         guard let context = try? NIOSSLContext(configuration: configuration) else { throw .doesNotFit }
         self.context = context

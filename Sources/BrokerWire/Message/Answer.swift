@@ -4,7 +4,7 @@ import NIOHTTP1
 
 /// An answer before it is written.
 ///
-/// The header fields are a plain array, because they are made once, in order, and read once.
+/// The header fields are a plain array, because they are appended in order and then read only one time.
 package struct Answer: Sendable {
     /// An answer's body.
     package enum Body: Sendable {
@@ -60,8 +60,8 @@ package protocol BodyWriter: Sendable {
 
     /// Ends the connection before the body is complete, so that the client does not treat the body as complete.
     ///
-    /// Call `cut` from any thread, even while a piece waits to be sent. The effect is immediate. An answer that has ended is
-    /// unchanged.
+    /// Call `cut` from any thread, even while a piece waits to be sent. The effect is immediate. If the answer has ended, the
+    /// call has no effect.
     func cut()
 }
 
@@ -98,7 +98,8 @@ struct AnswerEncoder {
             writer.text(status.reasonPhrase)
             writer.endLine()
             for field in answer.fields {
-                // Some clients take this field for the framing, although such an answer has no body (RFC 9110 section 8.6).
+                // An answer with this status has no body. Leave `Content-Length` out, because some clients would wait for that
+                // many bytes (RFC 9110 section 8.6).
                 if !mayHaveBody, field.name == .contentLength { continue }
                 writer.field(field.name.rawName, field.value)
             }

@@ -2,11 +2,11 @@ import NIOCore
 
 /// Decodes the chunked coding of a body as it arrives (RFC 9112 section 7.1), and merges small chunks into larger pieces.
 ///
-/// A chunk of one byte costs a parser as much as one of a kilobyte, and the sender chooses their number. Therefore this type
-/// reports pieces instead of chunks.
+/// A chunk of one byte costs a parser as much as a chunk of a kilobyte, and the sender chooses the number of chunks. Therefore
+/// this type reports pieces instead of chunks.
 ///
-/// The coding is read strictly: lines end with CRLF, and a size has only digits. Two readers that find different ends would see
-/// two requests in one.
+/// The coding is read strictly: lines end with CRLF, and a size has only digits. If two programs found different ends of a
+/// body, one of them would find a second request in it.
 struct ChunkedBody {
     /// The result of reading the next part of the input.
     enum Step: Equatable {
@@ -92,7 +92,7 @@ struct ChunkedBody {
                 took(run)
                 continue
             }
-            // The faulty byte stays in the input, so that the report of the fault finds some input.
+            // Leave the faulty byte in the input, because the caller asks for the next step only while there is input.
             guard read(bytes[index]) else {
                 place = .broken
                 break
@@ -158,7 +158,7 @@ struct ChunkedBody {
 ///
 /// The bytes behind the empty line must not reach the head's parser, because they may be a chunked body.
 struct EmptyLine {
-    /// The number of bytes of CRLF CRLF that the input so far ends with.
+    /// The number of leading bytes of CRLF CRLF with which the input so far ends.
     private var matched: Int
 
     /// Creates the search.
@@ -169,7 +169,7 @@ struct EmptyLine {
     /// Returns the number of bytes up to and including the empty line, within the first `length` of the input; nil if it is not
     /// there.
     ///
-    /// Each call continues after the bytes that the last call searched.
+    /// Each call continues the search of the previous call, so `input` must begin after the bytes of that call.
     mutating func end(in input: ByteBuffer, upTo length: Int) -> Int? {
         input.withUnsafeReadableBytes { end(in: UnsafeRawBufferPointer(rebasing: $0.prefix(length))) }
     }

@@ -2,7 +2,7 @@ import NIOHTTP1
 
 /// Checks the framing of a request's head before the request is used.
 ///
-/// If two readers could understand the head differently, the request is refused instead of repaired (SEC-101, SEC-103).
+/// If two programs could understand the head differently, the request is refused instead of repaired (SEC-101, SEC-103).
 enum FramingRules {
     enum Verdict: Equatable {
         /// The head is well formed.
@@ -31,7 +31,7 @@ enum FramingRules {
         summary.minorVersion = modern ? 1 : 0
         summary.closes = !modern
         for (name, value) in head.headers {
-            // A CGI-like reader behind the broker reads `X_Auth_User` as `X-Auth-User` (SEC-86).
+            // A CGI-like program behind the broker would read `X_Auth_User` as `X-Auth-User` (SEC-86).
             guard !name.withBytes({ $0.contains(UInt8(ascii: "_")) }) else { return .refuse }
             switch name.utf8.count {
             case 4 where name.isASCIIEqual(to: "host"):
@@ -40,8 +40,8 @@ enum FramingRules {
             case 6 where name.isASCIIEqual(to: "expect"):
                 summary.expectsContinue = modern && value.isASCIIEqual(to: "100-continue")
             case 7 where name.isASCIIEqual(to: "upgrade"):
-                // The upgrade is ignored, as RFC 9110 section 7.8 allows. But the parser stops after such a message, so the
-                // connection must end.
+                // The broker ignores the upgrade, as RFC 9110 section 7.8 allows. But the parser stops after a message with
+                // this field, so the connection must close.
                 summary.closes = true
             case 10 where name.isASCIIEqual(to: "connection"):
                 guard value.utf8.allSatisfy({ $0 < 0x80 }) else { return .refuse }
@@ -84,7 +84,8 @@ enum FramingRules {
         guard schemeLength > 0 else { return .malformed }
         let rest = target.dropFirst(schemeLength)
         let end = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
-        // Two different authorities would be two readings of one request.
+        // The authority of the target must equal `Host`. Otherwise, two programs could treat the request as sent to two
+        // different hosts.
         guard Authority.isWellFormed(rest[..<end].utf8), rest[..<end].isASCIIEqual(to: host) else { return .malformed }
         let path = rest[end...]
         return .absolute(path: path.hasPrefix("/") ? String(path) : "/" + path)
@@ -93,7 +94,7 @@ enum FramingRules {
 
 /// The reason why a client's bytes are refused before they become a request.
 package enum FramingRefusal: Sendable, Equatable {
-    /// The bytes are not HTTP/1.1, or two readers could read them differently.
+    /// The bytes are not HTTP/1.1, or two programs could read them differently.
     case malformed
     /// The head is too large.
     case tooLarge

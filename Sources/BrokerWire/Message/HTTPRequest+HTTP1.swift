@@ -74,7 +74,7 @@ struct HeadWriter {
 
     /// Writes a field line (RFC 9112 section 5).
     ///
-    /// Name and value were checked when they were made.
+    /// `HTTPField` has checked name and value, so neither of them can end the line.
     mutating func field(_ name: String, _ value: String) {
         text(name)
         byte(UInt8(ascii: ":"))

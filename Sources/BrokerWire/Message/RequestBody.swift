@@ -14,7 +14,7 @@ package struct RequestBody: AsyncSequence, Sendable {
     private let incoming: IncomingBody?
     /// The complete body; nil if it is empty.
     ///
-    /// All empty buffers share one reference count, and all event loops would write to that count.
+    /// An empty body is nil, because all empty buffers share one reference count, to which all event loops would write.
     private let whole: ByteBuffer?
 
     /// Creates a body that is already complete.
@@ -38,7 +38,7 @@ package struct RequestBody: AsyncSequence, Sendable {
     package func leaveUnread() async throws(BodyFault) {
         guard let incoming else { return }
         incoming.drop()
-        // Before this continues, the connection parses the rest of its input on the same event loop.
+        // During this `yield`, the connection parses the rest of its input on the same event loop.
         await Task.yield()
         if incoming.end.isMalformed { throw .malformed }
     }
@@ -97,7 +97,8 @@ package struct RequestBody: AsyncSequence, Sendable {
 
 /// The reader's access to a body that is still being received.
 ///
-/// This is a class, because a request is copied together with its body, and most requests have none.
+/// This is a class, because a request is copied together with its body. For most requests, which have no body, the copied
+/// reference is nil.
 final class IncomingBody: Sendable {
     let eventLoop: any EventLoop
     let end: BodyEnd
@@ -182,7 +183,7 @@ struct BodyDemand: NIOAsyncSequenceProducerDelegate {
 
     /// The reader has left.
     ///
-    /// The rest of the body stays unread until the answer has ended.
+    /// The connection needs no action here, because the rest of the body stays unread until the answer has ended.
     func didTerminate() {}
 }
 

@@ -26,7 +26,8 @@ package final class UpstreamClient: Sendable {
 
     /// Sends a request on its caller's event loop, and returns the response when its head has arrived.
     ///
-    /// `connecting` requests a new connection, because the request was already sent on a kept connection and lost.
+    /// With `connecting`, the request uses a new connection. Set it if the request was already sent on a kept connection and
+    /// lost.
     package func send(
         _ request: UpstreamRequest, on loop: (any EventLoop)? = nil, connecting: Bool = false
     ) async throws(UpstreamFailure) -> UpstreamResponse {
@@ -67,7 +68,7 @@ package struct UpstreamTarget: Sendable {
     /// A name, or an IP address without brackets.
     package let host: String
     package let port: Int
-    /// The context for TLS; nil for plain HTTP.
+    /// The context for TLS, or the error that prevented it; nil for plain HTTP.
     package var tls: Result<NIOSSLContext, any Error>?
     package var proxy: Proxy?
     /// Returns whether calls to an address are allowed.

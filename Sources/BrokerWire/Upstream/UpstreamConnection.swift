@@ -30,7 +30,7 @@ package struct UpstreamConnection: Sendable, Equatable {
 
     /// The properties of a call.
     package struct Call: Sendable, Equatable {
-        /// Whether the connection must end with this call, because leftover data could be mistaken for the next call's.
+        /// Whether the connection must end with this call, because leftover data could be mistaken for data of the next call.
         package var isLast = false
         /// Whether the request has a body, which an upstream that refuses the request may leave unread.
         package var hasBody = false
@@ -38,7 +38,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         ///
         /// Otherwise, the request is complete at once.
         package var isStreamed = false
-        /// The longest time for the answer's head to arrive, and for the upstream to read more of the request.
+        /// The longest time to wait for the answer's head, and for the upstream to read more of the request.
         package var limit: Int64
         /// The time when the call began.
         package var begun: Int64
@@ -84,7 +84,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case taken
         /// The call is abandoned.
         ///
-        /// The unread rest of an answer may be untrustworthy (SEC-79).
+        /// The connection then closes, because the unread rest of the answer would precede the next answer (SEC-79).
         case abandoned
         /// The connection is closed.
         case gone
@@ -138,7 +138,7 @@ package struct UpstreamConnection: Sendable, Equatable {
 
     /// The status codes that a server may send without reading the request's body.
     ///
-    /// A careless server then reads the rest of the body as the next request.
+    /// If a server with a fault keeps the connection, it then reads the rest of the body as the next request.
     private static let unreadRefusals: Set<Int> = [401, 403, 404, 405, 411, 413, 415, 417]
 
     package private(set) var phase = Phase.idle
@@ -158,11 +158,12 @@ package struct UpstreamConnection: Sendable, Equatable {
     private var isRefusal = false
     /// Whether the upstream may have answered without reading the request's body.
     ///
-    /// The upstream was not asked to close, so it keeps the connection.
+    /// The upstream may keep such a connection, but the broker must not reuse it.
     private var isUnread = false
     private var isWritable = true
     private var isWanted = true
-    /// Whether all bytes that arrived with the answer's end are decoded, and whether the answer's reader has read everything.
+    /// Whether all bytes that arrived with the answer's end are decoded (`isQuiet`), and whether the reader has read the whole
+    /// answer (`isTaken`).
     private var isQuiet = false, isTaken = false
     /// The time when the call last made progress, or when the connection became idle.
     private var since: Int64
@@ -195,7 +196,7 @@ package struct UpstreamConnection: Sendable, Equatable {
             if isSending, phase != .draining { since = now }
             return .reschedule
         case .bytes:
-            // The bytes are unrequested, or exceed the answer.
+            // In these phases, the bytes are unrequested or follow a complete answer.
             if phase == .idle || phase == .draining || phase == .ending { return stop(.malformed) }
             hasAnswer = true
             if phase == .receiving { since = now }
@@ -301,7 +302,7 @@ package struct UpstreamConnection: Sendable, Equatable {
 
     /// The time of the next check of the deadlines; nil if the connection does not wait for the upstream.
     ///
-    /// The server's limits apply to an app that sends or reads slowly.
+    /// If the app sends or reads slowly, the limits of `ServerConnection` apply instead.
     package var deadline: Int64? {
         switch phase {
         case .closed: nil
@@ -309,7 +310,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case .sending: isWritable ? nil : since + call.limit
         case .waiting: since + call.limit
         case .receiving: isWanted && !(isSending && isWritable) ? since + silence : nil
-        // The answer is complete, so a stuck request is abandoned, even if the app causes the delay.
+        // The answer is complete, so the request is abandoned if it makes no progress, even if the app causes the delay.
         case .draining: since + silence
         case .ending: since + linger
         }

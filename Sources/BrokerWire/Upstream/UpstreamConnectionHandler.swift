@@ -21,7 +21,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     private var exchange: UpstreamExchange?
     /// The head of the request that began last; nil after the decoder has taken it.
     private var begun: HTTPRequestHead?
-    /// The closure to call when the connection is ready, and the latest time for that.
+    /// The closure to call when the connection is ready; it must be ready at `readyBy`.
     private var ready: ((Result<UpstreamConnectionHandler, any Error>) -> Void)?
     private let readyBy: Int64
     private var isReadHeld = false
@@ -157,8 +157,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
 
     /// Returns whether the decoder will treat the body behind a head as chunked.
     ///
-    /// If there is an unusual coding or several codings, the decoder decides itself, and such answers are never passed to the
-    /// app.
+    /// If there is an unusual coding or several codings, NIO's decoder reads the body itself, and the relay refuses the answer.
     private func isChunked(_ head: HTTPResponseHead) -> Bool {
         guard exchange?.request.head.method != .HEAD, ![101, 204, 304].contains(head.status.code) else { return false }
         let codings = head.headers["Transfer-Encoding"]
@@ -206,7 +205,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         fail(ready: error)
-        // Invalid HTTP is an error of the decoder. All other errors come from the socket or TLS.
+        // Only the decoder's errors mean invalid HTTP. All other errors come from the socket or TLS.
         let isMalformed = error is HTTPParserError || error is NIOHTTPDecoderError
         perform(state.handle(isMalformed ? .malformed : .gone, at: Self.now))
     }
@@ -253,7 +252,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         if effects.contains(.linger) {
             takeExchange()
             context?.triggerUserOutboundEvent(SocketEnding.Wanted.withoutTrace, promise: nil)
-            // A lingering connection is not counted as a call's, so their number is limited here.
+            // The limit on calls leaves out lingering connections, so the pool limits their number.
             if !pool.letLinger(self) { perform(state.handle(.gone, at: Self.now)) }
         }
         if effects.contains(.close) || effects.contains(.reset) {

@@ -15,15 +15,16 @@ struct UpstreamConnector: Sendable {
     ///
     /// The caller sends the request later.
     func open(on eventLoop: any EventLoop, before deadline: NIODeadline) -> EventLoopFuture<any Channel> {
-        // The proxy makes the connection. A literal address is checked here, and a name is resolved and judged by the proxy.
+        // If a proxy makes the connection, check a literal address here. The proxy itself resolves a name and decides about its
+        // address.
         if target.proxy != nil, let address = target.address, !target.allows(address) {
             return eventLoop.makeFailedFuture(AddressRefused())
         }
         return ClientBootstrap(group: eventLoop)
             .connectTimeout(deadline - .now())
-            // Reading begins only when there is a handler to receive the bytes.
+            // Leave reading off until there is a handler to receive the bytes.
             .channelOption(.autoRead, value: false)
-            // The default is four buffers of up to 64 KiB for as long as the connection is kept (decision 14).
+            // The default would be four buffers of up to 64 KiB for as long as the connection is open (decision 14).
             .channelOption(
                 .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16_384)
             )
@@ -136,7 +137,7 @@ final class UpstreamPool {
     /// Sends a call on a kept connection, or on a new one.
     func begin(_ exchange: UpstreamExchange) {
         if exchange.isOver { return }
-        // A call that ends its connection uses a new one, and leaves the kept ones to others.
+        // A call that ends its connection uses a new connection, and leaves the kept connections to other calls.
         if !exchange.request.endsConnection, let connection = kept.popLast() { return connection.begin(exchange) }
         connect(for: exchange)
     }
@@ -145,8 +146,8 @@ final class UpstreamPool {
     func connect(for exchange: UpstreamExchange) {
         if isShutDown { return exchange.finish(.failure(.shutDown)) }
         exchange.connectBy = .now() + .nanoseconds(min(limits.connect.nanoseconds, exchange.request.limit))
-        // If a caller has left, the connection that is being made for it serves the next call. Abandoned calls thus cause no
-        // further connections.
+        // If a caller has left, the connection that is being made for its call will serve this call. Thus abandoned calls cause
+        // no additional connections.
         waiting.removeAll { $0.isOver }
         waiting.append(exchange)
         guard connecting < waiting.count else { return }
@@ -184,7 +185,8 @@ final class UpstreamPool {
             guard let exchange else { return }
             let failure = UpstreamConnector.failure(error)
             if case .connectionTimedOut = failure, !isShutDown, exchange.connectBy > .now() {
-                // The attempt began for a call that was abandoned. The call that inherited it still has time left.
+                // This attempt began for a call that was abandoned, so it timed out before the deadline of the present call.
+                // Try again for that call.
                 waiting.prepend(exchange)
                 return open(before: exchange.connectBy)
             }

@@ -7,8 +7,8 @@ import NIOHTTP1
 /// call. Therefore the connection is notified of all bytes before they are decoded, and the decoder is reset when a call begins
 /// (SEC-79).
 ///
-/// The decoder receives one head at a time, and only the end of a chunked body. Otherwise it would make a part of every chunk,
-/// and the upstream chooses their number.
+/// NIO's decoder receives one head at a time, and only the end of a chunked body. Otherwise it would make a part of every
+/// chunk, and the upstream chooses the number of chunks.
 struct UpstreamDecoder: ByteToMessageDecoder {
     typealias InboundOut = HTTPClientResponsePart
 

@@ -3,8 +3,8 @@ package import NIOHTTP1
 
 /// One call to an upstream: its request, and its answer, which the connection passes to the reading task.
 ///
-/// Only its event loop uses an exchange. The task is notified of the call's end only after the reading of the request's body
-/// has ended.
+/// An exchange is used only on its event loop. The reading task is notified of the call's end only after the reading of the
+/// request's body has ended.
 final class UpstreamExchange {
     /// An answer's head.
     struct Head: Sendable {
@@ -32,7 +32,7 @@ final class UpstreamExchange {
     private var sender: Task<Void, Never>?
     private var isSending = false
     private var head: Head?
-    /// Whether the head has waited long enough for the first piece of the body, and the timer for that wait.
+    /// Whether the head may be passed on before the first piece of the body; `headTimer` limits the wait for this piece.
     private var isHeadDue = false
     private var headTimer: Scheduled<Void>?
     private var headReader: CheckedContinuation<Result<Head, UpstreamFailure>, Never>?
@@ -55,7 +55,9 @@ final class UpstreamExchange {
         tell()
     }
 
-    /// Takes the next piece of the answer's body, or nil within the result at its end; returns nil if neither has arrived.
+    /// Takes the next piece of the answer's body; the result contains nil at the body's end.
+    ///
+    /// Returns nil if neither a piece nor the end has arrived.
     func take() -> Result<ByteBuffer?, UpstreamFailure>? {
         guard let piece = pieces.popFirst() else {
             guard !isSending, let end else { return nil }
@@ -96,7 +98,8 @@ final class UpstreamExchange {
 
     func receive(_ head: HTTPResponseHead, isEarly: Bool) {
         self.head = Head(head: head, isEarly: isEarly, isRepeated: isRepeated)
-        // The body of an early answer may wait for the rest of the request, while the request's sender waits for the head.
+        // Pass the head of an early answer on at once. The upstream may send the body only after the rest of the request, while
+        // the request's sender waits for the head.
         isHeadDue = isEarly
         tell()
     }
@@ -152,7 +155,8 @@ final class UpstreamExchange {
         }
     }
 
-    /// The head, once its body has begun or is known to be empty; or the call's failure; nil before that.
+    /// The head, if its body has begun or ended, or if its wait is over; otherwise the call's failure, or nil if the call goes
+    /// on.
     private var nextHead: Result<Head, UpstreamFailure>? {
         switch end {
         case .failure(let failure) where pieces.isEmpty && !isHeadDue: isSending ? nil : .failure(failure)

@@ -73,12 +73,13 @@ package struct UpstreamRequest: Sendable {
         case .stream(_, let length?): headers.add(name: "Content-Length", value: String(length))
         case .stream(_, nil): headers.add(name: "Transfer-Encoding", value: "chunked")
         case .none:
-            // For methods whose requests often have a body, the length 0 states its absence (RFC 9110 section 8.6).
+            // For methods whose requests often have a body, the length 0 shows that this request has no body (RFC 9110 section
+            // 8.6).
             if ![.GET, .HEAD, .DELETE].contains(method) { headers.add(name: "Content-Length", value: "0") }
         }
         hasBody = body.isThere
-        // Many servers send a body with an answer to HEAD, and leave an unexpected request body unread. On a kept connection
-        // the former would answer another user's next call, and the latter would become a call of its own.
+        // Many servers send a body with an answer to HEAD, and leave an unexpected request body unread. On a kept connection,
+        // the body of the answer would answer another user's next call. The unread request body would become a call of its own.
         endsConnection = method == .HEAD || (hasBody && Self.bodiless.contains(method))
         if endsConnection { headers.replaceOrAdd(name: "Connection", value: "close") }
         head = HTTPRequestHead(version: .http1_1, method: method, uri: target, headers: headers)
@@ -115,7 +116,7 @@ package struct UpstreamRequest: Sendable {
 
 /// Encodes requests to upstreams in the form of HTTP/1.1 (RFC 9112).
 ///
-/// Target and field values are checked when they are made, so a value cannot end its line.
+/// The relay has checked the target and the field values, so a value cannot end its line.
 enum RequestEncoder {
     /// The largest body, in bytes, that is copied behind its head, because a second write would cost more than the copy.
     private static let copied = 4096

@@ -106,7 +106,9 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("The same code and verifier again → the same session, after one call; another verifier → `code_already_used`")
+    @Test(
+        "A code is sent again → its own verifier gets the same session, another one gets `code_already_used`; one token call"
+    )
     func bareCode() async throws {
         let broker = try TestBroker()
         let good = input("ios") {
@@ -124,7 +126,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.grants.first?.redirect } == .uri(TestBroker.redirect))
     }
 
-    @Test("The app's own login token → must be 43 to 128 base64url characters")
+    @Test("An app's own login token that is not 43 to 128 base64url characters → refused")
     func loginTokens() async throws {
         let broker = try TestBroker()
         for bad in [
@@ -176,7 +178,7 @@ import Testing
     }
 
     @Test(
-        "An arrival → starts a new login, and its code is never redeemed; two arrivals in a row → no loop (SEC-15)"
+        "An arrival → a new login, and the arrival's code is never redeemed; again with that login's token → refused (SEC-15)"
     )
     func providerStarted() async throws {
         let broker = try TestBroker()

@@ -212,7 +212,9 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A callback without a login → the app gets a new login, and can finish it with its usual body")
+    @Test(
+        "A callback without a login → the app gets a new login, and finishes it with the same members that flow B sends"
+    )
     func handed() async throws {
         let broker = try broker()
         var input = ForwardCodeInput()
@@ -254,7 +256,7 @@ import Testing
 
     // MARK: Faults found before the code is spent
 
-    @Test("A fault that is found before the token call → the code is not spent")
+    @Test("A callback with a fault, or without its URL, before the token call → refused, and the code is not spent")
     func beforeSpending() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.callbackFault = "no merchant" }
@@ -288,7 +290,7 @@ import Testing
     }
 
     @Test(
-        "An answer without a scope → in flow A the login's scope, if the client may have it; an empty scope stays empty"
+        "A token answer without `scope` → in flow A, the login's scope if the client assumes it; an empty `scope` stays empty"
     )
     func scopes() async throws {
         for (assumes, answered, expected) in [
@@ -311,7 +313,8 @@ import Testing
         }
     }
 
-    @Test("The app names its requested scope → used if the answer has no scope, and never exceeds the client's scope")
+    @Test(
+        "A forward's `scope` → used if the answer has none and the client assumes it; more than the client's → refused")
     func scopeOfAppLogin() async throws {
         func input(_ code: String, _ scope: [String]?, whole: Bool = false) -> ForwardCodeInput {
             var input = ForwardCodeInput()
@@ -366,7 +369,7 @@ import Testing
         }
     }
 
-    @Test("A start joins a pending login → its request is pushed again, with a new lifetime for the URL")
+    @Test("A start joins a pending login → the login's request is pushed again, with a new lifetime for its URL")
     func joining() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.urlLifetime = .seconds(60) }
@@ -379,7 +382,9 @@ import Testing
         _ = try await broker.forward(broker.callback(second), second.loginToken)
     }
 
-    @Test("A login's demands on the sign-in → checked at its end; a login that replaces it has the same demands")
+    @Test(
+        "A login's demands on the sign-in → checked when the login finishes; a login that replaces it has the same demands"
+    )
     func demands() async throws {
         let broker = try broker()
         let claims = #"{"id_token":{"acr":{"essential":true}}}"#

@@ -30,7 +30,9 @@ import Testing
         #expect(try memory.refusal(digest(3), place, at: .seconds(15)) == nil)
     }
 
-    @Test("An answer was unusable → the refusals contain the rest of its pause, up to its end")
+    @Test(
+        "An answer was unusable → until its pause is over, each refusal has the rest of it; a shorter second pause is ignored"
+    )
     func rests() throws {
         let key = try digest(1)
         memory.rests(key, for: .seconds(30), at: .seconds(10))
@@ -42,7 +44,7 @@ import Testing
         #expect(memory.refusal(key, place, at: .seconds(79)) == .rests(for: .seconds(1)))
     }
 
-    @Test("Pauses that were found to be over → their places are free for other pauses")
+    @Test("A full memory's pauses are looked up after their ends → their places are free for new pauses")
     func restsAreOver() throws {
         for number in 1..<20_000 { memory.rests(try digest(number), for: .seconds(2), at: .zero) }
         for number in 1..<20_000 { #expect(try memory.refusal(digest(number), place, at: .seconds(2)) == nil) }
@@ -50,7 +52,7 @@ import Testing
         #expect(try memory.refusal(digest(20_000), place, at: .seconds(3)) == .rests(for: .seconds(29)))
     }
 
-    @Test("The use of a token is written → its next uses are written a minute later")
+    @Test("The use of a token is written → a further use is written only a minute later")
     func notes() throws {
         let key = try digest(1)
         #expect(memory.notes(key, at: .seconds(10)))

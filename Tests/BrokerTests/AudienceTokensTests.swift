@@ -71,7 +71,8 @@ import Testing
     }
 
     @Test(
-        "The answer's access token is unusable → its refresh token is stored, and the target waits 30 s (SEC-57)")
+        "A target's answer has an unusable access token → its refresh token is stored, and the target waits 30 s (SEC-57)"
+    )
     func ofNoUse() async throws {
         let broker = try TestBroker(script: .init(isOfNoUse: "not a Bearer token"))
         let session = try await broker.signIn()
@@ -92,7 +93,7 @@ import Testing
     }
 
     @Test(
-        "An id_token of another user, with any other fault → the session ends, even if a later flight checks it (SEC-59)"
+        "An id_token with a wrong hash names another user → the session ends; it names the same user → it stays (SEC-59)"
     )
     func strangers() async throws {
         let script = ScriptedProvider.Script(refreshedSubject: .unverifiable("at_hash", subject: "user-2"))
@@ -107,7 +108,7 @@ import Testing
     }
 
     @Test(
-        "The mark of a checked subject cannot be stored → no further call, and later checks skip the token's hash"
+        "The mark of a checked subject cannot be stored → 503, no further refresh, and later checks skip the token's hash"
     )
     func unmarked() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("user-1")))
@@ -157,7 +158,7 @@ import Testing
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-2")
     }
 
-    @Test("A client that may not exchange tokens → 502, and no further call for a minute")
+    @Test("The provider refuses an exchange with `invalid_client` → 502, and no further exchange for a minute")
     func mayNotExchange() async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 401, code: "invalid_client"))
         let broker = try TestBroker(script: .init(targeted: [refusal, refusal]))
@@ -171,7 +172,7 @@ import Testing
     }
 
     @Test(
-        "A refusal that concerns one user, or an old refusal → other sessions still call",
+        "A target's refusal concerns one user, or is ten seconds old → two other sessions' calls go out at the same time",
         arguments: ["access_denied", "consent_required", "interaction_required", "invalid_target"])
     func hindersNobody(_ code: String) async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
@@ -241,7 +242,8 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
-    @Test("The provider first refuses the client, then only one user → other users stop waiting")
+    @Test(
+        "A target is refused for the client, and five seconds later for one user → a third user's call is made at once")
     func oneUsersRefusal() async throws {
         let ofClient = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_target"))
         let ofUser = ProviderFailure.rejected(OAuthError(status: 400, code: "consent_required"))
@@ -270,7 +272,7 @@ import Testing
     }
 
     @Test(
-        "`invalid_grant` for a target → one plain refresh with the same token, and only its answer counts",
+        "`invalid_grant` for a target → one plain refresh with the same refresh token, and only its refusal ends the session",
         arguments: [Self.target("a"), Self.exchange])
     func invalidGrant(_ target: TokenTarget) async throws {
         // An exchange is repeated once, with the access token from the plain refresh.
@@ -309,7 +311,7 @@ import Testing
     }
 
     @Test(
-        "An answer for a target is lost → confirmed once with the same key and target; a later refusal is refresh_lost"
+        "A target's answer is lost → one repeat with the same idempotency key and target; a later refusal → refresh_lost"
     )
     func lost() async throws {
         let lost = ProviderFailure.lost(detail: "")
@@ -381,7 +383,7 @@ import Testing
     }
 
     @Test(
-        "An exchange → keeps the row's version, drops its refresh token, and must bind its access token as the session's"
+        "An exchange → the session row stays, the answer's refresh token is dropped; an expired subject token is refreshed"
     )
     func exchanged() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(86_400)))
@@ -429,7 +431,9 @@ import Testing
                 != a.token.reveal())
     }
 
-    @Test("There is no newer token → a token that lives is served; its row does not open → fetched again")
+    @Test(
+        "A target's newer token cannot be fetched → its living token is served; the target's row does not open → fetched again"
+    )
     func living() async throws {
         let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
         let broker = try TestBroker(script: .init(targeted: [nil, away, away, nil]))
@@ -463,7 +467,7 @@ import Testing
     }
 
     @Test(
-        "An API's token is bound in another way than the session's → withheld, its refresh token stored, and fetched again",
+        "A target's token is bound in another way than the session's → withheld, fetched again, and its refresh token is stored",
         arguments: [Self.target("a"), Self.exchange])
     func notBound(_ target: TokenTarget) async throws {
         var client = ClientProfile(
@@ -492,7 +496,9 @@ import Testing
         }
     }
 
-    @Test("A step-up with a new grant → the old grant's targets are dropped and fetched again")
+    @Test(
+        "A step-up with a new grant → the old grant's target tokens are dropped and fetched again, even for a call in progress"
+    )
     func steppedUp() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -528,7 +534,7 @@ import Testing
     }
 
     @Test(
-        "A step-up keeps the grant → all targets' tokens are dropped, also in calls in progress, but its own access token stays",
+        "A step-up keeps the grant → all targets' tokens are dropped, even of calls in progress, but the session's token stays",
         arguments: [false, true])
     func lent(_ isExchange: Bool) async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt"))

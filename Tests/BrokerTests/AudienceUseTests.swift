@@ -24,7 +24,8 @@ import Testing
 
     // MARK: Rows
 
-    @Test("A ninth API → the token unused for longest goes; a use counts if the last one is a minute old")
+    @Test(
+        "A ninth API's token → the token unused for longest goes; a use is written a minute after the last written use")
     func ninth() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -90,7 +91,7 @@ import Testing
     }
 
     @Test(
-        "A caller gets its token → the session's refresh is over, so the caller's next call begins another one")
+        "A caller gets its token → the session's flight is over by then, so the caller's next call begins a new flight")
     func isOver() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -109,7 +110,9 @@ import Testing
         }
     }
 
-    @Test("A client's refused target is tried again after its pause → the other sessions wait for that call's result")
+    @Test(
+        "A client's refused target is tried again after its pause → until that call's result, other sessions get 502 at once"
+    )
     func oneTries() async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_target"))
         let broker = try TestBroker(script: .init(targeted: [refusal, nil, nil]))
@@ -130,7 +133,7 @@ import Testing
 
     // MARK: Exchanges
 
-    @Test("A session has only an access token, in its last minute → the token can still be exchanged")
+    @Test("A session's only token is an access token in its last minute → it can still be exchanged")
     func lastMinute() async throws {
         let broker = try TestBroker(script: .init(refreshToken: false))
         let session = try await broker.signIn()

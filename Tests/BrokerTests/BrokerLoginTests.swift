@@ -25,7 +25,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("A session token, state or login id in place of a login token or session token → refused (SEC-06)")
+    @Test("A state or login token in place of a session token, or a state in place of a login token → refused (SEC-06)")
     func namespaces() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -53,7 +53,7 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("A login → good for ten minutes, and its state is good for one code (SEC-04)")
+    @Test("A login after ten minutes → login_expired; another code with a used state → state_mismatch (SEC-04)")
     func lateAndAgain() async throws {
         let broker = try TestBroker()
         let late = try await broker.start()
@@ -68,7 +68,9 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("Each refusal → causes one event for operators; a stranger tries to finish a login → the event is burned")
+    @Test(
+        "Each refused callback → one `loginRefused` event; a stranger burns a pending login → one event of the burned login"
+    )
     func told() async throws {
         let broker = try TestBroker()
         func refusal(_ work: () async throws -> Void) async -> [ProblemCode] {
@@ -151,7 +153,9 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("A login with the app's challenge → needs the app's verifier, which is checked before any call (SEC-03)")
+    @Test(
+        "A login has the app's challenge, and the verifier is missing, wrong or malformed → refused before any call (SEC-03)"
+    )
     func verifiers() async throws {
         let broker = try TestBroker()
         let verifier = try broker.vault.randomToken()
@@ -267,7 +271,7 @@ import Testing
     }
 
     @Test(
-        "A device starts more logins while one is pending → they share its login token, also after one has finished")
+        "A device starts a second login while one is pending → both have the same login token, and it finishes both")
     func joined() async throws {
         let broker = try TestBroker()
         let first = try await broker.start()

@@ -55,7 +55,7 @@ import Testing
         #expect(ledger.count(.login, of: one) == 0)
     }
 
-    @Test("The same item is charged again → counted once; an IPv6 client is its whole /64")
+    @Test("An item is charged fifty times → counted once; two addresses of one IPv6 /64 → counted together")
     func once() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 2), monotonic: clock.clock.monotonic)
@@ -160,7 +160,8 @@ import Testing
         #expect(try take(ledger, .handoff, 100, from: Self.address(100)) == .seconds(60))
     }
 
-    @Test("The table of provider calls is full → it stays at its cap, and has room again when its logins end")
+    @Test(
+        "The calls of 300 logins, with room for 100 → 100 are counted, and after half an hour there is room for others")
     func calls() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(pending: 100), monotonic: clock.clock.monotonic)

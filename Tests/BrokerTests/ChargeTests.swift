@@ -83,7 +83,7 @@ import Testing
         #expect(await problem { try await broker.start(charge: fixture.one) }?.code == .rateLimited)
     }
 
-    @Test("Arrivals → charged as starts, whatever login token they have (SEC-119)")
+    @Test("Arrivals with different login tokens → each is charged as a start of its address (SEC-119)")
     func providerStarted() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 3))
         var codes: [ProblemCode?] = []
@@ -111,7 +111,7 @@ import Testing
         _ = try await fixture.broker.start(charge: fixture.one)
     }
 
-    @Test("A start fails → its share is released")
+    @Test("A start fails at the provider → the address's share of pending logins is released")
     func failedStart() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1_000_000, pending: 2))
         fixture.broker.provider.script.withLock { $0.start = .lost(detail: "away") }
@@ -214,7 +214,7 @@ import Testing
         return try await fixture.broker.useCases.forwardCode.forward(input)
     }
 
-    @Test("An address has no share left for a registration → refused, but its callback can be forwarded later")
+    @Test("An address's share of pending registrations is used up → 429, and the callback can be forwarded later")
     func partialShare() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1000, pending: 4))
         for number in 0..<2 { _ = try await partial("partial-\(number)", fixture) }

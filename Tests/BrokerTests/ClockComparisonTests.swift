@@ -62,7 +62,9 @@ import Testing
         #expect(await answer(wrong, session)?.reason == .idleExpired)
     }
 
-    @Test("A replica's clock jumps → corrected at once, before the store is asked again", .timeLimit(.minutes(1)))
+    @Test(
+        "A replica's clock jumps → the replica keeps the store's time, even before it asks the store again",
+        .timeLimit(.minutes(1)))
     func jump() async throws {
         let (right, wrong, _) = try await replicas(.zero)
         let context = wrong.context
@@ -125,7 +127,7 @@ import Testing
     }
 
     @Test(
-        "The clock jumps during a sign-in, and the identity is refused → the app is asked for a new login",
+        "The clock jumps during a sign-in, and the identity is refused → provider_unavailable, with retry `new_login`",
         .timeLimit(.minutes(1)))
     func identityByWrongClock() async throws {
         let broker = try TestBroker()

@@ -231,7 +231,7 @@ import Testing
     }
 
     @Test(
-        "Two kinds of evidence → sessions lapse at once, burials and the mark follow after ten minutes; a new jump takes all back"
+        "Two kinds of evidence → lapses at once, burials and the mark after ten minutes; a new jump → all are forbidden again"
     )
     func twoKinds() async throws {
         let (rig, _) = try await away(bootedAfter: true)
@@ -280,7 +280,7 @@ import Testing
         #expect(try await Sweeper.checkClock(next.context) == .believed)
     }
 
-    @Test("Several starts, each of ten hours without evidence → the hours add up until the clock is trusted")
+    @Test("Several runs of ten hours without evidence → the hours add up, and the fourth start trusts the clock")
     func agreement() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil))
         _ = try await Sweeper.checkClock(first.context)

@@ -41,7 +41,7 @@ import Testing
     private func seen(_ broker: TestBroker) async throws -> WallTime? { try await broker.store.lease("clock") }
 
     @Test(
-        "A start days after the mark → nothing is buried for a day of running time, even over restarts",
+        "A start two or six days after the mark → sessions are buried only after a day in a single run",
         .timeLimit(.minutes(1)), arguments: [2, 6])
     func ahead(days: Int) async throws {
         let (broker, session) = try await first()
@@ -108,7 +108,9 @@ import Testing
         #expect(wrong.context.watch.allows(.concludeLapse, wrong.clock.clock))
     }
 
-    @Test("A clock that is behind is set far ahead → judged as at a start", .timeLimit(.minutes(1)))
+    @Test(
+        "A clock behind the mark is set beyond it → by three days: lapses are concluded; by eight days: the clock is in doubt",
+        .timeLimit(.minutes(1)))
     func caughtUp() async throws {
         let (broker, _) = try await first()
         for (days, isBelieved, isCertain) in [(3, true, false), (8, false, false)] {
@@ -120,7 +122,9 @@ import Testing
         }
     }
 
-    @Test("An operator confirms the clock → this counts more than the stored mark", .timeLimit(.minutes(1)))
+    @Test(
+        "An operator confirms the clock → it is trusted, even if it shows 45 days before or 91 days after the stored mark",
+        .timeLimit(.minutes(1)))
     func trusted() async throws {
         let (broker, _) = try await first()
         for days in [-45, 91] {
@@ -158,7 +162,7 @@ import Testing
     }
 
     @Test(
-        "The clock is in doubt → no code is spent on a session, and a spent code gets its earlier answer",
+        "The clock is in doubt → a new code is refused and stays unspent, and a spent code gets its earlier answer",
         .timeLimit(.minutes(1)))
     func jumped() async throws {
         let broker = try TestBroker()

@@ -76,7 +76,7 @@ import Testing
     }
 
     @Test(
-        "A clock's new time lasts for ten minutes → lapsed sessions get 401, and their rows stay complete for a day",
+        "A clock jumps 91 days and runs on for ten minutes → lapsed sessions get 401, and live again after its correction",
         .timeLimit(.minutes(1)))
     func believed() async throws {
         let (broker, session, sweeper) = try await signedIn()

@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(
-        "Another OAuth error, three times in five minutes → the session ends, if others were granted tokens meanwhile")
+        "Any other OAuth error, three times in five minutes → the session ends if another session got tokens meanwhile")
     func counted() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         // For ten minutes the endpoint refuses every session. This may be the provider's fault.
@@ -55,7 +55,7 @@ import Testing
         #expect(broker.provider.refreshes == 6)
     }
 
-    @Test("A refusal was sent before the endpoint recovered → it does not count, however late it arrives")
+    @Test("A call was sent before the endpoint recovered → its refusal does not count, however late it arrives")
     func recovery() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         let session = try await broker.signIn(code: "c1")

@@ -44,7 +44,9 @@ import Testing
         }
     }
 
-    @Test("The client demands iss, and it is the issuer's own → accepted; the client does not → accepted without iss")
+    @Test(
+        "The client demands iss, and it equals the issuer → accepted; the client does not, and iss is missing → accepted"
+    )
     func accepted() async throws {
         #expect(try await outcome("code=c1&iss=https%3A%2F%2Fas.example").code == nil)
         #expect(try await outcome("error=access_denied&iss=https%3A%2F%2Fas.example").code == "access_denied")

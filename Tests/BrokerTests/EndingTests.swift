@@ -7,7 +7,7 @@ import Testing
 /// An ending is carried out completely, and all parties are notified.
 @Suite(.timeLimit(.minutes(2))) struct EndingTests {
     @Test(
-        "The processing of a logout token is interrupted → it takes effect when the token comes again (SEC-66, SEC-67)",
+        "The store fails at any step of a logout token → the same token ends the sessions when it comes again (SEC-66, SEC-67)",
         .timeLimit(.minutes(1)), arguments: 0..<6)
     func interruptedLogoutToken(_ step: Int) async throws {
         let store = InMemoryStore()
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(
-        "The answer to an ending is lost → the call is retried, and no cached entry serves an ended session",
+        "The store's answer to an ending is lost → the call is retried, and no cached entry serves an ended session",
         .timeLimit(.minutes(1)))
     func lostAnswer() async throws {
         let store = InMemoryStore()
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(
-        "A second copy of a logout token does the last part of the work → the first copy is accepted, not treated as a replay (SEC-67)"
+        "A second copy of a logout token ends the last sessions → the first copy is accepted, not treated as a replay (SEC-67)"
     )
     func twins() async throws {
         let store = InMemoryStore()
@@ -267,7 +267,8 @@ import Testing
     }
 
     @Test(
-        "A session ends with its token → the sweep gives the same reason as a use would", .timeLimit(.minutes(1)))
+        "The token of a session that cannot be refreshed expires → the sweep and a later use report `token_expired`",
+        .timeLimit(.minutes(1)))
     func tokenExpired() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600), refreshToken: false))
         let session = try await broker.signIn()

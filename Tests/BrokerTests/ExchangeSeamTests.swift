@@ -18,7 +18,9 @@ import Testing
     /// The exchange's key for `code-1`, the code that tests forward.
     private func key(_ broker: TestBroker) -> Digest { broker.vault.index(.code, ["as", "code-1"]) }
 
-    @Test("The owner's claim lapsed, another process gave the code up, and tokens arrive afterwards → revoked")
+    @Test(
+        "A frozen owner's claim lapses, and another process gives the code up → tokens that arrive afterwards are revoked"
+    )
     func lapsedOwner() async throws {
         let (frozen, store) = try broker()
         let other = try TestBroker(store: store, vault: frozen.vault, provider: frozen.provider, clock: frozen.clock)
@@ -54,7 +56,9 @@ import Testing
         _ = try await answer
     }
 
-    @Test("The store cannot store the session → the app gets 503 after five seconds, and gets the session later")
+    @Test(
+        "The store cannot store the session → the app gets 503 after five seconds, and its next forward gets the session"
+    )
     func earlyAnswer() async throws {
         let (broker, store) = try broker()
         let login = try await broker.start()
@@ -161,14 +165,15 @@ import Testing
         store.fail(.completeExchange, [])
     }
 
-    @Test("The owner died while the store was present → the app is answered without waiting")
+    @Test(
+        "A claim lapses while the store answers → its owner counts as dead, and the app gets `login_required` at once")
     func notAway() async throws {
         let (_, other, store, url, token) = try await inHand(isSeen: false)
         #expect(await problem { try await other.forward(url, token) }?.code == .loginRequired)
         store.fail(.completeExchange, [])
     }
 
-    @Test("A process was suspended for longer than a claim → a repeated forward waits for the call in progress")
+    @Test("A process was suspended for longer than a claim lasts → a repeated forward waits for the call in progress")
     func suspended() async throws {
         let (broker, store) = try broker()
         let login = try await broker.start()
@@ -189,7 +194,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("Claims that existed while the store was away → not given up for a minute after its return")
+    @Test("Claims that existed while the store was away → not given up for a minute after the store's return")
     func spared() {
         let lifetime = Duration.seconds(25)
         let watch = StoreWatch(startedAt: .zero)
@@ -280,7 +285,7 @@ import Testing
         #expect(try await broker.forward(url, login.loginToken).token.reveal() == first.token.reveal())
     }
 
-    @Test("The body's state differs from the callback's → refused")
+    @Test("The body's state differs from the callback's → refused, and the code is still good")
     func otherState() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()
@@ -304,7 +309,7 @@ import Testing
     }
 
     @Test(
-        "A stranger brings the code of an app's login → does not learn its result",
+        "A stranger forwards the code of a failed app login → `code_already_used`, and the login's result stays secret",
         arguments: [ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant")), .lost(detail: "")])
     func strangerOfAnAppLogin(_ failure: ProviderFailure) async throws {
         let (broker, _) = try broker(.init(redeem: [failure]))

@@ -187,7 +187,9 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("The identity fails → the code is spent, the answer is 502, and the tokens go to the revocation outbox")
+    @Test(
+        "The user's identity is rejected → the code is spent, the answer is 502, and the tokens go to the revocation outbox"
+    )
     func identity() async throws {
         let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]))
         let login = try await broker.start()
@@ -218,7 +220,7 @@ import Testing
         #expect(broker.provider.grants == 2)
     }
 
-    @Test("The claim's owner died → like a lost answer, without a second call (SEC-56)")
+    @Test("The claim's owner died → login_required, as after a lost answer, without another provider call (SEC-56)")
     func ownerDied() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()

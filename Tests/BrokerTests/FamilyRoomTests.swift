@@ -23,7 +23,9 @@ import Testing
         _ = try await broker.useCases.makeChild.make(ChildOrder(kind: kind, name: name), of: live)
     }
 
-    @Test("All places belong to a page and to a kind that is no longer configured → the page keeps its place")
+    @Test(
+        "A page and children of a removed kind have all places → new children take the removed kind's places before the page's"
+    )
     func pageStays() async throws {
         let broker = try broker(Self.widget)
         let parent = try await broker.signIn()

@@ -150,7 +150,9 @@ import Testing
         #expect(parents?.code == .notRefreshable && broker.provider.refreshes == 1)
     }
 
-    @Test("A row that is its own parent, or its child's child → counts as having no parent, and the look-up ends")
+    @Test(
+        "A row that is its own parent, or its child's child → its session is refused as `parent_ended`, and the look-up ends"
+    )
     func corrupt() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -269,7 +271,7 @@ import Testing
     }
 
     @Test(
-        "A new child with the same kind and name → replaces the former one, also after a lost answer; there are sixteen places"
+        "A child with the kind and name of an existing child → replaces it; a seventeenth place → too_many_sessions"
     )
     func places() async throws {
         let broker = try broker()
@@ -354,7 +356,7 @@ import Testing
         #expect(late?.code == .sessionEnded && late?.reason == .loggedOut)
     }
 
-    @Test("A child's kind is no longer configured → refused but alive, and served when the kind is configured again")
+    @Test("A child's kind is no longer configured → `client_not_allowed`, but the child lives and can end itself")
     func reconfigured() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -376,7 +378,9 @@ import Testing
         #expect(try await store.session(handle: child.session.handle)?.endReason == .loggedOut)
     }
 
-    @Test("Children of a kind that is no longer configured → make room only for its first successor")
+    @Test(
+        "All children have a kind that is no longer configured → each new child replaces one of them; a seventeenth is refused"
+    )
     func renamedKind() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -418,7 +422,7 @@ import Testing
     }
 
     @Test(
-        "A list of sessions → has children after their parents, within the parents' limits, and they can be ended by their handles"
+        "A user's list → each child follows its parent and expires no later; a child's handle ends only the child"
     )
     func lists() async throws {
         let broker = try broker()

@@ -61,7 +61,8 @@ import Testing
     }
 
     @Test(
-        "An upstream keeps refusing newer tokens → its pause doubles up to an hour, however short the tokens live")
+        "An upstream keeps refusing newer tokens → its pause doubles up to an hour, even if each token lives ten minutes"
+    )
     func doubling() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(600)))
         let session = try await broker.signIn()
@@ -80,7 +81,8 @@ import Testing
         #expect(try await refusedCall(broker, session, at: "other") != nil)
     }
 
-    @Test("An upstream has accepted the newer token → it may force again, each time after the first pause")
+    @Test(
+        "An upstream accepts each forced token until it expires → the next refusal forces again, with the first pause")
     func accepting() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(600)))
         let session = try await broker.signIn()
@@ -92,7 +94,9 @@ import Testing
         }
     }
 
-    @Test("A token of an ordinary refresh → may be replaced by force at any age, even just after a forced refresh")
+    @Test(
+        "A token of an ordinary refresh is refused → a forced refresh at once; the forced token is refused, too → no other one"
+    )
     func ordinary() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(100)))
         let session = try await broker.signIn()
@@ -103,7 +107,7 @@ import Testing
         #expect(try await refusedCall(broker, session) == nil)
     }
 
-    @Test("Two replicas behind a balancer → each forces one refresh, and they do not refresh in turn")
+    @Test("Two replicas behind a balancer get forty refused calls → at most two refreshes")
     func replicas() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -147,7 +151,7 @@ import Testing
     }
 
     @Test(
-        "A user has many sessions → they share a part of the provider's places, and another user's refresh gets a place"
+        "Eight sessions of a user refresh, with twelve places → three calls at a time, and another user's refresh gets a place"
     )
     func share() async throws {
         let broker = try TestBroker(script: .init(places: 12))
@@ -189,7 +193,7 @@ import Testing
 
     // MARK: Tokens that another replica has stored
 
-    @Test("A refresh finds another replica's tokens → these are the answer, also for the next calls")
+    @Test("A refresh finds another replica's newer tokens → returned at once without a call, also to later callers")
     func storedElsewhere() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -205,7 +209,9 @@ import Testing
         #expect(try await two.useCases.refreshTokens.accessToken(for: next).token.reveal() == "at-r1")
     }
 
-    @Test("A call's token was refused, and another replica has a newer one → this call and the next ones get it")
+    @Test(
+        "A call's token was refused, and another replica has a newer one → this call and the next ones get the newer token"
+    )
     func refusedElsewhere() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -219,7 +225,7 @@ import Testing
     }
 
     @Test(
-        "A call is refused during the pause, and another replica has a newer token → this call and the next ones get it"
+        "A token is refused in the pause, and another replica has a newer one → this call and the next ones get the newer one"
     )
     func refusedWithinThePause() async throws {
         let one = try TestBroker()
@@ -236,7 +242,8 @@ import Testing
     }
 
     @Test(
-        "A call is refused during the pause, and the newer token's user is unchecked → that token is not used (SEC-59)")
+        "A token is refused during the pause, and the newer token's user is unchecked → the newer token is not used (SEC-59)"
+    )
     func uncheckedElsewhere() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)

@@ -54,7 +54,7 @@ struct HandOverTests {
         #expect(await look(try await begin(session, origin: Self.foreign)) == .handoverExpired)
     }
 
-    @Test("Clock, store or key ring is wrong for a while → 503, and the ticket is good again afterwards")
+    @Test("The clock, the store or the key ring is wrong for a while → 503, and the ticket is good again afterwards")
     func faults() async throws {
         let session = try await broker.signIn()
         let ticket = try await begin(session)

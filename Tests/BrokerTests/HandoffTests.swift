@@ -90,7 +90,9 @@ import Testing
         #expect(broker.provider.script.withLock { $0.grants.map { $0.code.reveal() } } == ["code-2"])
     }
 
-    @Test("A handoff's row → deleted within three minutes; if it was redeemed → kept as long as its exchange")
+    @Test(
+        "An unused handoff → its row is deleted within three minutes; a redeemed handoff → kept as long as its exchange"
+    )
     func retention() async throws {
         let (broker, login, handoff) = try await handedOff()
         #expect(try await swept(broker, after: 119) == 0)

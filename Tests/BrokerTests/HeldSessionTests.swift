@@ -48,7 +48,7 @@ struct HeldSessionTests {
     }
 
     @Test(
-        "The web view's session is no longer served → replaced for the same user, and kept for another user",
+        "The web view's session belongs to a removed client or page → replaced for the same user, kept for another user",
         arguments: [false, true])
     func unserved(clientLeft: Bool) async throws {
         let store = InMemoryStore()

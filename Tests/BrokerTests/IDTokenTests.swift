@@ -74,7 +74,9 @@ import Testing
         #expect(handed(broker) == 2)
     }
 
-    @Test("The provider's keys cannot be fetched → the id_token is not refused, and is good a moment later")
+    @Test(
+        "The provider's keys cannot be fetched → 503 or 502, and the same id_token is good as soon as they can be fetched"
+    )
     func noKeys() async throws {
         let broker = try TestBroker(
             script: .init(idTokens: [
@@ -87,7 +89,7 @@ import Testing
         _ = try await broker.forward(input())
     }
 
-    @Test("The clock is in doubt → no id_token is judged by it")
+    @Test("The clock is in doubt → an id_token gets 503 before it is verified, and is accepted ten minutes later")
     func doubtedClock() async throws {
         let broker = try TestBroker()
         #expect(broker.context.watch.allows(.concludeLapse, broker.context.clock))
@@ -100,7 +102,8 @@ import Testing
         _ = try await broker.forward(input())
     }
 
-    @Test("An id_token that fails → charged each time, and so is a fetch of newer keys")
+    @Test(
+        "An id_token fails its verification → each attempt is charged, and so is a fetch of the provider's newer keys")
     func charged() async throws {
         let broker = try TestBroker(
             script: .init(idTokens: Array(repeating: .identityRejected(detail: "forged"), count: 10)))
@@ -123,7 +126,9 @@ import Testing
 
     // MARK: Used once
 
-    @Test("An id_token that was used → its starter gets the session again for ten minutes; others are refused")
+    @Test(
+        "An id_token comes again → its starter gets the session for ten minutes; callers with another login token are refused"
+    )
     func once() async throws {
         let broker = try TestBroker()
         let first = try await broker.forward(input())

@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(
-        "A session lapsed before the clock was set back, and was used meanwhile → it has lapsed once the clock is right"
+        "A session lapsed before the clock was set back, and was used meanwhile → lapsed again as soon as the clock is trusted"
     )
     func overOnceRight() async throws {
         let broker = try broker(idle: 3600)
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test(
-        "The clock steps once, and the session is used every 20 s → never refused, neither during the doubt nor after it",
+        "The clock steps, and a session is used every 20 s → served at each use, during the doubt and after it",
         arguments: [70, 200, -70, -3600])
     func step(seconds: Int) async throws {
         let broker = try broker()
@@ -117,7 +117,7 @@ import Testing
     }
 
     @Test(
-        "The process stops during the doubt → the uses are written, with a time at most two minutes after the former course",
+        "The process stops during the doubt → kept uses are written, at most two minutes after the clock's former course",
         arguments: [(70, 270), (170, 320), (-70, 200)])
     func stop(seconds: Int, written: Int) async throws {
         let broker = try broker()
@@ -153,7 +153,7 @@ import Testing
         #expect(try await row(rig.broker, session).lastUsedAt == used)
     }
 
-    @Test("Uses have waited for a day → the sweeper writes them before it buries sessions")
+    @Test("The doubt is over, and kept uses still wait → the sweeper writes them before it buries sessions")
     func sweep() async throws {
         let broker = try broker(idle: 3 * 86_400, absolute: 30 * 86_400)
         let (session, unused) = (try await broker.signIn(code: "c1"), try await broker.signIn(code: "c2"))
@@ -170,7 +170,7 @@ import Testing
         #expect(await use(broker, session) == nil)
     }
 
-    @Test("A process is killed → it loses only the uses of the doubt")
+    @Test("A process is killed during the doubt → only the uses of the doubt are lost")
     func kill() async throws {
         let broker = try broker()
         let session = try await broker.signIn()

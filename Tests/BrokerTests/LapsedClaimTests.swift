@@ -72,7 +72,7 @@ import Testing
         #expect(!watch.isCalm(at: .seconds(80)))
     }
 
-    @Test("A replica without any work → notices that the store was away")
+    @Test("A replica has no requests while the store is away → its regular look at the clock notices the outage")
     func idleReplica() async throws {
         let broker = try TestBroker()
         let store = TestSharedStore(clock: broker.clock)
@@ -192,7 +192,7 @@ import Testing
     }
 
     @Test(
-        "A refresh token may have been sent twice → recorded for one more version, and a refusal of that one is refresh_lost"
+        "A refresh token may have been sent twice → a refusal of the next version's refresh token is refresh_lost, too"
     )
     func versionBefore() async throws {
         let (broker, _, live) = try await expired()
@@ -223,7 +223,7 @@ import Testing
         #expect(await answer == nil)
     }
 
-    @Test("The claim cannot be renewed → no confirming call is made")
+    @Test("The claim cannot be renewed after a lost answer → no confirming call is made")
     func notConfirmed() async throws {
         let (broker, store, live) = try await expired(.init(refresh: [.lost(detail: "")]))
         store.fail(.renewRefresh, Array(repeating: .refused, count: 1_000_000))
@@ -231,7 +231,7 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
-    @Test("The store refuses a condemnation → the claim is released")
+    @Test("The store refuses a condemnation → 503, and the claim is released, so the next refresh can condemn")
     func notCondemned() async throws {
         let (broker, store, live) = try await expired(.init(refresh: [Self.refused, Self.refused]))
         store.fail(.condemnRefresh, [.refused])

@@ -50,7 +50,7 @@ import Testing
         #expect(again != nil && again?.reveal() != first?.reveal())
     }
 
-    @Test("Two log-outs of one session at the same time → one of them gets the page")
+    @Test("Eight log-outs of one session at the same time → one of them gets the page")
     func race() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page))
         broker.clock.hold(.seconds(2))
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(
-        "One of two devices logs out → the provider's logout token for this sign-in does not end the other session (SEC-68)"
+        "One of two devices logs out → the provider's logout token for this sid leaves the other sign-in's session (SEC-68)"
     )
     func twoDevices() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1", logOutPage: page))

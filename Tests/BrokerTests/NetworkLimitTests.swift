@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(
-        "An IPv6 address → counted by its /64, /56 and /48; an IPv4 address → only by itself",
+        "An IPv6 address → counted in its /64, /56 and /48; an IPv4 address → counted alone",
         arguments: [
             ("2001:db8:1:2fe::7", ["2001:db8:1:2fe::/64", "2001:db8:1:200::/56", "2001:db8:1::/48"]),
             ("2001:db8::", ["2001:db8::/64", "2001:db8::/56", "2001:db8::/48"]),
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test(
-        "A line → gets four shares; a network → at most a quarter, unless a single address has more",
+        "The cap of pending logins → a line gets four addresses' shares, a network a quarter, and each at least one share",
         arguments: [
             (100_000, 2000, 8000, 25_000), (10_000, 200, 800, 2500), (1000, 64, 250, 250), (200, 64, 64, 64),
             (8, 4, 4, 4),
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test("A limit for each minute → eight times an address's for a line, and a hundred times for a network (SEC-119)")
+    @Test("A limit per minute → a line has eight times an address's limit, and a network a hundred times (SEC-119)")
     func rates() throws {
         let time = Mutex(Duration.zero)
         let buckets = TokenBuckets(perMinute: 6) { time.withLock { $0 } }
@@ -185,7 +185,7 @@ import Testing
         #expect(try take(ledger, .login, 9, from: Self.phone(9)) != nil)
     }
 
-    @Test("All items of an address or network are gone → the books forget it")
+    @Test("All items of an address or network are removed → its entries in the books are removed, too")
     func forgetting() throws {
         var book = ChargeBook(capacity: 1000, shares: ChargeLimits(pending: 1000).shares)
         for number in UInt64(0)..<200 {

@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test(
-        "Sessions without a readable key are ended → records that do not open are left and counted",
+        "An operator ends all unbound sessions → sessions whose records do not open stay, and are counted",
         .timeLimit(.minutes(1))
     )
     func unbound() async throws {
@@ -85,7 +85,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .integrity)
     }
 
-    @Test("A login has a newer format → 503, and it stays pending", .timeLimit(.minutes(1)))
+    @Test("A login has a newer format → 503, and the login stays pending", .timeLimit(.minutes(1)))
     func login() async throws {
         let broker = try TestBroker()
         let started = try await broker.start()

@@ -6,7 +6,7 @@ import Testing
 @Suite("Opened parts of a session, and their number (decision 39)", .timeLimit(.minutes(1)))
 struct OpenedSessionTests {
     @Test(
-        "A cached session → its facts and access token are opened once, and again after an ending, a refresh or 5 s"
+        "A cached session is used ten times → its records are opened one time, and again after an ending, a refresh or 5 s"
     )
     func once() async throws {
         let broker = try TestBroker()

@@ -63,7 +63,8 @@ import Testing
         _ = try await signIn(broker, "c4", replacing: second.token)
     }
 
-    @Test("A client allows the app to have its access token → handed out, counted as use, and reported")
+    @Test(
+        "An app asks for its access token → `client_not_allowed`, or handed out with one event if the client allows it")
     func handOut() async throws {
         let closed = try broker(own: .subject)
         let refused = try await signIn(closed, "c1")

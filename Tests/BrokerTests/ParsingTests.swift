@@ -57,7 +57,8 @@ import Testing
         ] { #expect(!RedirectURI.areSame(one, other), "\(one) \(other)") }
     }
 
-    @Test("A registered query → returned byte for byte, and not read as parameters of the answer (RFC 6749 3.1.2)")
+    @Test(
+        "A registered redirect URI has a query → returned byte for byte, and not read as the answer's (RFC 6749 3.1.2)")
     func registeredQuery() throws {
         let queries = ["https://app.example/cb?tenant=7&x=%2F", "http://127.0.0.1/cb?d=1"]
         func parse(_ text: String) throws -> CallbackURL { try CallbackURL(parsing: text, queries: queries) }
@@ -118,7 +119,7 @@ import Testing
         #expect(throws: JSONFailure.self) { try JSONParser.parseObject(Array(text.utf8), maximumBytes: 1 << 16) }
     }
 
-    @Test("Names with combining marks → compared by their bytes, at no cost (SEC-106)")
+    @Test("Names with combining marks → compared by their bytes, within a second (SEC-106)")
     func combiningMarks() throws {
         let equivalent = try JSONParser.parse(Array("{\"\u{E9}\":1,\"e\u{301}\":2}".utf8), maximumBytes: 100)
         #expect(equivalent.duplicates.isEmpty)
@@ -145,7 +146,7 @@ import Testing
     }
 
     @Test(
-        "Any number → no crash (SEC-21)",
+        "A JSON number → read as an integer if it is one of 64 bits, otherwise as nil, without a crash (SEC-21)",
         arguments: [
             ("1", Int64(1)), ("-0", 0), ("1.0", 1), ("1e3", 1000), ("1.5", nil), ("1e300", nil),
             ("9223372036854775808", nil), ("9223372036854775807", Int64.max),
@@ -196,7 +197,7 @@ import Testing
     }
 
     @Test(
-        "The values in a JSON text → counted at every depth, and a duplicate in a list is named by its place (SEC-106)"
+        "The values of a JSON text → counted at every depth; a repeated member inside a list → named by its pointer (SEC-106)"
     )
     func manyValues() throws {
         func parse(_ text: String, _ values: Int) throws(JSONFailure) -> JSONParser.Result {
@@ -226,7 +227,7 @@ import Testing
         #expect(throws: CallbackURL.Failure.self) { try CallbackURL(parsing: text) }
     }
 
-    @Test("A callback URL with odd unrelated parameters → accepted")
+    @Test("A callback URL with malformed or repeated unknown parameters → accepted, and these parameters are dropped")
     func oddCallbacks() throws {
         let end = "code=c&state=s"
         for query in [
@@ -276,7 +277,8 @@ import Testing
         }
     }
 
-    @Test("Callback URLs with https, claimed links and custom schemes → parsed once")
+    @Test(
+        "A callback URL with https, a claimed link or a custom scheme → split at its query; an overlong one → refused")
     func callbacks() throws {
         let https = try CallbackURL(parsing: "https://app.example.com/oauth?code=c&state=s&iss=https%3A%2F%2Fas")
         #expect(https.target == "https://app.example.com/oauth" && https.parameters["iss"] == "https://as")

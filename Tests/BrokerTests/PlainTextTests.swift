@@ -9,7 +9,8 @@ struct PlainTextTests {
         byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F
     }
 
-    @Test("A byte at any place of a text → treated like the byte alone", arguments: [0, 1, 7, 8, 9, 15, 16, 17, 31])
+    @Test(
+        "A text with any byte at any place → classified by this byte alone", arguments: [0, 1, 7, 8, 9, 15, 16, 17, 31])
     func everyByte(length: Int) {
         for filling in [UInt8(0x21), 0x61, 0x7E] {
             for place in 0..<length {

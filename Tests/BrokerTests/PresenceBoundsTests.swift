@@ -52,7 +52,7 @@ struct PresenceBoundsTests {
         try RegisterPresenceKey.admits(session.with(binding))
     }
 
-    @Test("A call lacks its presence proof → refused before the store is read, and counted")
+    @Test("A call lacks its presence proof → refused with an event, before the store is read")
     func missing() async throws {
         let session = try await session().with(binding)
         let reads = store.count(.session)
@@ -78,7 +78,9 @@ struct PresenceBoundsTests {
         #expect(try SessionPresence(record: presence.record) == presence)
     }
 
-    @Test("The table of uses is full → other sessions wait until a minute is over; it is searched once a second")
+    @Test(
+        "The table of presence uses is full → sessions outside of it are refused until one of its entries is a minute old"
+    )
     func full() {
         let uses = PresenceUses(maximum: 2)
         let sessions = (0..<4).map { broker.vault.digest(Secret("session \($0)")) }

@@ -26,7 +26,7 @@ import Testing
         #expect(try await broker.useCases.resumeSession.resume(token).view.provider.text == "as")
     }
 
-    @Test("A session's client is no longer configured, or a flight finds its provider missing → no session ends")
+    @Test("A session's client is no longer configured, even for a refresh → 503, and the session lives")
     func client() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.signIn()
@@ -52,7 +52,9 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(token) }?.reason == .loggedOut)
     }
 
-    @Test("A revocation's provider is no longer configured → the work waits until it is (SEC-63)")
+    @Test(
+        "A revocation's provider is no longer configured → the work waits until the provider is configured again (SEC-63)"
+    )
     func revocation() async throws {
         let broker = try TestBroker()
         try await broker.useCases.endSession.logOut(broker.signIn().token)
@@ -66,7 +68,7 @@ import Testing
     }
 
     @Test(
-        "A session was just used, and its client's binding changes → the new binding counts at once, in both directions (guarantee 9)"
+        "A client's binding changes while a session is cached → the new binding counts at once, in both cases (guarantee 9)"
     )
     func binding() async throws {
         func clients(_ evidence: BindingPolicy.Evidence) -> [ClientProfile] {
@@ -130,7 +132,7 @@ import Testing
         #expect(ledger.takeWrongToken(from: address) != nil)
     }
 
-    @Test("A smaller share → refuses the next item, but keeps the present ones")
+    @Test("An address's share becomes smaller → its next item is refused, and its present items stay")
     func share() throws {
         let clock = TestClock()
         let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)

@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(
-        "Two refusals without a body at any distance, or many within five minutes → the session stays",
+        "Two refusals without a body in six minutes, or seven in four minutes → the session stays",
         arguments: [(2, 360), (3, 80), (7, 40)])
     func tooFewOrTooSoon(_ count: Int, _ pause: Int) async throws {
         let (broker, _, live) = try await expired(.init(refresh: Array(repeating: Self.empty, count: count)))
@@ -72,7 +72,9 @@ import Testing
         #expect(facts.scope == ["openid", "email"])
     }
 
-    @Test("Another replica asked for a pause → kept in memory, so a caller needs no store call")
+    @Test(
+        "The provider asked another replica to wait → this replica remembers the pause, and refuses without a store call"
+    )
     func heldBackElsewhere() async throws {
         let (one, store, live) = try await expired(
             .init(refresh: [.retryable(status: 429, retryAfter: .seconds(60), detail: "")]))
@@ -86,7 +88,7 @@ import Testing
     }
 
     @Test(
-        "A caller waits too long for another's refresh → answered, and the refresh goes on",
+        "A caller waits too long for another caller's refresh → 503, and the refresh goes on",
         .timeLimit(.minutes(1)))
     func patience() async throws {
         let (broker, _, live) = try await expired(.init())

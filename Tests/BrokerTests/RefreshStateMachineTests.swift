@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(
-        "The access token is withheld → callers are refused, and after a pause any need causes another call"
+        "The access token is withheld → callers are refused, and after a pause the next caller causes another call"
     )
     func withheld() {
         func read(_ version: Int64, _ withheld: FoundToken.Withheld) -> Input {
@@ -186,7 +186,9 @@ import Testing
             [(.read(version: 3, live: true, fresh: true, usable: true, refreshable: true), .claim(version: 3))])
     }
 
-    @Test("A pair loses to a newer version → dropped; its session has ended → revoked (SEC-64)")
+    @Test(
+        "A pair loses to a newer version → the newer pair is read; its session has ended → the pair is revoked (SEC-64)"
+    )
     func lateCommit() {
         let called: [(Input, Action)] = [
             (stale, .claim(version: 3)), (granted, .call(confirming: false)),
@@ -196,7 +198,7 @@ import Testing
         run(.expiring, called + [(.ended, .revoke)])
     }
 
-    @Test("A session without a refresh token → not_refreshable, but its token is served while it lives")
+    @Test("A session without a refresh token → not_refreshable if forced; otherwise its token is served while it lives")
     func notRefreshable() {
         run(
             .expiring,
@@ -229,7 +231,7 @@ import Testing
         run(.expiring, called + [(.rejected(.counted(enough: true)), .condemn(.grantRevoked))])
     }
 
-    @Test("A rotated token may have been lost → refresh_lost, in any process (SEC-56)")
+    @Test("A rotated token may have been lost, and invalid_grant follows → refresh_lost, in any process (SEC-56)")
     func lossKnown() {
         run(
             .expiring,
@@ -239,7 +241,7 @@ import Testing
             ])
     }
 
-    @Test("An unclear refusal comes before an invalid_grant → not a lost answer")
+    @Test("An unclear refusal, and then an invalid_grant → grant_revoked, not refresh_lost")
     func unclearFirst() {
         run(
             .expiring,
@@ -249,7 +251,7 @@ import Testing
             ])
     }
 
-    @Test("An ended session → stays ended; the store fails → this does not count as an end")
+    @Test("A session ended before the read or the claim → session_ended; the store fails → store_unavailable")
     func endings() {
         run(
             .expiring,

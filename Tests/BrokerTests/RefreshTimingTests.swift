@@ -23,7 +23,7 @@ struct RefreshTimingTests {
         }.map { $0 - 1 }
     }
 
-    @Test("A wrong clock stored a token with a future time → the token is due")
+    @Test("A token's time of issue is more than a minute in the future → the token is due")
     func future() throws {
         let token = try #require(Digest([UInt8](repeating: 7, count: 32)))
         let end = Self.issued.advanced(by: .seconds(3600))

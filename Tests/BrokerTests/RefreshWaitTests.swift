@@ -94,7 +94,7 @@ import Testing
         #expect(await ask(broker, live)?.reason == .refreshLost)
     }
 
-    @Test("A refresh has ended → all callers get the new token at once, also from the cache", .timeLimit(.minutes(1)))
+    @Test("A refresh has ended → all callers get the new token at once, even from the cache", .timeLimit(.minutes(1)))
     func cache() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

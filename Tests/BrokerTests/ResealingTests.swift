@@ -15,7 +15,7 @@ struct ResealingTests {
         while try await resealing.step() {}
     }
 
-    @Test("Resealing → begins on request, in only one process (a lease)")
+    @Test("Resealing is requested in two processes → only the process with the lease works")
     func lease() async throws {
         let broker = try TestBroker()
         let store = try #require(broker.store as? InMemoryStore)

@@ -19,7 +19,9 @@ import Testing
             ])
     }
 
-    @Test("A cached session → lives until its own end, even if its cache entry ends earlier; listeners are notified")
+    @Test(
+        "A cached session reaches its idle end → refused although its cache entry is still good, and listeners are notified"
+    )
     func cachedLapse() async throws {
         let broker = try broker()
         let token = try await broker.signIn().token

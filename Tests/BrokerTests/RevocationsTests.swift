@@ -101,7 +101,7 @@ import Testing
     }
 
     @Test(
-        "A revocation could reach a new sign-in's grant → a later sign-in waits, a later revocation is dropped"
+        "A revocation that reaches the user is in progress → a sign-in waits; the sign-in comes first → the revocation is dropped"
     )
     func signInUnderWay() async throws {
         let broker = try TestBroker(script: .init(hangs: ["at-1"]), reach: .user)
@@ -131,7 +131,7 @@ import Testing
         signIns.leave(broker.vault.digest(Secret("exchange")))
     }
 
-    @Test("A revocation is skipped because of a living session → logins of its user need not wait")
+    @Test("A revocation is skipped because of a living session → its user's logins continue at once")
     func leftOut() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: .user)
         let one = try await broker.signIn(code: "c1")
@@ -189,7 +189,7 @@ import Testing
         }
     }
 
-    @Test("A login that made no session → no session is ended at the provider")
+    @Test("A login made no session → its tokens are revoked, and the provider's session stays")
     func noSession() async throws {
         let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]))
         #expect(await problem { try await broker.signIn() }?.code == .identityRejected)
@@ -198,7 +198,7 @@ import Testing
     }
 
     @Test(
-        "A provider hangs → two revocations at a time, and calls that were not made do not count",
+        "A provider hangs, and six revocations wait → two calls at a time, and waiting does not count as an attempt",
         .timeLimit(.minutes(1)))
     func twoAtATime() async throws {
         let broker = try TestBroker(script: .init(hangs: (1...6).map { "at-\($0)" }))
@@ -242,7 +242,9 @@ import Testing
         #expect(broker.clock.monotonic - TestClock().monotonic < .seconds(4))
     }
 
-    @Test("A provider's places → its share if it answers at once, half of it if it is slow, two if it fails")
+    @Test(
+        "Revocations at a provider → its share of places if it answers at once, half of it if it is slow, two if it fails"
+    )
     func share() {
         let slots = RevocationSlots()
         let (provider, share) = (ProviderName(unchecked: "as"), RevocationSlots.share(of: 40))
@@ -283,7 +285,7 @@ import Testing
         #expect(slots.underWay(provider) == 0)
     }
 
-    @Test("Rows have to wait after a provider's pause → they are due one after the other")
+    @Test("A hundred thousand rows find no free place → they become due one after the other")
     func oneAfterTheOther() {
         let slots = RevocationSlots()
         let (provider, other) = (ProviderName(unchecked: "as"), ProviderName(unchecked: "other"))
@@ -380,7 +382,7 @@ import Testing
         #expect(rest(503, nil) == .failed)
     }
 
-    @Test("The outbox is empty → looking at it takes no place from later work")
+    @Test("The outbox is looked at while it is empty → all places stay free for later work")
     func placesWithoutWork() async throws {
         let broker = try TestBroker()
         let revocations = Revocations(broker.context)

@@ -25,7 +25,9 @@ import Testing
             store: store, provider: ScriptedProvider(profile: profile, clock: TestClock(), script: script))
     }
 
-    @Test("A session's refresh token is replaced → the session survives the end of the first one, used or not (SEC-40)")
+    @Test(
+        "A session's first refresh token ends after it was replaced → the session lives until the newest one's end (SEC-40)"
+    )
     func firstRefreshToken() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(1800)))
         let session = try await broker.signIn()
@@ -43,7 +45,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .expired)
     }
 
-    @Test("The store fails to count a shop's sessions → asked again, because the code is already spent")
+    @Test("The store's count of a shop's sessions fails → the broker asks again, because the code is already spent")
     func countedAgain() async throws {
         let store = InMemoryStore()
         let broker = try broker(store, own: .device)
@@ -110,7 +112,7 @@ import Testing
     }
 
     @Test(
-        "The store refuses a pair → other refreshes wait for a second, or longer if the store refuses their claims, too"
+        "The store refuses a pair → other sessions' refreshes wait for a second, or longer while it refuses their claims, too"
     )
     func heldRow() async throws {
         let store = InMemoryStore()

@@ -43,7 +43,7 @@ struct SessionFollowerTests {
     }
 
     @Test(
-        "A session ends → its own followers are notified, and its children's; followers that have left are not"
+        "A session ends → its followers and its children's followers are notified; followers that have left are not"
     )
     func ends() async throws {
         let broker = try broker()
@@ -138,7 +138,7 @@ struct SessionFollowerTests {
         withExtendedLifetime(places) {}
     }
 
-    @Test("The answer to an ending is lost → all followers are looked up")
+    @Test("The store's answer to an ending is lost → the next look reads every followed session, and finds the ending")
     func inDoubt() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()

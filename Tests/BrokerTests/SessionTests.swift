@@ -54,7 +54,7 @@ import Testing
         #expect(slid.expiresAt == session.session.expiresAt)
     }
 
-    @Test("A session that cannot be refreshed → ends with its token, for that reason")
+    @Test("A session that cannot be refreshed → ends with its access token, as `token_expired`")
     func tokenExpired() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600), refreshToken: false))
         let session = try await broker.signIn()
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "A session is logged out twice → it ends at once, the second changes nothing, and the tokens go to the outbox (SEC-62)"
+        "A session is logged out twice → ended at once by the first log-out; its tokens go to the outbox one time (SEC-62)"
     )
     func logOut() async throws {
         let broker = try TestBroker()
@@ -79,7 +79,7 @@ import Testing
         #expect(try await broker.store.session(handle: session.session.handle)?.tokens == nil)
     }
 
-    @Test("A user ends devices → only the user's own devices can end (SEC-100)")
+    @Test("A user ends other devices → only the user's own sessions can end (SEC-100)")
     func devices() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -126,7 +126,9 @@ import Testing
             }?.code == .invalidRequest)
     }
 
-    @Test("The broker cannot find out whether a logout token is a replay → 503, and the provider tries again (SEC-67)")
+    @Test(
+        "The broker cannot find out whether a logout token is a replay → 503, so that the provider sends it again (SEC-67)"
+    )
     func replayMemoryDown() async throws {
         let broker = try TestBroker()
         _ = try await broker.signIn()
@@ -386,7 +388,7 @@ import Testing
         #expect(endings.count == 1)
     }
 
-    @Test("A lost answer → tried once more with the same idempotency key; this is refused → refresh_lost (SEC-56)")
+    @Test("A lost answer → one repeat with the same idempotency key; the repeat is refused → refresh_lost (SEC-56)")
     func lost() async throws {
         let broker = try TestBroker(
             script: .init(refresh: [.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))]))

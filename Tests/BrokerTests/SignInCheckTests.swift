@@ -6,7 +6,7 @@ import Testing
 
 /// An upstream's own challenge, compared with the session's sign-in.
 @Suite(.timeLimit(.minutes(1))) struct SignInCheckTests {
-    @Test("An upstream demands a stronger sign-in, by its first or its last token → step_up_required")
+    @Test("An upstream's challenge demands a class that the sign-in lacks → step_up_required with this demand")
     func unmet() async throws {
         let broker = try TestBroker()
         broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "pwd") }
@@ -60,7 +60,9 @@ import Testing
         #expect(store.count(.session) == reads)
     }
 
-    @Test("An upstream demands a sign-in of the last ten seconds → one of the last minute is enough, with the leeway")
+    @Test(
+        "An upstream demands a sign-in of the last ten seconds → with the leeway, a sign-in up to two minutes old is enough"
+    )
     func shortestAge() async throws {
         let (broker, _, live) = try await counted("mfa")
         let check = broker.useCases.signInCheck

@@ -9,7 +9,9 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct StepUpEffectTests {
     // MARK: The session
 
-    @Test("The session ends while a too weak sign-in is at the provider → `session_ended`, and its tokens are revoked")
+    @Test(
+        "The session ends while a too weak sign-in is at the provider → `session_ended`, and both pairs go to the outbox"
+    )
     func endedMeanwhile() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -24,7 +26,9 @@ import Testing
         #expect(try await broker.store.outboxCount() == 2)
     }
 
-    @Test("A step-up with a new grant → one notice to its listener, also if the store is looked at later")
+    @Test(
+        "A step-up with a new grant → one notice to its listener, even if a later look finds the new version in the store"
+    )
     func told() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -43,7 +47,7 @@ import Testing
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
     }
 
-    @Test("A step-up → answered with the session's idle end, token end and callback claims as they are stored")
+    @Test("A step-up → its answer has the idle end, the token end and the callback claims that are stored")
     func answered() async throws {
         let broker = try TestBroker(script: .init(unverified: [("employee_id", .string("e-1"))]))
         let session = try await broker.signIn()
@@ -62,7 +66,7 @@ import Testing
     // MARK: The outbox
 
     @Test(
-        "A step-up replaces a grant → the former pair is put into the outbox alone, because its ID token could log the user out"
+        "A step-up replaces a grant → the former pair goes to the outbox without its ID token, which could log the user out"
     )
     func formerPair() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("user-1")))
@@ -120,7 +124,7 @@ import Testing
     }
 
     @Test(
-        "The refresh brought another refresh token, and the next refresh has begun → the failed step-up's pair is revoked"
+        "A failed step-up's pair is in question, and the refresh brings another refresh token → the failed pair is revoked"
     )
     func nextRefresh() async throws {
         let (broker, session) = try await inQuestion()
@@ -157,7 +161,7 @@ import Testing
     }
 
     @Test(
-        "An answer waits for its store, and a later one is stored → its start is refunded; the refresh token of a refresh in progress stays"
+        "A step-up waits for its store, and a later one is stored → its start is refunded, and a running refresh's token stays"
     )
     func overtaken() async throws {
         let clock = TestClock()

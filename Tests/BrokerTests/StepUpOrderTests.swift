@@ -45,7 +45,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "An answer waits during an outage, and another replica stores a later one → the later answer stays, with its pair"
+        "A step-up's answer waits for the store, and another replica stores a later answer → the later one and its pair stay"
     )
     func keptOverAnOutage() async throws {
         let (one, two, away, session, first) = try await kept("mfa")
@@ -99,7 +99,7 @@ struct StepUpOrderTests {
         #expect(try await refreshToken(two, session) == "rt-3")
     }
 
-    @Test("A code is sent first and answered last → its answer counts as the later one")
+    @Test("Of two step-ups' codes, one is sent first and answered last → its answer counts as the later one")
     func answeredLast() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -190,7 +190,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up returns another grant during a refresh → both old pairs are revoked when the refresh is over"
+        "A step-up returns another grant during a refresh → the former pair and the refresh's pair are revoked afterwards"
     )
     func anotherGrant() async throws {
         let (broker, session, refreshed) = try await refreshing(nil)
@@ -267,7 +267,8 @@ struct StepUpOrderTests {
         #expect(try await refreshToken(broker, session) == "rt-r1")
     }
 
-    @Test("Outbox work has the refresh token that its session uses → the token is kept until the session's end")
+    @Test(
+        "Outbox work has the refresh token that its session uses → kept now, and revoked only after the session's end")
     func held() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

@@ -55,7 +55,9 @@ import Testing
 
     enum Ending: CaseIterable { case atTheProvider, beforeTheCommit }
 
-    @Test("A session ends while it steps up → the new tokens are revoked, too", arguments: Ending.allCases)
+    @Test(
+        "A session ends while it steps up → the step-up's tokens are revoked with the session's",
+        arguments: Ending.allCases)
     func ended(_ ending: Ending) async throws {
         let clock = TestClock()
         let memory = InMemoryStore(monotonic: clock.clock.monotonic)

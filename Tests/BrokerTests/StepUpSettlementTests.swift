@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Step-up: the new sign-in in its session, and the grant", .timeLimit(.minutes(1)))
 struct StepUpSettlementTests {
-    @Test("The provider returns the session's refresh token → nothing is revoked, and the grant continues")
+    @Test("A step-up's answer has the session's refresh token → nothing is revoked, and the grant continues")
     func sameRefreshToken() async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
         let session = try await broker.signIn()
@@ -56,7 +56,9 @@ struct StepUpSettlementTests {
         return (broker, session, refusal)
     }
 
-    @Test("The answer has the refresh token from the time of the code → the tokens of a later refresh stay")
+    @Test(
+        "A step-up's answer has the refresh token from the time when its code was sent → the tokens of a later refresh stay"
+    )
     func repeatedRefreshToken() async throws {
         let (broker, session, refusal) = try await overtaken()
         #expect(refusal == nil)
@@ -122,7 +124,8 @@ struct StepUpSettlementTests {
 
     // MARK: A sign-in that lends its access token
 
-    @Test("A refresh replaces the access token of a step-up → an upstream's challenge asks for another sign-in")
+    @Test(
+        "A refresh replaces a step-up's access token → an upstream's next challenge is answered with step_up_required")
     func lent() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -183,7 +186,7 @@ struct StepUpSettlementTests {
         return (older, newer, later)
     }
 
-    @Test("A newer key has sealed the session → its step-up is 503, and the code stays good")
+    @Test("A process lacks the newer key of a session's row → a step-up gets 503, and its code stays good")
     func sealedBefore() async throws {
         let (older, newer, ring) = try unequalRings()
         let session = try await older.signIn()
@@ -206,7 +209,7 @@ struct StepUpSettlementTests {
         #expect(stepped.session.signIn.contextClass == "mfa" && older.provider.grants == 2)
     }
 
-    @Test("A newer key seals the session during a step-up → the received sign-in waits for that key")
+    @Test("A newer key seals the session during a step-up → the received sign-in waits until the process has that key")
     func sealedMeanwhile() async throws {
         let (older, newer, ring) = try unequalRings()
         let session = try await older.signIn()
@@ -259,7 +262,7 @@ struct StepUpSettlementTests {
         #expect(older.provider.refreshes == 1)
     }
 
-    @Test("A step-up returns another refresh token → it is another grant, and the former one is revoked")
+    @Test("A step-up returns another refresh token → treated as another grant, and the former grant is revoked")
     func otherRefreshToken() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -281,7 +284,7 @@ struct StepUpSettlementTests {
         #expect(store.asked == 2)
     }
 
-    @Test("An answer without tokens → a step-up does not make a session of it", arguments: [true, false])
+    @Test("A step-up's answer has no tokens → provider_error, and no session is made", arguments: [true, false])
     func withoutTokens(hasSession: Bool) async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -301,7 +304,7 @@ struct StepUpSettlementTests {
     // MARK: The login
 
     @Test(
-        "A step-up's scope → the granted one if the provider uses the file's scope names, otherwise the file's",
+        "A step-up starts → requests the granted scope if the provider uses the file's scope names, otherwise the file's",
         arguments: [
             (["https://as.example/scopes/email"], ["openid", "email"]),
             (["openid", "email.read"], ["openid", "email"]), (["openid"], ["openid"]),
@@ -334,7 +337,9 @@ struct StepUpSettlementTests {
         #expect(refusal?.code == .stepUpFailed)
     }
 
-    @Test("A first sign-in → must meet the app's demand and the file's; nothing can meet both → no login begins")
+    @Test(
+        "A first sign-in's demands of app and file → both are requested; if they exclude each other → step_up_failed at once"
+    )
     func joined() async throws {
         var client = ClientProfile(
             name: ClientName(unchecked: "ios"), redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })

@@ -71,7 +71,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "The configuration's own parameters demand more → joined to a step-up's demand only, so a first sign-in's stays"
+        "The configuration's own parameters demand more → they tighten a step-up's demand, and leave a first sign-in's as it is"
     )
     func joining() throws {
         let session = try #require(Digest(Array(repeating: 7, count: 32)))
@@ -96,7 +96,9 @@ struct StepUpTests {
         #expect(!seen.contains(nil))
     }
 
-    @Test("A refresh was in progress at the answer → in question is any other refresh token, until the refresh is over")
+    @Test(
+        "A refresh was in progress at a step-up's answer → an unknown refresh token is in question until the refresh is over"
+    )
     func question() {
         let seen = SeenRefreshTokens()
         seen.note(Secret("rt-1"))
@@ -130,7 +132,7 @@ struct StepUpTests {
         #expect(StepUpCapability.everything.canFulfil(StepUpDemand(contextClasses: ["mfa"], maximumAge: 1)))
     }
 
-    @Test("The sign-in → stored after the members of the older format; no sign-in → nothing is added")
+    @Test("A sign-in with a class → stored after the older format's members; with only a time → the older format")
     func facts() throws {
         var facts = SessionFacts(
             provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), subject: "s", identity: [],
@@ -168,7 +170,7 @@ struct StepUpTests {
         #expect(try LoginSecrets(record: secrets.record).stepUp == secrets.stepUp)
     }
 
-    @Test("A step-up provides an access token → its certificate is stored with it")
+    @Test("A step-up provides an access token → the token's certificate is stored with it")
     func lending() {
         var tokens = TokenSet(credential: .mtls, accessToken: Secret("old"), refreshToken: Secret("r"))
         tokens.certificate = "first"

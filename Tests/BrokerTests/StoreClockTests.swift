@@ -83,7 +83,8 @@ import Testing
         for broker in cluster.replicas { #expect(await use(broker, session.token)?.reason == .idleExpired) }
     }
 
-    @Test("A process starts after a step of the database's clock → it judges lapses as late as the others")
+    @Test(
+        "A process starts after a step of the database's clock → it serves a session in use, as the other replicas do")
     func begins() async throws {
         let cluster = try Cluster(idle: 30)
         try await cluster.compare()
@@ -137,7 +138,8 @@ import Testing
         #expect(await use(next, session.token)?.reason == .idleExpired)
     }
 
-    @Test("A replica's clock is minutes off → it serves children, tickets and ages like sign-ins")
+    @Test(
+        "A replica's clock is minutes off → it serves children, tickets and demands for an age, as it serves sign-ins")
     func offReplica() async throws {
         let cluster = try Cluster(idle: 60)
         cluster.second.clock.jump(.seconds(300))

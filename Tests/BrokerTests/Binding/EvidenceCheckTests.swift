@@ -45,7 +45,9 @@ struct EvidenceCheckTests {
         return try await broker.forward(input).token
     }
 
-    @Test("A look at a request with another key's proof, or with a missing one → refused; a right one stays good")
+    @Test(
+        "A look with a missing proof or another key's proof → refused; with the right proof → the proof can still be used"
+    )
     func looks() async throws {
         let broker = try broker()
         let token = try await bound(broker)
@@ -64,7 +66,7 @@ struct EvidenceCheckTests {
         #expect(await problem { try await look(own) }?.proof == .replayed)
     }
 
-    @Test("A pass of a session whose client demands proofs → refused, also if the pass itself is good")
+    @Test("A pass of a session whose client demands proofs → refused, even if the pass itself is good")
     func passes() async throws {
         for (policy, code) in [(BindingPolicy.Evidence.proof, ProblemCode.proofRequired), (.pass, nil)]
             as [(BindingPolicy.Evidence, ProblemCode?)]
@@ -112,7 +114,7 @@ struct EvidenceCheckTests {
     }
 
     @Test(
-        "A proof at a second replica → refused for a method that changes something; for reading, each replica takes it",
+        "A proof that one replica has taken comes to a second replica → refused for POST, taken for GET",
         arguments: [("POST", ProofRefusal.replayed), ("GET", nil)] as [(String, ProofRefusal?)])
     func replicas(_ method: String, _ refusal: ProofRefusal?) async throws {
         let store = TestSharedStore()

@@ -75,7 +75,7 @@ struct PresenceTakingTests {
     }
 
     @Test(
-        "Proofs that wait for a slow store → do not count towards the session's thirty a minute, and only thirty are taken"
+        "Forty used proofs wait for a slow store → a good proof is taken, because only taken proofs count towards the thirty"
     )
     func counted() async throws {
         let store = TestSharedStore(clock: broker.clock)

@@ -106,7 +106,7 @@ struct ProofChargeTests {
     }
 
     @Test(
-        "One session has used up its checks at an address → other sessions there, and this session elsewhere, are served"
+        "A session has used up an address's checks → other sessions there, and this session at other addresses, are served"
     )
     func others() async throws {
         let (victim, other) = (try Self.session(1), try Self.session(2))
@@ -152,7 +152,8 @@ struct ProofChargeTests {
     }
 
     @Test(
-        "Many sessions with wrong proofs → the table is bounded, and an entry goes when its checks are available again")
+        "Many sessions with wrong proofs → the table is bounded, and an entry is removed when its checks are available again"
+    )
     func bounded() async throws {
         let charges = SignatureCharges(perMinute: 2, maximum: 8, monotonic: clock.clock.monotonic)
         func check(_ number: UInt8, _ refusal: ProofRefusal?) async -> Bool {

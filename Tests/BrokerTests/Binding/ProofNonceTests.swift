@@ -70,7 +70,7 @@ struct ProofNonceTests {
         }
     }
 
-    @Test("A clock before 1970, or beyond the last minute that a nonce can name → its own nonces are accepted")
+    @Test("A clock before 1970, or beyond the last minute that a nonce can name → nonces from this clock are accepted")
     func extremes() {
         for time in [WallTime(milliseconds: .min), WallTime(milliseconds: .max), WallTime(seconds: -1)] {
             #expect(ProofNonce(ProofNonce.text(at: time, by: vault), at: time, by: vault) != nil)

@@ -37,7 +37,7 @@ struct ProofVerifierTests {
         } catch { return error }
     }
 
-    @Test("No field, two fields, more than 4 KiB, or other bytes → does not count as a proof")
+    @Test("A request without a proof → `required`; two fields, more than 4 KiB or forbidden bytes → malformed")
     func fields() throws {
         let good = try phone.proof(nonce: nonce, token: session)
         #expect(try refusal([]) == .required)
@@ -46,7 +46,7 @@ struct ProofVerifierTests {
         }
     }
 
-    @Test("A proof of 4096 bytes → accepted; of one byte more → malformed")
+    @Test("A proof of 4096 bytes → accepted; a proof of 4097 bytes → malformed")
     func length() throws {
         func sized(_ length: Int) throws -> String {
             // A part of three bytes becomes four characters, so two parts are filled up.
@@ -94,7 +94,7 @@ struct ProofVerifierTests {
         #expect(try refusal([text]) == .malformed)
     }
 
-    @Test("A key with a private member → refused, whatever else it has", arguments: ["d", "k", "p", "oth", "priv"])
+    @Test("A key in the proof has a member of a private key → malformed", arguments: ["d", "k", "p", "oth", "priv"])
     func privateMembers(_ name: String) throws {
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(phone.jwk(#","\#(name)":"AA""#))}"#
         #expect(try refusal([try phone.proof(header: header, nonce: nonce, token: session)]) == .malformed)
@@ -131,7 +131,7 @@ struct ProofVerifierTests {
         }
     }
 
-    @Test("A proof with several faults → the reason is the fault whose check is the cheapest")
+    @Test("A proof with several faults → the reason is the fault that is cheapest to check")
     func order() throws {
         let stranger = SigningPhone()
         let elsewhere = "https://elsewhere.test/v1/session"
@@ -150,7 +150,9 @@ struct ProofVerifierTests {
         #expect(try refusal([broken(good)], thumbprint: phone.thumbprint) == .signature)
     }
 
-    @Test("A proof → taken once; a refused proof is not remembered, and a `jti` counts only for its own key (W2, W4)")
+    @Test(
+        "A proof comes again → refused; a refused proof is not remembered, and another key may use the same `jti` (W2, W4)"
+    )
     func replay() throws {
         let good = try phone.proof(nonce: nonce, token: session)
         let taken = TakenProofs()

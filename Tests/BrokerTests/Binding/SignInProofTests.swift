@@ -81,7 +81,7 @@ import Testing
         #expect(!isJudged)
     }
 
-    @Test("Mode observe, and a code is repeated → the signature is verified only once")
+    @Test("Mode observe, and a code is forwarded forty times with new proofs → one signature is verified")
     func observedOnce() async throws {
         let fixture = try Fixture(.observe)
         for number in 0..<40 {
@@ -91,7 +91,8 @@ import Testing
         #expect(fixture.broker.context.memory.proofs.count == 1)
     }
 
-    @Test("A code's starter sends more than sixteen signatures → each further one is charged as a start of its address")
+    @Test(
+        "A code's starter repeats it with more than sixteen signatures → each further signature is charged as a start")
     func repeats() async throws {
         let fixture = try Fixture(.enforce, perMinute: 4)
         var codes: [ProblemCode?] = []
@@ -111,7 +112,7 @@ import Testing
     }
 
     @Test(
-        "Thousands of phones behind one carrier sign in → each pays only for itself, because a session's sign-in is not counted"
+        "Twenty phones at an address with one start a minute sign in → all succeed, because a completed sign-in is free"
     )
     func many() async throws {
         // Two logins may be pending, and each address has one start a minute.

@@ -39,7 +39,7 @@ struct TakenProofsTests {
         #expect(try take(0, nonce: 0, at: 180, in: table) == .replayed, "nothing was forgotten for it")
     }
 
-    @Test("A key's proofs in ten minutes → 4096 are remembered, and one more is refused")
+    @Test("A key sends 4097 proofs within ten minutes → 4096 are taken, and the last one is refused")
     func mostOfKey() throws {
         let table = TakenProofs()
         for number in 0..<4096 { #expect(try take(number, nonce: 0, at: 0, in: table) == nil) }
@@ -73,7 +73,7 @@ struct TakenProofsTests {
     }
 
     @Test(
-        "A proof was judged in time, but its nonce ends before it is taken → refused, whether it was taken before or not"
+        "A proof was judged in time, but its nonce ends before it is taken → refused, even if the proof was never taken before"
     )
     func late() throws {
         let table = TakenProofs()

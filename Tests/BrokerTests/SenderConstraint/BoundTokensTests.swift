@@ -41,7 +41,7 @@ struct BoundTokensTests {
     // MARK: The sign-in
 
     @Test(
-        "A login → has its own key for its code and its session, even if the process dies in between"
+        "Another process finishes a login → the code and the session use the key that this login began with"
     )
     func login() async throws {
         let first = try broker()
@@ -155,7 +155,7 @@ struct BoundTokensTests {
 
     // MARK: Stored values
 
-    @Test("Tokens or logins with a key → an older release reports that it is too old")
+    @Test("Records of tokens or logins with a key → an older release reports a newer format")
     func olderRelease() throws {
         let vault = try TestBroker().vault
         let pair = try vault.proofKeyPair(seed: try vault.random(32))
@@ -197,7 +197,7 @@ struct BoundTokensTests {
         #expect(throws: RecordFailure.malformed) { _ = try StoredTokens(record: changed) }
     }
 
-    @Test("A token is withheld → a process with a slower clock waits, too")
+    @Test("A clock up to 59 s ahead stored a withheld token → a process with a slower clock waits, too")
     func withheldBehind() throws {
         let vault = try TestBroker().vault
         var tokens = TokenSet(accessToken: Secret(""), refreshToken: Secret("rt"))

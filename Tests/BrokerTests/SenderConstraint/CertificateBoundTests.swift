@@ -60,7 +60,7 @@ struct CertificateBoundTests {
         #expect(throws: RecordFailure.self) { _ = try StoredTokens(record: Array(stored.record.prefix(6))) }
     }
 
-    @Test("Without the setting, whatever certificate is shown → the stored records are unchanged")
+    @Test("Without the setting → the stored records are unchanged, even if the shown certificate changes")
     func unbound() async throws {
         let broker = try broker("first", .off)
         let signedIn = try await broker.signIn()
@@ -99,7 +99,9 @@ struct CertificateBoundTests {
         #expect(broker.provider.script.withLock { $0.refreshes.first?.isCertified } == true)
     }
 
-    @Test("A token for another API → fetched alone while the certificate is shown, and anew under another certificate")
+    @Test(
+        "A target's token → its fetch is the only refresh while the certificate stays; fetched again under another certificate"
+    )
     func otherAPI() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()

@@ -32,7 +32,7 @@ struct ProofMakerTests {
                 == Base64URL.encode(broker.vault.digest(Array(pair.publicKey.canonical.utf8)).bytes))
     }
 
-    @Test("Absent values → left out of the proof; two proofs → have different jti")
+    @Test("A proof without nonce and token → has only jti, htm, htu and iat, and each proof has another jti")
     func bare() throws {
         let broker = try TestBroker()
         let maker = ProofMaker(
@@ -53,7 +53,7 @@ struct ProofNoncesTests {
             provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), origin: origin, role: role)
     }
 
-    @Test("Nonces from one origin and side → the nonce that arrived last is kept")
+    @Test("Several nonces arrive for one origin and role → the nonce that arrived last is kept")
     func newest() {
         let nonces = ProofNonces()
         #expect(nonces.newest(at: place()) == nil)
@@ -67,7 +67,7 @@ struct ProofNoncesTests {
         #expect(!nonces.isFresh(at: place("https://b"), within: .seconds(10), moment: .zero))
     }
 
-    @Test("More nonces than allowed → the nonce that arrived first goes")
+    @Test("A fourth origin's nonce, with room for three → the nonce that arrived longest ago goes")
     func bound() {
         let nonces = ProofNonces(maximum: 3)
         for origin in ["a", "b", "c"] { nonces.note("n", at: place(origin), moment: .zero) }

@@ -11,13 +11,16 @@ package enum StoreOperation: String, Sendable, CaseIterable {
     case addOutbox, takeOutbox, postponeOutbox, removeOutbox, outboxCount, consumeLogoutToken
     case acquireLease, releaseLease, countSeals, appendAudit, lease, sweep
 
-    /// The kinds of store operations, by their need for disk space.
+    /// The kinds of store operations.
+    ///
+    /// They differ in their need for disk space.
     package enum Kind: Sendable {
         /// The operation writes nothing.
         case reading
-        /// The operation changes rows that are still in the expected state. A success may have written nothing.
+        /// The operation changes rows that are still in the expected state. If no row is in this state, the operation
+        /// succeeds and writes nothing.
         case changing
-        /// The operation writes each time, so a success proves that the disk had space.
+        /// The operation writes in every case, so a success proves that the disk had space.
         case writing
         /// The operation continues on a full disk, in the space that is reserved for it.
         case ending
@@ -44,7 +47,7 @@ package protocol AroundStore: BrokerStore {
     /// The store that executes the operations.
     var base: any BrokerStore { get }
 
-    /// Runs `work` on `base`, or answers in its place.
+    /// Runs `work` on `base`, or returns or throws a result of its own.
     func around<Value: Sendable>(
         _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
     ) async throws(StoreFailure) -> Value

@@ -4,24 +4,25 @@
 package protocol ExchangeStore: Sendable {
     /// Claims an exchange: inserts `row` with the outcome `.calling` and takes `row.gate`, unless a row with its key exists.
     ///
-    /// The gate must be a pending, unexpired login or an open, unexpired registration. The login's handoff is then kept as long
-    /// as the exchange.
+    /// The gate must be a pending, unexpired login or an open, unexpired registration, if there is one. If the gate is a
+    /// login, its handoff is then kept as long as the exchange.
     ///
     /// If a row exists, the outcome of that row decides:
     ///
     /// - `.released`, with the same proof and fewer attempts than `maximumAttempts`. The exchange is claimed again. The outcome
     ///   becomes `.calling`, fence and attempts rise by 1, and the gate is taken again. Rows without a proof never match.
-    /// - `.calling`, with the claim name of `row`. The claim is the caller's own, and its response was lost.
+    /// - `.calling`, with the claim name of `row`. The claim is the caller's own and is granted again, because the first
+    ///   response was lost.
     /// - `.calling`, with a claim that has lapsed by the engine's clock and is not in `sparing`. The outcome becomes
-    ///   `.spent(.unknown)`, and the changed row is returned. The owner died, and it is unknown whether the provider saw the
-    ///   call.
+    ///   `.spent(.unknown)`, and the changed row is returned. The owner counts as dead, so it is unknown whether the provider
+    ///   saw the call.
     func claimExchange(_ row: ExchangeRow, maximumAttempts: Int, sparing: SparedClaims)
         async throws(StoreFailure) -> ExchangeClaimResult
 
     /// Returns the exchange with a key; a row with a lapsed claim is returned unchanged.
     func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow?
 
-    /// Extends a claim to `lifetime` from now; false if `fence` is out of date or the exchange is settled.
+    /// Extends a claim to `lifetime` from now; false if `fence` is out of date, or the exchange is settled or released.
     func renewExchange(_ key: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 
     /// Releases an exchange and its gate (`.calling` with this fence → `.released`, login → pending, registration → open).
@@ -35,10 +36,10 @@ package protocol ExchangeStore: Sendable {
     ///
     /// The gate is closed (login → burned, registration → closed), `registration` is inserted if given (a Zephr partial), and
     /// the outbox rows are added. Returns false if `fence` is out of date. The outbox rows are added even then, because their
-    /// tokens exist.
+    /// tokens exist and have to be revoked.
     ///
-    /// One exception: `.spent(.registrationRejected)` reopens a registration whose `attempts` is 0 and counts it, so that the
-    /// user can resubmit once.
+    /// The outcome `.spent(.registrationRejected)` is an exception. It reopens a registration whose `attempts` is 0 and sets
+    /// `attempts` to 1, so that the user can correct the attributes one time.
     func settleExchange(
         _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?
     )
@@ -57,15 +58,15 @@ package protocol ExchangeStore: Sendable {
     /// Settles an exchange with the step-up of an existing session (`.calling` with this fence → `.session`), in one
     /// transaction.
     ///
-    /// The session's facts, tokens and sid are replaced, and the outbox rows are added. The session must live and have the
-    /// version that the commit was made from.
+    /// The session's facts, tokens and sid are replaced, and the outbox rows are added. The session must not have ended, and
+    /// must have the versions that the commit was made from.
     ///
     /// A new grant raises `tokenVersion` and the fence, and clears the claim and the refresh marks, so the results of older
-    /// claims are void. `commitRefresh` distinguishes a token pair of the former grant from a pair that lost against another
-    /// within its own grant.
+    /// claims are void. `commitRefresh` returns `outgrown` for a token pair of the former grant, and `superseded` for a late
+    /// pair of the present grant.
     ///
-    /// If the old refresh token stays, version and fence stay too. A refresh of that token in progress then commits or condemns
-    /// normally.
+    /// If the session keeps its refresh token, `tokenVersion` and the fence stay unchanged. A refresh of that token in
+    /// progress then commits, or ends the session, as usual.
     func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult
 }
 
@@ -92,6 +93,6 @@ package struct EndedSessions: Sendable, Equatable {
 }
 
 extension ExchangeRow {
-    /// Returns whether the same starter began both exchanges; exchanges without a proof never match.
+    /// Returns whether both rows have the same starter's proof; rows without a proof never match.
     package func hasProof(of other: ExchangeRow) -> Bool { proof != nil && proof == other.proof }
 }

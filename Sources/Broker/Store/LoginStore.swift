@@ -1,6 +1,6 @@
-/// Stores a login unless a limit is reached; the same transaction counts the pending logins.
+/// Stores logins, and limits the number of pending logins.
 package protocol LoginStore: Sendable {
-    /// Adds a login unless a limit is reached, in one transaction with the counting.
+    /// Counts the pending logins and adds a login unless a limit is reached, in one transaction.
     func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion
 
     /// Returns the login with a state digest, in any status, until it is swept.
@@ -18,12 +18,12 @@ package enum LoginInsertion: Sendable, Equatable { case inserted, tooManyForToke
 
 /// Stores handoffs.
 ///
-/// An exchange that takes a login extends the life of the login's handoff to that of its own row.
+/// When an exchange takes a login, the login's handoff is kept as long as the row of the exchange.
 package protocol HandoffStore: Sendable {
     /// Stores the handoff of a login, in one conditional statement (SEC-124).
     ///
-    /// Returns false and changes nothing while another handoff of the login is alive at `row.createdAt`. A repeated handoff
-    /// stays unchanged.
+    /// Returns false and changes nothing while another handoff of the login is alive at `row.createdAt`. For a handoff that
+    /// is already stored, the call returns true and leaves the row unchanged.
     func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool
 
     /// Returns the handoff with a key, until it is swept.
@@ -40,6 +40,6 @@ package protocol RegistrationStore: Sendable {
     /// Returns the registration with a key, in any status, until it is swept.
     func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow?
 
-    /// Stores a registration that no exchange began (a client with `login: app | both`), unless its key exists.
+    /// Stores a registration that the app itself started (a client with `login: app | both`), unless its key exists.
     func insertRegistration(_ row: RegistrationRow) async throws(StoreFailure)
 }

@@ -1,4 +1,4 @@
-/// Stores the broker's own work: the outbox, the ids of logout tokens, leases and the audit log; and removes expired rows.
+/// Stores the outbox, the ids of logout tokens, leases, key counts and the audit log, and removes expired rows.
 package protocol MaintenanceStore: Sendable {
     /// Adds rows to the outbox.
     func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure)
@@ -6,7 +6,8 @@ package protocol MaintenanceStore: Sendable {
     /// Takes due outbox rows: moves their `nextAttemptAt` to `until` and counts the attempt, so that other workers leave the
     /// rows alone meanwhile.
     ///
-    /// If a row's due time is further away than the longest postponement, a wrong clock set it, so the row counts as due.
+    /// If a row's due time is further away than the longest postponement, a wrong clock has set this time. The row then
+    /// counts as due.
     func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow]
 
     /// Postpones outbox rows that this process has taken, in one transaction.
@@ -22,20 +23,20 @@ package protocol MaintenanceStore: Sendable {
 
     /// Records a logout token as used, and ends the sessions that it names, at most `limit` in one call.
     ///
-    /// The transaction of the last batch stores the token's id until `until`. If the work is interrupted, the token therefore
-    /// takes effect when it is sent again (SEC-67).
+    /// The transaction of the last batch stores the token's id until `until`. Therefore, if the work is interrupted before,
+    /// the provider can send the token again and it takes effect (SEC-67).
     func consumeLogoutToken(
         _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> LogoutTokenResult
 
     /// Acquires or renews a lease; false while another owner's lease is valid.
     ///
-    /// A lease that ends later than the requested one was acquired by a clock that was ahead, so it does not count.
+    /// A lease that ends later than `until` was acquired by a process whose clock was ahead, so it does not count as valid.
     func acquireLease(_ name: String, owner: String, now: WallTime, until: WallTime) async throws(StoreFailure) -> Bool
 
     /// Releases a lease for the next owner; another owner's lease stays unchanged.
     ///
-    /// The lease's end stays in the store, because it shows that a process used the store until a moment ago.
+    /// The lease's end stays in the store, as a sign that a process used the store until a moment ago.
     func releaseLease(_ name: String, owner: String) async throws(StoreFailure)
 
     /// Returns the end of a lease.
@@ -66,7 +67,7 @@ package protocol MaintenanceStore: Sendable {
     /// Checks that the store answers and its schema is migrated.
     func ping() async throws(StoreFailure)
 
-    /// Closes the store after its pending writes; further operations are refused.
+    /// Finishes the pending writes and closes the store; it then refuses further operations.
     func close() async
 }
 
@@ -123,7 +124,7 @@ package struct PostponedWork: Sendable, Equatable {
 package struct SweepResult: Sendable, Equatable {
     /// The number of rows that the sweep removed or changed.
     package var touched: Int
-    /// The sessions that have lapsed since the last sweep, which are to be announced.
+    /// The sessions that have lapsed since `lapsedSince`, so that the caller announces them.
     package var ended: [EndedSession]
 
     package init(touched: Int = 0, ended: [EndedSession] = []) {

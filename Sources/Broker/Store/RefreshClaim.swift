@@ -7,7 +7,7 @@ package struct RefreshClaim: Sendable {
     package let lifetime: Duration
     /// Whether a claim that lapsed long enough ago may be taken over; otherwise that claim counts as valid.
     package let takesOver: Bool
-    /// The caller's calendar time; the session must be live then.
+    /// The caller's wall time, at which the session must be live.
     package let now: WallTime
 
     package init(
@@ -28,7 +28,7 @@ package enum RefreshClaimResult: Sendable, Equatable {
     case claimed(RefreshGrant)
     /// Another owner's claim is valid for this time.
     case busy(for: Duration)
-    /// The provider must be left alone for this time.
+    /// The caller must wait for this time before it calls the provider.
     case heldBack(for: Duration)
     /// The session's token version has changed, so the row must be read again.
     case moved
@@ -62,7 +62,7 @@ package struct RefreshGrant: Sendable, Equatable {
     }
 }
 
-/// The release of a claim, with the facts about its call that the row has to remember.
+/// The release of a claim, with the facts about the claim's provider call that the row has to remember.
 package struct RefreshRelease: Sendable {
     package let tokenDigest: Digest
     package let tokenVersion: Int64
@@ -71,7 +71,7 @@ package struct RefreshRelease: Sendable {
     package let holdBack: Duration
     /// Whether a refresh call was sent and its answer lost.
     package let answerLost: Bool
-    /// Whether the provider's refusal had no body or another error code, and so may mean a dead grant.
+    /// Whether the provider refused the call without a usable error code, so that the grant may be dead.
     package let emptyRefusal: Bool
 
     package init(
@@ -111,7 +111,9 @@ package struct RefreshCommit: Sendable {
     package let tokens: Sealed
     /// The facts, sealed again because the scope shrank; nil leaves the stored facts unchanged.
     package let facts: Sealed?
-    /// The facts that `facts` were made from; if the row has other facts by now, a step-up wrote them, and they stay.
+    /// The stored facts that `facts` were made from.
+    ///
+    /// If the row has other facts by now, a step-up has written them, so the row's facts stay.
     package let formerFacts: Sealed?
     package let tokenExpiresAt: WallTime?
     package let refreshable: Bool
@@ -121,11 +123,14 @@ package struct RefreshCommit: Sendable {
     package let subjectUnchecked: Bool
     /// Whether another call under this claim was sent and its answer lost.
     package let answerLost: Bool
-    /// The access token for another API that the refresh brought; nil for a refresh of the session's own.
+    /// The access token for another API that the refresh brought; nil if the session's own access token was refreshed.
     package var audience: AudienceRow?
-    /// The tokens that `tokens` were made from; if the row has other tokens of the same version by now, nothing is stored.
+    /// The stored tokens that `tokens` were made from.
     ///
-    /// Nil skips this check, because a refresh of the session's own access token brings a newer one than any stored one.
+    /// If the row has other tokens of the same version by now, the commit is refused.
+    ///
+    /// Nil skips this check, for a refresh of the session's own access token, because the new token is newer than every
+    /// stored one.
     package var formerTokens: Sealed?
 
     package init(
@@ -149,10 +154,10 @@ package struct RefreshCommit: Sendable {
 /// The result of committing a refresh.
 package enum RefreshCommitResult: Sendable, Equatable {
     case committed
-    /// A newer version is stored, so the new token pair is dropped without a revocation.
+    /// A newer version of the same grant is stored, so the new token pair is dropped without a revocation.
     case superseded
-    /// A step-up has begun another grant since. The new token pair belongs to the old grant, so it is revoked, if its reach
-    /// allows.
+    /// A step-up has begun another grant since the claim. The new token pair belongs to the old grant, so it is revoked if
+    /// the revocation spares the session's new tokens.
     case outgrown
     /// The row has other tokens of the same version than the commit was made from, so the commit must be made again.
     case changed
@@ -163,7 +168,7 @@ package enum RefreshCommitResult: Sendable, Equatable {
 /// The history of refreshes in a session's row (its refresh marks), and the rules for claims.
 ///
 /// SQLite and the test store run this code inside their transactions. PostgreSQL has the same rules in SQL
-/// (`PostgreSQLSessionSQL.claim`, `release` and `commit`), and `RefreshContract` tests all engines alike. Moments are the
+/// (`PostgreSQLSessionSQL.claim`, `release` and `commit`), and `RefreshContract` tests all engines alike. Moments are in the
 /// engine's own monotonic time.
 package struct RefreshMarks: Sendable, Equatable {
     package var claim: ClaimID?
@@ -180,19 +185,20 @@ package struct RefreshMarks: Sendable, Equatable {
 
     package init() {}
 
-    /// The time after a claim's lapse before it may be taken over, because its owner may have a new token pair, and only have
-    /// lost its connection.
+    /// The time between a claim's lapse and the first possible take-over.
+    ///
+    /// Until then, the owner may return with a new token pair, for example after a lost connection.
     package static let grace = Duration.seconds(60)
 
-    /// The verdict on a claim; `again` is true if the same name already had the claim.
+    /// The verdict on a request for a claim; `again` is true if the same name already had the claim.
     package enum Decision: Sendable, Equatable {
         case granted(again: Bool), busy(for: Duration), heldBack(for: Duration)
     }
 
     /// Grants a claim for `lifetime` from `now`, or refuses it.
     ///
-    /// A request under the same name gets the same claim again. Another owner's lapsed claim is taken over only if `takesOver`
-    /// is true and that owner had `grace` to return.
+    /// A repeated request under the same name gets the claim again. Another owner's lapsed claim is taken over only if
+    /// `takesOver` is true and `grace` has passed since the lapse.
     package mutating func claim(
         _ name: ClaimID, for lifetime: Duration, takesOver: Bool, at now: Duration
     ) -> Decision {
@@ -221,10 +227,10 @@ package struct RefreshMarks: Sendable, Equatable {
             emptyFor: firstEmptyAt.map { now - $0 } ?? .zero)
     }
 
-    /// Releases the claim; a take-over is still remembered.
+    /// Releases the claim; `takenOverAt` stays.
     ///
-    /// If there is no claim, it was released before. A release with a lost response arrives twice, but its refusal must count
-    /// once.
+    /// If there is no claim, an earlier attempt of the same release was stored and only its response was lost. Its refusal
+    /// must count only one time.
     package mutating func release(_ release: RefreshRelease, at now: Duration) {
         guard claimUntil != nil else { return }
         claim = nil
@@ -239,7 +245,7 @@ package struct RefreshMarks: Sendable, Equatable {
 
     /// Returns the refresh marks for the new token version after a commit.
     ///
-    /// They keep only the fact that the refresh token of the version before may have been sent twice.
+    /// Of the old marks, only one fact stays: whether the refresh token of the version before may have been sent twice.
     package func afterCommit(answerLost: Bool) -> RefreshMarks {
         var next = RefreshMarks()
         next.takenOverBefore = takenOverAt != nil || self.answerLost || answerLost
@@ -248,8 +254,9 @@ package struct RefreshMarks: Sendable, Equatable {
 
     /// Returns the refresh marks as a process that began at `begun` has to read them.
     ///
-    /// The former process is gone, so its claims have lapsed and their owners are dead. Its monotonic times are useless, so the
-    /// periods start again now. If a provider asked for a pause, the whole pause counts from `begun`.
+    /// The former process is gone, so its claims have lapsed and their owners are dead. Its monotonic times are useless in
+    /// this process, so the periods start again at `now`. If a provider asked for a pause, the rest of the pause that was
+    /// stored counts from `begun`.
     package func inherited(at now: Duration, by begun: Duration, holdFor: Duration?) -> RefreshMarks {
         var marks = self
         if claimUntil != nil {

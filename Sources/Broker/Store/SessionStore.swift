@@ -1,7 +1,7 @@
 /// Stores sessions.
 ///
-/// Ending a session always moves its sealed tokens to the outbox and deletes its tokens for other APIs, in the same
-/// transaction.
+/// Each operation that ends a session moves the session's sealed tokens to the outbox and deletes its tokens for other APIs,
+/// in the same transaction.
 package protocol SessionStore: Sendable {
     /// Returns the session with a token digest, live or a tombstone.
     func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow?
@@ -23,20 +23,21 @@ package protocol SessionStore: Sendable {
 
     /// Inserts a child if its parent lives at `row.createdAt` and is a top-level session.
     ///
-    /// In the same transaction, the child with the same place in the family ends (`replaced`). If children already have
-    /// `places` other places, the new child is refused. A child that already exists, or has ended, stays unchanged.
+    /// In the same transaction, an older child with the same place in the family ends (`replaced`). If live children already
+    /// occupy `places` other places, the new child is refused. If a row with this token digest exists, live or ended, the row
+    /// stays unchanged.
     func insertChild(_ row: SessionRow, places: Int) async throws(StoreFailure) -> ChildInsertion
 
-    /// Ends at most `limit` live sessions of a selector, in any row format.
+    /// Ends at most `limit` sessions of a selector, in any row format.
     ///
-    /// The operation is idempotent, so an ended session keeps its reason. The children of each session end in the same
-    /// transaction (`parent_ended`), and the result omits them.
+    /// A session that has already ended keeps its reason, so the operation can be repeated. The children of each session end
+    /// in the same transaction (`parent_ended`), and the result omits them.
     func endSessions(_ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int)
         async throws(StoreFailure) -> EndedBatch
 
-    /// Moves the idle end of a session that was alive at `aliveAt` and has not reached its other end.
+    /// Moves the last use and the idle end of a session that was alive at `aliveAt` and has not reached its absolute end.
     ///
-    /// Both times only ever move forward.
+    /// Both times only move forward.
     func slideSession(
         tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime, aliveAt: WallTime
     ) async throws(StoreFailure)
@@ -46,11 +47,12 @@ package protocol SessionStore: Sendable {
     ///
     /// The engine's own clock times the claim. A repeated request under the same name gets the same claim.
     ///
-    /// A claim that lapsed `RefreshMarks.grace` ago is taken over if the caller allows it. Until then, only its owner may
-    /// continue, because it may have a new token pair and only have lost its connection.
+    /// A claim that lapsed `RefreshMarks.grace` ago is taken over if the caller allows it. Until then, only the owner may
+    /// continue, because the owner may have a new token pair and may have lost only its connection.
     func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult
 
-    /// Extends a claim to `lifetime` from now, if its fence is current; false if another owner has the claim.
+    /// Extends a claim to `lifetime` from now if `fence` is current; false if another owner has the claim, or if the claim
+    /// was released.
     func renewRefresh(tokenDigest: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 
     /// Returns the state of a session's refresh, or nil if there is no such session.
@@ -61,21 +63,23 @@ package protocol SessionStore: Sendable {
     /// The session must not have ended, and its version must still be `tokenVersion`. The fence is ignored, so the first token
     /// pair that is stored for a version wins (guarantee 2).
     ///
-    /// The row's refresh marks are cleared, except for one fact: that the refresh token of the version before may have been
-    /// sent twice. A take-over of a claim can cause this, and so can an unanswered call, which may arrive late.
+    /// The row's refresh marks are cleared, except for one fact: whether the refresh token of the version before may have
+    /// been sent twice. A take-over of a claim can cause this. A call without an answer can cause it too, because the call
+    /// may arrive late.
     ///
-    /// A token pair of a version before the present grant is `outgrown`, and changes nothing. An access token for another API
-    /// is stored in the same transaction. If the session then has more than `AudienceRow.perSession` of these, the longest
-    /// unused is deleted.
+    /// For a token pair of a version before the present grant, the result is `outgrown` and the row stays unchanged. An
+    /// access token for another API is stored in the same transaction. If the session then has more than
+    /// `AudienceRow.perSession` such tokens, the token that was unused for longest is deleted.
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult
 
     /// Returns a session's access token for another API, by its key.
     ///
     /// The result is nil if there is no such token, and while the subject of the session's tokens is unchecked. The store
-    /// checks this, because the caller's row may be some seconds old.
+    /// checks the subject's state, because the caller's row may be some seconds old.
     func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow?
 
-    /// Stores an access token for which the session's own was exchanged, and releases the claim, in one transaction.
+    /// Stores an access token that the provider issued in exchange for the session's own, and releases the claim, in one
+    /// transaction.
     ///
     /// The session must not have ended. Its fence must still be the version of `row`, its version `tokenVersion`, and its
     /// tokens `tokens` (nil skips this check). Otherwise nothing is stored, and the result is false.
@@ -89,8 +93,8 @@ package protocol SessionStore: Sendable {
 
     /// Stores a presence key with its audit record, and raises the session's version.
     ///
-    /// The session must be a top-level session without a presence key, and must not have ended. Of several registrations at
-    /// once, one succeeds. Refreshes and step-ups keep the key; an ending deletes it.
+    /// The session must be a top-level session without a presence key, and must not have ended. If several registrations
+    /// arrive at once, only one succeeds. Refreshes and step-ups keep the key, and an ending deletes it.
     func registerPresence(_ commit: PresenceCommit) async throws(StoreFailure) -> PresenceCommitResult
 
     /// Notes that the subject of a token version was checked.
@@ -104,7 +108,7 @@ package protocol SessionStore: Sendable {
 }
 
 extension SessionStore {
-    /// Moves the idle end of a session that is alive at the time of its use.
+    /// Moves the last use and the idle end of a session that is alive at `lastUsedAt`.
     package func slideSession(
         tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
     ) async throws(StoreFailure) {
@@ -127,9 +131,13 @@ package enum ChildInsertion: Sendable, Equatable {
 package struct EndedBatch: Sendable, Equatable {
     /// The digests of the ended sessions' tokens.
     package var ended: [Digest]
-    /// Whether more sessions may be left to end, so that the caller repeats the step.
+    /// Whether more sessions may be left to end.
+    ///
+    /// If so, the caller repeats the step.
     package var more: Bool
-    /// Whether the ending is on disk; if not, this process refuses the sessions and keeps trying to write the ending.
+    /// Whether the endings are on disk.
+    ///
+    /// If not, this process refuses the sessions and keeps trying to write the endings.
     package var isWritten: Bool
 
     package init(ended: [Digest], more: Bool, isWritten: Bool = true) {

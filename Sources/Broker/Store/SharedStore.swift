@@ -1,12 +1,12 @@
 /// The further operations of a store that several processes share.
 ///
-/// A store for a single process has none of these. Its process has the only clock, and there are no other processes to exchange
-/// notices with.
+/// A store for a single process does not implement this protocol, because its process has the only clock and gets no notices
+/// from other processes.
 package protocol SharedStore: Sendable {
     /// Calls `handler` with each notice about sessions that ended or changed on other replicas, from now on and from any
     /// thread.
     ///
-    /// The first notice reports whether notices arrive at all.
+    /// The first notice is `hearing` or `deaf`.
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void)
 
     /// Returns the store's present time.
@@ -20,11 +20,11 @@ package protocol SharedStore: Sendable {
 
     /// Records that a proof was used, by its name, and remembers the name until `until`.
     ///
-    /// Returns whether this is the proof's first use on any replica. The name is forgotten if the server crashes or another
-    /// server takes its place.
+    /// Returns whether this is the proof's first use on any replica. The store forgets the name before `until` if its server
+    /// crashes or another server takes the server's place.
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool
 
-    /// Forgets a used proof whose request failed, so that the proof may be sent again.
+    /// Forgets a used proof, so that the proof may be sent again after its request failed.
     func returnProof(_ name: Digest) async throws(StoreFailure)
 }
 
@@ -32,7 +32,7 @@ extension SharedStore {
     package func isElsewhere() async throws(StoreFailure) -> Bool { false }
 }
 
-/// The state of a session that listeners on other replicas have to learn.
+/// The state of a session in the store, for listeners that have to learn about changes by other replicas.
 package struct StandingSession: Sendable, Equatable {
     package let tokenDigest: Digest
     /// The version of the session's tokens.

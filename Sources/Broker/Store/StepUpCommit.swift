@@ -1,8 +1,8 @@
 /// The data of a step-up that is to be stored in its session.
 ///
 /// The commit is made from a row that was read a moment before, with its `tokenVersion` and `version`. A refresh, another
-/// step-up or a presence key may have changed the row since. Those changes must survive, so the caller reads the row again
-/// until the commit succeeds.
+/// step-up or a presence key may have changed the row since. Those changes must survive. So if the row has changed, the
+/// commit is refused, and the caller makes a new commit from the changed row.
 package struct StepUpCommit: Sendable {
     package let exchange: Digest
     package let exchangeFence: Int64
@@ -52,7 +52,7 @@ package enum StepUpCommitResult: Sendable, Equatable {
     case moved
     /// The session is missing or has ended; the exchange is unchanged.
     ///
-    /// The store ignores whether the session has lapsed, because a wall clock may be wrong.
+    /// The store accepts a lapsed session, because the wall clock may be wrong.
     case ended
     /// Another owner has claimed the exchange, or it is settled.
     case takenAway

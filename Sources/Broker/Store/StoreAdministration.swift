@@ -1,6 +1,6 @@
-/// Counts, moves and reseals the rows of any engine, so that commands need not name an engine.
+/// Counts, moves and reseals rows, in the same way for every engine.
 ///
-/// Rows are read in pages, in the order of their keys, so that other operations are not delayed for long.
+/// Rows are read in pages, in the order of their keys, so that other operations wait only for one page.
 package protocol StoreAdministration: Sendable {
     /// Returns the number of rows of each kind.
     func rowCounts() async throws(StoreFailure) -> [StoredKind: Int]
@@ -16,19 +16,20 @@ package protocol StoreAdministration: Sendable {
 
     /// Reads at most `limit` values of a sealed column, in the order of their rows' keys.
     ///
-    /// Returns the values that are sealed under another key than this one.
+    /// Returns those values that are sealed under another key than `keyID`.
     func sealedRows(
         of place: SealedPlace, notUnder keyID: String, after cursor: Digest?, limit: Int
     ) async throws(StoreFailure) -> SealedPage
 
     /// Replaces old envelopes by new ones, and returns the number of replacements.
     ///
-    /// An envelope is replaced only if the old one is still stored, because a refresh may have committed meanwhile.
+    /// An envelope is replaced only if the old envelope is still stored, because a refresh may have stored newer tokens since
+    /// the page was read.
     func reseal(_ rows: [ResealedRow]) async throws(StoreFailure) -> Int
 
-    /// Counts, by key id, the stored values that each key is needed for.
+    /// Returns, for each key id, the number of stored values that need this key.
     ///
-    /// Only exchanges that were made since `exchangesSince` count, because only their answers can be repeated.
+    /// Only exchanges that were made since `exchangesSince` count, because the outcomes of older exchanges have expired.
     func keyUse(exchangesSince: WallTime) async throws(StoreFailure) -> [String: Int]
 }
 
@@ -112,7 +113,7 @@ package struct SealedRow: Sendable, Equatable {
     package let key: Digest
     /// The row that the seal is bound to.
     ///
-    /// Only in the outbox does this differ from the row that contains the value.
+    /// For a value in the outbox, this is another row; for all other values, it is the row that contains the value.
     package let boundTo: Digest
     package let sealed: Sealed
 

@@ -3,8 +3,8 @@ import GRDB
 
 /// The statements for sessions' tokens for other APIs in SQLite.
 ///
-/// Besides the deletions in this file, triggers delete a session's rows when it ends, and when a step-up begins another grant.
-/// Every statement that does either deletes them, even in a release from before the table.
+/// Triggers delete a session's rows when the session ends, and when a step-up begins another grant. The triggers also act on
+/// the statements of an older release that lacks this table.
 enum AudienceSQL {
     static let migration = """
         CREATE TABLE audience_tokens (
@@ -50,7 +50,8 @@ enum AudienceSQL {
         INSERT INTO audience_tokens (key, session, version, stored_at, used_at, sealed_key, sealed)
         VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
         """
-    /// Deletes the session's tokens that were unused for longest, if there are more than a session may have next to this one.
+    /// Deletes the session's longest unused tokens, if the session has more tokens than it may have in addition to the token
+    /// with key `?2`.
     static let evict = """
         DELETE FROM audience_tokens WHERE id IN (
             SELECT id FROM audience_tokens WHERE session = ?1 AND key <> ?2 ORDER BY used_at DESC LIMIT -1 OFFSET ?3)
@@ -60,7 +61,7 @@ enum AudienceSQL {
     /// For a new grant the trigger deletes the rows.
     static let drop = "DELETE FROM audience_tokens WHERE session = ?"
     static let use = "UPDATE audience_tokens SET used_at = ?1 WHERE key = ?2 AND used_at < ?1 AND format = 1"
-    /// Releases a claim, if its fence and version are unchanged.
+    /// Releases a claim if the session's fence, token version and, unless `?4` is null, tokens are unchanged.
     static let giveBack = """
         UPDATE sessions SET claim = NULL, claim_until = NULL, hold_until = NULL, hold_for = NULL
         WHERE token = ?1 AND token_version = ?2 AND fence = ?3 AND claim_until IS NOT NULL AND ended_at IS NULL AND format = 1

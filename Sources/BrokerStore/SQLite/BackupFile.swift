@@ -6,14 +6,16 @@
 
 /// An open backup that is to be restored.
 ///
-/// The user who may read it can differ from the user who must create the new database file.
+/// The file is opened first, because the user who may read the backup can differ from the user who must create the new
+/// database file.
 package final class BackupFile: Sendable {
     let path: String
     let descriptor: Int32
 
     /// Opens the backup.
     ///
-    /// Refuses an empty file. Also refuses a database with a log, because it is in use, or was copied while in use.
+    /// Refuses an empty file. Also refuses a database with a log (`-wal`), because such a database is in use, or was copied
+    /// while in use.
     package init(_ path: String) throws(StoreOpenFailure) {
         self.path = path
         guard let size = DatabaseFiles.size(path) else { throw .file(path, reason: "there is no such file") }

@@ -2,7 +2,7 @@ package import Broker
 import Dispatch
 import GRDB
 
-/// A copy of an SQLite database that was checked: it is whole, it is Coatcheck's, and this version can work with it.
+/// A copy of an SQLite database after its check: the copy is undamaged and Coatcheck's, and this version can work with it.
 package struct DatabaseCopy: Sendable {
     package let bytes: Int
     package let schema: Int
@@ -11,9 +11,9 @@ package struct DatabaseCopy: Sendable {
     /// A sample of the copy's sealed values, for testing a key ring.
     package let sample: [SealedRow]
 
-    /// The latest time that a row of the copy contains; nil without sign-ins.
+    /// The latest time in the copy's sessions and logins; nil if the copy has neither.
     ///
-    /// The backup was made at this time or slightly later.
+    /// The backup was made at this time or later.
     package let lastMoment: WallTime?
 
     /// The number of sampled values for each sealed column.

@@ -9,11 +9,11 @@ import Synchronization
 /// The database's files: a directory of mode 0700, files of mode 0600 under any umask, and a lock file that is held until the
 /// store is closed (SEC-51, SEC-127).
 ///
-/// The database file is locked too, because the lock file can be renamed or removed, and hard links give a database several
-/// names. That descriptor is opened before SQLite opens the file, and closed after. Closing any descriptor of a file drops the
-/// process's POSIX locks on it, and SQLite relies on those.
+/// On Linux, the database file itself is locked too, because the lock file can be renamed or removed, and hard links give a
+/// database several names. The descriptor for this lock is opened before SQLite opens the file, and closed after SQLite has
+/// closed the file. Closing any descriptor of a file drops the process's POSIX locks on it, and SQLite relies on those.
 ///
-/// The lock ends with `release`, or with the last reference.
+/// The locks end with `release`, or when the last reference to this object is gone.
 final class DatabaseFiles: Sendable {
     /// The database file.
     let path: String
@@ -33,7 +33,8 @@ final class DatabaseFiles: Sendable {
                 let database = try Self.takeLock(on: path, of: path)
                 locks.withLock { $0.append(database) }
             #else
-                // On other systems the two kinds of lock exclude each other, even within one process.
+                // On other systems, `flock` and SQLite's POSIX locks exclude each other, even within one process. So only
+                // create the file.
                 close(try Self.openFile(path))
             #endif
             for suffix in ["-wal", "-shm", "-journal"] { try Self.tighten(path + suffix) }
@@ -62,7 +63,7 @@ final class DatabaseFiles: Sendable {
         guard fchmod(descriptor, 0o600) == 0 else { throw .file(path, reason: reason()) }
     }
 
-    /// Removes an unfinished file of the broker's.
+    /// Removes an unfinished file that the broker made.
     static func removeFile(_ path: String) { unlink(path) }
 
     /// Copies a backup into a new file of mode 0600, and syncs it to disk.
@@ -98,7 +99,7 @@ final class DatabaseFiles: Sendable {
         let isEmpty = stat(path, &status) == 0 && status.st_size == 0
         if !isEmpty {
             guard link(path, kept) == 0 else { throw .file(kept, reason: Self.reason()) }
-            // A log that could not be merged belongs to the old database.
+            // If a log exists, it could not be merged and belongs to the old database, so it gets the same new name.
             for suffix in ["-wal", "-journal"] where access(path + suffix, F_OK) == 0 {
                 guard rename(path + suffix, kept + suffix) == 0 else {
                     throw .file(path + suffix, reason: Self.reason())
@@ -139,7 +140,7 @@ final class DatabaseFiles: Sendable {
 
     private static func prepareDirectory(_ directory: String, databaseName: String) throws(StoreOpenFailure) {
         if mkdir(directory, 0o700) == 0 {
-            // The umask only removes bits from the mode, so set it explicitly.
+            // `mkdir` applies the umask, which may remove bits from the mode, so set the mode explicitly.
             guard chmod(directory, 0o700) == 0 else { throw .directory(directory, reason: reason()) }
             return
         }
@@ -152,8 +153,8 @@ final class DatabaseFiles: Sendable {
             guard chmod(directory, 0o700) == 0 else { throw .directory(directory, reason: reason()) }
             return
         }
-        // A directory with other contents keeps its mode, because the files themselves are closed to others. But other users
-        // must be unable to replace the files (in /tmp the sticky bit ensures this).
+        // A directory with other contents keeps its mode, because the files' own modes keep other users out. But other users
+        // must be unable to replace the files. In a directory such as /tmp, the sticky bit ensures this.
         guard status.st_mode & 0o022 == 0 || status.st_mode & S_ISVTX != 0 else { throw .looseDirectory(directory) }
     }
 

@@ -15,17 +15,18 @@ import Synchronization
 /// transaction, with a savepoint for each write. Results are released after COMMIT.
 ///
 /// A write that arrives while others run joins their transaction. A write that arrives during the disk's sync joins the next
-/// transaction. After a shared transaction, the next one waits half a millisecond for more writes. Otherwise a fast disk would
-/// sync too often. A single write starts at once.
+/// transaction. After a transaction with several writes, the next transaction starts half a millisecond later and collects
+/// more writes. Otherwise a fast disk would sync too often. A write that comes alone starts at once.
 ///
-/// All waits are bounded. A full queue refuses writes. A write that a hanging disk delays for 10 s fails, although it may still
-/// be written. On a full disk the reserve is freed, and only endings are written until the reserve exists again.
+/// All waits are bounded. A full queue refuses writes. A write fails after 10 s if the disk hangs, although it may still be
+/// written later. On a full disk, the file with the reserved space is emptied. Then only endings are written, until the space
+/// can be reserved again.
 final class GroupCommitWriter: Sendable {
     /// Counts of the writer's work since its start.
     struct Statistics: Sendable, Equatable {
         /// The number of committed transactions.
         ///
-        /// Each costs one `fdatasync`.
+        /// Each transaction costs one `fdatasync`.
         var transactions = 0
         /// The number of writes in these transactions.
         var members = 0
@@ -58,11 +59,11 @@ final class GroupCommitWriter: Sendable {
         var statistics = Statistics()
     }
 
-    /// The largest number of writes in one transaction, so that its first write is not delayed for long.
+    /// The largest number of writes in one transaction, so that its first write is soon on disk.
     private static let maximumMembers = 512
-    /// The largest number of writes that may wait.
+    /// The largest number of writes that may wait before a further ordinary write is refused.
     ///
-    /// Twice as many endings may wait.
+    /// An ending is refused only at twice this number.
     static let maximumWaiting = 8192
     /// The longest wait of a write, its transaction included.
     static let patience = DispatchTimeInterval.seconds(10)
@@ -79,7 +80,9 @@ final class GroupCommitWriter: Sendable {
     private let watch = DispatchQueue(label: "coatcheck.store.watch")
     /// Guards the queue and its state.
     private let state = Mutex(State())
-    /// Returns further jobs for the next transaction: endings that could not be written before.
+    /// Returns further jobs for the next transaction.
+    ///
+    /// They write the endings that could not be written before.
     private let additions: @Sendable () -> [any LaneJob]
     /// Called when a transaction or a single write was rolled back.
     private let rolledBack: @Sendable () -> Void
@@ -96,8 +99,8 @@ final class GroupCommitWriter: Sendable {
 
     /// Queues a write and waits until its transaction is on disk.
     ///
-    /// Cancelling the caller ends only the wait. `committed` receives the result on the writer's thread, after COMMIT and
-    /// before the caller.
+    /// Cancelling the caller ends only the wait. After COMMIT, `committed` receives the result on the writer's thread, before
+    /// the caller gets it.
     func write<Value: Sendable>(
         _ kind: Kind = .ordinary, committed: (@Sendable (Value) -> Void)? = nil,
         _ body: @escaping @Sendable (Database) throws -> Value
@@ -107,7 +110,7 @@ final class GroupCommitWriter: Sendable {
         return try await job.value()
     }
 
-    /// Runs work between two transactions, because it must be outside a transaction (a checkpoint).
+    /// Runs work between two transactions, for example a checkpoint, which must be outside a transaction.
     func exclusively(_ body: @escaping @Sendable (Database) throws -> Void) async throws(StoreFailure) {
         let job = WaitedJob(body)
         guard state.withLock({ !$0.closed }) else { throw .unavailable("closed") }
@@ -120,10 +123,10 @@ final class GroupCommitWriter: Sendable {
         try await job.value()
     }
 
-    /// Retries the failed endings within a second, and repeatedly after that.
+    /// Retries the failed endings in a second, and then each second until they are written.
     func retrySoon() { scheduleRetry() }
 
-    /// Makes the reserve if it is missing and the disk has room again.
+    /// Reserves the disk space for endings if the reserve is missing and the disk has room again.
     func makeReserve() {
         guard let reserve, !reserve.isReady, state.withLock({ !$0.closed }) else { return }
         queue.async { _ = reserve.make() }
@@ -137,13 +140,14 @@ final class GroupCommitWriter: Sendable {
 
     var statistics: Statistics { state.withLock { $0.statistics } }
 
-    /// Refuses new work, writes the queue, and retries failed endings once.
+    /// Refuses new work, writes the waiting writes, and retries the failed endings.
     ///
     /// If the disk hangs, this returns after twice the patience.
     func close() async {
         state.withLock { $0.closed = true }
         let end = DispatchTime.now() + Self.patience + Self.patience
-        // A write that was accepted just now may not have reached the queue yet.
+        // A write that was accepted just now may not have started its work on the queue yet, so wait until all writes are
+        // done.
         repeat {
             await turn()
         } while state.withLock { $0.draining } && DispatchTime.now() < end
@@ -168,9 +172,9 @@ final class GroupCommitWriter: Sendable {
         }
     }
 
-    /// A waiter that is answered once.
+    /// A waiter that ignores every answer after the first.
     private final class Waiter: Sendable {
-        /// Guards the continuation; nil once it was resumed.
+        /// Guards the continuation, which is nil after it was resumed.
         private let continuation: Mutex<UnsafeContinuation<Bool, Never>?>
 
         init(_ continuation: UnsafeContinuation<Bool, Never>) { self.continuation = Mutex(continuation) }
@@ -214,7 +218,7 @@ final class GroupCommitWriter: Sendable {
         let limit = DispatchTime.now()
         let (late, goOn) = state.withLock { state -> ([Waiting], Bool) in
             var late = state.running.filter { $0.since + Self.patience <= limit }
-            // A write that has not begun is withdrawn. One that has begun may still be written.
+            // An overdue write that has not begun is withdrawn. An overdue write that has begun may still be written.
             late += state.waiting.filter { $0.since + Self.patience <= limit }
             if !late.isEmpty { state.waiting.removeAll { $0.since + Self.patience <= limit } }
             state.watched = state.draining
@@ -294,8 +298,8 @@ final class GroupCommitWriter: Sendable {
                     }
                     try database.run("COMMIT")
                 } catch {
-                    // A failed COMMIT may leave the transaction open. A failed rollback means that the transaction is already
-                    // closed.
+                    // A failed COMMIT may leave the transaction open, so roll it back. If the rollback fails, the transaction
+                    // is already closed.
                     if database.isInsideTransaction { try? database.run("ROLLBACK") }
                     throw error
                 }
@@ -318,7 +322,7 @@ final class GroupCommitWriter: Sendable {
             if failure != nil || full, !additions().isEmpty || endingsOnly { scheduleRetry() }
             return members.count
         }
-        // The freed reserve is room for endings only.
+        // Only endings may use the space that was reserved for them, so only endings are tried again.
         let isTriedAgain = { (waiting: Waiting) in
             waiting.kind == .ending && (failure != nil || waiting.job.hasFailed)
         }
@@ -335,7 +339,7 @@ final class GroupCommitWriter: Sendable {
 
     private static func isFull(_ error: any Error) -> Bool {
         guard let error = error as? DatabaseError else { return false }
-        // The log's index grows in its own steps. SQLite reports a failure of these with another code.
+        // The `-shm` file grows separately. If the disk is full then, SQLite reports another code.
         return error.resultCode == .SQLITE_FULL || error.extendedResultCode == .SQLITE_IOERR_SHMSIZE
     }
 
@@ -351,7 +355,8 @@ final class GroupCommitWriter: Sendable {
         } catch {
             rolledBack()
             full = Self.isFull(error)
-            // On FULL, IOERR and NOMEM SQLite may have rolled back the transaction. Later statements would then commit alone.
+            // On FULL, IOERR and NOMEM SQLite may have rolled back the transaction. Outside the transaction, each later
+            // statement would commit on its own, so give up this transaction.
             guard database.isInsideTransaction else { throw error }
             try database.run("ROLLBACK TO member")
             try database.run("RELEASE member")

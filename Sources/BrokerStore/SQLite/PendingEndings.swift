@@ -3,8 +3,8 @@ import Synchronization
 
 /// The endings that could not be written, because the disk is full or failing.
 ///
-/// Their sessions are refused until the tombstones are on disk (library note 10, SEC-123). Their number is bounded by the
-/// number of live sessions.
+/// The sessions are refused from memory until their tombstones are on disk (library note 10, SEC-123). There are at most as
+/// many of these endings as there were live sessions.
 final class PendingEndings: Sendable {
     struct Ending: Sendable {
         let reason: EndReason
@@ -16,7 +16,7 @@ final class PendingEndings: Sendable {
 
     /// Guards the endings by token digest.
     private let endings = Mutex<[Digest: Ending]>([:])
-    /// Whether there are any endings.
+    /// Whether there are any unwritten endings.
     ///
     /// This flag avoids taking the lock in normal operation.
     private let any = Atomic<Bool>(false)
@@ -25,7 +25,7 @@ final class PendingEndings: Sendable {
 
     /// Adds endings.
     ///
-    /// A session that is already in the list keeps its first reason.
+    /// If a session already has an unwritten ending, its first reason stays.
     func add(_ tokenDigests: [Digest], _ ending: Ending) {
         guard !tokenDigests.isEmpty else { return }
         endings.withLock { endings in
@@ -50,7 +50,8 @@ final class PendingEndings: Sendable {
 
     /// A copy of the unwritten endings at one moment.
     ///
-    /// Take it before you read a row. An ending that is written meanwhile is then in the snapshot or in the row.
+    /// Take the snapshot before you read a row. If the ending is written between the two, it is in the snapshot as well as in
+    /// the row. In the other order, both could lack it.
     struct Snapshot: Sendable {
         fileprivate let endings: [Digest: Ending]
 

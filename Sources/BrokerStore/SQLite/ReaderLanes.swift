@@ -6,7 +6,8 @@ import Synchronization
 /// The threads for reads, each with a database connection, outside the cooperative pool.
 ///
 /// Reads of single rows and walks over many rows have separate lanes, so that a list or a count cannot delay the check of a
-/// session. Each thread does one read at a time. Another thread starts if all are busy.
+/// session. Each thread does one read at a time. If all threads are busy, the next read starts another thread, up to the
+/// lane's number.
 final class ReaderLanes: Sendable {
     /// The number of threads for reads of single rows, and the number for walks over tables.
     static let points = 3
@@ -67,7 +68,8 @@ final class ReaderLanes: Sendable {
     /// Refuses new work, and returns when the waiting reads are done.
     func close() async {
         state.withLock { $0.closed = true }
-        // A read that was accepted just now may not have reached the queue yet.
+        // A read that was accepted just now may not have started its work on the queue yet, so wait until no thread is
+        // running.
         repeat {
             await withUnsafeContinuation { continuation in queue.async(flags: .barrier) { continuation.resume() } }
         } while state.withLock { $0.running > 0 }
@@ -80,7 +82,7 @@ final class ReaderLanes: Sendable {
                 // The connection is kept for as long as reads are waiting.
                 try pool.unsafeRead { database in
                     while let next = job {
-                        // A job keeps its own error, so the next one is unaffected.
+                        // A job keeps its own error for its caller, so the next job runs in any case.
                         try? next.run(database)
                         next.finish(nil)
                         job = state.withLock { $0.next() }
@@ -98,7 +100,7 @@ final class ReaderLanes: Sendable {
 protocol LaneJob: AnyObject, Sendable {
     /// Does the work and keeps its result.
     ///
-    /// Rethrows the work's error; `finish` is called in any case.
+    /// Throws the work's error after keeping it; `finish` is called in any case.
     func run(_ database: Database) throws
     /// Resumes the caller with the kept result, or with the failure if the transaction was rolled back.
     func finish(_ failure: StoreFailure?)
@@ -120,11 +122,11 @@ final class WaitedJob<Value: Sendable>: LaneJob {
     }
 
     private let body: @Sendable (Database) throws -> Value
-    /// A closure that receives the result when it is on disk, whether or not the caller still waits.
+    /// Called with the result when the write is on disk, even if the caller no longer waits.
     private let committed: (@Sendable (Value) -> Void)?
     /// The result of `run`.
     ///
-    /// Only the lane that runs the job uses it, before it calls `finish`.
+    /// Only the thread that runs the job uses the result, before and during `finish`.
     private nonisolated(unsafe) var result: Result<Value, StoreFailure> = .failure(.unavailable("not run"))
     /// Guards the waiter.
     private let waiter = Mutex(Waiter.none)

@@ -6,9 +6,11 @@ import Synchronization
     import Glibc
 #endif
 
-/// Disk space that is reserved for endings, in a file next to the database that is deleted when the disk is full.
+/// Disk space that is reserved for endings, in a file next to the database.
+///
+/// When the disk is full, the file is emptied.
 final class ReserveFile: Sendable {
-    /// The space for 1,000 endings, written one by one, while a reader prevents reuse of the log.
+    /// The space, in bytes, for 1,000 endings that are written one by one while a reader prevents the reuse of SQLite's log.
     ///
     /// In measurements, such endings used 62 to 83 MB, depending on the length of the tokens.
     static let standardSize = 96 << 20
@@ -33,8 +35,8 @@ final class ReserveFile: Sendable {
 
     /// Makes the file if it is missing; returns false if the disk lacks the space.
     ///
-    /// A file from an earlier process is kept, however full the disk is. For a new file, twice the size is allocated and half
-    /// of it released, so that a nearly full disk keeps some room.
+    /// A complete file from an earlier process is kept, even on a full disk. A new file is made only if the disk has room for
+    /// twice its size, so that a nearly full disk keeps some room. Half of this space is released again.
     func make() -> Bool {
         stands.withLock { stands in
             if stands { return true }
@@ -45,7 +47,7 @@ final class ReserveFile: Sendable {
             guard fstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG, fchmod(file, 0o600) == 0 else {
                 return false
             }
-            // A crash between the two steps leaves a file of twice the size.
+            // After a crash between allocating and releasing, the file has twice the size and is cut to its size here.
             let isAllocated = status.st_size >= size && Int(status.st_blocks) * 512 >= size
             guard isAllocated || allocate(file, 2 * size), ftruncate(file, off_t(size)) == 0 else {
                 ftruncate(file, status.st_size)

@@ -2,7 +2,9 @@ package import Broker
 import GRDB
 
 extension SQLiteStore: StoreAdministration {
-    /// The number of rows that a count reads before it lets other reads run.
+    /// The number of rows that one read of a count covers.
+    ///
+    /// Between two such reads, other reads can run.
     private static let counted = 20_000
 
     package func rowCounts() async throws(StoreFailure) -> [StoredKind: Int] {
@@ -167,8 +169,8 @@ enum AdministrationSQL {
 
     /// Counts the sessions that are live at a time.
     ///
-    /// With a partial index that lacks the condition's column, SQLite reads every row. These three counts read indexes alone,
-    /// except for sessions that have just lapsed.
+    /// For a single count with the whole condition, SQLite would read every row, because each index lacks one of its columns.
+    /// These three counts read only indexes, except for the rows of lapsed sessions that wait for the sweeper.
     static let liveSessions = """
         SELECT (SELECT count(*) FROM sessions) - (SELECT count(*) FROM sessions WHERE ended_at IS NOT NULL)
             - (SELECT count(*) FROM sessions WHERE ended_at IS NULL AND min(idle_expires_at, expires_at) <= ?1)

@@ -10,7 +10,8 @@ extension SQLiteStore {
         return try await writer.write { database in
             let clock = claimClock()
             let gates = Gates(database: database, pending: pending)
-            // The insertion decides. If the gate is closed, the row is withdrawn in the same transaction.
+            // The insertion decides which caller owns the exchange. If the gate is closed, the new row is withdrawn in the
+            // same transaction.
             if try database.change(ExchangeSQL.insert, row.values(clock)) == 1 {
                 if try gates.take(row.gate, for: row.key, now: row.createdAt) { return .claimed(row) }
                 try database.change(ExchangeSQL.withdraw, [row.key.sql, row.fence.databaseValue])
@@ -19,7 +20,7 @@ extension SQLiteStore {
             guard
                 let standing = try database.first(ExchangeSQL.byKey, [row.key.sql], { try ExchangeRow(&$0, clock) })
             else { throw StoreFailure.unavailable("an exchange vanished") }
-            // The caller retries because the response was lost.
+            // The caller repeats its own claim because the response was lost.
             if standing.outcome == .calling, standing.claim == row.claim { return .claimed(standing) }
             if let spent = try database.first(
                 ExchangeSQL.lapse,
@@ -109,7 +110,8 @@ extension SQLiteStore {
     ) async throws(StoreFailure) -> EndedSessions? {
         let pending = pendingLogins
         let (replaced, beyond) = (noting(.replaced, session.createdAt), noting(.sessionLimit, session.createdAt))
-        // The response makes no promise about these endings, so it is sent before they are in the endings file.
+        // The 201 promises the new session only. So the response is sent before the endings of the older sessions are in the
+        // endings file.
         let note: @Sendable (EndedSessions?) -> Void = { ended in
             replaced(ended?.replaced ?? [])
             beyond(ended?.beyondLimit ?? [])
@@ -234,7 +236,8 @@ enum ExchangeSQL {
     static let withdraw = "DELETE FROM exchanges WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1"
     /// Marks an exchange whose owner is dead as spent, with the reason "unknown" (4).
     ///
-    /// The statement spares claims of this process that lapsed between the last two values. Owners in other processes are gone.
+    /// Claims of this process that lapsed between the moments `?4` and `?5` are spared. A claim of another process has
+    /// lapsed, because its owner is gone.
     static let lapse = """
         UPDATE exchanges SET outcome = 4, spent_reason = 4
         WHERE key = ?1 AND outcome = 0 AND format = 1
@@ -266,10 +269,11 @@ extension ExchangeRow {
     /// Reads the columns of `ExchangeSQL.columns`.
     init(_ columns: inout Columns, _ clock: ClaimClock) throws {
         try self.init(&columns) { columns in
-            // A claim from before claims had names lacks a current owner.
+            // A row from before claims had names lacks a name. The empty name differs from every caller's name.
             let name = try columns.optionalBytes().flatMap { ClaimID($0) } ?? ClaimID(random: [])
             let until = try columns.duration()
-            // The claim of an ended process lapsed when the process ended. Treat the claim as lapsed long ago.
+            // If another process made the claim, this process has ended and its monotonic times are useless. So treat the
+            // claim as lapsed a day ago.
             return (name, columns.optionalInteger() == clock.epoch ? until - clock.moment : .seconds(-86_400))
         }
     }

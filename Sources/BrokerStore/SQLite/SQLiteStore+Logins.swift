@@ -36,7 +36,7 @@ extension SQLiteStore {
         let pending = pendingLogins
         return try await writer.write { database in
             guard let expiresAt = try database.first(LoginSQL.burn, [state.sql], { try $0.time() }) else {
-                // The login is gone, taken, or of a newer version. Reading the row throws in the last case.
+                // The login is gone or taken, or a newer version wrote the row. Reading the row throws in the last case.
                 _ = try database.first(LoginSQL.byState, [state.sql]) { try LoginRow(&$0) }
                 return false
             }
@@ -77,13 +77,13 @@ extension SQLiteStore {
 
 /// The count of pending logins, for the cap on their total (SEC-119).
 ///
-/// The count is updated with each change, which avoids reading 100,000 rows each time. It may be too high, but never too low.
-/// Taken and burned logins are subtracted at once. Expired logins are subtracted by a new count, which is made when the cap is
-/// reached. Only the writer uses it. A rollback causes a new count as well.
+/// The count is updated with each change, which avoids counting up to 100,000 rows for each new login. The count may be too
+/// high, but never too low. Taken and burned logins are subtracted at once. Expired logins are dropped when the rows are
+/// counted again, after the cap is reached or a transaction is rolled back. Only the writer uses the count.
 final class PendingLoginCount: Sendable {
     private struct State {
         var count: Int?
-        /// The time of the count.
+        /// The time when the rows were last counted.
         ///
         /// The count excludes logins that had expired by this time.
         var countedAt = WallTime(milliseconds: .min)
@@ -94,7 +94,7 @@ final class PendingLoginCount: Sendable {
     /// The shortest time between two counts while the cap is reached.
     private static let interval = Duration.milliseconds(250)
 
-    /// Guards the count against `invalidate`, which any thread may call.
+    /// Guards the count and its times, because any thread may call `invalidate`.
     private let state = Mutex(State())
 
     /// Returns whether one more login is within the cap.
@@ -122,7 +122,7 @@ final class PendingLoginCount: Sendable {
         }
     }
 
-    /// Subtracts a login that was taken or burned, unless it had expired before the count.
+    /// Subtracts a login that was taken or burned, unless the count excludes the login because it had expired.
     func removed(expiresAt: WallTime) {
         state.withLock { state in
             guard state.countedAt < expiresAt else { return }
@@ -196,7 +196,7 @@ enum HandoffSQL {
     static let columns = "format, login, key, created_at, expires_at, kept_until, sealed_key, sealed"
     /// Stores the handoff of a login, which has one live handoff at most.
     ///
-    /// Another handoff replaces it only after its expiry.
+    /// Another handoff of the login replaces the stored handoff only after the stored handoff has expired.
     static let keep = """
         INSERT INTO handoffs (login, key, created_at, expires_at, kept_until, sealed_key, sealed)
         VALUES (?, ?, ?, ?, ?, ?, ?)

@@ -12,8 +12,8 @@ extension SQLiteStore {
 
     package func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
         let impossible = now.advanced(by: RetentionPeriods.longestPostponement).sql
-        // Calls are frequent and usually find an empty outbox, so the check avoids a transaction. If endings are unwritten, the
-        // transaction also writes them.
+        // Calls are frequent and due work is rare, so look first and avoid a transaction. If endings are still unwritten,
+        // skip this check, because every transaction also writes them.
         if endings.count == 0 {
             let due = try await readers.read { database in
                 try database.first(MaintenanceSQL.nothingDue, [now.sql]) { try $0.integer() } != nil
@@ -133,15 +133,15 @@ extension SQLiteStore {
         let result = try await writer.write { database in
             try database.sweep(now: now, limit: max(limit, 0), lapsedSince: lapsedSince)
         }
-        // While more rows are swept, the log is reused anyway.
+        // If a full batch was swept, the next sweep follows soon and overwrites the log.
         if result.touched < limit { try await emptyLog() }
         return result
     }
 
-    /// Copies the log back into the database and empties it, because old frames still hold deleted data (SEC-51).
+    /// Copies SQLite's log into the database and empties the log, because its old frames still contain deleted data (SEC-51).
     ///
-    /// The writer does not wait for readers. If a reader is in the middle of a query, or begins one now, the rest of the log is
-    /// emptied the next time.
+    /// The writer does not wait for readers. If a reader is in the middle of a query, or begins a query now, the log is
+    /// emptied after a later sweep.
     private func emptyLog() async throws(StoreFailure) {
         do throws(StoreFailure) {
             try await writer.exclusively { database in
@@ -201,7 +201,7 @@ enum MaintenanceSQL {
         RETURNING \(outboxColumns)
         """
     static let nothingDue = "SELECT 1 FROM outbox WHERE next_attempt_at <= ? AND format = 1 LIMIT 1"
-    /// Finds outbox work that is postponed for longer than allowed.
+    /// Finds an outbox row that is postponed for longer than allowed.
     static let putOffTooFar = "SELECT 1 FROM outbox WHERE next_attempt_at > ? AND format = 1 LIMIT 1"
     static let recallOutbox = "UPDATE outbox SET next_attempt_at = ? WHERE next_attempt_at > ? AND format = 1"
     static let postponeOutbox = """

@@ -5,10 +5,10 @@ import GRDB
 extension SQLiteStore {
     /// Opens the database at `path`, creates missing directories and files, and migrates it unless `migrating` is false.
     ///
-    /// The lock is held until the store is closed. Every error is a sentence for the operator.
+    /// The database is locked until the store is closed. Every error has a sentence for the operator.
     ///
-    /// `reserve` is the disk space in bytes that is kept for endings on a full disk; 0 keeps none. With `endings`, they are
-    /// also kept in a file of their own.
+    /// `reserve` is the disk space in bytes that is kept for endings on a full disk; 0 keeps none. With `endings`, the store
+    /// also keeps endings in the endings file.
     package static func open(
         path: String, migrating: Bool = true, reserve: Int = ReserveFile.standardSize, endings: EndingsPlace? = nil,
         monotonic: @escaping @Sendable () -> Duration = MonotonicTime.now
@@ -39,8 +39,8 @@ extension SQLiteStore {
 
     /// Migrates the database and returns the schema's versions before and after.
     ///
-    /// If several processes begin at once, one does the work. The others wait for its lock for up to `waiting`, and then find
-    /// the work done.
+    /// If several processes migrate at once, one of them does the work. The others wait for the lock for up to `waiting`, and
+    /// then find the database migrated.
     package static func migrate(
         path: String, waiting: Duration = .zero
     ) async throws(StoreOpenFailure) -> (from: Int, to: Int) {
@@ -100,14 +100,14 @@ extension SQLiteStore {
         }
     }
 
-    /// Opens the endings file, and adds the endings that are only in the database.
+    /// Opens the endings file, and adds the endings that only the database has.
     ///
     /// Such endings exist after a crash between the two writes, or if the file is new.
     private static func openEndings(
         _ place: EndingsPlace, _ pool: DatabasePool, _ step: @escaping @Sendable (EndingsStep) -> Void
     ) throws -> EndingsLog {
-        // The first bytes of a digest are enough. Among a million digests, the chance that two begin alike is one in ten
-        // million.
+        // Compare only the first eight bytes of each digest, to save memory. Among a million digests, the chance that two
+        // have the same first bytes is less than one in ten million.
         var known: Set<UInt64> = []
         let file = try EndingsFile(place, step: step) { known.insert(beginning($0.tokenDigest)) }
         let missing = try pool.read { database in
@@ -136,7 +136,8 @@ extension SQLiteStore {
         configuration.persistentReadOnlyConnections = true
         configuration.foreignKeysEnabled = false
         configuration.prepareDatabase { database in
-            // Freed cells and pages are overwritten (SEC-51). Temporary files would be in another place with another mode.
+            // `secure_delete` overwrites freed cells and pages (SEC-51). `temp_store` keeps temporary data in memory, because
+            // temporary files would be in another directory with another mode.
             try database.execute(
                 sql: """
                     PRAGMA secure_delete = ON;
@@ -161,11 +162,10 @@ extension SQLiteStore {
 
     /// Sets full durability.
     ///
-    /// GRDB sets NORMAL, which loses commits at a power cut. A test that kills the process would not notice that.
+    /// GRDB sets NORMAL, which loses commits at a power cut. A test that only kills the process would not notice this loss.
     private static func setDurability(_ database: Database) throws {
         try database.execute(sql: "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000")
-        // Readers keep most of the pages that a thousand busy sessions of a million use. The writer's cache would only
-        // duplicate its writes.
+        // The writer needs only a small cache, because the readers' caches already keep the pages that busy sessions use.
         try database.execute(sql: "PRAGMA cache_size = -2048")
         let required: [(pragma: String, value: String)] = [
             ("journal_mode", "wal"), ("synchronous", "2"), ("secure_delete", "1"),

@@ -6,17 +6,18 @@ extension SQLiteStore {
     /// The result of a restore.
     package struct Restored: Sendable {
         package let copy: DatabaseCopy
-        /// The old database's new name; nil if there was none.
+        /// The old database's new name; nil if the old database was missing or empty.
         package let kept: String?
-        /// The number of sessions in the copy that had ended after the backup; nil without an endings file.
+        /// The number of sessions that were live in the copy and were ended according to the endings file; nil without this
+        /// file.
         package let ended: Int?
     }
 
     /// Replaces the database by a backup.
     ///
-    /// The restore holds the database's lock, so it fails while a broker runs. SQLite checks the copy first, and then `accept`,
-    /// which throws its own sentence. The old database is kept next to it under a name with `stamp`. The sessions in the
-    /// endings file are ended in the copy before it takes the database's place.
+    /// The restore needs the database's lock, so it fails while a broker runs. First, SQLite checks the copy. Then `accept`
+    /// checks it, and throws a sentence of its own to refuse it. The sessions in the endings file are ended in the copy
+    /// before the copy takes the database's place. The old database stays in the directory, under a name with `stamp`.
     package static func restore(
         _ copy: BackupFile, to path: String, stamp: String, endings: String? = nil,
         accept: @escaping @Sendable (DatabaseCopy, EndingsSummary?) throws(StoreOpenFailure) -> Void
@@ -41,7 +42,7 @@ extension SQLiteStore {
         let files = try DatabaseFiles(path: path)
         defer { files.release() }
         do throws(StoreOpenFailure) {
-            // The lock is held, so an existing draft was left by a crash.
+            // This process holds the lock, so an existing draft was left by a crash.
             DatabaseFiles.removeFile(draft)
             try DatabaseFiles.copyFile(copy, to: draft)
             let found: DatabaseCopy
@@ -61,7 +62,7 @@ extension SQLiteStore {
             return Restored(copy: found, kept: isKept ? kept : nil, ended: ended)
         } catch {
             DatabaseFiles.removeFile(draft)
-            // Taking the lock created an empty file.
+            // If the database was missing, taking its lock has created an empty file.
             if !existed, DatabaseFiles.size(path) == 0 { DatabaseFiles.removeFile(path) }
             throw error
         }
@@ -90,7 +91,7 @@ extension SQLiteStore {
             defer { try? queue.close() }
             return try queue.writeWithoutTransaction { database in
                 try database.execute(sql: "PRAGMA secure_delete = ON; PRAGMA synchronous = FULL")
-                // An older schema lacks columns that ending needs.
+                // An older schema lacks columns that an ending changes, so migrate the copy first.
                 try migrate(database, allowed: true)
                 var ended = 0
                 try database.inTransaction(.immediate) {

@@ -26,7 +26,8 @@ extension SQLiteStore {
         let rows = try await lane.read { database in
             try database.page(selector, state, after: after, limit: max(limit, 0), now: now)
         }
-        // A session whose ending waits for the disk appears in neither list yet.
+        // A session whose ending waits for the disk is left out here. The list of ended sessions shows it after the ending is
+        // written.
         return state == .live ? rows.filter { pending.applied(to: $0).endedAt == nil } : rows
     }
 
@@ -85,26 +86,28 @@ extension SQLiteStore {
                 try database.endSessions(selector, reason, now, limit: limit)
             }
         } catch { return try await refused(selector, reason, now, after: error) }
-        // Endings that waited for the disk were already announced.
+        // Endings that waited for the disk were announced when they were refused, so report only the others.
         let fresh = endings.count == 0 ? batch.ended : batch.ended.filter { endings.ending($0) == nil }
         endings.remove(batch.ended)
         return EndedBatch(ended: fresh, more: batch.more, isWritten: await areKept(selector, batch.ended))
     }
 
-    /// Returns a closure that adds endings to the endings file.
+    /// Returns a closure that queues endings for the endings file, if there is one.
     func noting(_ reason: EndReason, _ now: WallTime) -> @Sendable ([Digest]) -> Void {
         { [endingsLog] tokenDigests in
             endingsLog?.note(tokenDigests.map { EndingEntry(tokenDigest: $0, at: now, reason: reason) })
         }
     }
 
-    /// Returns whether the endings file has these endings.
+    /// Waits for the endings file, and returns whether the file has these endings; true without an endings file.
     ///
-    /// The session of a `token` selector is included, because an earlier call may have reported its ending as not kept.
+    /// A `token` selector names one session. Its ending is checked even if this call did not end it, because an earlier call
+    /// may have ended it and found it not yet in the file.
     func areKept(_ selector: SessionSelector, _ ended: [Digest]) async -> Bool {
         guard let endingsLog else { return true }
         if case .token(let tokenDigest) = selector { return await endingsLog.isWritten([tokenDigest] + ended) }
-        // The selector's earlier endings are unknown here, so wait for everything the file lacks.
+        // Earlier calls with this selector may have ended sessions that are unknown here. So wait for all endings that the
+        // file lacks.
         return await endingsLog.isWritten(nil)
     }
 
@@ -115,7 +118,7 @@ extension SQLiteStore {
         _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, after failure: StoreFailure
     ) async throws(StoreFailure) -> EndedBatch {
         guard failure != .unavailable("closed") else { throw failure }
-        // Only existing sessions are noted. Otherwise a stranger's invented tokens could fill the memory.
+        // Note only sessions that exist in the store. Otherwise a stranger's invented tokens could fill the memory.
         let named = try await readers.read { database in
             try database.rows(SessionSQL.named(selector), selector.values + [(-1).databaseValue], NamedSession.init)
                 .compactMap { $0.tokenDigest }
@@ -205,7 +208,7 @@ extension SQLiteStore {
                 if let audience = commit.audience { try database.store(audience) }
                 return .committed
             }
-            // Only these columns are read. Otherwise a damaged row could keep its token pair waiting for ever.
+            // Read only these columns, so that damage in another column does not make every attempt to commit fail.
             return try database.first(SessionSQL.standing, [commit.tokenDigest.sql]) { columns in
                 try columns.requireFormat()
                 guard columns.optionalInteger() == nil else { return .ended }
@@ -252,8 +255,8 @@ extension SQLiteStore {
 
 /// A session that is to be ended: its row's id and its digest.
 ///
-/// The digest is nil if that column is damaged. The format is skipped, because ending changes only columns that every format
-/// keeps.
+/// The digest is nil if its column is damaged. The row's format is ignored, because an ending changes only columns that every
+/// format keeps.
 struct NamedSession {
     let id: Int64
     let tokenDigest: Digest?
@@ -268,7 +271,7 @@ struct NamedSession {
 extension Database {
     /// Returns at most `limit` rows of a list.
     ///
-    /// Unreadable rows are left out, and the list continues after them.
+    /// Unreadable rows are left out, and further rows are read in their place.
     fileprivate func page(
         _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) throws -> [SessionRow] {
@@ -300,8 +303,8 @@ extension Database {
 
     /// Ends one session: its tokens go to the outbox, and its row becomes a tombstone.
     ///
-    /// If damaged columns violate the schema in either table, the row is removed, so that it cannot block other endings.
-    /// Returns false if the session had already ended.
+    /// If a damaged column violates a constraint of the session's table or of the outbox, the row is deleted, so that it
+    /// cannot block other endings. Returns false if the session had already ended.
     func end(_ name: NamedSession, _ reason: EndReason, _ now: WallTime) throws -> Bool {
         do {
             try change(SessionSQL.toOutbox, [name.id.databaseValue, now.sql])

@@ -5,8 +5,8 @@ import Synchronization
 
 /// The embedded store: SQLite in WAL mode, durable at every commit, for one process.
 ///
-/// Reads run on several threads of their own, and writes on one. Callers only wait, so the cooperative pool is free of blocking
-/// calls. A write continues after its caller hangs up.
+/// Reads run on several threads of the store, and writes on one thread. Callers only wait for these threads, so the
+/// cooperative pool is free of blocking calls. A write continues after its caller hangs up.
 package final class SQLiteStore: BrokerStore {
     let writer: GroupCommitWriter
     /// The lanes for reads of single rows.
@@ -18,7 +18,8 @@ package final class SQLiteStore: BrokerStore {
     let endingsLog: EndingsLog?
     /// Guards the ids of logout tokens that the database has although the caller received an error.
     ///
-    /// If such a token is sent again, it does not count as a replay.
+    /// The caller got an error because the endings file lacked the endings. If such a token is sent again, it does not count
+    /// as a replay.
     let unkeptNotices = Mutex<Set<Digest>>([])
     let pendingLogins: PendingLoginCount
     /// The monotonic clock that times claims.
@@ -32,7 +33,7 @@ package final class SQLiteStore: BrokerStore {
 
     /// Whether the connections are closed.
     ///
-    /// SQLite must not be called after that.
+    /// After this, SQLite must not be called.
     private let isClosed = Atomic<Bool>(false)
 
     /// Disk space for endings on a full disk; nil if none is configured.
@@ -107,8 +108,8 @@ package final class SQLiteStore: BrokerStore {
         let (pool, files) = (pool, files)
         await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {
-                // An error here occurs again at the next opening, and is repaired there. Merging the log makes the one file the
-                // whole database while no process uses it.
+                // Merge the log, so that the database is a single file while no process uses it. An error is ignored, because
+                // SQLite merges the log when it opens the database again.
                 try? pool.writeWithoutTransaction { database in _ = try database.checkpoint(.truncate) }
                 try? pool.close()
                 files.release()
@@ -119,7 +120,7 @@ package final class SQLiteStore: BrokerStore {
 
     /// Writes a consistent copy to a new file of mode 0600.
     ///
-    /// The copy contains no usable secrets, like the database (guarantee 5).
+    /// A stolen copy is as inert as the database (guarantee 5).
     package func backUp(to path: String) async throws(StoreOpenFailure) {
         try DatabaseFiles.createFile(path)
         do throws(StoreFailure) {
@@ -145,7 +146,7 @@ package enum SQLiteSetting: String, Sendable {
     case secureDelete = "secure_delete"
 }
 
-/// A job that retries the endings which the disk refused, together with the next write.
+/// A job that writes the endings which the disk refused before, in the transaction of the next writes.
 private final class EndingsJob: LaneJob {
     private let pending: PendingEndings
     private let batch: [(tokenDigest: Digest, ending: PendingEndings.Ending)]

@@ -1,9 +1,9 @@
 /// The history of the SQLite schema.
 ///
-/// Append only: a released migration is final.
+/// Migrations are only appended, because a released migration is final.
 ///
-/// `readableFrom` is the oldest program version (a migration's number) that still works with the database afterwards. After an
-/// additive migration, the previous version still works (SEC-130).
+/// `readableFrom` is the oldest schema version whose program still works with the migrated database. After a migration that
+/// only adds columns or tables, the previous release still works (SEC-130).
 enum Schema {
     struct Migration: Sendable {
         let version: Int
@@ -174,7 +174,7 @@ enum Schema {
         END;
         """
 
-    // Handoffs have their own table: one for each login, removed soon after they expire.
+    // Handoffs have their own table. A login has at most one row, which is removed soon after it expires.
     private static let handoffs = """
         CREATE TABLE handoffs (
             id INTEGER PRIMARY KEY,
@@ -190,7 +190,7 @@ enum Schema {
         CREATE INDEX handoffs_by_end ON handoffs (kept_until);
         """
 
-    // Indexes for tombstones by their end, newest first: of all sessions and of one subject.
+    // Indexes for listing the tombstones of all sessions and of one subject, newest first.
     private static let endedSessions = """
         DROP INDEX sessions_by_end;
         CREATE INDEX sessions_by_end ON sessions (ended_at, handle) WHERE ended_at IS NOT NULL;
@@ -213,7 +213,7 @@ enum Schema {
         ALTER TABLE exchanges ADD COLUMN claim_epoch INTEGER;
         """
 
-    // The exchange that took a registration, and the number of seals of each key, over all processes.
+    // The exchange that took a registration, and the number of values that all processes have sealed with each key.
     private static let holders = """
         ALTER TABLE registrations ADD COLUMN exchange BLOB CHECK (length(exchange) = 32);
         CREATE TABLE key_seals (
@@ -237,23 +237,25 @@ enum Schema {
         END;
         """
 
-    // The token version at the beginning of the session's present grant. A step-up begins another grant (decision 70). The
-    // previous release uses the token version, which rises with it.
+    // The token version at the beginning of the session's present grant. A step-up may begin another grant (decision 70). The
+    // previous release uses the token version, which rises at the same time.
     private static let grants = """
         ALTER TABLE sessions ADD COLUMN grant_version INTEGER NOT NULL DEFAULT 0;
         """
 
-    // The key that the session's device uses only with its user's confirmation (decision 71). The previous release ignores it.
+    // The presence key, which the session's device uses only with its user's confirmation (decision 71). The previous release
+    // ignores these columns.
     private static let presences = """
         ALTER TABLE sessions ADD COLUMN presence_key TEXT;
         ALTER TABLE sessions ADD COLUMN presence BLOB;
         """
 
-    // The number that orders the states of a session for apps. The previous release ignores it.
+    // The version of a session, from which an app knows the newer of two states. The previous release ignores this column.
     private static let versions = "ALTER TABLE sessions ADD COLUMN version INTEGER NOT NULL DEFAULT 1"
 
-    // Indexes for the tombstones of a provider and of a client, by their end. `hold_for` is the pause that a provider asked
-    // for. A duration is stored because `hold_until` is a moment of a process that may have ended.
+    // Indexes for the tombstones of a provider and of a client, by their end. `hold_for` is the rest of the pause that a
+    // provider asked for. It is stored in addition to `hold_until`, which is a monotonic time of a process that may have
+    // ended.
     private static let listings = """
         CREATE INDEX sessions_by_provider_and_end ON sessions (provider, ended_at, handle) WHERE ended_at IS NOT NULL;
         CREATE INDEX sessions_by_client_and_end ON sessions (client, ended_at, handle) WHERE ended_at IS NOT NULL;

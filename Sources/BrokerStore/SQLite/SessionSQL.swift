@@ -45,7 +45,8 @@ enum SessionSQL {
         WHERE token = ?3 AND ended_at IS NULL AND last_used_at < ?1 AND idle_expires_at > ?4 AND expires_at > ?1
             AND format = 1
         """
-    /// The columns for judging a claim: the row's version, the times of its end, and its refresh marks.
+    /// Reads the columns for judging a claim, for example the token version, the refresh marks and the times of the session's
+    /// end.
     static let marks = "SELECT \(markColumns) FROM sessions WHERE token = ?"
     static let markColumns = """
         format, token_version, fence, claim, claim_until, claim_epoch, taken_over_at, taken_over_before, \
@@ -90,9 +91,9 @@ enum SessionSQL {
     static let steppingUp = """
         SELECT format, ended_at, token_version, version FROM sessions WHERE token = ?
         """
-    /// Writes a step-up.
+    /// Stores a step-up; `?3` is 1 if it begins a new grant, and otherwise 0.
     ///
-    /// With a new grant, token version and fence rise, and the refresh marks of the old grant are cleared.
+    /// A new grant raises the token version and the fence, and clears the refresh marks of the old grant.
     static let stepUp = """
         UPDATE sessions SET version = version + 1, token_version = token_version + ?3, fence = fence + ?3,
             grant_version = CASE ?3 WHEN 1 THEN token_version + 1 ELSE grant_version END,
@@ -111,10 +112,10 @@ enum SessionSQL {
         WHERE token = ?1 AND token_version = ?2 AND ended_at IS NULL AND format = 1
         """
 
-    /// The first step of ending one session moves its tokens to the outbox.
+    /// Moves a session's tokens to the outbox, as the first step of ending the session.
     ///
-    /// The second step makes its row a tombstone. Only columns that every format keeps are changed, so that sessions of a newer
-    /// version can be ended too. A row that cannot become a tombstone is removed.
+    /// The second step (`bury`) makes the row a tombstone. Both steps use only columns that every format keeps, so that rows
+    /// of a newer version can be ended too. A row that cannot become a tombstone is deleted (`remove`).
     static let toOutbox = """
         INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
         SELECT token, token, tokens_key, tokens, ?2, ?2, 0 FROM sessions
@@ -131,9 +132,10 @@ enum SessionSQL {
         SELECT id, token FROM sessions
         WHERE token = ? AND token_version = ? AND fence = ? AND ended_at IS NULL
         """
-    /// The sessions that a caller, an operator or the broker ended before they lapsed.
+    /// The tombstones that belong in the endings file: sessions that ended before they lapsed, without the children that
+    /// ended with their parents.
     ///
-    /// Other sessions lapse in every copy as well, and children end with their parents.
+    /// In a restored backup, lapsed sessions lapse again, and children end with their parents.
     static let tombstones = """
         SELECT token, ended_at, end_reason FROM sessions
         WHERE ended_at IS NOT NULL AND end_reason NOT IN ('expired', 'idle_expired', 'token_expired', 'parent_ended')
@@ -143,7 +145,7 @@ enum SessionSQL {
         WHERE subject_and_client = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2
         ORDER BY created_at DESC, handle DESC LIMIT -1 OFFSET ?3
         """
-    /// The columns that determine when and why a session has lapsed.
+    /// The columns that determine the time and the reason of a session's lapse.
     static let endColumns = "idle_expires_at, expires_at, token_expires_at, refreshable"
     static let lapsed = """
         SELECT id, token, \(endColumns) FROM sessions
@@ -162,8 +164,8 @@ enum SessionSQL {
 
     /// Selects the live sessions of a selector, so that they can be ended.
     ///
-    /// A selector for many sessions names parents only, and the trigger ends their children. A child keeps the `sid` that its
-    /// parent had when the child was made, but a step-up gives the parent another one.
+    /// A selector for many sessions selects parents only, and the trigger ends their children. Selecting children by `sid`
+    /// would be wrong: a step-up gives the parent another `sid`, but a child keeps the `sid` that its parent had before.
     static func named(_ selector: SessionSelector) -> String {
         let parents = selector.namesOne ? "" : "parent IS NULL AND "
         return "SELECT id, token FROM sessions WHERE \(condition(selector))\(parents)ended_at IS NULL LIMIT ?"
@@ -205,7 +207,7 @@ enum SessionSQL {
     /// The part of a logout token's condition that selects its sessions.
     private static func named(_ sid: Digest?, _ subject: Digest?) -> String {
         switch (sid, subject) {
-        // Two searches, because an OR of both would walk the table.
+        // Search twice, because SQLite would read the whole table for an OR of both conditions.
         case (_?, _?):
             """
             id IN (SELECT id FROM sessions WHERE sid = ? AND ended_at IS NULL

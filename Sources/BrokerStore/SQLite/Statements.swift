@@ -66,14 +66,14 @@ extension Optional<Duration> {
 extension StatementArguments {
     /// Creates arguments from database values.
     ///
-    /// GRDB's initializer for a sequence of one type uses a key path for each value.
+    /// GRDB's initializer for a sequence of one type is slower, because it uses a key path for each value.
     fileprivate init(of values: [DatabaseValue]) { self.init(values.map { $0 as (any DatabaseValueConvertible)? }) }
 }
 
 /// The current row of a statement, valid until its next step.
 ///
-/// GRDB's `Row` builds a dictionary of column names for each query, which costs as much as the query. The broker reads columns
-/// by position.
+/// GRDB's `Row` builds a dictionary of column names for each query, which costs as much as the query. This type avoids the
+/// dictionary, because the broker reads columns by position.
 private struct CurrentRow: DatabaseValueConvertible, StatementColumnConvertible {
     let statement: SQLiteStatement
 
@@ -98,7 +98,7 @@ struct Columns: ColumnReader {
 
     /// Creates the columns of a statement's current row.
     ///
-    /// The columns are invalid after its next step.
+    /// After the statement's next step, the columns are invalid.
     init(_ statement: SQLiteStatement) {
         self.statement = statement
         count = sqlite3_column_count(statement)
@@ -115,7 +115,8 @@ struct Columns: ColumnReader {
 
     mutating func optionalBytes() throws -> [UInt8]? {
         guard let index = next() else { return nil }
-        // Keep this order, because asking for the bytes may convert the value (SQLite, "Result Values From A Query").
+        // Call `sqlite3_column_blob` before `sqlite3_column_bytes`, because the calls may convert the value (SQLite, "Result
+        // Values From A Query").
         let start = sqlite3_column_blob(statement, index)
         return [UInt8](UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, index))))
     }

@@ -12,7 +12,7 @@ struct StoredMarks {
 
     /// Reads the columns of `SessionSQL.marks`.
     ///
-    /// The periods start again if another process wrote them, because its monotonic clock differs.
+    /// If another process wrote the marks, their periods start again, because each process has its own monotonic clock.
     init(_ columns: inout Columns, _ clock: ClaimClock) throws {
         try columns.requireFormat()
         tokenVersion = try columns.integer()

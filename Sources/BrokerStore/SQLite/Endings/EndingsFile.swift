@@ -6,7 +6,7 @@ package import Broker
     import Glibc
 #endif
 
-/// The endings file on its volume, which is opened under a lock, appended to with a sync, and shortened from time to time.
+/// The open endings file, which is locked, synced after each append, and shortened from time to time.
 ///
 /// Every call blocks. The owner, `EndingsLog`, calls it from one thread at a time.
 final class EndingsFile {
@@ -18,9 +18,9 @@ final class EndingsFile {
     private var header: EndingsHeader
     /// The number of bytes up to the end of the last line that is known to be whole.
     private var length = 0
-    /// Whether a torn line may follow.
+    /// Whether an incomplete line may follow the last whole line.
     private var isTorn = false
-    /// Whether the file's name is known to be on disk.
+    /// Whether the directory was synced, so that the file's name survives a crash.
     private var isNamed = false
     /// The length at which the file is next checked for shortening.
     private var lookAt = EndingsFile.smallest
@@ -44,9 +44,10 @@ final class EndingsFile {
                 try rewrite([])
             } else {
                 let found = try open(each)
-                // Sessions with the longer lifetime can be in later backups.
+                // Later backups can contain sessions with a longer lifetime, so the file must keep endings for this lifetime.
                 let isLonger = place.longestLifetime > found.longestLifetime
-                // After such a long pause, the file may lack endings that the database has meanwhile forgotten.
+                // The database forgets an ending after this time. If the file was unused for longer, endings may be missing
+                // from it, so its record is complete only from now on.
                 let forgotten = place.now.advanced(by: .zero - RetentionPeriods.tombstone)
                 let isOld = max(found.since, found.newest ?? found.since) < forgotten
                 if isLonger { header.longestLifetime = place.longestLifetime }
@@ -85,7 +86,7 @@ final class EndingsFile {
         try Self.write(bytes, to: descriptor, at: length)
         step(.written)
         guard fdatasync(descriptor) == 0 else { throw Self.failure() }
-        // Lines in a file that has lost its name would be lost, so they are reported as failed.
+        // If another file has the name now, a restore would miss these lines. So report the append as failed.
         guard stands else { throw EndingsFailure("the file is gone") }
         step(.synced)
         isTorn = false
@@ -95,11 +96,11 @@ final class EndingsFile {
 
     /// Sets a longer lifetime of sessions, for which endings are kept from now on.
     ///
-    /// A shorter one is ignored, because stored sessions may have the longer one.
+    /// A shorter lifetime is ignored, because stored sessions may have the longer lifetime.
     func adopt(longestLifetime: Duration) {
         guard longestLifetime > header.longestLifetime else { return }
         header.longestLifetime = longestLifetime
-        // If writing fails now, the next rewrite of the file stores it, or the next start.
+        // If writing the header fails now, the next rewrite of the file or the next start writes the lifetime.
         if stands { try? shorten(always: true) }
     }
 
@@ -120,8 +121,9 @@ final class EndingsFile {
 
     /// Reopens the file under its name, after its volume was missing and has come back.
     ///
-    /// The file is never created here, because an empty folder may be the mount point of a missing volume. Another file is
-    /// refused, because it lacks lines that were written to this one. At a start, a new file receives the database's endings.
+    /// The file is never created here, because an empty folder may be the mount point of a missing volume. Another file under
+    /// this name is refused, because it lacks lines that were written to the open file. Only a start of the broker accepts a
+    /// new file, and adds the database's endings to it.
     private func findAgain() throws(EndingsFailure) {
         close()
         guard DatabaseFiles.size(path) != nil else { throw EndingsFailure("the file is gone") }
@@ -152,13 +154,14 @@ final class EndingsFile {
 
     // MARK: Shortening
 
-    /// Rewrites the file without endings that are older than any session, if that removes at least half.
+    /// Rewrites the file without the endings that are older than the longest lifetime, if this removes at least half of the
+    /// endings; with `always`, in any case.
     ///
     /// The current time is taken from the ending at three quarters of the file, so a temporarily wrong clock is harmless.
     private func shorten(always: Bool) throws {
         var times: [WallTime] = []
         let found = try EndingsReader.read(descriptor, path) { times.append($0.at) }
-        // `restore` must report lost lines, so a file with damaged lines is kept as it is.
+        // `restore` must be able to report damaged lines, so a file with such lines is kept as it is.
         guard found.damaged == 0 else { return }
         let now = times.isEmpty ? header.since : times[times.count * 3 / 4]
         let oldest = now.advanced(by: .zero - header.longestLifetime)
@@ -177,7 +180,7 @@ final class EndingsFile {
     /// Replaces the file, or creates it, with these lines.
     private func rewrite(_ lines: [UInt8]) throws {
         let draft = path + ".rewriting"
-        // The lock is held, so an existing draft was left by a crash.
+        // This process holds the lock, so an existing draft was left by a crash.
         DatabaseFiles.removeFile(draft)
         try DatabaseFiles.createFile(draft)
         let bytes = Array(header.line.utf8) + lines
@@ -196,7 +199,8 @@ final class EndingsFile {
         descriptor = new
         length = bytes.count
         isTorn = false
-        // Appended lines do not count as kept until the new name is on disk.
+        // Before the new name is on disk, a crash could restore the old file. So appended lines count as kept only after the
+        // sync.
         isNamed = false
         try syncName()
         step(.renamed)
@@ -237,12 +241,12 @@ final class EndingsFile {
     }
 }
 
-/// The settings of the endings file, which is needed on the day of a restore (decision 33).
+/// The settings of the endings file, which a restore reads (decision 33).
 package struct EndingsPlace: Sendable {
     package let path: String
     /// The longest lifetime that a session may have.
     package let longestLifetime: Duration
-    /// The time from which a new file's record of endings is complete.
+    /// The present time; the record of endings in a new file is complete from this time on.
     package let now: WallTime
 
     package init(path: String, longestLifetime: Duration, now: WallTime) {
@@ -252,7 +256,7 @@ package struct EndingsPlace: Sendable {
     }
 }
 
-/// The reason why an endings file accepts no lines now, in words for the operator.
+/// The reason why an append to the endings file failed, in words for the operator.
 struct EndingsFailure: Error, CustomStringConvertible {
     let description: String
 
@@ -267,7 +271,7 @@ enum EndingsStep: Sendable, Equatable, CaseIterable {
     case written
     /// The lines are on disk, but the callers that wait for them have not been answered.
     case synced
-    /// A shorter file is complete, and is stored next to the old file.
+    /// The shorter file is complete and on disk, next to the old file.
     case rewritten
     /// The shorter file has replaced the old file.
     case renamed

@@ -2,14 +2,14 @@ import Broker
 
 /// The format of a line in an endings file: words, then a checksum in eight hexadecimal digits.
 ///
-/// The checksum detects a line that a crash or a bad disk has changed. An attacker with write access can forge it.
+/// The checksum detects a line that a crash or a bad disk has changed. An attacker with write access can forge the checksum.
 enum EndingsLine {
     static func text(_ words: [String]) -> String {
         let text = words.joined(separator: " ")
         return "\(text) \(check(text.utf8))\n"
     }
 
-    /// Returns the words of a line without its end; nil if the checksum is wrong.
+    /// Returns the words of a line, which is given without its line end; nil if the checksum is wrong.
     static func words(_ line: some Collection<UInt8>) -> [Substring]? {
         guard let text = String(validating: line, as: UTF8.self), let space = text.lastIndex(of: " "),
             check(text[..<space].utf8) == text[text.index(after: space)...]
@@ -26,9 +26,9 @@ enum EndingsLine {
     }
 }
 
-/// A line of the endings file: the session, its end's time and reason, and a checksum.
+/// An ending in the endings file: the digest of the session's token, and the time and reason of its end.
 ///
-/// A digest is useless as a token, and a line leaves out the session's user.
+/// A stolen file is harmless, because a digest is useless as a token and the session's user is left out.
 struct EndingEntry: Sendable, Equatable {
     let tokenDigest: Digest
     let at: WallTime
@@ -45,7 +45,7 @@ struct EndingEntry: Sendable, Equatable {
         self.reason = reason
     }
 
-    /// Reads a line without its end; nil for a foreign or damaged line.
+    /// Reads a line, which is given without its line end; nil for a foreign or damaged line.
     init?(line: some Collection<UInt8>) {
         guard let words = EndingsLine.words(line), words.count == 3,
             let tokenDigest = Base64URL.decode(words[0]).flatMap({ Digest($0) }), let time = Int64(words[1]),
@@ -59,9 +59,9 @@ struct EndingEntry: Sendable, Equatable {
 struct EndingsHeader: Sendable, Equatable {
     /// The time from which the file's record of endings is complete.
     var since: WallTime
-    /// The longest lifetime of sessions since that time.
+    /// The longest lifetime of sessions that were made since `since`.
     ///
-    /// A session that ended longer ago has lapsed in every backup.
+    /// A session that ended longer ago than this has lapsed in every backup.
     var longestLifetime: Duration
 
     /// The first word of the line, which identifies Coatcheck's files.
@@ -80,7 +80,7 @@ struct EndingsHeader: Sendable, Equatable {
         self.longestLifetime = longestLifetime
     }
 
-    /// Reads a line without its end; nil for a foreign line.
+    /// Reads a line, which is given without its line end; nil for another file's line.
     init?(line: some Collection<UInt8>) {
         guard let words = EndingsLine.words(line), words.count == 4, words[0] == Self.name, words[1] == Self.version,
             let since = Int64(words[2]), let lifetime = Int64(words[3]), lifetime > 0

@@ -4,9 +4,9 @@ import Synchronization
 
 /// Writes endings to the endings file after they are in the database.
 ///
-/// Endings that arrive during a sync are written together. A file that fails is tried again every second. Until it works,
-/// callers are answered that the ending is not kept. The unwritten endings stay in memory, and their number is limited by the
-/// number of live sessions.
+/// Endings that arrive during a sync are written together. If a write to the file fails, it is retried every second. Until a
+/// retry succeeds, callers get the answer that their endings are not kept. The unwritten endings stay in memory. There are at
+/// most as many of them as there were live sessions.
 final class EndingsLog: Sendable {
     private struct State {
         /// The entries that wait to be written, in order.
@@ -18,7 +18,7 @@ final class EndingsLog: Sendable {
         var failure: String?
         var closed = false
 
-        /// Returns whether one of these sessions' endings is not in the file yet.
+        /// Returns whether the ending of at least one of these sessions is not in the file yet.
         func lacks(_ tokenDigests: [Digest]) -> Bool { tokenDigests.contains { unwritten.contains($0) } }
     }
 
@@ -53,7 +53,7 @@ final class EndingsLog: Sendable {
         let start = state.withLock { state -> Bool in
             state.waiting += entries
             state.unwritten.formUnion(entries.map(\.tokenDigest))
-            // If the file is failing, the next attempt includes these.
+            // If a write is in progress or a retry is scheduled, these endings are written with it.
             guard !state.isWriting, state.failure == nil, !state.closed else { return false }
             state.isWriting = true
             return true
@@ -61,14 +61,16 @@ final class EndingsLog: Sendable {
         if start { queue.async { self.write() } }
     }
 
-    /// Waits until the endings of these sessions are in the file; with nil, until all endings queued now are.
+    /// Waits until the endings of these sessions are in the file.
+    ///
+    /// With nil, waits for all endings that are queued now.
     ///
     /// Returns false if the file fails.
     func isWritten(_ tokenDigests: [Digest]?) async -> Bool {
         await withUnsafeContinuation { continuation in
             let waiter = EndingsWaiter(continuation)
             let (awaited, answer) = state.withLock { state -> ([Digest], Bool?) in
-                // Fix the list now. A waiter for later endings as well might wait for ever.
+                // Wait only for the endings that are queued now. If later endings were included, the wait might never end.
                 let tokenDigests = tokenDigests ?? Array(state.unwritten)
                 guard state.lacks(tokenDigests) else { return (tokenDigests, true) }
                 guard state.failure == nil, !state.closed else { return (tokenDigests, false) }
@@ -85,7 +87,7 @@ final class EndingsLog: Sendable {
         }
     }
 
-    /// Ends all waits because the disk hangs; until the disk answers, later calls fail at once.
+    /// Notes that the disk hangs, so that later calls of `isWritten` fail at once until the disk answers.
     private func hangs(_ tokenDigests: [Digest]) {
         state.withLock { state in
             guard state.isWriting, state.failure == nil, state.lacks(tokenDigests) else { return }
@@ -97,9 +99,9 @@ final class EndingsLog: Sendable {
     /// Makes the file keep endings for a longer lifetime.
     func adopt(longestLifetime: Duration) { queue.async { self.file.adopt(longestLifetime: longestLifetime) } }
 
-    /// Writes the remaining endings, and retries the failed ones once.
+    /// Writes the remaining endings, including those that failed before, in one attempt.
     ///
-    /// A hanging disk is not waited for.
+    /// The call returns after at most `patience`, even if the disk hangs.
     func close() async {
         state.withLock { $0.closed = true }
         _ = await withUnsafeContinuation { continuation in
@@ -162,9 +164,11 @@ final class EndingsLog: Sendable {
     }
 }
 
-/// A caller that waits for endings to be kept, and is answered once.
+/// A caller that waits for endings to be kept.
+///
+/// Only the first answer counts.
 final class EndingsWaiter: Sendable {
-    /// Guards the continuation; nil once it was resumed.
+    /// Guards the continuation, which is nil after it was resumed.
     private let continuation: Mutex<UnsafeContinuation<Bool, Never>?>
 
     init(_ continuation: UnsafeContinuation<Bool, Never>) { self.continuation = Mutex(continuation) }
@@ -174,7 +178,7 @@ final class EndingsWaiter: Sendable {
 
     /// Answers the waiter unless it was answered before.
     ///
-    /// Returns whether this call answered it.
+    /// Returns whether this call answered the waiter.
     @discardableResult
     func resume(_ value: Bool) -> Bool {
         let waiting = continuation.withLock { continuation in

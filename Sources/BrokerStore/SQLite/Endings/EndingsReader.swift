@@ -6,12 +6,14 @@ package import Broker
     import Glibc
 #endif
 
-/// Reads an endings file from its beginning, in pieces, because the file may be too large for memory.
+/// Reads an endings file from its beginning, piece by piece, because the file may be too large for memory.
 enum EndingsReader {
     private static let piece = 1 << 18
-    /// The limit on a line's length, which all valid lines meet.
+    /// The limit on the length of the first line, in bytes.
     ///
-    /// A longer line is damaged.
+    /// Every valid line is shorter.
+    ///
+    /// If the first line is longer, the file is of another kind.
     private static let longestLine = 4096
 
     /// Hands each ending to `each`, in the order of writing.
@@ -65,7 +67,7 @@ package struct EndingsSummary: Sendable, Equatable {
     package var entries = 0
     /// The number of unreadable lines.
     ///
-    /// A torn last line is ignored, because its ending was still unanswered.
+    /// An incomplete last line is ignored, because the caller of its ending is still waiting for an answer.
     package var damaged = 0
     /// The time of the newest ending.
     package var newest: WallTime?

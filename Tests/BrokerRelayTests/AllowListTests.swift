@@ -5,7 +5,7 @@ import Testing
 @Suite("Allow-lists (SEC-71, SEC-73)", .timeLimit(.minutes(2)))
 struct AllowListTests {
     @Test(
-        "A call about employees → recognised by a path segment or by `expand`",
+        "`employees` as a path segment, or `employee` in `expand` → a call about employees; in another place → not",
         arguments: [
             ("/v3/merchants/M1/employees", nil, true), ("/v3/merchants/M1/Employees/E1", nil, true),
             ("/v3/merchants/M1/orders", "expand=employee", true),
@@ -20,7 +20,7 @@ struct AllowListTests {
     }
 
     @Test(
-        "An ambiguous entry → refused",
+        "An `allow` entry that is malformed, or that two readers could understand differently → refused",
         arguments: [
             "", "GET", "GET ", " /a", "GET  /a", "GET /a b", "GET a", "get /a", "GET,,POST /a", "GET, POST /a",
             "G3T /a",
@@ -32,7 +32,7 @@ struct AllowListTests {
     }
 
     @Test(
-        "A call that no entry names → not allowed",
+        "A call whose method or path differs from the only `allow` entry → not allowed",
         arguments: [
             ("GET /v1/**", "POST", "/v1/x"), ("GET /v1/**", "get", "/v1/x"), ("GET /v1/**", "HEAD", "/v1/x"),
             ("GET /v1/**", "GET", "/v1"), ("GET /v1/**", "GET", "/v10/x"), ("GET /v1/**", "GET", "/V1/x"),
@@ -47,7 +47,7 @@ struct AllowListTests {
     }
 
     @Test(
-        "A call that an entry names → allowed",
+        "A call whose method and path match an `allow` entry → allowed",
         arguments: [
             ("GET /v1/**", "GET", "/v1/x"), ("GET /v1/**", "GET", "/v1/"), ("GET /v1/**", "GET", "/v1/x/y/"),
             ("ANY /**", "DELETE", "/"), ("ANY /**", "PROPFIND", "/a/b"), ("GET /*", "GET", "/a"),
@@ -60,7 +60,7 @@ struct AllowListTests {
         #expect(list.allows(method: method, path: try CanonicalPath(path[...])))
     }
 
-    @Test("A path trick → gets only what the list allows, because the list is compared with the sent path")
+    @Test("A path trick → refused, or only a path in the list is sent, because the list is compared with the sent path")
     func tricks() throws {
         let list = AllowList([try AllowEntry("GET /v1/me"), try AllowEntry("GET /v1/files/**")])
         for (trick, _) in CanonicalPathTests.tricks {
@@ -73,6 +73,6 @@ struct AllowListTests {
         #expect(list.allows(method: "GET", path: try CanonicalPath("/v1/%6D%65")))
     }
 
-    @Test("An empty list → allows nothing")
+    @Test("An empty `allow` list → no call is allowed")
     func empty() throws { #expect(!AllowList([]).allows(method: "GET", path: try CanonicalPath("/"))) }
 }

@@ -36,7 +36,7 @@ struct CanonicalPathTests {
     }
 
     @Test(
-        "A path → has only one spelling",
+        "A path in any spelling → its one canonical spelling",
         arguments: [
             ("/", "/"), ("/a", "/a"), ("/a/", "/a/"), ("/A/b~c_d-e.f", "/A/b~c_d-e.f"), ("/%41%7e%2D%5f", "/A~-_"),
             ("/caf%c3%a9", "/caf%C3%A9"), ("/a%20b", "/a%20b"), ("/a:b@c!$&'()*+,=", "/a:b@c!$&'()*+,="),
@@ -50,7 +50,7 @@ struct CanonicalPathTests {
         #expect(try CanonicalPath(path.text[...]) == path, "canonical is a fixed point")
     }
 
-    @Test("Any two bytes after a slash → no trap (SEC-106)")
+    @Test("Any two bytes after a slash, plain or percent-encoded → no crash (SEC-106)")
     func noTraps() {
         for first in UInt8.min...255 {
             for second in UInt8.min...255 {
@@ -65,7 +65,7 @@ struct CanonicalPathTests {
     }
 
     @Test(
-        "A query → passed on as received, but characters that RFC 3986 forbids are encoded once",
+        "A query → sent as received, but each character that RFC 3986 forbids is percent-encoded",
         arguments: [
             ("filter[name]=a%20b", "filter%5Bname%5D=a%20b"), ("a=1&b=2", "a=1&b=2"), ("q=%", "q=%25"),
             ("q=%4", "q=%254"), ("q=%zz", "q=%25zz"), ("q=%41%2e", "q=%41%2e"), ("q=é", "q=%C3%A9"), ("", ""),
@@ -81,7 +81,7 @@ struct CanonicalPathTests {
     func badQuery(raw: String) { #expect(CanonicalQuery(raw[...]) == nil) }
 
     @Test(
-        "A target → split without being decoded",
+        "A relay target → split into upstream, path and query, without decoding",
         arguments: [
             ("/v1/relay/api", "api", "/", nil), ("/v1/relay/api/", "api", "/", nil),
             ("/v1/relay/api/a%2fb?x=1?2", "api", "/a%2fb", "x=1?2"), ("/v1/relay/api?x", "api", "/", "x"),

@@ -22,7 +22,7 @@ struct HeaderRulesTests {
 
     private static let ours = ["host": ["api.example.com"], "authorization": ["Bearer T"], "x-request-id": ["req-1"]]
 
-    @Test("A field that an upstream could trust, in any spelling → removed (SEC-75)")
+    @Test("An app sends a field that upstreams trust, in any case or with `_` for `-` → the relay removes it (SEC-75)")
     func dropped() throws {
         let sent = try Self.sent([
             ("Cookie", "__Host-coatcheck=x"), ("Authorization", "Bearer mine"), ("AUTHORIZATION", "x"),
@@ -37,7 +37,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "A traced call → the broker's trace context replaces the app's; the app's state is kept only with the app's own trace"
+        "A traced call → traceparent is the broker's; tracestate is the app's if the trace continues the app's, else removed"
     )
     func traced() throws {
         struct FixedSpan: TraceSpan {
@@ -62,7 +62,7 @@ struct HeaderRulesTests {
         }
     }
 
-    @Test("The fields of the contract → passed on with every value")
+    @Test("Fields that the contract or `request_headers` names → sent with every value; other fields → removed")
     func passed() throws {
         let sent = try Self.sent(
             [
@@ -78,7 +78,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "A Connection field → removes only the app's fields, and never the broker's (SEC-76)",
+        "Connection names fields → the app's fields with these names are removed, and the broker's own stay (SEC-76)",
         arguments: [
             "Authorization", "authorization, Host, X-Request-Id", "close, Accept , ,\tUser-Agent\t",
             "keep-alive, Accept",
@@ -95,7 +95,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "An upgrade to anything but h2c, in any form → recognised (SEC-80)",
+        "Upgrade or Connection asks for another protocol than h2c → recognised as an upgrade (SEC-80)",
         arguments: [
             [("Upgrade", "websocket")], [("upgrade", "TLS/1.2")], [("Connection", "keep-alive, UPGRADE")],
             [("Connection", "Upgrade, HTTP2-Settings"), ("HTTP2-Settings", "AAA")], [("Upgrade", "")],
@@ -107,7 +107,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "An offer of h2c → ignored and removed (SEC-80)",
+        "An app offers h2c → the offer does not count as an upgrade, and its fields are removed (SEC-80)",
         arguments: [
             [("Upgrade", "h2c")], [("upgrade", "H2C")], [("HTTP2-Settings", "AAA")],
             [("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", "AAEAAEAA")],
@@ -165,7 +165,7 @@ struct HeaderRulesTests {
             ])
     }
 
-    @Test("`X-Accel-Buffering` → passed on only with one of its two words (SEC-77)")
+    @Test("`X-Accel-Buffering: no` or `yes` → passed on; with another value, or named in Connection → removed (SEC-77)")
     func buffering() throws {
         let name = try #require(HTTPField.Name("X-Accel-Buffering"))
         for word in ["no", "yes", "No"] { #expect(try Self.answered([("X-Accel-Buffering", word)])[name] == word) }
@@ -191,7 +191,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "An upstream's answer without a policy for shared caches → becomes private (SEC-41)",
+        "An upstream's answer does not allow shared caches → it becomes private, and Vary names the credentials (SEC-41)",
         arguments: [
             ["max-age=300"], ["must-revalidate, max-age=300"], ["no-cache"], [""], ["private=\"Set-Cookie\""],
             ["private=\"X, public\", max-age=5"], ["ext=\"public\""], ["ext=\"a\\\", public, b\""], ["public=\"x\""],
@@ -207,7 +207,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "An upstream's policy that allows shared caches → stays (SEC-41)",
+        "An upstream's answer allows shared caches → its Cache-Control and Vary stay (SEC-41)",
         arguments: [
             ["public"], ["PUBLIC, max-age=5"], ["max-age=5,public"], ["max-age=5", "public"], [",, ,public"],
             ["s-maxage=0"], ["S-MaxAge=60"], ["s-maxage=\"60\""], ["ext=\"a, b\", public"],
@@ -220,7 +220,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "An upstream's cache policy that is already private → stays, and only Vary is added",
+        "An upstream's answer is private or no-store → its Cache-Control stays, and Vary names the credentials",
         arguments: ["private", "no-store, Private", "private,max-age=1"])
     func keptPrivate(value: String) throws {
         let fields = try Self.answered([("Cache-Control", value)])
@@ -228,7 +228,7 @@ struct HeaderRulesTests {
         #expect(fields[values: .vary] == ["Cookie, Authorization, Coatcheck-Pass"])
     }
 
-    @Test("A response field that Connection names → removed; if it is a cache policy → replaced (SEC-76)")
+    @Test("An upstream's Connection names response fields → they are removed, and Cache-Control is replaced (SEC-76)")
     func responseConnection() throws {
         let fields = try Self.answered([
             ("X-Hop", "1"), ("Cache-Control", "public"),

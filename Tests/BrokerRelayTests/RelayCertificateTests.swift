@@ -33,7 +33,7 @@ struct RelayCertificateTests {
             key: try NIOSSLPrivateKey(bytes: Array(key.utf8), format: .pem))
     }
 
-    /// Makes a call with a token of each certificate in turn, or without a possible refresh (nil).
+    /// Makes a call whose tokens are bound to the certificates in `given`, in turn; nil means that the refresh fails.
     ///
     /// Returns the problem code, the number of tokens that the relay requested, and whether it tried a connection.
     private func call(
@@ -75,7 +75,7 @@ struct RelayCertificateTests {
     }
 
     @Test(
-        "A bound token → sent only on connections with its certificate; another certificate is shown → one refresh first"
+        "The token's certificate is shown → the token is sent; another certificate, or none → one refresh, then not sent"
     )
     func shown() async throws {
         // This upstream closes each connection, so the test only checks whether a connection was tried.
@@ -87,7 +87,7 @@ struct RelayCertificateTests {
         #expect(try await call(["first", nil], shown: nil, refreshable: false) == (.upstreamNotAllowed, 2, false))
     }
 
-    @Test("An upstream without TLS → the token is not sent, and no refresh is forced")
+    @Test("A certificate-bound token, and an upstream without TLS → the token is not sent, and no refresh is forced")
     func plain() async throws {
         #expect(try await call(["first"], shown: "first", secure: false) == (.upstreamNotAllowed, 1, false))
     }
@@ -99,7 +99,7 @@ struct RelayCertificateTests {
         return Upstream(settings, outbound: RelayOutbound(), tls: nil).pools
     }
 
-    @Test("Two clients with different certificates call in turn → each keeps connections of its own")
+    @Test("Two clients with different certificates call in turn → each client has a connection pool of its own")
     func twoClients() async throws {
         let pools = try Self.pools("https://api.example.com")
         let (ios, desk) = (ClientName(unchecked: "ios"), ClientName(unchecked: "desk"))
@@ -107,13 +107,13 @@ struct RelayCertificateTests {
         let (first, second) = (pools.client(showing: one, for: ios), pools.client(showing: two, for: desk))
         #expect(first !== second && first !== pools.plain && second !== pools.plain)
         #expect(pools.client(showing: one, for: ios) === first && pools.client(showing: two, for: desk) === second)
-        // The upstream's own certificate is counted as a client's.
+        // The name nil stands for the upstream's own certificate. If it equals a client's certificate, both use one pool.
         #expect(pools.client(showing: one, for: nil) === first)
         #expect(pools.client(showing: nil, for: ios) === pools.plain)
         await pools.shutDown()
     }
 
-    @Test("A client's certificate is replaced → the connections that showed the old one are given up")
+    @Test("A client's certificate is replaced → the pool whose connections showed the old certificate is dropped")
     func replaced() async throws {
         let pools = try Self.pools("https://api.example.com")
         let ios = ClientName(unchecked: "ios")
@@ -125,7 +125,7 @@ struct RelayCertificateTests {
         await pools.shutDown()
     }
 
-    @Test("An upstream without TLS → its connections show no certificate")
+    @Test("An upstream without TLS, and a client with a certificate → the pool that shows no certificate")
     func withoutTLS() async throws {
         let pools = try Self.pools("http://127.0.0.1:9")
         #expect(

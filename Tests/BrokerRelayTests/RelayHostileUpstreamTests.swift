@@ -38,7 +38,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A reason phrase with a status code that HTTP does not know → not passed on (SEC-78)")
+    @Test("An unknown status with a reason phrase → the status is passed on without the phrase (SEC-78)")
     func reasonPhrase() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil { try await connection.answer("299 a\u{1}b") }
@@ -49,7 +49,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An additional, unrequested answer → never becomes the answer to a call")
+    @Test("An upstream adds a second answer to each answer → each call gets its own answer")
     func unsolicited() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -65,7 +65,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("Interim answers → dropped; very many of them → 502")
+    @Test("20 interim answers before an answer → dropped, and the answer is passed on; 10,000 → 502")
     func interim() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -112,7 +112,9 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upstream begins an unrequested answer → its rest does not become the answer to the next call")
+    @Test(
+        "An upstream sends part of an unrequested answer, and its rest at the next call → the call never gets this answer"
+    )
     func halfUnasked() async throws {
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
         try await ScriptedUpstream.run({ connection in
@@ -137,7 +139,9 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An answer that ends with the connection, or with one half of it → complete", arguments: [true, false])
+    @Test(
+        "An answer without a length ends when the upstream closes the connection, or only its own side → complete",
+        arguments: [true, false])
     func untilClose(isHalf: Bool) async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -161,12 +165,12 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An answer's head larger than any real one → 502, and its connection is not used again (SEC-81)",
+        "A head over 16 KiB a field, 64 KiB in all or 128 fields → 502, and its connection is not used again (SEC-81)",
         arguments: [
             "HTTP/1.1 200 OK\r\n" + fields(1, of: 16 * 1024 + 1) + "\r\n",
             "HTTP/1.1 200 OK\r\n" + String(repeating: "x", count: 16 * 1024 + 1) + ": v\r\n\r\n",
             "HTTP/1.1 200 OK\r\n" + fields(129, of: 1) + "\r\n", "HTTP/1.1 200 OK\r\n" + fields(6, of: 12_000) + "\r\n",
-            // These large heads also lack an end.
+            // The following heads are also unfinished, so the relay must refuse them before their end.
             "HTTP/1.1 200 OK\r\n" + fields(6, of: 12_000), "HTTP/1.1 200 OK\r\nX: " + fields(1, of: 17_000).dropLast(2),
             "HTTP/1.1 103 Early Hints\r\n" + fields(6, of: 12_000),
         ])
@@ -185,7 +189,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An answer's head of the largest real size → accepted")
+    @Test("An answer's head with 120 long fields, or with four fields of 15,000 bytes → accepted")
     func ordinaryHead() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -204,7 +208,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An upstream breaks off before the first piece of its body → 502 instead of half an answer",
+        "An upstream closes the connection after the head, before any byte of the body → 502",
         arguments: [
             "Transfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n5\r\n",
             "Transfer-Encoding: chunked\r\n\r\nzz\r\nabc", "Content-Length: 1000000\r\n\r\n",
@@ -221,7 +225,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upstream's body is slow → the app gets the head at once")
+    @Test("An upstream sends the head and delays the body → the app gets the head at once")
     func headAlone() async throws {
         let (signal, go) = AsyncStream<Never>.makeStream()
         try await ScriptedUpstream.run({ connection in
@@ -238,7 +242,9 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("Trailers over the limit → the answer does not count as complete", arguments: [(0, 300), (100, 40), (0, 6)])
+    @Test(
+        "Trailers over the limits, alone or together with the head's fields → the answer does not count as complete",
+        arguments: [(0, 300), (100, 40), (0, 6)])
     func trailers(fields: Int, trailers: Int) async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {
@@ -255,13 +261,13 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upstream sends a body to HEAD → dropped, and the connection is not used again (SEC-79)")
+    @Test("An upstream sends a body after its answer to HEAD → dropped, and the connection is not used again (SEC-79)")
     func bodyOfHead() async throws {
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
         try await ScriptedUpstream.run({ connection in
             var isOwed = false
             while let request = try await connection.request() {
-                // The body comes late: just when the next call is being sent.
+                // The body of the answer to HEAD comes late, after the next request has arrived.
                 if isOwed { try await connection.write(evil) }
                 isOwed = request.requestLine.hasPrefix("HEAD ")
                 let length = isOwed ? evil.utf8.count : 2
@@ -278,7 +284,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upstream's head does not come in time → 504")
+    @Test("An upstream reads a request and sends no head within the timeout → 504")
     func slowHead() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -294,7 +300,9 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upload that makes progress → the deadline for the head does not end it")
+    @Test(
+        "An upload takes longer than the timeout for the head, and makes progress → it continues, and its answer arrives"
+    )
     func slowUpload() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, timeout: .seconds(4)) { (fixture) async throws in
@@ -310,7 +318,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upstream breaks off within a small body → 502; within a long one → the stream fails")
+    @Test("An upstream closes within a small body → 502; within a long body → the app's stream fails")
     func brokenOff() async throws {
         try await ScriptedUpstream.run({ connection in
             guard let request = try await connection.request() else { return }
@@ -326,7 +334,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A body stops for longer than the read timeout → cut")
+    @Test("An upstream's body stops for longer than the read timeout → the stream fails, and the connection is closed")
     func silentBody() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -341,11 +349,11 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A kept connection was closed in the meantime → an idempotent call still succeeds")
+    @Test("An upstream closes each connection after one answer → the next idempotent calls still succeed")
     func stalePooled() async throws {
         try await ScriptedUpstream.run({ connection in
             if try await connection.request() != nil { try await connection.answer() }
-            // The next request finds a closed connection, or the connection ends meanwhile.
+            // The next request may arrive here. The connection then closes without an answer.
             _ = try await connection.head()
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -354,7 +362,9 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("All places of an upstream are taken → the next call is refused, and the count stays right")
+    @Test(
+        "All places of an upstream are taken → the next call gets rate_limited, and the number of taken places stays right"
+    )
     func places() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {

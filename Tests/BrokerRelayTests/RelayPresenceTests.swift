@@ -70,12 +70,14 @@ struct RelayPresenceTests {
             #expect(try await code(fixture, presences, "/pay/1") == .presenceRequired)
             #expect(presences.counts == Presences.Counts(judged: 1))
             #expect(fixture.tokens.given == 0)
-            // The call is refused if the relay has no judge.
+            // Without a judge of presence, the relay refuses the call, too.
             #expect(try await fixture.problem(.get, "/pay/1").code == .presenceRequired)
         }
     }
 
-    @Test("A call in any spelling of its path → needs presence")
+    @Test(
+        "A `require` entry needs presence, and a call writes the entry's path in another spelling → needs presence, too"
+    )
     func encoded() async throws {
         let require = try Self.entries("POST /payments/*/transfer:confirm")
         try await RelayFixture.run(at: "http://127.0.0.1:9", allow: ["POST /payments/**"], require: require) {
@@ -106,7 +108,7 @@ struct RelayPresenceTests {
 
     private static let challenge = #"Bearer error="insufficient_user_authentication", acr_values="mfa""#
 
-    @Test("The relay answers a refused call with its own problem → the proof of presence is released")
+    @Test("The upstream refuses a call, and the app gets the broker's own problem → the proof of presence is released")
     func refusedByUpstream() async throws {
         for (signIns, expected) in [(SignIns(.stepUpRequired), ProblemCode.stepUpRequired), (SignIns(), .stepUpFailed)]
         {
@@ -125,7 +127,7 @@ struct RelayPresenceTests {
                 let code = try await code(fixture, presences, "/pay/1", refreshing: .providerUnavailable)
                 #expect(code == .providerUnavailable)
                 #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
-                // The app gets an upstream's own 401 and handles it itself.
+                // The app gets the upstream's 401 as the answer, so the proof counts as used.
                 let passed = Presences()
                 #expect(try await self.code(fixture, passed, "/pay/1") == nil)
                 #expect(passed.counts == Presences.Counts(judged: 1, taken: 1))
@@ -133,7 +135,8 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The call was repeated and its fate is unknown → the proof of presence counts as used")
+    @Test(
+        "The relay repeats a call after a 401, and the repeat's fate is unknown → the proof of presence counts as used")
     func sentAgain() async throws {
         try await ScriptedUpstream.run(Self.refusing("Bearer", calls: 1)) { upstream in
             try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
@@ -145,7 +148,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The upstream refused a repeat, but may have done the first call → the proof of presence counts as used")
+    @Test("A call's first attempt is lost, and the upstream refuses the repeat → the proof of presence counts as used")
     func refusedRepeat() async throws {
         let connections = Mutex(0)
         try await ScriptedUpstream.run({ connection in
@@ -159,7 +162,7 @@ struct RelayPresenceTests {
                 }
                 try await connection.answer()
             }
-            // The second request is read, and its connection closed.
+            // The upstream reads the second request and closes the connection, so this attempt's fate is unknown.
             _ = try await connection.request()
         }) { upstream in
             try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
@@ -173,7 +176,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The caller left before a connection existed → the proof of presence is released")
+    @Test("The caller leaves before a connection exists → the proof of presence is released")
     func abandoned() async throws {
         // The upstream never answers the TLS handshake.
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { upstream in
@@ -203,7 +206,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The sign-in is too weak, or the call needs no presence → the proof of presence is left unchecked")
+    @Test("The sign-in is too weak, or no entry requires presence → the proof of presence is neither checked nor taken")
     func order() async throws {
         var both = StepUpDemand(contextClasses: ["mfa"])
         both.presence = true
@@ -244,7 +247,7 @@ struct RelayPresenceTests {
     }
 
     @Test(
-        "The upstream was not reached → the proof of presence is released; it may have seen the call → the proof counts as used"
+        "No connection to the upstream → the proof of presence is released; the upstream read the call → the proof is used"
     )
     func givenBack() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:1", require: try Self.entries()) { (fixture) async throws in
@@ -262,7 +265,8 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The relay repeats a call after an upstream's 401 → the same proof of presence is enough")
+    @Test(
+        "The relay repeats a call after an upstream's 401 → the proof of presence is taken one time for both attempts")
     func repeated() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -278,7 +282,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("A proof of presence, whatever `request_headers` says → never sent to an upstream")
+    @Test("`request_headers` names Coatcheck-Presence → refused, so the proof of presence never reaches an upstream")
     func header() throws {
         #expect(throws: UpstreamFault.self) { try RequestHeaderRules.extraName("coatcheck-presence") }
     }

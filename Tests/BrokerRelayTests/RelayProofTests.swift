@@ -93,7 +93,9 @@ struct RelayProofTests {
         }
     }
 
-    @Test("A bound token → sent with its scheme and a proof for the upstream's own address, without the query")
+    @Test(
+        "A call with a bound token → has the configured scheme, and a proof for the upstream's address without the query"
+    )
     func goesOut() async throws {
         var elsewhere = ProofPresentation()
         elsewhere.scheme = .bearer
@@ -114,7 +116,7 @@ struct RelayProofTests {
         }
     }
 
-    /// Demands a nonce that changes with each answer, on every connection.
+    /// Demands a nonce on every connection, and brings a new nonce with each answer.
     private static func demanding() -> @Sendable (ScriptedConnection) async throws -> Void {
         let answers = Asked()
         return { connection in
@@ -133,7 +135,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("An upstream asks for a nonce → the call is repeated once, and later calls have the newest nonce")
+    @Test("An upstream asks for a nonce → the call is repeated one time, and later calls have the newest nonce")
     func nonces() async throws {
         try await run(Self.demanding()) { fixture, upstream in
             let asked = Asked()
@@ -173,12 +175,12 @@ struct RelayProofTests {
         }
     }
 
-    @Test("A kept connection was closed → a call that may be repeated is repeated, with a new proof")
+    @Test("An upstream closes a kept connection at a call → a GET is repeated with a new proof, a POST is not")
     func keptConnections() async throws {
         for (method, sent) in [(HTTPRequest.Method.get, 3), (.post, 2)] {
             try await run({ connection in
                 if try await connection.request() != nil { try await connection.answer() }
-                // The second request is read, and the connection closed.
+                // The upstream reads the second request and closes the connection without an answer.
                 _ = try await connection.request()
             }) { fixture, upstream in
                 _ = try await call(fixture, .get, "/a", Asked()).body.text()
@@ -209,7 +211,7 @@ struct RelayProofTests {
     }
 
     @Test(
-        "A call needs a nonce, but its streamed body is gone → 503 upstream_nonce instead of 401, and the next call has the nonce"
+        "A nonce challenge after a streamed body was sent → 503 upstream_nonce instead of 401; the next call has the nonce"
     )
     func streamed() async throws {
         try await run(Self.demanding()) { fixture, upstream in
@@ -249,7 +251,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("The upstream refuses the proof → its answer is passed on; it refuses the token → one refresh")
+    @Test("The upstream refuses the proof → its 401 is passed on; it refuses the token → one refresh and one repeat")
     func refused() async throws {
         for (error, calls) in [("invalid_dpop_proof", 1), ("invalid_token", 2)] {
             try await run({ connection in
@@ -267,7 +269,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("There is no signer → a bound token is not sent")
+    @Test("The relay has no signer of proofs → a bound token is not sent")
     func noSigner() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { fixture in

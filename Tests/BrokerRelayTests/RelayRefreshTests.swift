@@ -32,7 +32,7 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("A second 401 → passed on as the upstream's answer, but without its challenge (SEC-82)")
+    @Test("The upstream answers the repeat with 401, too → the 401 is passed on without its challenge (SEC-82)")
     func remains() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {
@@ -52,7 +52,7 @@ struct RelayRefreshTests {
     }
 
     @Test(
-        "A streamed body → never repeated; a POST → repeated only if the upstream certainly did nothing (SEC-60)"
+        "A 401 to a long streamed body, or to a POST without a challenge → not repeated; to a POST with one → repeated (SEC-60)"
     )
     func noReplay() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
@@ -77,7 +77,8 @@ struct RelayRefreshTests {
     }
 
     @Test(
-        "The session ended meanwhile → the broker's own problem; the session cannot be refreshed → the upstream's 401")
+        "The refresh after a 401 fails → the broker's own problem; the session has no refresh token → the upstream's 401"
+    )
     func refreshFails() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Calls that the relay refuses", .timeLimit(.minutes(2)))
 struct RelayRefusalTests {
-    @Test("An unknown upstream, whatever its name → 404", arguments: ["other", "", "API", "api%2f", "..", "api;x"])
+    @Test("A target with the name of no upstream → 404", arguments: ["other", "", "API", "api%2f", "..", "api;x"])
     func unknown(name: String) async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9") { (fixture) async throws in
             var request = try fixture.request(.get, "/x")
@@ -25,7 +25,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A session of another provider or client → refused before its token is read (SEC-72)")
+    @Test("A session of another provider or client than the upstream's → refused before its token is read (SEC-72)")
     func wrongSession() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9", clients: ["ios"]) { (fixture) async throws in
             for (provider, client) in [("apple", "ios"), ("google", "android"), ("Google", "ios")] {
@@ -37,7 +37,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("An upstream hides employees → a call about employees is refused, even if `allow` has it")
+    @Test("An upstream hides employees → a call about employees is refused, even if an `allow` entry matches")
     func employees() async throws {
         let targets = ["/v3/merchants/M1/employees", "/v3/merchants/M1/orders?expand=employee"]
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -51,7 +51,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A credential of another kind than the upstream takes → never sent (SEC-72)")
+    @Test("A session's credential is of another kind than the upstream's `credential` → never sent (SEC-72)")
     func wrongCredential() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, credential: .zephrCookie) { (fixture) async throws in
@@ -61,7 +61,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("CONNECT or TRACE → 405; an upgrade → 400 (SEC-80)")
+    @Test("CONNECT or TRACE → 405; an upgrade to another protocol than h2c → 400 (SEC-80)")
     func methods() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9") { (fixture) async throws in
             #expect(try await fixture.problem(.connect, "/x").code == .methodNotAllowed)
@@ -74,7 +74,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A path trick → reaches an upstream only if the upstream's list has the sent path (SEC-73)")
+    @Test("A path trick → the upstream gets only paths that its `allow` list has (SEC-73)")
     func tricks() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, allow: ["GET /open/**"]) { (fixture) async throws in
@@ -113,7 +113,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A body over the limit, announced or not → 413 (SEC-81)")
+    @Test("A body over the limit, with a right length, a wrong length or none → 413 (SEC-81)")
     func tooLarge() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, maximumBody: 200_000) { (fixture) async throws in
@@ -148,7 +148,9 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A connection leads to a private address → no request is sent, and the app gets its answer at once (SEC-74)")
+    @Test(
+        "A public upstream's connection leads to a private address → nothing is sent, and the call fails at once (SEC-74)"
+    )
     func privateAddress() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             let client = UpstreamClient(try UpstreamBase(upstream.url), .publicOnly, RelayOutbound(), tls: nil)
@@ -167,7 +169,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("An upstream that is down → 502")
+    @Test("No listener at the upstream's address → 502")
     func down() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:1") { (fixture) async throws in
             #expect(try await fixture.problem(.get, "/x").code == .upstreamError)

@@ -9,7 +9,9 @@ import Testing
 struct RelaySignInTests {
     private static let mfa = StepUpDemand(contextClasses: ["mfa"])
 
-    @Test("Several `require` entries match a call → the strictest demands count; no entry matches → no demand")
+    @Test(
+        "Several `require` entries match a call → the shortest max_age and the common classes; none matches → no demand"
+    )
     func entries() throws {
         let entries = [
             try UpstreamRequirement("POST,PUT /payments/**", StepUpDemand(contextClasses: ["mfa", "phr"])),
@@ -28,7 +30,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A call that an upstream may treat like a named call → the entry's demand applies",
+        "A call that an upstream may treat as a call in a `require` entry → the entry's demand applies",
         arguments: [
             ("POST /payments/**", "POST", "/payments", true), ("POST /payments/**", "POST", "/payments/", true),
             ("POST /payments/**", "POST", "/Payments/1", true), ("POST /payments/**", "POST", "/PAYMENTS", true),
@@ -40,15 +42,15 @@ struct RelaySignInTests {
             ("POST /payments/*/transfer:confirm", "POST", "/payments/1/transfer%3Aconfirm", true),
             ("POST /payments/*/transfer%3Aconfirm", "POST", "/payments/1/Transfer:confirm", true),
             ("ANY /a@b", "GET", "/a%40B", true), ("ANY /a%20(b)", "GET", "/A%20%28b%29", true),
-            // Some file systems drop spaces and dots at the end of a name. Some servers drop those around a name.
+            // Some file systems drop spaces and dots at the end of a name. Some servers also drop them at its start.
             ("POST /pay/**", "POST", "/pay%20/x", true), ("POST /pay/**", "POST", "/pay./x", true),
             ("POST /pay/**", "POST", "/%20pay%20.%20/x", true), ("POST /pay/**", "POST", "/pay+/x", true),
             ("POST /pay/**", "POST", "/pay%C2%A0/x", true), ("POST /pay/x", "POST", "/pay/x%20", true),
             ("POST /a%20b", "POST", "/a+b", true), ("POST /a+b", "POST", "/a%20b", true),
-            // If a server decodes too early, an encoded `?` ends the path.
+            // A server that decodes the path before it splits off the query treats an encoded `?` as the path's end.
             ("POST /pay", "POST", "/pay%3Fx", true), ("POST /pay", "POST", "/pay/%3F/x/y", true),
             ("POST /pay/*", "POST", "/pay/1%3f2/3", true), ("POST /pay", "POST", "/p%3Fay", false),
-            // Some routers read a format after the last segment.
+            // Some routers read the part after a dot in the last segment as a format.
             ("POST /pay", "POST", "/pay.json", true), ("POST /pay", "POST", "/Pay.a.b", true),
             ("POST /pay/*/confirm", "POST", "/pay/1/confirm.xml", true), ("POST /pay/x", "POST", "/pay.json/x", false),
             ("POST /pay", "POST", "/payjson", false), ("POST /pay.json", "POST", "/pay", false),
@@ -70,7 +72,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A `require` entry for a path that `allow` does not permit → reported",
+        "A `require` entry, and an `allow` list → whether any allowed call can match the entry",
         arguments: [
             ("POST /a/**", true), ("POST /a", false), ("PUT /a/b", false), ("ANY /*/b", true), ("POST /a/b/c", true),
             ("POST /*", false), ("POST /x/**", false), ("GET /g", true), ("GET /g/", true), ("HEAD /g", false),
@@ -84,14 +86,14 @@ struct RelaySignInTests {
         #expect(try !UpstreamRequirement("GET /X:z", Self.mfa).isReached(by: encoded))
     }
 
-    @Test("A call that needs another sign-in → gets no token, and the upstream is not called")
+    @Test("A call needs a stronger sign-in than the session's → it gets no token, and the upstream is not called")
     func refused() async throws {
         let signIns = SignIns(.stepUpRequired)
         try await RelayFixture.run(
             at: "http://127.0.0.1:9", require: [try UpstreamRequirement("POST /pay/**", Self.mfa)], signIns: signIns
         ) { (fixture) async throws in
             #expect(try await fixture.problem(.post, "/pay/1").code == .stepUpRequired)
-            // The same path in another spelling.
+            // The next call has the same path in another spelling.
             #expect(try await fixture.problem(.post, "/p%61y/1").code == .stepUpRequired)
             #expect(fixture.tokens.given == 0)
             #expect(signIns.required == [Self.mfa, Self.mfa])
@@ -136,9 +138,7 @@ struct RelaySignInTests {
         }
     }
 
-    /// Makes a call.
-    ///
-    /// The tokens are named after the subject of their session.
+    /// Makes a call with tokens that are named after the subject of their session.
     private func call(_ fixture: RelayFixture, _ method: HTTPRequest.Method) async throws -> RelayResponse {
         try await fixture.relay.call(
             try fixture.request(method, "/x"), session: fixture.session, signIns: fixture.signIns,
@@ -147,7 +147,8 @@ struct RelaySignInTests {
             })
     }
 
-    @Test("The session was read again while it was judged → the call uses that newer session")
+    @Test(
+        "The judge of sign-ins reads the session again → the call uses the token of the session that the judge returns")
     func judged() async throws {
         let signIns = SignIns(judged: RelayFixture.session(subject: "ben"))
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -162,7 +163,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A challenge comes, and the session has another token by then → the call is repeated once, without a forced refresh"
+        "An upstream's challenge, and the session has another token now → one repeat with this token, without a forced refresh"
     )
     func other() async throws {
         for works in [true, false] {
@@ -193,7 +194,9 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("`challenges: off`, or a challenge that is only partly readable → the upstream's 401 is passed on as usual")
+    @Test(
+        "`challenges: off`, or a challenge with a syntax error → one forced refresh, then the upstream's 401 is passed on"
+    )
     func off() async throws {
         let signIns = SignIns(.stepUpRequired)
         for (field, passes) in [(Self.challenge, false), (Self.challenge + " x", true), (Self.challenge + "\"", true)] {
@@ -208,16 +211,16 @@ struct RelaySignInTests {
         #expect(signIns.challenges.isEmpty)
     }
 
-    /// A challenge with this number of parameters, including its error.
+    /// A challenge with `parameters` parameters, including its `error`.
     ///
-    /// Behind it there is this number of challenges of other schemes.
+    /// `others` challenges of other schemes follow.
     private static func challenge(parameters: Int, others: Int = 0) -> String {
         let more = (1..<max(parameters, 1)).map { ",a\($0)=b" }.joined()
         return "Bearer error=insufficient_user_authentication" + more + (0..<others).map { ",S\($0)" }.joined()
     }
 
     @Test(
-        "More challenges or parameters than any real server sends → ignored (SEC-106)",
+        "A challenge with more than 16 parameters, or more than 16 challenges in all → ignored (SEC-106)",
         arguments: [(16, 0, true), (17, 0, false), (500, 0, false), (1, 15, true), (1, 16, false), (1, 900, false)])
     func largeChallenges(parameters: Int, others: Int, isRead: Bool) async throws {
         let field = Self.challenge(parameters: parameters, others: others)
@@ -231,7 +234,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "Challenges with any fault in their syntax → ignored",
+        "A WWW-Authenticate field → its demand, or nil if any of its challenges has a fault",
         arguments: [
             (#"DPoP error="insufficient_user_authentication""#, StepUpDemand()),
             (#"Bearer error=insufficient_user_authentication,max_age=0"#, StepUpDemand(maximumAge: 0)),

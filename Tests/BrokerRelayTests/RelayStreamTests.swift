@@ -12,10 +12,10 @@ import Testing
 struct RelayStreamTests {
     private static let chunk = ByteBuffer(repeating: 0x61, count: 65_536)
     private static let count = 1600
-    /// More chunks than kernels buffer between sockets, which is up to some 50 MiB for each pair.
+    /// A number of chunks that exceeds the kernel's buffers, which hold up to about 50 MiB for each pair of sockets.
     private static let endless = 6400
 
-    /// Sends `count` chunks for every request, and counts the chunks that left.
+    /// Answers every request with `count` chunks, and counts the sent chunks in `written`.
     @Sendable private static func sending(
         _ count: Int, _ written: ChunkSource.Counter, _ connection: ScriptedConnection
     ) async throws {
@@ -49,7 +49,9 @@ struct RelayStreamTests {
     }
 
     // Memory use is measured on the release binary, alone in its process (Tests/scenarios/relay/relay.sh).
-    @Test("100 MiB down and up again → arrive completely", arguments: [65_536 * count, nil])
+    @Test(
+        "100 MiB from one upstream, sent to another upstream as an upload → arrive completely",
+        arguments: [65_536 * count, nil])
     func flat(length: Int?) async throws {
         try await Self.pipe(Self.count, into: answeringSize, timeout: .seconds(10)) { fixture, body, _ in
             let response = try await fixture.call(
@@ -58,7 +60,7 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("An upstream that does not read → the app's upload waits")
+    @Test("An upstream stops reading an upload → the relay stops reading the app's body")
     func backPressureUp() async throws {
         try await Self.pipe(
             Self.endless,
@@ -74,7 +76,7 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("An app that stops reading → the upstream waits")
+    @Test("An app stops reading an answer → the relay stops reading from the upstream")
     func backPressure() async throws {
         let written = ChunkSource.Counter()
         try await ScriptedUpstream.run({ try await Self.sending(Self.endless, written, $0) }) { upstream in
@@ -84,7 +86,7 @@ struct RelayStreamTests {
                 var iterator = body.makeAsyncIterator()
                 _ = try await iterator.next()
                 var last = -1
-                // Wait until the sockets between are full and all traffic stops.
+                // Wait until the buffers of the sockets are full and the upstream cannot write any more.
                 #expect(
                     try await eventually {
                         try await Task.sleep(for: .milliseconds(100))
@@ -98,7 +100,7 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("The caller leaves, before the head or within the body → the upstream's connection closes")
+    @Test("The caller leaves before the head, or within the body → the connection to the upstream closes")
     func cancellation() async throws {
         try await ScriptedUpstream.run({ connection in
             guard let request = try await connection.request() else { return }
@@ -124,7 +126,9 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("The answer comes before the request's end → the app gets it, and its body is no longer read")
+    @Test(
+        "An upstream answers before the request's end and closes → the app gets the answer, and its body is no longer read"
+    )
     func earlyAnswer() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.head()
@@ -139,8 +143,8 @@ struct RelayStreamTests {
                         #expect(response.status.code == 413)
                         _ = try? await response.body.text()
                     } catch {
-                        // The connection ended before the answer arrived, so the result is a 502. The rule below must hold as
-                        // well.
+                        // The connection ended before the answer arrived, so the result is a 502. In this case, too,
+                        // the body must no longer be read.
                         #expect((error as? BrokerProblem)?.code == .upstreamError)
                     }
                     #expect(!source.state.isReading)

@@ -11,7 +11,7 @@ import Testing
 @Suite("Uploads and early answers (SEC-79, SEC-81)", .serialized, .timeLimit(.minutes(2)))
 struct RelayUploadTests {
     @Test(
-        "An answer comes before the request's end → passed on, and its connection serves the next call",
+        "An answer arrives before the request's end → passed on, and its connection serves the next call",
         arguments: [
             "200 OK\r\nContent-Length: 2\r\n\r\nok", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
             "204 No Content\r\n\r\n",
@@ -35,7 +35,9 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("An answer comes during a request that never ends → passed on, and its connection is closed")
+    @Test(
+        "An answer arrives during an upload that does not end → passed on, and its connection closes after the read timeout"
+    )
     func neverEnded() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -54,7 +56,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "The answer is complete, and the upstream closes before the request's end → still complete",
+        "An upstream sends a whole answer and closes before the request's end → the app gets the whole answer",
         arguments: [
             "200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", "204 No Content\r\nConnection: close\r\n\r\n",
         ])
@@ -68,8 +70,8 @@ struct RelayUploadTests {
                 let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 100_000)
                 async let text = fixture.call(.post, "/x", body: body).body.text()
                 #expect(try await eventually { upstream.closed == 1 })
-                // The pause is long enough for the broker to notice a closed connection. The test also passes if the broker
-                // does not notice it.
+                // In this pause the broker usually notices that the connection is closed. The test also passes if the broker
+                // notices the close later.
                 try await Task.sleep(for: .milliseconds(50))
                 source.end.finish()
                 #expect(try await text == (answer.hasPrefix("200") ? "ok" : ""))
@@ -89,7 +91,7 @@ struct RelayUploadTests {
     enum Manner: String, CaseIterable { case hangsUp, closesItsSide, hangsUpWithinBody, closesItsSideWithinBody }
 
     @Test(
-        "The answer was complete before the upload's end → stays complete, whatever the upstream does later",
+        "An upstream sends a whole answer within an upload, then closes the connection or its side → the answer is complete",
         arguments: answers,
         Manner.allCases)
     func early(_ answer: String, _ manner: Manner) async throws {
@@ -106,7 +108,7 @@ struct RelayUploadTests {
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 let source = LateEnd(chunk: isWithinBody ? ByteBuffer(repeating: 0x61, count: 100_000) : ByteBuffer())
                 let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 200_000)
-                // The app sends as long as the broker reads.
+                // The app sends its body as long as the broker reads.
                 let response = try await fixture.call(.post, "/x", body: body)
                 #expect(response.status.code == Int(answer.prefix(3)))
                 #expect(try await response.body.text() == "ok")
@@ -117,7 +119,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "An early answer breaks off → does not count as complete",
+        "An answer breaks off before the upload's end → the app's stream fails",
         arguments: ["Content-Length: 3\r\n\r\nok", "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"])
     func earlyAndCut(_ answer: String) async throws {
         try await ScriptedUpstream.run({ connection in
@@ -135,7 +137,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("The head of an early answer comes → the upload continues, and the answer ends after the upload")
+    @Test("An answer begins before the upload's end → the upload continues, and the rest of the answer comes after it")
     func bothWays() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.head()
@@ -155,7 +157,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("A body that is longer or shorter than announced → the upstream never reads it as another request")
+    @Test("A body longer or shorter than its Content-Length → refused, and the connection to the upstream is closed")
     func wrongLength() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -175,7 +177,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "A refusal comes during a stalled upload → passed on completely, and no caller hangs",
+        "An upstream refuses a stalled upload → the whole refusal is passed on, and the body's reader ends",
         arguments: [
             "Content-Length: 9\r\n\r\ntoo large", "Transfer-Encoding: chunked\r\n\r\n9\r\ntoo large\r\n0\r\n\r\n",
         ])
@@ -205,7 +207,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("The upstream leaves during a stalled upload → no caller hangs")
+    @Test("The upstream closes during a stalled upload → the call fails, and the body's reader ends")
     func upstreamGone() async throws {
         let (signal, go) = AsyncStream<Never>.makeStream()
         try await ScriptedUpstream.run({ connection in
@@ -228,7 +230,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("The caller leaves during its stalled upload → no other caller hangs")
+    @Test("The caller leaves during its stalled upload → the body's reader ends")
     func heldUp() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.head()
@@ -282,14 +284,14 @@ private struct LateEnd: AsyncSequence, Sendable {
 
 /// An endless body.
 ///
-/// Its token lives as long as a reader exists that may request more.
+/// `token` lives as long as a reader of the body exists.
 private struct Endless: AsyncSequence, Sendable {
     final class Token: Sendable {
         private let count = Atomic(0)
         var asked: Int { count.load(ordering: .relaxed) }
         func ask() { count.add(1, ordering: .relaxed) }
 
-        /// Waits until the sockets between are full and reading stops.
+        /// Waits until the buffers of the sockets are full and the relay stops reading the body.
         func isHeldUp() async throws -> Bool {
             var (last, looks) = (0, 0)
             return try await eventually {

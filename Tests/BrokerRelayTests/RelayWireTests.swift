@@ -7,7 +7,7 @@ import Testing
 
 @Suite("The relay on the wire", .timeLimit(.minutes(2)))
 struct RelayWireTests {
-    @Test("A relayed GET → arrives with exactly the expected bytes")
+    @Test("A relayed GET → the upstream gets exactly the expected bytes")
     func get() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url + "/base") { (fixture) async throws in
@@ -29,7 +29,7 @@ struct RelayWireTests {
     }
 
     @Test(
-        "A relayed path → the URL parser behind the relay does not change it",
+        "A path and query → the upstream gets the canonical path and the encoded query, without further changes",
         arguments: [
             ("/a?filter[name]=a%20b", "/a?filter%5Bname%5D=a%20b"), ("/a?q=%41%2e%2F", "/a?q=%41%2e%2F"),
             ("/a?", "/a?"), ("/?x", "/?x"), ("/a%20b/caf%c3%a9?é=1", "/a%20b/caf%C3%A9?%C3%A9=1"),
@@ -47,7 +47,7 @@ struct RelayWireTests {
     }
 
     @Test(
-        "Forged fields, hop-by-hop fields and Connection tricks → removed; the broker's own fields arrive (SEC-75, SEC-76)"
+        "Forged fields, hop-by-hop fields and Connection tricks → the upstream gets only the broker's fields (SEC-75, SEC-76)"
     )
     func forged() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -80,7 +80,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A Zephr session → sent as Zephr's cookie")
+    @Test("A Zephr session → its id is sent as Zephr's cookie, and the app's cookie is removed")
     func zephr() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, credential: .zephrCookie) { (fixture) async throws in
@@ -96,7 +96,8 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A body → sent with new framing, by a known length or in chunks (SEC-79)")
+    @Test(
+        "A body of known length → sent with Content-Length; of unknown length → in chunks; no body → neither (SEC-79)")
     func bodies() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -133,7 +134,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A gzip body → passed unchanged")
+    @Test("An upstream's gzip body → passed on byte for byte")
     func gzip() async throws {
         let bytes: [UInt8] = [0x1F, 0x8B, 0x08, 0x00, 0xFF, 0x00, 0x0D, 0x0A]
         try await ScriptedUpstream.run({ connection in

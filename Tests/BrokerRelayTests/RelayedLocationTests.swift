@@ -21,12 +21,12 @@ struct RelayedLocationTests {
             "/v1/relay/other/transfer?to=evil", "/v1/session/refresh", "/", "/v3.0x/items", "/v3", "?", "/?a",
             "../v1/session", "../../v1/relay/other/x", "/v3.0/../v1/session", "/v3.0/items/../../v1/session",
             "/v3.0/./../v1/session", "..", "../", ".././..",
-            // Spellings that only some servers treat as such a path.
+            // Spellings that only some servers treat as a path of the broker.
             "/v3.0/%2e%2e/v1/session", "/v3.0/.%2E/v1/session", "/v3.0/%2e%2e%2fv1/session", "\\v1\\session",
             "/\\evil.example/x", "/v3.0\\..\\v1", "/v3.0/..;/v1/session", "/v3.0//x", "https:/v1/session",
             "https:v1/session", "https:///v1/session", "http:\\\\auth.example.com/", "//", "///v1/session",
             "/v3.0/\tx", "", "#", "/v3.0/%", "/v3.0/%zz",
-            // The broker's names.
+            // The broker's own names.
             "https://auth.example.com/v1/session", "HTTPS://AUTH.example.COM/v1/session", "https://auth.example.com",
             "https://auth.example.com:443/", "http://auth.example.com/v1/session", "http://auth.example.com:80/x",
             "//auth.example.com/v1/relay/other/x", "https://auth.example.com?x", "https://auth.example.com#x",
@@ -36,7 +36,8 @@ struct RelayedLocationTests {
             "https:// auth.example.com/", "https://auth.example.com:0443x/",
         ])
     func dropped(value: String) throws {
-        // A reference to the called resource itself does not count as such a path.
+        // An empty reference, `#` and `?` lead to the called resource. So the called resource must be outside of the base
+        // URL here.
         let result = try mapped(
             value, target: value.isEmpty || value == "#" || value == "?" ? "/" : "/v3.0/items?page=1")
         #expect(result == nil, "\(value)")
@@ -71,13 +72,15 @@ struct RelayedLocationTests {
         ])
     func elsewhere(value: String) throws { #expect(try mapped(value) == value) }
 
-    @Test("A Location that begins with // → gets the upstream's scheme")
+    @Test("A Location that begins with // → the same address with the upstream's scheme")
     func schemeless() throws {
         #expect(try mapped("//cdn.example.com/x") == "https://cdn.example.com/x")
         #expect(try mapped("//cdn.example.com/x", base: "http://127.0.0.1:9000") == "http://cdn.example.com/x")
     }
 
-    @Test("An upstream without a base path, or on the broker's host → its references are mapped in the same way")
+    @Test(
+        "An upstream without a base path, or on the broker's host → only references under its base URL become relay paths"
+    )
     func bases() throws {
         #expect(try mapped("/v1/session", base: "http://127.0.0.1:9000", target: "/x") == "/v1/relay/api/v1/session")
         #expect(try mapped("/../v1/session", base: "http://127.0.0.1:9000", target: "/x") == nil)
@@ -92,7 +95,7 @@ struct RelayedLocationTests {
                 == "http://127.0.0.1:9001/x")
     }
 
-    @Test("A redirect on the wire → its address is right for the app")
+    @Test("A redirect on the wire → Location and Content-Location are mapped for the app, or removed")
     func wire() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {

@@ -6,7 +6,7 @@ import NIOPosix
 import Synchronization
 import Testing
 
-/// The addresses that a call reaches.
+/// The addresses that a relayed call may reach.
 ///
 /// The relay checks the address of the connected socket. Behind a proxy, it checks the requested address.
 @Suite("Upstream addresses (SEC-74)", .timeLimit(.minutes(2)))
@@ -32,7 +32,7 @@ struct UpstreamAddressTests {
         var target = UpstreamTarget(host: host, port: port) { policy.allows($0) }
         target.proxy = proxy
         var limits = UpstreamLimits()
-        // The other side of the connection is a task in this process. On a busy machine it may be late.
+        // The upstream is a task in this process, so on a busy machine it may accept the connection late.
         limits.connect = .seconds(30)
         return UpstreamClient(target, limits, on: MultiThreadedEventLoopGroup.singleton.next())
     }
@@ -54,7 +54,7 @@ struct UpstreamAddressTests {
     }
 
     @Test(
-        "An upstream's name leads to a forbidden address → a connection is made, but nothing is sent",
+        "An upstream's name leads to a forbidden address → the connection is closed before anything is sent",
         arguments: [
             "localhost", "127.0.0.1",
         ])
@@ -72,7 +72,7 @@ struct UpstreamAddressTests {
     }
 
     @Test(
-        "An upstream has a forbidden literal address → the proxy is not asked for it",
+        "An upstream with a forbidden literal address, behind a proxy → the proxy is not contacted",
         arguments: ["10.1.2.3", "fd00::7"])
     func literalRefused(host: String) async throws {
         let policy = Policy(refusing: [host])

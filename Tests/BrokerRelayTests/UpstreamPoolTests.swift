@@ -82,13 +82,13 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("A connection without calls → closed after a while; with calls → kept")
+    @Test("A connection is unused for the idle time → closed; is used in time → kept")
     func idle() async throws {
         try await ScriptedUpstream.run(Self.numbered(2)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.idle = .seconds(3) }
             _ = try await Self.together(2, client)
-            // The other connection closes. The other one stays open, because it is used long before its idle time is
-            // over.
+            // Of the two connections, one is unused and closes after its idle time. The other one stays open, because each
+            // round of the loop uses it.
             var number: Set<String> = []
             #expect(
                 try await eventually {
@@ -101,10 +101,10 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("More connections than the pool may keep → the others are closed")
+    @Test("Four calls end, and the pool may keep one connection → the other three are closed")
     func bound() async throws {
         try await ScriptedUpstream.run(Self.numbered(4)) { (upstream) async throws in
-            // An idle connection would be closed by its own timer only long after this test.
+            // With an idle time of an hour, the idle timer closes no connection during this test.
             let client = Self.client(upstream) {
                 $0.kept = 1
                 $0.idle = .hours(1)
@@ -119,7 +119,7 @@ struct UpstreamPoolTests {
 
     // MARK: Calls that end their connection
 
-    @Test("HEAD, or a body where servers expect none → uses a new connection, which is closed afterwards")
+    @Test("HEAD, or a GET, DELETE or OPTIONS with a body → uses a new connection, which is closed afterwards")
     func ownConnection() async throws {
         try await ScriptedUpstream.run(Self.numbered(1)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.linger = .milliseconds(20) }
@@ -134,14 +134,14 @@ struct UpstreamPoolTests {
             }
             #expect(try await Self.text(client, .POST, body: body) == "1")
             #expect(upstream.opened == 5)
-            // If the upstream does not close the connection, the client does.
+            // The upstream leaves the four connections open, so the client closes them.
             #expect(try await eventually { upstream.closed == 4 })
             await client.shutDown()
         }
     }
 
     @Test(
-        "The connection of a HEAD → occupies no port afterwards, whichever side closes it",
+        "A HEAD ends, and the upstream or the broker closes its connection → no port stays occupied (TIME_WAIT)",
         arguments: [true, false])
     func noPorts(closes: Bool) async throws {
         try await ScriptedUpstream.run({ connection in
@@ -152,7 +152,7 @@ struct UpstreamPoolTests {
                 if closes { return }
             }
         }) { (upstream) async throws in
-            // Another test's listener may have had this port within the last minute.
+            // Another test's listener may have used this port within the last minute, so its closed connections may be listed.
             let before = try Self.takenPorts(to: upstream.port)
             let client = Self.client(upstream) { $0.linger = .milliseconds(20) }
             for _ in 0..<20 { _ = try await Self.text(client, .HEAD) }
@@ -164,17 +164,19 @@ struct UpstreamPoolTests {
         }
     }
 
-    /// The near ends of closed connections to a port that still occupy their own port (TIME_WAIT).
+    /// The broker's ends of closed connections to a port that still occupy a local port (TIME_WAIT).
     private static func takenPorts(to port: Int) throws -> Set<Substring> {
         let suffix = ":" + String(port + 0x10000, radix: 16, uppercase: true).dropFirst()
-        // As a string, the text would end with the first page of the table.
+        // Read the table as bytes, because a read as a string ends with the first page.
         let table = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/tcp")).readToEnd() ?? Data()
         let lines = String(decoding: table, as: UTF8.self).split(separator: "\n").map { $0.split(separator: " ") }
         return Set(
             lines.filter { $0.count > 3 && $0[2].hasSuffix(suffix) && $0[3] == "06" }.map { $0[1] })
     }
 
-    @Test("Many upstreams that do not close → the broker waits only for a limited number")
+    @Test(
+        "Ten connections that the upstream should close stay open → the broker waits for two of them, and closes the others"
+    )
     func lingering() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil { try await connection.answer(body: "") }
@@ -192,16 +194,16 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "A body that an upstream leaves unread → never read as another request (SEC-79)",
+        "An upstream treats an unread body as another request → no call gets the answer to this request (SEC-79)",
         arguments: [HTTPMethod.GET, .HEAD, .DELETE, .OPTIONS, .POST, .PUT])
     func unreadBody(_ method: HTTPMethod) async throws {
         let asked = Counters()
         try await ScriptedUpstream.run({ connection in
-            // The server reads no bodies, so the bytes after a head are the next request.
+            // This upstream reads no bodies, so it treats the bytes after a head as the next request.
             while let request = try await connection.head() {
                 if request.target == "/smuggled" {
                     asked.ask()
-                    // The write comes late, when another call already uses the connection.
+                    // The answer comes late, when another call may already use the connection.
                     try await Task.sleep(for: .milliseconds(200))
                 }
                 let isRefused = request.requestLine.hasPrefix("P")
@@ -217,7 +219,8 @@ struct UpstreamPoolTests {
                 #expect(try await Self.text(client, method, "/a", body: .whole(body)) == (method == .HEAD ? "" : "/a"))
                 for number in 0..<3 { #expect(try await Self.text(client, .GET, "/\(number)") == "/\(number)") }
             }
-            // If the method excludes a body, no further bytes are read as a request.
+            // Servers expect no body with these methods. The client announces `Connection: close`, so the upstream reads no
+            // further request.
             if ![.POST, .PUT].contains(method) { #expect(asked.asked == 0) }
             await client.shutDown()
         }
@@ -234,7 +237,7 @@ struct UpstreamPoolTests {
         return UpstreamClient(target, limits, on: MultiThreadedEventLoopGroup.singleton.next())
     }
 
-    @Test("Callers give up before a connection exists → the number of attempts stays limited")
+    @Test("Ten callers give up before a connection exists → one connection attempt, which the next caller takes over")
     func givenUpWaiting() async throws {
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { (upstream) async throws in
             let client = Self.stuck(upstream, connect: .minutes(1))
@@ -250,7 +253,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("A call takes over another call's connection attempt → it still has its own full time")
+    @Test("A call takes over an abandoned call's connection attempt → it still has its own full time to connect")
     func inherited() async throws {
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { (upstream) async throws in
             let client = Self.stuck(upstream, connect: .seconds(3))
@@ -270,7 +273,7 @@ struct UpstreamPoolTests {
 
     /// Answers the first request of the first connection.
     ///
-    /// At the second request, it writes `bytes` and closes the connection. All other connections answer.
+    /// At the second request, the upstream writes `bytes` and closes the connection. All other connections answer.
     private static func dying(_ bytes: String = "") -> @Sendable (ScriptedConnection) async throws -> Void {
         let state = Counters()
         return { connection in
@@ -287,7 +290,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "A kept connection is dead → an idempotent call is sent once more",
+        "A kept connection closes at a GET, PUT, DELETE or OPTIONS → the call is sent a second time",
         arguments: [HTTPMethod.GET, .PUT, .DELETE, .OPTIONS])
     func again(_ method: HTTPMethod) async throws {
         try await ScriptedUpstream.run(Self.dying()) { (upstream) async throws in
@@ -303,7 +306,8 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("A POST, a streamed call, a call with a byte of an answer, or a call on a new connection → not sent again")
+    @Test(
+        "A connection dies at a POST, PATCH or streamed call, after a byte of the answer, or when new → not sent again")
     func notAgain() async throws {
         let stream = UpstreamRequest.Stream(limit: 5) {
             let once = Mutex<ByteBuffer?>(ByteBuffer(string: "hello"))
@@ -331,7 +335,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("Calls are given up at any moment → no state remains")
+    @Test("200 calls are given up at random moments → the next call succeeds, and the shutdown closes all connections")
     func givenUp() async throws {
         try await ScriptedUpstream.run(Self.numbered(1)) { (upstream) async throws in
             let client = Self.client(upstream)
@@ -348,7 +352,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "An upstream that cheats in every way → no call gets another call's answer (SEC-61, SEC-79)",
+        "An upstream adds unrequested bytes in many ways → no call gets another call's answer (SEC-61, SEC-79)",
         .timeLimit(.minutes(10)))
     func cheating() async throws {
         let count = ProcessInfo.processInfo.environment["UPSTREAM_EXCHANGES"].flatMap(Int.init) ?? 6000
@@ -370,18 +374,18 @@ struct UpstreamPoolTests {
                     }
                 }
             }
-            // The relay notices most of the additional bytes between two calls, so only a few calls fail.
+            // The relay notices most of the additional bytes between two calls, so fewer than a quarter of the calls fail.
             #expect(failed.count < count / 4)
             await client.shutDown()
         }
     }
 
-    /// Answers each request with its target, and adds bytes without a request.
+    /// Answers each request with its target, and adds bytes that no request asked for.
     @Sendable private static func cheat(_ connection: ScriptedConnection) async throws {
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
         var owed = ""
         while let request = try await connection.request() {
-            // The rest of the bytes that began after the previous answer.
+            // Write the rest of the additional bytes that began after the previous answer.
             if !owed.isEmpty { try await connection.write(owed) }
             owed = ""
             let target = request.target

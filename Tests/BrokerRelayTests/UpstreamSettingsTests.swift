@@ -32,7 +32,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A base URL → parsed only once",
+        "A base URL → its normalised prefix and authority",
         arguments: [
             ("https://API.Example.com", "https://api.example.com", "api.example.com"),
             ("https://a:443/", "https://a", "a"), ("https://a:8443/v1/", "https://a:8443/v1", "a:8443"),
@@ -47,7 +47,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A private address → refused, unless the upstream is internal",
+        "A base URL with a private address → refused; with `internal: true` → accepted",
         arguments: ["https://10.0.0.1", "https://[fd00::1]", "https://169.254.169.254", "https://168.63.129.16"])
     func privateAddress(url: String) throws {
         #expect(throws: UpstreamFaults.self) { try Self.settings(url) }
@@ -55,14 +55,14 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "Plain http to an address outside of the own network → refused, even with `internal: true`",
+        "A base URL with plain http and a public or link-local address → refused, even with `internal: true`",
         arguments: ["http://8.8.8.8", "http://169.254.169.254", "http://[2606:4700::1111]", "http://[fe80::1]"])
     func plainOutside(url: String) {
         #expect(throws: UpstreamFaults.self) { try Self.settings(url, isInternal: true) }
     }
 
     @Test(
-        "Plain http inside the own network → accepted, but only with `internal: true`",
+        "A base URL with plain http and a private name or address → refused; with `internal: true` → accepted",
         arguments: ["http://orders.shop.svc.cluster.local:8080", "http://10.0.0.1", "http://[fd00::1]"])
     func plainInside(url: String) throws {
         #expect(throws: UpstreamFaults.self) { try Self.settings(url) }
@@ -70,7 +70,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "An http upstream's name leads outside → its connection is not used; for https → the address policy decides"
+        "An http upstream's name resolves to a public address → refused; an https upstream's → the address policy decides"
     )
     func plainConnections() throws {
         let addresses = ["8.8.8.8", "169.254.169.254", "::ffff:1.1.1.1", "10.0.0.1", "127.0.0.1"].map { IPAddress($0) }
@@ -94,7 +94,7 @@ struct UpstreamSettingsTests {
         #expect(throws: UpstreamFaults.self) { try Self.settings(headers: [name]) }
     }
 
-    @Test("Several faults → reported together")
+    @Test("An upstream's settings have several faults → all are reported together")
     func together() {
         do {
             _ = try Self.settings(

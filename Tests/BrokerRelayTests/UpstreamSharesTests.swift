@@ -12,7 +12,7 @@ struct UpstreamSharesTests {
     }
 
     @Test(
-        "One user may take a quarter of the places, and one session half of that; both at least two; one place stays for others",
+        "A number of places → a user's share is a quarter, a session's an eighth; at least two, if one place stays free",
         arguments: [
             (1, 1, 1), (2, 1, 1), (3, 2, 2), (4, 2, 2), (8, 2, 2), (12, 3, 2), (16, 4, 2), (40, 10, 5),
             (1024, 256, 128), (65_536, 16_384, 8192),
@@ -24,7 +24,7 @@ struct UpstreamSharesTests {
     }
 
     @Test(
-        "A session or user over its share → refused; all places are taken → every caller is refused",
+        "A session or user has its whole share → its next call is refused; all places are taken → every call is refused",
         arguments: [16, 40])
     func refusals(limit: Int) throws {
         var shares = UpstreamShares(limit: limit)
@@ -42,7 +42,7 @@ struct UpstreamSharesTests {
         try shares.take("new", Self.handle(9))
     }
 
-    @Test("The last call of a caller ends → the caller is forgotten, and one more release has no effect")
+    @Test("A user's last call ends → the user's entry is removed, and a second release has no effect")
     func bounded() throws {
         var shares = UpstreamShares(limit: 64)
         for round in 0..<1000 {
@@ -55,7 +55,7 @@ struct UpstreamSharesTests {
         #expect(shares.count == 0)
     }
 
-    @Test("An upload whose body does not come → takes no place")
+    @Test("An upload waits for the rest of its short body → takes no place")
     func heldBody() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, maximumConcurrent: 1) { (fixture) async throws in
@@ -72,7 +72,7 @@ struct UpstreamSharesTests {
         }
     }
 
-    @Test("One user's uploads → leave places to others")
+    @Test("One user starts eight uploads at an upstream with eight places → two go on, and six get 429")
     func uploads() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, maximumConcurrent: 8) { (fixture) async throws in

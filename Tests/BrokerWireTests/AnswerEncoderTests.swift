@@ -25,7 +25,7 @@ struct AnswerEncoderTests {
     }
 
     @Test(
-        "A head that permits no body → no bytes follow it, even if a body is written",
+        "The service writes a body for HEAD, 204 or 304 → the head is sent without the body",
         arguments: [
             (204, plain, "HTTP/1.1 204 No Content\r\n\r\n"), (304, plain, "HTTP/1.1 304 Not Modified\r\n\r\n"),
             (200, head, "HTTP/1.1 200 OK\r\n\r\n"),
@@ -38,7 +38,7 @@ struct AnswerEncoderTests {
         #expect(wire(whole, framing) == expected.dropLast() + length + "\r\n")
     }
 
-    @Test("The answer to HEAD → keeps a known length, and has no other framing")
+    @Test("The answer to HEAD with a known length → has Content-Length, and no other framing")
     func headKeepsLength() {
         var answer = Answer(.ok, [], body: .whole(ByteBuffer(string: "abc")))
         answer.leaveBodyOut()
@@ -57,14 +57,14 @@ struct AnswerEncoderTests {
                 == "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nDate: now\r\n\r\n")
     }
 
-    @Test("HTTP/1.0 → no chunks, because the connection's end is the body's end")
+    @Test("A body of unknown length for HTTP/1.0 → sent without chunks, because the connection's end is the body's end")
     func connectionEnd() {
         #expect(
             wire(Answer(.ok, [], body: Self.stream), Self.old, pieces: ["abc", "", "d"], trailers: [.date: "now"])
                 == "HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nabcd")
     }
 
-    @Test("A known length → sent once, without other framing", arguments: [3, 4096, 4097, 70_000])
+    @Test("A body of known length → one Content-Length, without other framing", arguments: [3, 4096, 4097, 70_000])
     func length(count: Int) {
         let body = String(repeating: "y", count: count)
         let expected = "HTTP/1.1 200 OK\r\nContent-Length: \(count)\r\n\r\n\(body)"
@@ -73,7 +73,7 @@ struct AnswerEncoderTests {
         #expect(wire(stream, Self.plain, pieces: [body]) == expected)
     }
 
-    @Test("A status without a phrase → gets the usual phrase, and no value can end its line")
+    @Test("A status without a phrase → the usual phrase; a phrase or value with line breaks → stays in its line")
     func lines() throws {
         #expect(wire(Answer(.init(code: 503), []), Self.plain).hasPrefix("HTTP/1.1 503 Service Unavailable\r\n"))
         #expect(wire(Answer(.init(code: 299), []), Self.plain).hasPrefix("HTTP/1.1 299 \r\n"))

@@ -6,12 +6,12 @@ import Testing
 /// The broker's own reader of chunked bodies (RFC 9112 section 7.1).
 @Suite("Chunked bodies (SEC-101, SEC-105)", .timeLimit(.minutes(1)))
 struct ChunkedBodyTests {
-    /// The result of reading a whole text.
+    /// The result of reading all parts of a text.
     private struct Reading: Equatable {
         var body = ""
         var pieces = 0
         var end = ChunkedBody.Step.needsMore
-        /// The input after the last chunk's line.
+        /// The unread input after the line of the last chunk.
         ///
         /// After a fault, the input from the faulty byte on.
         var rest = ""
@@ -42,7 +42,7 @@ struct ChunkedBodyTests {
     }
 
     @Test(
-        "A body that another parser could end at another place, cut anywhere → malformed (SEC-101)",
+        "A body that two parsers could end at different places, in two parts split at any byte → malformed (SEC-101)",
         arguments: [
             "zz\r\n", "\r\n", ";a\r\n", "-2\r\n{}", "+2\r\n{}", "0x2\r\n{}", " 2\r\n{}", "2 \r\n{}", "2\n{}", "2\r{}",
             "2\r\r\n",
@@ -58,7 +58,7 @@ struct ChunkedBodyTests {
         }
     }
 
-    @Test("A body that is cut anywhere → read in the same way, up to its last chunk")
+    @Test("A body that arrives in two parts, split at any byte → the same bytes are read, up to the last chunk")
     func cuts() {
         let long = String(repeating: "0123456789", count: 300)
         let text =
@@ -73,7 +73,7 @@ struct ChunkedBodyTests {
             let reading = Self.read(parts)
             #expect(reading.body == body, "cut at \(cut)")
             #expect(reading.end == .last)
-            // If the bytes after the last chunk are in another part, the reader does not get them.
+            // The reader stops after the last chunk, so `rest` has only the following bytes of the same part.
             #expect(rest.hasSuffix(reading.rest) && reading.rest.hasSuffix("GET /"))
         }
         let single = Self.read(bytes.map { String(decoding: [$0], as: UTF8.self) })
@@ -82,7 +82,7 @@ struct ChunkedBodyTests {
     }
 
     @Test(
-        "Eleven thousand chunks of one byte → one piece for each read, and little more memory than their bytes (SEC-105)"
+        "11,000 chunks of one byte → one piece for each read, with little more memory than their bytes (SEC-105)"
     )
     func small() {
         var reader = ChunkedBody()
@@ -102,7 +102,7 @@ struct ChunkedBodyTests {
         #expect(held <= 2 * body, "\(held) bytes are held")
     }
 
-    @Test("A long chunk → read without a copy")
+    @Test("A long chunk → one piece in the memory of the input, without a copy")
     func long() throws {
         var reader = ChunkedBody()
         var input = ByteBuffer(string: "4000\r\n" + String(repeating: "x", count: 10_000))
@@ -112,7 +112,7 @@ struct ChunkedBodyTests {
         #expect(piece.storageCapacity == memory)
     }
 
-    @Test("A head that is cut anywhere → its end is found at the right place")
+    @Test("A head that arrives in two parts, split at any byte → its end is found at the right place")
     func emptyLines() {
         for (text, length) in [
             ("\r\n\r\n", 4), ("GET / HTTP/1.1\r\nHost: a\r\n\r\nrest", 27), ("a\r\n\r\r\n\r\n", 8), ("a\r\r\n\r\nb", 6),

@@ -14,7 +14,7 @@ struct CutAnswerTests {
 
     /// Answers in three pieces.
     ///
-    /// `/cut` breaks off before the third, and `/endless` never ends.
+    /// `/cut` breaks off before the third piece, and `/endless` never ends.
     private static let service = TestService { request, _, _ in
         let path = request.path ?? ""
         return Answer(
@@ -48,7 +48,9 @@ struct CutAnswerTests {
         "GET \(path) HTTP/1.\(manner.version)\r\nHost: a\r\nConnection: close\r\n\r\n"
     }
 
-    @Test("An answer that breaks off, with or without TLS → never looks complete", arguments: manners)
+    @Test(
+        "The service breaks off an answer, with or without TLS → the connection's end is not orderly",
+        arguments: manners)
     func brokenOff(_ manner: Manner) async throws {
         try await Self.service.run(isSecure: manner.tls != nil) { (port) async throws in
             let cut = try await WireClient.connect(port, manner.context())
@@ -63,7 +65,7 @@ struct CutAnswerTests {
     }
 
     @Test(
-        "An answer breaks off while its client does not read → it does not look complete either",
+        "A client does not read an endless answer → the broker cuts the connection, and its end is not orderly",
         arguments: manners)
     func unread(_ manner: Manner) async throws {
         var limits = ConnectionLimits()
@@ -80,7 +82,8 @@ struct CutAnswerTests {
         }
     }
 
-    @Test("A client does not read a complete body over TLS → the connection is cut, too")
+    @Test(
+        "A client does not read a body of 32 MiB over TLS → the broker cuts the connection, and its end is not orderly")
     func unreadSlices() async throws {
         var limits = ConnectionLimits()
         limits.rateWindow = .milliseconds(500)

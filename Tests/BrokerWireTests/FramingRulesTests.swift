@@ -40,7 +40,7 @@ struct FramingRulesTests {
     func hosts(headers: [(String, String)]) { #expect(verdict("/", headers) == .refuse) }
 
     @Test(
-        "HTTP/1.0 without a Host → only a GET or HEAD without a body reaches the service; all else is refused (SEC-103)"
+        "HTTP/1.0 without a Host → a GET or HEAD without a body is served; any other request is refused (SEC-103)"
     )
     func withoutHost() {
         for method in [HTTPMethod.POST, .PUT, .DELETE, .OPTIONS, .TRACE, .CONNECT] {
@@ -60,7 +60,7 @@ struct FramingRulesTests {
     }
 
     @Test(
-        "Well-formed names and addresses → accepted as Host",
+        "A Host that is a well-formed name or address, with or without a port → accepted",
         arguments: ["a", "A.b-c_d~:65535", "127.0.0.1:1", "[::1]", "[::1]:8080"])
     func goodHosts(host: String) {
         #expect(verdict("/", [("Host", host)]) == .pass(summary(), path: nil))
@@ -79,7 +79,7 @@ struct FramingRulesTests {
         #expect(verdict("/", [("Host", "a.example")] + headers) == .refuse)
     }
 
-    @Test("Transfer-Encoding with HTTP/1.0 → refused; HTTP/1.0, Upgrade or close → the connection ends")
+    @Test("HTTP/1.0 with Transfer-Encoding → refused; HTTP/1.0, Upgrade or Connection: close → the connection ends")
     func oldVersion() {
         let host = ("Host", "a.example")
         #expect(verdict("/", [host, ("Transfer-Encoding", "chunked")], version: .http1_0) == .refuse)
@@ -95,7 +95,7 @@ struct FramingRulesTests {
                 == .pass(closing(minorVersion: 0), path: nil))
     }
 
-    @Test("A length above 0, or a transfer coding → announces a body")
+    @Test("Content-Length above 0, or Transfer-Encoding → the request has a body; Content-Length 0 → has none")
     func bodies() {
         let host = ("Host", "a.example")
         #expect(verdict("/", [host, ("Content-Length", "0")]) == .pass(summary(), path: nil))

@@ -19,7 +19,7 @@ struct HTTPServerTests {
     // MARK: TLS
 
     @Test(
-        "TLS 1.2 → offers only ciphers with forward secrecy and authenticated encryption",
+        "A client offers one cipher of TLS 1.2 → served if it has forward secrecy and authenticated encryption",
         arguments: [
             ("ECDHE-ECDSA-AES128-SHA", false), ("ECDHE-ECDSA-AES256-SHA", false), ("AES128-SHA", false),
             ("AES256-GCM-SHA384", false), ("ECDHE-ECDSA-AES128-GCM-SHA256", true),
@@ -38,7 +38,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("Large bodies over TLS, also pipelined → arrive complete and in order")
+    @Test("Pipelined requests for bodies of up to 300,000 bytes over TLS → all answers arrive complete and in order")
     func slices() async throws {
         let bodies = [0, 4096, 4097, 16_000, 16_001, 48_000, 300_000].map { count in
             ByteBuffer(bytes: (0..<count).map { UInt8(0x61 + $0 % 23) })
@@ -63,7 +63,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("A TLS client does not read a large body → the broker holds only a part of it (SEC-105)")
+    @Test("24 TLS clients do not read a body of 32 MiB → the broker holds only a part for each client (SEC-105)")
     func sliceMemory() async throws {
         let body = ByteBuffer(repeating: 0x78, count: 32 << 20)
         let service = TestService { _, _, _ in Answer(.ok, [], body: .whole(body)) }
@@ -92,12 +92,12 @@ struct HTTPServerTests {
 
     // MARK: Requests and the end of the input
 
-    @Test("Complete requests before a FIN, any number → all are answered (RFC 9112 section 9.6)")
+    @Test("A client sends 60 complete requests and a FIN → all are answered (RFC 9112 section 9.6)")
     func pipelinedFIN() async throws {
         let served = Mutex(0)
         let service = TestService { request, _, _ in
             served.withLock { $0 += 1 }
-            // The wait is long enough for all further bytes and the end to arrive.
+            // The first request waits 300 ms, so that all further bytes and the FIN arrive meanwhile.
             try? await Task.sleep(for: .milliseconds(served.withLock { $0 } == 1 ? 300 : 1))
             return .text(request.path ?? "")
         }
@@ -105,7 +105,7 @@ struct HTTPServerTests {
             let client = try await WireClient.connect(port)
             let padding = "X-Padding: " + String(repeating: "x", count: 400) + "\r\n"
             let whole = (0..<60).map { Self.get("/\($0)", padding) }.joined()
-            // An unfinished request is dropped, and does not delay other requests.
+            // The unfinished request at the end is dropped, and does not delay the complete requests.
             try await client.send(whole + "GET /half HTTP/1.1\r\nHo")
             try await client.finish()
             #expect(try await client.ended() == .orderly)
@@ -115,7 +115,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("Requests are answered while later ones are still being parsed → all are answered")
+    @Test("60 pipelined requests and a FIN arrive while the first request is being served → all are answered")
     func pipelinedFINAtOnce() async throws {
         let served = Mutex(0)
         let service = TestService { request, _, _ in
@@ -123,7 +123,7 @@ struct HTTPServerTests {
                 served += 1
                 return served
             }
-            // The first request waits until all further bytes and the end have arrived.
+            // The first request waits 300 ms, so that all further bytes and the FIN arrive meanwhile.
             if place == 1 { try? await Task.sleep(for: .milliseconds(300)) }
             return .text(request.path ?? "")
         }
@@ -138,7 +138,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("A client uploads a body and closes its side, and the broker reads slowly → the body is complete")
+    @Test("A client uploads a body and closes its side, and the service reads slowly → the service gets the whole body")
     func slowUploadFIN() async throws {
         let service = TestService { _, body, _ in
             try? await Task.sleep(for: .milliseconds(500))
@@ -163,12 +163,12 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("A client that pipelines → other connections of its event loop get their turns (SEC-105)")
+    @Test("A client pipelines 500 requests → other work of the event loop gets its turn between them (SEC-105)")
     func turns() async throws {
         let served = Mutex(0)
         let servedBefore = Mutex<Int?>(nil)
         let service = TestService { _, _, connection in
-            // From the first request on, the event loop has other work to do.
+            // At the first request, schedule other work on the event loop.
             if served.withLock({ count in
                 count += 1
                 return count == 1
@@ -188,7 +188,7 @@ struct HTTPServerTests {
         #expect(before <= 64, "\(before) requests were served in one turn")
     }
 
-    @Test("A body that breaks off → counts as incomplete, and not as malformed")
+    @Test("A client's FIN within a body → incomplete; a malformed chunk → malformed")
     func brokenBody() async throws {
         let service = TestService { _, body, _ in
             do throws(BodyFault) {
@@ -205,7 +205,7 @@ struct HTTPServerTests {
             ] {
                 let client = try await WireClient.connect(port)
                 try await client.send("POST / HTTP/1.1\r\nHost: a\r\n" + body)
-                // If the body is malformed, the answer has arrived before this.
+                // After a malformed body, the server may already have answered and closed.
                 try? await client.finish()
                 #expect(try await client.ended() == .orderly)
                 #expect(client.text.hasSuffix("\r\n\r\n" + expected), "\(body)")
@@ -215,7 +215,9 @@ struct HTTPServerTests {
 
     // MARK: Charges to the address
 
-    @Test("Any number of requests on one connection → the bytes of answered requests are released (SEC-105)")
+    @Test(
+        "50 requests of 6 KB, one by one, at a limit of 16 KiB → all are answered, because bytes are released (SEC-105)"
+    )
     func answeredBytes() async throws {
         try await TestService { _, _, _ in .text("ok") }.run(heldBytes: 16 * 1024) { (port) async throws in
             let client = try await WireClient.connect(port)
@@ -229,7 +231,9 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("A request with a session → free; the next request without a session → charged (SEC-105)")
+    @Test(
+        "A large body with a session → not charged; then a large body without a session → charged, and refused (SEC-105)"
+    )
     func sessionOfOneRequest() async throws {
         let service = TestService { request, body, connection in
             if request.path == "/session" { connection.carriesSession() }
@@ -274,7 +278,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "A body of eleven thousand chunks of one byte → few pieces, with little more memory than its bytes (SEC-105)",
+        "A body of 11,000 chunks of one byte → at most 100 pieces, in at most 64 KiB of memory (SEC-105)",
         arguments: [false, true])
     func smallChunks(isSecure: Bool) async throws {
         try await Self.counting().run(isSecure: isSecure) { (port) async throws in
@@ -290,7 +294,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "Requests after chunked bodies, with or without trailers, cut anywhere → answered in order (SEC-101)"
+        "Requests after chunked bodies, with or without trailers, split at any byte → answered in order (SEC-101)"
     )
     func chunkedPipelines() async throws {
         let requests = [

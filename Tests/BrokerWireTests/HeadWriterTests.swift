@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Writing a head into exactly the memory that it needs", .timeLimit(.minutes(2)))
 struct HeadWriterTests {
-    /// A text that needs more room than the first pass has.
+    /// A text that is longer than the buffer of the first pass, so that a second pass follows.
     private static let long = String(repeating: "z", count: 1100)
 
     @Test("Bytes that the first pass did not count → the second pass leaves them out", arguments: [0, 1, 7, 300])
@@ -23,7 +23,7 @@ struct HeadWriterTests {
         #expect(String(buffer: written) == Self.long)
     }
 
-    @Test("Bytes that were counted but not written → not part of the head")
+    @Test("The second pass writes less than the first pass counted → the head has only the written bytes")
     func unwritten() {
         var passes = 0
         let written = HeadWriter.buffer(more: 5) { head in
@@ -35,7 +35,7 @@ struct HeadWriterTests {
         #expect(String(buffer: written) == "abc" && written.writableBytes >= 5)
     }
 
-    @Test("A text does not fit → all texts after it are left out, even short ones")
+    @Test("A text of the second pass does not fit → this text and all following texts are left out, even short ones")
     func holes() {
         var passes = 0
         let written = HeadWriter.buffer(more: 0) { head in
@@ -49,7 +49,7 @@ struct HeadWriterTests {
     }
 
     @Test(
-        "Texts in any alphabet and storage → the whole head; a head that fits → needs one pass",
+        "A head with ASCII or other letters, of any length → written whole; a head that fits in the first buffer → one pass",
         arguments: [0, 1, 15, 16, 500, 993, 994, 5000])
     func whole(length: Int) {
         for value in [

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Listening sockets", .timeLimit(.minutes(1)))
 struct ListeningSocketTests {
-    /// Makes a descriptor without an owner.
+    /// Makes a socket that the test has to close.
     ///
     /// The test closes it.
     private static func descriptor(_ family: Int32, _ kind: __socket_type, bound: Bool = false) throws -> Int32 {
@@ -36,7 +36,7 @@ struct ListeningSocketTests {
 
     @Test("A descriptor that is closed, or is not a listening TCP socket → refused, and the message has its number")
     func refuses() throws {
-        // The number is above any limit, so a concurrent test cannot have opened it.
+        // The number is above the system's limit, so a concurrent test cannot have a descriptor with this number.
         #expect(Self.refusal(of: .max) == "descriptor \(Int32.max) is not open")
         let file = open("/dev/null", O_RDONLY)
         #expect(Self.refusal(of: file) == "descriptor \(file) is not a socket")
@@ -49,7 +49,7 @@ struct ListeningSocketTests {
         for descriptor in [file, datagrams, local, bound] { close(descriptor) }
     }
 
-    @Test("A listening socket → accepted, and programs that the broker starts do not inherit it")
+    @Test("A listening socket is handed over → accepted, and programs that the broker starts do not inherit it")
     func takes() throws {
         let made = try Self.descriptor(AF_INET, SOCK_STREAM, bound: true)
         try #require(listen(made, 1) == 0)
@@ -60,11 +60,11 @@ struct ListeningSocketTests {
         let wasOpen = fstat(made, &before) == 0
         taken.close()
         let isOpen = fstat(made, &after) == 0
-        // The number may already belong to another test.
+        // After the close, another test may already have a descriptor with this number, but of another file.
         #expect(wasOpen && (!isOpen || after.st_ino != before.st_ino))
     }
 
-    @Test("An address in use → a different error from an address of another machine")
+    @Test("An address in use → the error `inUse`; an address of another machine → the error `address`")
     func addresses() throws {
         let first = try ListeningSocket(host: "127.0.0.1", port: 0)
         let port = try Self.port(first)
@@ -108,7 +108,7 @@ struct ListeningSocketTests {
         func answersWithoutHost(_ target: String) -> Bool { false }
     }
 
-    /// There is no listener.
+    /// The error of a connection to a port without a listener.
     private struct Refused: Error {}
 
     /// Connects to a port of this machine.
@@ -132,7 +132,7 @@ struct ListeningSocketTests {
 
     /// Sends a request and returns the whole answer.
     ///
-    /// It blocks, so it runs off the cooperative threads.
+    /// The socket calls block, so they run on a thread of their own.
     private static func ask(_ client: Int32) async -> String {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
@@ -146,7 +146,7 @@ struct ListeningSocketTests {
         }
     }
 
-    @Test("Connections that arrive between two servers of one socket → wait for the second server")
+    @Test("A client connects after the first server of a socket drained → the second server of the socket answers")
     func waits() async throws {
         let socket = try ListeningSocket(host: "127.0.0.1", port: 0)
         let first = try await HTTPServer.start(Named(name: "first"), HTTPServer.Configuration(), on: socket)
@@ -162,7 +162,7 @@ struct ListeningSocketTests {
         #expect(throws: Refused.self) { _ = try Self.connect(port) }
     }
 
-    @Test("A client connects just before the server drains → answered")
+    @Test("20 clients connect, and send their requests while the server drains → all are answered")
     func fresh() async throws {
         let socket = try ListeningSocket(host: "127.0.0.1", port: 0)
         var configuration = HTTPServer.Configuration()
@@ -172,7 +172,7 @@ struct ListeningSocketTests {
         configuration.terms = { terms }
         let server = try await HTTPServer.start(Named(name: "served"), configuration, on: socket)
         let clients = try (0..<20).map { _ in try Self.connect(server.port) }
-        // Each connection has been accepted, because connections are accepted in order, and the next one gets an answer.
+        // Connections are accepted in order. A further connection is answered here, so the 20 connections before are accepted.
         _ = try await Self.ask(Self.connect(server.port))
         async let drained: Void = server.drain()
         for client in clients {

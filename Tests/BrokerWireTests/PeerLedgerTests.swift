@@ -19,7 +19,9 @@ struct PeerLedgerTests {
         }
     }
 
-    @Test("One address → has a limited number of connections; an exempt address → any number (SEC-105)")
+    @Test(
+        "An address has as many connections as its limit → one more is refused; an exempt address → never refused (SEC-105)"
+    )
     func connections() throws {
         let ledger = ledger()
         let first = try #require(ledger.open(Self.one))
@@ -44,12 +46,12 @@ struct PeerLedgerTests {
         #expect(ledger.open(Self.one) == nil)
     }
 
-    @Test("Bytes over the address's share → refused; they have been answered → released")
+    @Test("Held bytes over the address's share → refused; an answered request → its bytes are released")
     func heldBytes() throws {
         let account = try #require(ledger().open(Self.one))
         var first = HeldBytes(account: account)
         var second = HeldBytes(account: account)
-        // The first 4 KiB of each connection are free here. The limit on connections bounds them.
+        // The first 4 KiB of each connection are not charged, because the limit on connections bounds them.
         var isKept = [first.add(4096), second.add(4096), first.add(8192)]
         #expect(isKept == [true, true, true])
         let isRefused = !second.add(8192)
@@ -68,7 +70,7 @@ struct PeerLedgerTests {
 
     /// A ledger with two levels.
     ///
-    /// `wide` limits two addresses together.
+    /// `wide` is the common limit of a network's addresses on their connections.
     private func levels(refused: PeerLedger.Observer? = nil, wide: Int = 3, bytes: Int = 20_000) -> PeerLedger {
         PeerLedger(refused: refused) { peer in
             var narrow = PeerPolicy(key: PeerPolicy.Key(peer))
@@ -86,7 +88,7 @@ struct PeerLedgerTests {
         PeerAddress(high: network, low: number)
     }
 
-    @Test("A network's connections → counted together with its addresses'; a refused one → not counted (SEC-105)")
+    @Test("A connection → counted for its address and its network; a refused connection → for neither (SEC-105)")
     func networks() throws {
         let refused = Mutex<[PeerPolicy.Key]>([])
         let ledger = levels(refused: { _, limit in refused.withLock { $0.append(limit) } })
@@ -106,7 +108,7 @@ struct PeerLedgerTests {
         #expect(ledger.count == 0)
     }
 
-    @Test("Bytes that the network's share refuses → not charged to the address, either")
+    @Test("The network's share refuses bytes → they are charged neither to the network nor to the address")
     func networkBytes() throws {
         let ledger = levels(bytes: 15_000)
         let one = try #require(ledger.open(Self.peer(1, 1)))
@@ -120,7 +122,7 @@ struct PeerLedgerTests {
         #expect(!two.take(1))
     }
 
-    @Test("A network always has a connection → still follows the present limits")
+    @Test("The limit changes while connections are open → the next connection follows the new limit")
     func adoption() throws {
         let limit = Mutex(1)
         let ledger = PeerLedger { peer in
@@ -137,7 +139,8 @@ struct PeerLedgerTests {
         #expect(ledger.open(Self.one) == nil)
     }
 
-    @Test("A listener stops accepting at a limit → reported each time, with the number of open connections")
+    @Test(
+        "A listener has as many connections as it may → it stops accepting, reports this, and resumes when one closes")
     func cap() {
         let told = Mutex(0)
         let cap = ConnectionCap(maximum: 2) { told.withLock { $0 += 1 } }

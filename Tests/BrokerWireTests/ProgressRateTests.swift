@@ -9,7 +9,7 @@ struct ProgressRateTests {
         ProgressRate(bytesPerSecond: 1024, window: 30 * second, grace: 10 * second)
     }
 
-    /// Returns the time at which a stream of `bytes` every `step` counts as too slow, or nil if it does not within ten minutes.
+    /// Returns the time at which a stream of `bytes` every `step` counts as too slow, or nil if ten minutes are not enough.
     private static func end(_ bytes: Int, every step: Int64, burst: Int = 0, at burstTime: Int64 = 0) -> Int64? {
         var rate = rate()
         var time: Int64 = 0
@@ -41,7 +41,7 @@ struct ProgressRateTests {
         #expect(Self.end(bytes, every: seconds == 0 ? Self.second / 10 : seconds * Self.second) == nil)
     }
 
-    @Test("Bytes that arrived long ago → do not extend the time")
+    @Test("A burst of bytes in the grace time → no more time; in the window after it → 30 s more")
     func burst() throws {
         let inGrace = try #require(Self.end(0, every: Self.second, burst: 1 << 30, at: 5 * Self.second))
         #expect(inGrace <= 43 * Self.second)

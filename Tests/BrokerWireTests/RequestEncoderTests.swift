@@ -30,7 +30,7 @@ struct RequestEncoderTests {
     }
 
     @Test(
-        "A body where many servers expect none → its bytes are the last on the connection",
+        "GET, HEAD, DELETE or OPTIONS with a body → its bytes are the last on the connection",
         arguments: [HTTPMethod.GET, .HEAD, .DELETE, .OPTIONS])
     func last(method: HTTPMethod) {
         let bodies: [UpstreamRequest.Body] = [

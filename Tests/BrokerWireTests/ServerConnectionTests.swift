@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerWire
 
-/// The state machine of a connection as a table: earlier events, an event, and the expected effects.
+/// The state machine of a connection as a table: the events before, an event, and the expected effects.
 @Suite("The life of a listener's connection", .timeLimit(.minutes(1)))
 struct ServerConnectionTests {
     private typealias Event = ServerConnection.Event
@@ -219,7 +219,7 @@ struct ServerConnectionTests {
         if let takesInput = row.takesInput { #expect(machine.takesInput == takesInput) }
     }
 
-    @Test("The form of an answer → depends on the request and the connection")
+    @Test("A request, and the connection's state → the HTTP version of the answer, and whether it announces the close")
     func framing() {
         func framing(_ events: [Event], more: Bool = false) -> ServerConnection.AnswerFraming {
             var machine = Self.machine()
@@ -243,7 +243,7 @@ struct ServerConnectionTests {
         #expect(!framing(Self.get + [.inputClosed(more: false)], more: true).saysClose)
     }
 
-    @Test("A client that sends no head → closed after exactly the idle time")
+    @Test("A new connection without a head → closed after exactly 60 s")
     func idle() {
         var machine = Self.machine()
         #expect(machine.deadline == 60 * Self.second)
@@ -262,7 +262,7 @@ struct ServerConnectionTests {
         #expect(machine.checkDeadlines(at: 85 * Self.second, taken: 0, pending: false) == .close)
     }
 
-    @Test("A longer idle time → only for trusted proxies; a shorter one → for all peers (SEC-105)")
+    @Test("An idle time above 75 s → applies to trusted proxies only; below 75 s → applies to all peers (SEC-105)")
     func keepAlive() {
         var limits = ConnectionLimits()
         func deadline(ofProxy: Bool, after events: [ServerConnection.Event]) -> Int64? {
@@ -285,13 +285,13 @@ struct ServerConnectionTests {
     }
 
     @Test(
-        "A discarded body → its request is the last one, and the connection lingers for a second")
+        "The service discards a body → its request is the last of the connection, which lingers for a second")
     func droppedBody() {
         var machine = Self.machine()
         _ = machine.handle(Self.post, at: 0)
         machine.dropBody()
         #expect(machine.phase == .lastRequest)
-        // An answer may stream for hours before the body arrives, so there is no deadline.
+        // The answer may stream for hours while the discarded body arrives, so the body has no deadline.
         #expect(machine.deadline == nil)
         #expect(machine.handle(.body, at: Self.second) == .deliver)
         _ = machine.handle(Self.answer, at: Self.second)
@@ -302,7 +302,7 @@ struct ServerConnectionTests {
         #expect(machine.handle(Self.head(), at: 2 * Self.second) == [])
     }
 
-    @Test("A shutdown → waits for the first request until a second after the connection was accepted")
+    @Test("A shutdown, and a connection without a request yet → closed a second after it was accepted")
     func firstRequest() {
         var machine = Self.machine()
         _ = machine.handle(.quiesce(more: false, pending: false), at: Self.second / 2)
@@ -312,13 +312,13 @@ struct ServerConnectionTests {
         #expect(late.handle(.quiesce(more: false, pending: false), at: Self.second) == .close)
     }
 
-    @Test("Bytes stay unsent for the idle time → the connection is reset")
+    @Test("The deadline passes while bytes are still unsent → the connection is reset")
     func idleWithPending() {
         var machine = Self.machine()
         #expect(machine.checkDeadlines(at: 60 * Self.second, taken: 0, pending: true) == .reset)
     }
 
-    @Test("A body's reader is slow → the client's time stands still, because only waiting for bytes counts")
+    @Test("The service reads a body slowly → the client's deadline is suspended, because only waiting for bytes counts")
     func slowBodyReader() {
         var machine = Self.machine()
         for event in [Self.post, .body] { _ = machine.handle(event, at: Self.second) }
@@ -330,7 +330,7 @@ struct ServerConnectionTests {
         #expect(machine.checkDeadlines(at: 61 * Self.second, taken: 0, pending: false) == [.close, .failBody])
     }
 
-    @Test("A FIN before the reader has taken the whole body → the reader still gets its time")
+    @Test("A FIN comes before the service has read the whole body → no deadline while the service is busy")
     func halfClosedBody() {
         var machine = Self.machine()
         let get = Self.head { $0.hasBody = true }
@@ -339,7 +339,8 @@ struct ServerConnectionTests {
         #expect(machine.deadline == nil)
     }
 
-    @Test("Bytes that arrive together with a request → wait until the request is answered (SEC-105)")
+    @Test(
+        "Bytes of a next request arrive before the answer is written → they wait until the answer is written (SEC-105)")
     func pipelined() {
         var machine = Self.machine()
         for event in Self.get + [Self.answer, .writable(false), Self.ended] { _ = machine.handle(event, at: 0) }
@@ -348,7 +349,7 @@ struct ServerConnectionTests {
         #expect(machine.takesPart)
     }
 
-    @Test("A complete request → has no time limit")
+    @Test("A complete request is being served → the connection has no deadline")
     func serving() {
         var machine = Self.machine()
         for event in Self.get { _ = machine.handle(event, at: 0) }
@@ -383,7 +384,7 @@ struct ServerConnectionTests {
         #expect(effects == .reset)
     }
 
-    @Test("The lingering of a connection → ends after two seconds")
+    @Test("A connection lingers → closed after two seconds")
     func linger() {
         var machine = Self.machine()
         for event in [Self.head { $0.closes = true }, .end, Self.answer, Self.ended, .outputClosed] {
@@ -393,7 +394,9 @@ struct ServerConnectionTests {
         #expect(machine.checkDeadlines(at: 7 * Self.second, taken: 0, pending: false) == .close)
     }
 
-    @Test("A FIN → a safe request is given up ten seconds after the last written byte; an unsafe request is not")
+    @Test(
+        "A FIN during a safe request → cancelled 10 s after the last written byte; during an unsafe request → it goes on"
+    )
     func halfClosed() {
         var machine = Self.machine()
         for event in Self.get + [.inputClosed(more: false), .answer(closes: false, more: false)] {

@@ -19,7 +19,8 @@ struct ServerTLSTests {
         try ServerTLS(certificate: Array(certificate.utf8), key: Array(key.utf8), now: now)
     }
 
-    @Test("A certificate that cannot be served → refused with the reason")
+    @Test(
+        "A certificate or key that is missing, does not fit, has expired or is not yet valid → refused with the reason")
     func refusals() {
         #expect(throws: ServerTLS.Failure.noCertificate) { try make("") }
         #expect(throws: ServerTLS.Failure.noCertificate) { try make(TestCertificate.key) }
@@ -44,13 +45,13 @@ struct ServerTLSTests {
         }
     }
 
-    @Test("The limit of handshakes is reached → the oldest one makes room (SEC-105)")
+    @Test("One handshake more than the limit → the oldest unfinished handshake is closed (SEC-105)")
     func room() {
         let room = HandshakeRoom(maximum: 3)
         let gone = Mutex<[Int]>([])
         let places = (0..<3).map { number in room.enter { gone.withLock { $0.append(number) } } }
         #expect(room.count == 3 && gone.withLock { $0 }.isEmpty)
-        // This handshake has finished. So there is room for the next one, and it closes no other.
+        // The first handshake has finished, so the next handshake has room, and no handshake is closed for it.
         room.leave(places[0])
         let fourth = room.enter { gone.withLock { $0.append(3) } }
         #expect(room.count == 3 && gone.withLock { $0 }.isEmpty)

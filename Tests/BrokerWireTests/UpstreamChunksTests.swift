@@ -5,12 +5,12 @@ import Testing
 
 @testable import BrokerWire
 
-/// Answers of upstreams in chunks: the number of their pieces, and their ends.
+/// Chunked answers of upstreams: the number of pieces that the relay gets, and the ends of the answers.
 @Suite("Chunks of upstreams (SEC-79, SEC-105)", .timeLimit(.minutes(1)))
 struct UpstreamChunksTests {
-    /// Answers each read of a request with the next of its texts.
+    /// Answers each request with the parts of one answer.
     ///
-    /// The parts of a text are sent one by one.
+    /// Each part is sent after the part before has been written.
     private final class Answering: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
@@ -33,7 +33,7 @@ struct UpstreamChunksTests {
         }
     }
 
-    /// Runs an upstream with these answers, and a client for it.
+    /// Runs an upstream whose answer consists of `parts`, and calls `body` with a client for it.
     private static func run<Value: Sendable>(
         _ parts: [String], _ body: (UpstreamClient) async throws -> Value
     ) async throws -> Value {
@@ -60,7 +60,7 @@ struct UpstreamChunksTests {
 
     private static let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-    @Test("Eleven thousand chunks of one byte → few pieces, with little more memory than their bytes")
+    @Test("An answer of 11,000 chunks of one byte → at most 100 pieces, in at most 64 KiB of memory")
     func small() async throws {
         let answer = Self.head + String(repeating: "1\r\nx\r\n", count: 11_000) + "0\r\n\r\n"
         try await Self.run([answer]) { client in
@@ -77,12 +77,12 @@ struct UpstreamChunksTests {
         }
     }
 
-    @Test("Small pieces wait for their reader → merged")
+    @Test("20,000 pieces of one byte wait for their reader → merged into few pieces")
     func waiting() {
         let exchange = UpstreamExchange(UpstreamRequest(.GET, "/x", [:], within: .seconds(1)))
         var memory = 0
         for number in 0..<20_000 {
-            // A read of one byte into a large buffer.
+            // The piece has one byte in a buffer of 16 KiB, like a short read from a socket.
             var piece = ByteBufferAllocator().buffer(capacity: 16_384)
             piece.writeInteger(UInt8(truncatingIfNeeded: number))
             #expect(exchange.receive(piece))
@@ -99,7 +99,7 @@ struct UpstreamChunksTests {
         #expect(memory <= 64 * 1024, "\(memory) bytes are held")
     }
 
-    @Test("A chunked answer that is cut anywhere → read in the same way, and its connection serves the next call")
+    @Test("A chunked answer in two parts, split at any byte → the same body, and its connection serves the next call")
     func cuts() async throws {
         let text =
             "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + Self.head
@@ -130,7 +130,7 @@ struct UpstreamChunksTests {
         }
     }
 
-    @Test("An answer to HEAD with any transfer coding → has no body")
+    @Test("The head of an answer to HEAD has Transfer-Encoding → the answer has no body")
     func head() async throws {
         try await Self.run([Self.head]) { client in
             let response = try await Self.ask(client, .HEAD)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerWire
 
-/// The state machine of a connection to an upstream as a table: earlier events, an event, and the expected effects.
+/// The state machine of a connection to an upstream as a table: the events before, an event, and the expected effects.
 @Suite("The life of a connection to an upstream (SEC-79)", .timeLimit(.minutes(1)))
 struct UpstreamConnectionTests {
     private typealias Effects = UpstreamConnection.Effects
@@ -75,7 +75,7 @@ struct UpstreamConnectionTests {
         Row(
             name: "a switch of protocols is the connection's end", before: [get, .head(status: 101, keepsAlive: true)],
             event: .end, effects: [.finish, .linger, .reschedule], phase: .ending),
-        // The connection ends with the answer, and the upstream has a moment to close first.
+        // The connection ends with the answer. The client waits a moment, so that the upstream closes first.
         Row(
             name: "Connection: close", before: [get, closing], event: .end, effects: [.finish, .linger, .reschedule],
             phase: .ending),
@@ -215,7 +215,7 @@ struct UpstreamConnectionTests {
         return machine
     }
 
-    @Test("Each event → the expected effects", arguments: table)
+    @Test("An event after a list of events → the expected effects and phase", arguments: table)
     func row(_ row: Row) {
         var machine = Self.machine(after: row.before)
         #expect(machine.handle(row.event, at: 1) == row.effects)
@@ -226,7 +226,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(
-        "One side waits for the other → only the side that delays has a deadline",
+        "A connection waits for the upstream → it has a deadline; waits for the caller → it has none",
         arguments: [
             ([], idle, .close), ([get], limit, [.fail, .close]), ([post], nil, []),
             ([post, .writable(false)], limit, [.fail, .stopSending, .close]),
@@ -250,7 +250,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(
-        "A taken piece, or a byte after the head → the time starts again; a byte before the head changes nothing"
+        "A written piece, or a byte after the head → the deadline moves; a byte of an unfinished head → the deadline stays"
     )
     func progress() {
         var machine = Self.machine(after: [Self.post, .writable(false)])
@@ -265,14 +265,14 @@ struct UpstreamConnectionTests {
         #expect(machine.deadline == 11 + Self.silence)
     }
 
-    @Test("Any events in any order → a call ends once, and the next one begins only after it")
+    @Test("Random events in any order → each call ends exactly one time, and the next call begins after this end")
     func anyOrder() {
         let events: [UpstreamConnection.Event] = [
             Self.get, Self.last, Self.post, .requestPart, .requestEnd, .requestCut, .writable(false), .writable(true),
             .bytes, Self.ok, Self.closing, Self.refusal, Self.put, .head(status: 100, keepsAlive: true), .body, .end,
             .readComplete, .malformed, .wanted(false), .wanted(true), .taken, .abandoned, .gone,
         ]
-        // Events that end a connection are rare here, so most connections reach a late state.
+        // Choose the events that end a connection rarely, so that most connections reach a late state.
         let seldom: Set = [5, 17, 21, 22]
         var random = SystemRandomNumberGenerator()
         for _ in 0..<2000 {

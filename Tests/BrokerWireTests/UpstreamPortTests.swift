@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerWire
 
-/// The ports that connections to an upstream occupy after their end.
+/// The local ports that connections to an upstream occupy after their end.
 @Suite("Ports of upstreams' connections", .timeLimit(.minutes(1)))
 struct UpstreamPortTests {
     /// Answers HEAD and sends TLS's closing message.
@@ -22,9 +22,7 @@ struct UpstreamPortTests {
         }
     }
 
-    /// A handler below TLS.
-    ///
-    /// The FIN after the closing message is held back.
+    /// A handler below TLS that holds back the FIN after TLS's closing message.
     private final class WithoutFIN: ChannelOutboundHandler {
         typealias OutboundIn = ByteBuffer
 
@@ -33,7 +31,7 @@ struct UpstreamPortTests {
         }
     }
 
-    @Test("An upstream sends TLS's closing message and waits for the broker's end → no port stays occupied")
+    @Test("An upstream sends TLS's closing message, and its FIN only after the broker's FIN → no port stays occupied")
     func goodbye() async throws {
         let served = try TestCertificate.served()
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -47,7 +45,7 @@ struct UpstreamPortTests {
             }
             .bind(host: "127.0.0.1", port: 0).get()
         let port = server.localAddress?.port ?? 0
-        // Another test's listener may have had this port within the last minute.
+        // Another test's listener may have used this port within the last minute, so its closed connections may be listed.
         let before = Set(try Self.connections(to: port).keys)
         func states() throws -> [Substring] {
             try Self.connections(to: port).filter { !before.contains($0.key) }.map(\.value)
@@ -66,10 +64,10 @@ struct UpstreamPortTests {
         try await server.close()
     }
 
-    /// Returns the states of the connections to a port, by their own ports.
+    /// Returns the states of the connections to a port, by their local ports.
     private static func connections(to port: Int) throws -> [Substring: Substring] {
         let suffix = ":" + String(port + 0x10000, radix: 16, uppercase: true).dropFirst()
-        // As a string, the text would end with the first page of the table.
+        // Read the table as bytes, because a read as a string ends with the first page.
         let table = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/tcp")).readToEnd() ?? Data()
         var states: [Substring: Substring] = [:]
         for line in String(decoding: table, as: UTF8.self).split(separator: "\n") {

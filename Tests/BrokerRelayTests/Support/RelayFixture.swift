@@ -11,7 +11,7 @@ import Testing
     while try await connection.request() != nil { try await connection.answer() }
 }
 
-/// Provides tokens and counts the forced ones.
+/// Provides tokens, and counts the given and the forced tokens.
 final class TokenGiver: Sendable {
     private let state = Mutex<(given: Int, forced: Int)>((0, 0))
     let name: String
@@ -37,7 +37,7 @@ final class SignIns: SignInJudging {
     /// The answer to every demand, or nil if all demands are met.
     let refusal: ProblemCode?
 
-    /// The session after it was read again, or nil if it equals the given session.
+    /// The session that the judge returns instead of the given session, or nil for the given session.
     let judged: LiveSession?
 
     init(_ refusal: ProblemCode? = nil, judged: LiveSession? = nil) {
@@ -144,7 +144,7 @@ struct RelayFixture {
             token: { (_, _, force) throws(BrokerProblem) in tokens.give(force) })
     }
 
-    /// Calls and expects a problem.
+    /// Makes a call and returns the problem that it must throw.
     func problem(
         _ method: HTTPRequest.Method = .get, _ target: String, headers: HTTPFields = [:],
         body: UpstreamRequest.Body = .none

@@ -2,16 +2,16 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A server of raw bytes.
+/// A server that writes a script's raw bytes.
 ///
-/// It records the requests and writes a script's answers, so tests assert on the wire.
+/// The server records each request in its original bytes.
 final class ScriptedUpstream: Sendable {
     /// A request in its original bytes.
     struct Received: Sendable {
-        /// The text from the request line to the empty line, without the latter.
+        /// The text from the request line to the empty line, without the empty line.
         var head: String
         var body: ByteBuffer
-        /// The number of received body bytes, which may be more than were kept.
+        /// The number of received body bytes; `body` may have fewer.
         var bodySize: Int
 
         var lines: [String] { head.split(separator: "\r\n").map(String.init) }
@@ -57,7 +57,7 @@ final class ScriptedUpstream: Sendable {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    // Each connection is served at once, because an unserved one traps when it is released.
+                    // Serve each connection at once. A connection that is released without having been served traps.
                     let connection = try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
                     upstream.tasks.withLock { $0.append(Task { await upstream.serve(connection, script) }) }
                 }

@@ -27,12 +27,12 @@ enum TestCertificate {
         """
     static let now: Int64 = 1_795_400_000
 
-    /// Returns a listener's TLS.
+    /// Returns the TLS settings of a listener with this certificate.
     static func served() throws -> ServerTLS {
         try ServerTLS(certificate: Array(certificate.utf8), key: Array(key.utf8), now: now)
     }
 
-    /// Returns a client's TLS.
+    /// Returns the TLS context of a client that accepts any certificate.
     static func client(_ configure: (inout TLSConfiguration) -> Void = { _ in }) throws -> NIOSSLContext {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.certificateVerification = .none

@@ -89,9 +89,9 @@ final class WireClient: Sendable {
         self.handler = handler
     }
 
-    /// Connects, with TLS if there is a context.
+    /// Connects to `port`, with TLS if `tls` is given.
     ///
-    /// With `pausesAtFirst`, it reads only the first bytes of an answer.
+    /// With `pausesAtFirst`, the client reads only the first bytes of an answer.
     static func connect(
         _ port: Int, _ tls: NIOSSLContext? = nil, pausesAtFirst: Bool = false
     ) async throws -> WireClient {

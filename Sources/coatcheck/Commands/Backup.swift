@@ -21,7 +21,7 @@ struct Backup: AsyncParsableCommand {
 
     func run() async throws {
         let path = file.hasPrefix("/") ? file : FileManager.default.currentDirectoryPath + "/" + file
-        // If the file is visible here, the broker need not be asked.
+        // An existing file is left alone, so if it is visible here, fail before the call to the broker.
         guard !FileManager.default.fileExists(atPath: path) else {
             throw ManagementClient.fault("\(file) exists already; it is not overwritten")
         }

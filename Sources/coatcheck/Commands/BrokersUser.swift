@@ -8,7 +8,7 @@ struct BrokersUser: Sendable, CustomStringConvertible {
     private let group: gid_t
     let description: String
 
-    /// The end of a sentence about a file that was read as this user instead of root.
+    /// The end of an error message about a file that was read as this user instead of root.
     var asWhom: String { "; read as \(self), whose the store is" }
 
     /// Finds the owner of the database, or of the nearest existing folder above it.
@@ -30,9 +30,9 @@ struct BrokersUser: Sendable, CustomStringConvertible {
         description = Self.name(of: user)
     }
 
-    /// Runs a step as that user, and returns to root afterwards.
+    /// Runs a step as the store's owner, and returns to root afterwards.
     ///
-    /// The step must run alone, because other code that switches the process's user meanwhile could return to root.
+    /// The step must run alone, because the whole process has the owner's rights meanwhile.
     func running<Value>(_ step: () async throws -> Value) async throws -> Value {
         let before = (group: getegid(), others: Self.groups())
         guard setgroups(1, [group]) == 0, setegid(group) == 0, seteuid(user) == 0 else {
@@ -45,7 +45,9 @@ struct BrokersUser: Sendable, CustomStringConvertible {
         return try await step()
     }
 
-    /// Runs a step as the owner of the store, or as the caller if no switch is needed.
+    /// Runs a step as the owner of the store.
+    ///
+    /// If no switch is needed, the step runs as the caller and its argument is nil.
     static func running<Value>(
         _ settings: StoreSettings, _ step: (BrokersUser?) async throws -> Value
     ) async throws -> Value {

@@ -15,12 +15,12 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try file.load()
-        // Root can read every file, but the question is whether the broker can.
+        // Check as the broker's user, because root can read every file, and the broker may be unable to.
         try await BrokersUser.running(configuration.store) { user in try await look(at: configuration, as: user) }
     }
 
     private func look(at configuration: Configuration, as user: BrokersUser?) async throws {
-        // Refuse keys here that `serve` would refuse at its start.
+        // `file.load` leaves out the key ring, so load the ring here, as `serve` does at its start.
         do throws(StartFailure) { _ = try KeyRingFile.load(configuration.keys) } catch {
             throw refuse("keys: \(error)" + (user?.asWhom ?? ""))
         }

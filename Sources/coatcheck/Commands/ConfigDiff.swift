@@ -66,7 +66,7 @@ struct ConfigDiff: AsyncParsableCommand {
     }
 }
 
-/// The paths of those settings whose change affects the tokens that sign-ins request for other APIs (RFC 8707).
+/// The paths of the settings that decide which other APIs a sign-in requests tokens for (RFC 8707).
 enum TargetPath {
     static let note =
         "new sign-ins request more than earlier ones. If the provider issues tokens only for requested APIs, earlier sessions "
@@ -74,7 +74,7 @@ enum TargetPath {
 
     /// Returns whether a path is a resource or scope of a `token` or of `tokens`.
     ///
-    /// An exchange requests nothing at the sign-in.
+    /// The paths below `exchange` are left out, because an exchange leaves the sign-in's request unchanged.
     static func isOfSignIn(_ path: String) -> Bool {
         guard path.hasPrefix("upstreams.") || path.hasPrefix("backends.") else { return false }
         return ["resource", "scope"].contains { key in

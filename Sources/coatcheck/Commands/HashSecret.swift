@@ -23,7 +23,7 @@ struct HashSecret: ParsableCommand {
         } else {
             credential = try Self.readLine()
         }
-        // The digest is the same under any ring, so this one is discarded.
+        // Any key ring will do, because the digest is independent of the ring.
         let vault = try OpenSSLVault(ring: .generate(now: SystemClock.wallTime(), random: SystemRandom.bytes))
         print(Hexadecimal.encode(vault.digest(Array(credential.utf8)).bytes))
     }

@@ -15,7 +15,7 @@ struct Health: AsyncParsableCommand {
     @Flag(help: "Only whether it lives: do not ask for its store and keys.") var live = false
 
     func run() async throws {
-        // The request carries no token, so any address is acceptable.
+        // The request carries no token, so `--management` may name any address, even with plain http.
         let configured = try management == nil ? defaults.config.map { try ManagementAddress.read($0) } : nil
         let url = management ?? configured ?? ManagementClient.standardAddress
         var settings = HTTPClient.Configuration(redirectConfiguration: .disallow)

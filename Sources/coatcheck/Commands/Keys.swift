@@ -113,7 +113,7 @@ struct Keys: AsyncParsableCommand {
 
 /// The path of a configuration's key file.
 enum KeyFileName {
-    /// Reads only the setting of the key file; returns nil if the keys are elsewhere.
+    /// Reads only the setting `keys.file` of a configuration; returns nil if the keys are in an environment variable.
     ///
     /// The other files that the configuration names need not exist on this machine.
     static func read(_ file: String) throws -> String? {

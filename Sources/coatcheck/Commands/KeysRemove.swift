@@ -11,7 +11,7 @@ struct KeysRemove: AsyncParsableCommand {
             is stopped or the store is PostgreSQL. One that was asked is asked again whether it has put the key away.
             """)
 
-    /// The longest time for which replicas may still seal with the previous key, after a newer one has begun to seal.
+    /// The longest time for which replicas may still seal with the previous key, after a newer key has begun to seal.
     private static let grace = Duration.seconds(60)
 
     @OptionGroup var file: Keys.File

@@ -44,9 +44,9 @@ struct KeysReseal: AsyncParsableCommand {
         }
     }
 
-    /// Checks that the file's newest key is also the broker's, and ends the command otherwise.
+    /// Checks that the running broker has the newest key of the file, and ends the command otherwise.
     ///
-    /// Without this check, resealing under an old key would look like success.
+    /// Otherwise, the broker would reseal under an older key, and the command would report success.
     private func lookWhetherItHeard(_ running: RunningRing) async throws {
         let ring: KeyRing
         let place: String
@@ -74,9 +74,9 @@ struct KeysReseal: AsyncParsableCommand {
     }
 }
 
-/// Reads the keys of a running broker, repeatedly until the broker has adopted a change of its key file.
+/// Reads the keys of a running broker, once or until the broker has adopted a change of its key file.
 struct RunningRing: Sendable {
-    /// The number of seconds to wait for the broker, more than twice its interval for checking the file.
+    /// The number of attempts, one second apart, to see the change in the broker, which checks its key file every two seconds.
     private static let patience = 15
     let management: ManagementClient
 

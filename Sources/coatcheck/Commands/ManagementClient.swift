@@ -7,9 +7,9 @@ import NIOHTTP1
 
 /// The options of commands that call a running broker, and the call itself.
 struct ManagementClient: ParsableArguments {
-    /// The address of the management listener, unless an option or the configuration names another.
+    /// The address of the management listener, unless an option or the configuration names another address.
     static let standardAddress = "http://127.0.0.1:9090"
-    /// The environment variable for the token's file, if no option gives it.
+    /// The environment variable with the path of the token's file, for commands without the option `--token-file`.
     private static let tokenVariable = "COATCHECK_TOKEN_FILE"
 
     @Option(

@@ -41,7 +41,7 @@ enum OnlineCheck {
 
     /// Reports that all redirect URIs are under Clover's Site URL.
     ///
-    /// Other redirect URIs were refused when the configuration was read.
+    /// The finding is always good, because reading the configuration refuses all other redirect URIs.
     private static func site(_ provider: ProviderSection) -> Finding? {
         guard let site = provider.cloverSite else { return nil }
         let count = provider.clients.reduce(0) { $0 + $1.settings.profile.redirectURIs.count }
@@ -53,7 +53,7 @@ enum OnlineCheck {
     private static func probe(_ client: any ProviderClient, _ signer: (any ProofSigner)?) async -> [Finding] {
         guard let inspected = client as? any ProviderInspection else { return [] }
         var results = await inspected.probe()
-        // Skip further requests if the first one failed.
+        // Skip the further requests if the first request failed, because they would fail for the same reason.
         if let signer, let pushing = client as? any RequestPushing, results.first?.isGood == true {
             results += await pushing.pushUnopened(signer)
         }
@@ -132,7 +132,7 @@ enum OnlineCheck {
 
     /// Compares the clock with the store's; returns nil for a store without a clock of its own.
     ///
-    /// If the store does not answer, another finding reports that.
+    /// Returns nil also if the store does not answer, which another finding reports.
     private static func storeClock(_ settings: StoreSettings) async -> Finding? {
         guard case .postgresql(let place) = settings, let time = try? await PostgreSQLStore.time(place.connection)
         else { return nil }

@@ -49,7 +49,7 @@ enum PrivateFile {
         try syncFolder(of: path)
     }
 
-    /// Replaces a file in one step, so that a reader sees the old one or the new one.
+    /// Replaces a file in one step, so that a reader sees either the old content or the new content.
     ///
     /// If the path is a link, the link's target is replaced.
     static func replace(_ path: String, content: Secret) throws(Failure) {
@@ -58,10 +58,10 @@ enum PrivateFile {
         guard lstat(place, &status) == 0 else { throw .system(path, reason: reason()) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .system(path, reason: "it is not an ordinary file") }
         let draft = place + ".new"
-        // An existing draft was left by a crash.
+        // Remove a draft that a crashed command has left.
         unlink(draft)
         do throws(Failure) { try write(draft, content: content, Access(status)) } catch {
-            // The error names the file that the caller named.
+            // A failed system call concerns the draft, and a wrong owner concerns the file that is to be replaced.
             switch error {
             case .system(_, let reason): throw .system(draft, reason: reason)
             case .owner(_, let user): throw .owner(path, user: user)

@@ -23,7 +23,7 @@ struct Restore: AsyncParsableCommand {
             throw ManagementClient.fault("the store is not SQLite; restore PostgreSQL with its own tools")
         }
         do {
-            // The backup may be readable for root only.
+            // Open the backup before the switch to the broker's user, because perhaps only root can read it.
             let copy = try BackupFile(backup)
             try await BrokersUser.running(configuration.store) { user in
                 let vault: OpenSSLVault

@@ -27,13 +27,13 @@ struct Serve: AsyncParsableCommand {
     var trustClock = false
 
     func run() async throws {
-        // Hooks of certbot and logrotate may send SIGHUP before the process is ready. (`main` makes the process ignore it
-        // first.)
+        // Hooks of certbot and logrotate may send SIGHUP before the process is ready, so collect the signals from now on.
+        // Before this line, the process ignores SIGHUP, as `main` has set.
         let hangups = await UnixSignalsSequence(trapping: .sighup)
-        // If the reader of the log goes away, the broker continues.
+        // The broker must continue if the reader of its log ends, so ignore SIGPIPE.
         signal(SIGPIPE, SIG_IGN)
         ProcessMetrics.begin()
-        // Changes to the file after this point are read again when everything runs.
+        // If the file changes after this line and SIGHUP is sent, the broker reads it again as soon as it runs.
         let configuration = try file.load()
         let sink = LogSink()
         let log = ProcessLog(level: configuration.log.level, now: SystemClock.wallTime, emit: { sink.write($0) })
@@ -62,8 +62,8 @@ struct Serve: AsyncParsableCommand {
         let composition: Composition
         let sockets: ListeningSockets
         do {
-            // Open the sockets right after taking the lock. The previous process releases its lock just before its sockets.
-            // From here on, connections wait until everything is ready.
+            // Open the sockets right after the store. The previous process releases the store's lock just before its sockets,
+            // so the sockets become free about now. From here on, connections wait until everything is ready.
             sockets = try await ListeningSockets.open(configuration, handedOver: handedOver, wait: wait)
             composition = try Composition.make(configuration, log: log, store: store)
         } catch {

@@ -56,7 +56,7 @@ struct Sessions: AsyncParsableCommand {
 
         /// Removes characters that could move a terminal's cursor.
         ///
-        /// The text comes from a provider, as a subject does.
+        /// The text may come from a provider, for example a subject.
         private static func printable(_ text: String) -> String {
             String(
                 String.UnicodeScalarView(
@@ -106,7 +106,8 @@ struct Sessions: AsyncParsableCommand {
                     + FormPairs.encode(
                         [("provider", provider)] + named("client", client) + named("binding", unbound ? "none" : nil))
             }
-            // Sessions without a key are ended in batches, and each call continues behind the last one.
+            // With `binding=none`, the broker ends the sessions in parts. Repeat the call with the cursor of the last answer
+            // until there is none.
             var (ended, unreadable): (Int64, Int64) = (0, 0)
             var cursor: String?
             repeat {

@@ -3,7 +3,7 @@ import Broker
 import BrokerStore
 import Foundation
 
-/// Copies a store into another one, also between engines.
+/// Copies a store into another store, which may have the other engine.
 struct StoreCopy: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "copy", abstract: "Copy everything into another, empty store; no broker may be at work on either.",
@@ -26,7 +26,8 @@ struct StoreCopy: AsyncParsableCommand {
             if case (.sqlite(let from, _), .sqlite(let path, _)) = (settings, target), from == path {
                 throw StartFailure("that is the same store")
             }
-            // If both stores are SQLite, the first one's owner also has access to the second.
+            // Run as the owner of the SQLite store. If both stores are SQLite, run as the owner of the source, who must also
+            // have access to the target.
             try await BrokersUser.running(settings.isLocked ? settings : target) { _ in
                 let source = try await settings.openForCopy()
                 do {
@@ -78,7 +79,7 @@ struct StoreCopy: AsyncParsableCommand {
         }
     }
 
-    /// Copies all rows, and returns the number of unreadable ones that were left out.
+    /// Copies all rows, and returns the number of unreadable rows that were left out.
     private func copyRows(_ source: any AdministeredStore, to destination: any AdministeredStore) async throws -> Int {
         let counts = try await source.rowCounts()
         var bar = ProgressBar(total: counts.values.reduce(0, +))

@@ -26,7 +26,7 @@ struct Configuration: Sendable {
     /// The broker logs them when it starts.
     let warnings: [ConfigProblem]
 
-    /// The settings of the domain itself.
+    /// The settings of the module `Broker`.
     var broker: BrokerSettings {
         var settings = limits.broker
         settings.proofOrigins = ProofOrigins(publicURL: server.publicURL.text, hosts: server.hosts)
@@ -80,7 +80,7 @@ struct Configuration: Sendable {
             throw failure(path == "-" ? "\(error): standard input is `/dev/stdin`" : "\(error)")
         }
         guard !bytes.isEmpty else { throw failure("is empty") }
-        // The byte order mark that some editors write at the beginning.
+        // Skip the byte order mark that some editors write at the beginning.
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes.removeFirst(3) }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw failure(

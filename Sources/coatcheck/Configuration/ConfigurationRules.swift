@@ -29,7 +29,8 @@ enum ConfigurationRules {
         EffectRules.check(draft, context)
     }
 
-    /// Reports a backend that receives tokens that are bound to the broker's own key, because it cannot use them.
+    /// Reports a backend that receives tokens that are bound to the broker's own key, because only the broker can use such
+    /// tokens.
     private static func checkForwardedTokens(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         for backend in draft.backends where backend.settings.forwardAccessToken {
             for provider in draft.providers {
@@ -45,7 +46,9 @@ enum ConfigurationRules {
         }
     }
 
-    /// Reports a client that needs a proof for every request, if a proxy does not forward the data that the proof has to match.
+    /// Reports a forward-auth backend without `original_request` for a client that needs a proof for every request.
+    ///
+    /// Such a proof cannot be checked without the original request.
     private static func checkEvidence(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         for backend in draft.backends where backend.settings.may.contains(.forwardAuth) {
             guard !backend.settings.originalRequest else { continue }
@@ -147,7 +150,7 @@ enum ConfigurationRules {
         let providers = Dictionary(draft.providers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         /// Returns the fault of a reference to a provider or client; nil if there is none.
         ///
-        /// If the provider's own section is unreadable, that is reported elsewhere.
+        /// If the section of the provider is unreadable, the result is nil, because that fault was reported already.
         func fault(_ provider: ProviderName, _ clients: Set<ClientName>?) -> String? {
             guard draft.providerNames.contains(provider.text) else {
                 return "names a provider that is not configured"
@@ -228,7 +231,7 @@ enum AppLinkRules {
         guard let ios = draft.appLinks.ios else { return }
         for provider in draft.providers {
             for client in provider.clients {
-                // The broker's own callback belongs to the browser.
+                // Leave out the broker's own callback, because the browser opens it instead of the app.
                 let own = client.settings.profile.redirectURIs.filter {
                     WebURL($0.normalizedBase)?.origin == publicURL.origin && !$0.path.hasPrefix("/callback/")
                 }

@@ -21,7 +21,7 @@ enum EffectRules {
         checkShells(draft, context)
     }
 
-    /// Warns of clients whose apps get the provider's token, because such a token is a bearer token outside the broker.
+    /// Warns of clients whose apps get the provider's token, because outside the broker, such a token needs no key.
     private static func checkToken(_ client: ClientSection, _ context: ConfigContext) {
         let profile = client.settings.profile
         guard profile.binding.mode == .enforce, profile.handsOutAccessToken, profile.senderConstraint == .off else {
@@ -46,7 +46,8 @@ enum EffectRules {
         }
     }
 
-    /// Checks the origins that tickets may be for: a ticket for another origin is redeemed by that origin's backend.
+    /// Checks the origins that tickets may be for: a ticket for another origin than `public_url` needs a backend that redeems
+    /// it.
     private static func checkOrigins(
         _ client: ClientSection, of provider: ProviderSection, _ draft: ConfigurationDraft, _ context: ConfigContext
     ) {
@@ -105,7 +106,9 @@ enum EffectRules {
             path: "session.allowed_origins", severity: .warning)
     }
 
-    /// Warns of a page that cannot use the broker's cookie: both must be of one site, or the cookie must have `SameSite=None`.
+    /// Warns of an allowed origin whose pages cannot use the broker's cookie.
+    ///
+    /// Origin and broker must be one site, or the cookie must have `SameSite=None`.
     private static func checkSites(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         guard let server = draft.server, draft.session.sameSite != .none else { return }
         for origin in draft.session.allowedOrigins {
@@ -122,8 +125,9 @@ enum EffectRules {
 enum Site {
     /// Returns whether two addresses may belong to one site.
     ///
-    /// Only the list of public suffixes gives certainty. Hosts whose last two labels differ are always different sites. So are
-    /// an address and a name, such as `127.0.0.1` and `localhost`.
+    /// Only the list of public suffixes could show that two hosts are one site, so true means "perhaps". Two hosts are
+    /// different sites if their last two labels differ, or if one of them is an address and the other a name (`127.0.0.1` and
+    /// `localhost`).
     static func mayBeOne(_ one: WebURL, _ other: WebURL) -> Bool {
         guard one.isSecure == other.isSecure else { return false }
         if one.host == other.host { return true }

@@ -2,11 +2,12 @@ import BrokerHTTP
 
 /// The descriptors that a service manager has handed over, according to the environment (`sd_listen_fds(3)`).
 ///
-/// systemd's socket units do this, and compatible managers. `ListeningSocket` checks the descriptors themselves.
+/// systemd hands over the sockets of its socket units, and compatible managers do the same. `ListeningSocket` checks the
+/// descriptors themselves.
 struct HandOver: Sendable, Equatable {
     /// The variables of a hand-over.
     ///
-    /// `LISTEN_PIDFDID` is unused here, but removed with the others.
+    /// `LISTEN_PIDFDID` is removed unread.
     static let variables = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "LISTEN_PIDFDID"]
 
     /// The number of the first descriptor that was handed over.
@@ -17,7 +18,7 @@ struct HandOver: Sendable, Equatable {
 
     /// Reads the environment of the process `pid`.
     ///
-    /// If these variables are absent, the list is empty.
+    /// Without `LISTEN_FDS` and `LISTEN_PID`, no descriptor was handed over, and `descriptors` is empty.
     init(_ environment: [String: String], pid: Int32) throws(StartFailure) {
         let (countText, pidText) = (environment["LISTEN_FDS"], environment["LISTEN_PID"])
         guard countText != nil || pidText != nil else {
@@ -42,7 +43,7 @@ struct HandOver: Sendable, Equatable {
                 "LISTEN_FDS is \(count): there are \(ListenerName.allCases.count) listeners at most, "
                     + ListenerName.allCases.map(\.rawValue).joined(separator: ", "))
         }
-        // An empty list of names consists of one empty name.
+        // Keep empty parts, so that `LISTEN_FDNAMES` without text is one empty name.
         let names =
             environment["LISTEN_FDNAMES"].map { $0.split(separator: ":", omittingEmptySubsequences: false) }
             ?? Array(repeating: "", count: Int(count))
@@ -69,7 +70,7 @@ struct HandOver: Sendable, Equatable {
     ///
     /// A socket without a name belongs to the public listener.
     private static func listener(_ name: Substring) -> ListenerName? {
-        // systemd and its library use these names for unnamed sockets.
+        // For a socket without a configured name, systemd uses the unit's name, and its library uses `unknown`.
         name.isEmpty || name == "unknown" || name.hasSuffix(".socket") ? .public : ListenerName(rawValue: String(name))
     }
 

@@ -4,13 +4,13 @@ import BrokerWire
 import Foundation
 import Synchronization
 
-/// The sockets of the broker's listeners: those that were handed over, and those that the broker opened itself.
+/// The sockets of the broker's listeners, either handed over or opened by the broker itself.
 ///
-/// The sockets are closed after everything else has ended, so that clients always find an open port until the next process
-/// starts. Connections that arrive in between wait in a socket that was handed over. On the broker's own sockets, they get a
-/// 503.
+/// The sockets are closed at the end of the process, so that clients find an open port for as long as possible. Connections
+/// that arrive after the listeners have drained wait in a handed-over socket for the next process. On the broker's own sockets,
+/// they get a 503.
 final class ListeningSockets: Sendable {
-    /// The longest time for sending such a 503.
+    /// The longest time that `close` waits until these 503 answers are sent.
     private static let farewell = Duration.milliseconds(50)
 
     private let sockets: [ListenerName: ListeningSocket]
@@ -21,7 +21,7 @@ final class ListeningSockets: Sendable {
 
     /// Adopts the sockets that the environment describes, and removes the variables.
     ///
-    /// Otherwise a child process could use the sockets as its own.
+    /// If the variables remained, a child process could treat the descriptors as its own.
     static func handedOver() throws(StartFailure) -> [ListenerName: ListeningSocket] {
         let environment = ProcessInfo.processInfo.environment
         for name in HandOver.variables { unsetenv(name) }
@@ -39,7 +39,7 @@ final class ListeningSockets: Sendable {
 
     /// Opens the configured listeners that were not handed over.
     ///
-    /// If another process listens at an address, `wait` retries, and throws after its limit.
+    /// If another process listens at an address, `open` retries until the limit of `wait`, and then throws.
     static func open(
         _ configuration: Configuration, handedOver: [ListenerName: ListeningSocket], wait: StartWait
     ) async throws -> ListeningSockets {

@@ -2,11 +2,13 @@ import Broker
 
 /// Waits at the start for resources that the previous process still holds: SQLite's lock and a listener's address.
 ///
-/// One time limit covers all of them.
+/// One time limit covers both waits.
 struct StartWait: Sendable {
     /// The longest total wait.
     static let limit = Duration.seconds(30)
-    /// The time between two attempts; a restart without a hand-over is delayed by at most this.
+    /// The time between two attempts.
+    ///
+    /// A restart without a hand-over takes at most this much longer than necessary.
     private static let pause = Duration.milliseconds(10)
 
     private let clock: BrokerClock

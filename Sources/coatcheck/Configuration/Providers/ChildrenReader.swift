@@ -67,7 +67,7 @@ enum ChildrenRules {
                     let path = "\(client.location.path).children.\(kind)"
                     for name in policy.upstreams.sorted() {
                         guard let upstream = upstreams.first(where: { $0.name == name }) else {
-                            // An unreadable upstream was reported already.
+                            // The upstream is in the file but unreadable, which was reported already.
                             if draft.upstreams.contains(where: { $0.path == "upstreams.\(name)" }) { continue }
                             let hint = Spelling.hint(for: name.text, among: upstreams.map(\.name.text))
                             context.report(
@@ -93,7 +93,8 @@ enum ChildrenRules {
         }
     }
 
-    /// Warns of an upstream that may request another sign-in from a child, because the child uses its parent's sign-in.
+    /// Warns of an upstream that may request another sign-in, because a child has no sign-in of its own and must wait for its
+    /// parent's.
     private static func warnOfStepUps(
         _ upstream: UpstreamSettings, _ provider: ProviderSection, _ client: ClientSection, _ kind: ChildKind,
         at path: String, _ context: ConfigContext
@@ -106,8 +107,9 @@ enum ChildrenRules {
             line: client.location.line, severity: .warning)
     }
 
-    /// Warns of cookies that are sufficient alone: a web page has no key of the app's, so a copy of its cookie opens the same
-    /// calls.
+    /// Warns of web children of bound sessions.
+    ///
+    /// A web page lacks the app's key, so a copy of its cookie is enough for the calls of the web child.
     private static func warnOfBearers(_ client: ClientSection, _ context: ConfigContext) {
         let profile = client.settings.profile
         guard profile.binding.mode == .enforce, profile.children[.web] != nil else { return }

@@ -108,9 +108,9 @@ struct ClientSection: Sendable {
         }
     }
 
-    /// Reports a public client without PKCE, because anyone with its code could redeem it.
+    /// Reports a public client without PKCE, because anyone who has a code of the client could redeem it.
     ///
-    /// Clever does not support PKCE, so its client with an empty secret is accepted.
+    /// Clever lacks PKCE, so a Clever client with an empty secret is accepted.
     private static func checkPKCE(
         _ section: ConfigSection, _ profile: ClientProfile, _ authentication: ClientAuthentication, _ kind: ProviderKind
     ) {
@@ -178,7 +178,7 @@ struct ClientLocation: Sendable {
 
 /// Reads `clients.NAME.binding`, which decides whether a client's sessions belong to a key of the device.
 enum BindingReader {
-    /// The range of a pass's lifetime, which is short because a thief of a request's header fields has the pass.
+    /// The range of a pass's lifetime, which is short because a thief who sees a request's header fields can use the pass.
     private static let lifetimes = Duration.seconds(60)...Duration.seconds(900)
 
     static func read(_ section: ConfigSection) -> BindingPolicy {
@@ -197,8 +197,8 @@ enum BindingReader {
 struct CloverSite: Sendable {
     let url: WebURL
 
-    /// Returns whether the Site URL covers a redirect URI: the same origin, and the same path or one below it at a segment's
-    /// border.
+    /// Returns whether the Site URL covers a redirect URI: the origins are equal, and the path is the Site URL's path or below
+    /// it.
     func covers(_ redirect: WebURL) -> Bool {
         guard redirect.origin == url.origin else { return false }
         let base = url.path.hasSuffix("/") ? String(url.path.dropLast()) : url.path

@@ -41,7 +41,7 @@ enum CredentialReader {
 
     /// Reads a client's authentication method.
     ///
-    /// Contradictions are reported, and then `none` is returned.
+    /// If the settings contradict each other, reports the fault and returns `none`.
     static func read(
         _ section: ConfigSection, kind: ProviderKind, shared: Shared, secretInBody: Bool
     ) -> ClientAuthentication {
@@ -59,7 +59,7 @@ enum CredentialReader {
         case .clientSecretBasic?: return secret.map { .clientSecretBasic($0) } ?? .none
         case .clientSecretPost?: return secret.map { .clientSecretPost($0) } ?? .none
         case .clientSecretJWT?:
-            // RFC 7518 section 3.2 requires a key of at least the hash's length.
+            // RFC 7518 section 3.2 requires a key of at least the hash's length, which is 32 bytes for HS256.
             if let secret, secret.bytes().count < 32 {
                 section.report("client_secret", "has to be at least 32 bytes long for `client_secret_jwt`")
             }

@@ -2,7 +2,8 @@ import BrokerProviders
 
 /// Reads `token_response: {dead_grants}`, the places in the answer to a refresh that show a dead grant.
 ///
-/// A listed value ends a session at once, so ambiguous values are refused or cause a warning.
+/// If a provider's answer has a listed value, the broker ends the session at once. So ambiguous values are refused or cause a
+/// warning.
 enum DeadGrantReader {
     /// The codes of RFC 6749 and its extensions for faults other than a dead grant.
     private static let otherFaults: Set<String> = [

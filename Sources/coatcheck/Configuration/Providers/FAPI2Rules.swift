@@ -8,7 +8,8 @@ struct FAPI2Rules {
 
     private static let words = "contradicts profile fapi2: "
 
-    /// Sets the client's authentication and its tokens' binding, if the file leaves them open.
+    /// Sets the client's authentication and the binding of its tokens to the values of the profile, if the file leaves them
+    /// open.
     func expand(
         _ authentication: inout ClientAuthentication, _ wire: inout WireSettings, _ shared: CredentialReader.Shared
     ) {
@@ -122,7 +123,7 @@ struct FAPI2Rules {
         if settings.issuer == nil { report("issuer", "needs `issuer`: " + fromMetadata) }
     }
 
-    /// Returns the path of a key in the client's section, or else in the provider's.
+    /// Returns the path of a key in the client's section, or in the provider's section if the client's lacks it.
     private func place(_ key: String, _ below: String? = nil) -> (path: String, line: Int?)? {
         client.place(of: key, below) ?? provider?.place(of: key, below)
     }

@@ -88,7 +88,7 @@ enum NotOffered {
         }
     }
 
-    /// Checks a list of words for the same standards.
+    /// Reports words of a list that name DPoP or JARM.
     static func check(_ section: ConfigSection, list key: String) {
         for scalar in section.scalars(key) {
             if scalar.text.lowercased() == "dpop" {
@@ -100,8 +100,8 @@ enum NotOffered {
     }
 }
 
-/// Checks the hosted callback (flow C): a redirect URI on this host must be the provider's callback address, and the client
-/// must name the app's address.
+/// Checks the hosted callback (flow C): a redirect URI on the broker's host must be the provider's callback address, and its
+/// client must name the address of the app.
 enum HostedCallbackRules {
     static func check(_ providers: [ProviderSection], publicURL: WebURL, _ context: ConfigContext) {
         for provider in providers {
@@ -145,11 +145,11 @@ enum HostedCallbackRules {
 
 /// Checks that each redirect URI belongs to one provider (SEC-09).
 ///
-/// If two providers shared one, the answer of one could be mistaken for the other's.
+/// If two providers shared a redirect URI, an answer of one provider could be mistaken for an answer of the other.
 enum RedirectRules {
     /// The parameters in answers of OAuth, OpenID, Zephr, Clover and Apple.
     ///
-    /// A registered query part must not use them.
+    /// The query of a registered redirect URI must not use these names.
     private static let answerNames: Set<String> = [
         "code", "state", "iss", "error", "error_description", "error_uri", "error_code", "error_message",
         "error_reason", "denied", "scope", "session_state", "id_token", "access_token", "refresh_token", "token_type",

@@ -80,7 +80,7 @@ struct ProviderSection: Sendable {
             draft.secretInBody = preset.secretInBody
             draft.assertionAlgorithm = preset.assertionAlgorithm
         }
-        // Clever lacks PKCE, so its clients may omit that setting.
+        // Clever lacks PKCE, so its clients may leave out the setting `pkce`.
         if kind == .clever { draft.pkce = .unsupported }
         let service = Self.service(kind, section)
         let profile = section.choice("profile", as: ConformanceProfile.self)
@@ -136,7 +136,8 @@ struct ProviderSection: Sendable {
         limits.concurrent = section.integer("max_in_flight", default: limits.concurrent, in: 1...10_000)
         limits.failuresToOpen = section.integer("breaker_failures", default: limits.failuresToOpen, in: 1...1000)
         limits.pause = section.duration("breaker_pause", default: limits.pause, in: .milliseconds(100) ... .seconds(60))
-        // Another authorization endpoint belongs to another server, so the preset's issuer does not apply.
+        // If the file sets another authorization endpoint than the preset, the endpoint belongs to another server, so the
+        // preset's issuer does not apply.
         let callbackIssuer =
             (kind == .zephr ? nil : Self.callbackIssuer(section))
             ?? (endpoints.authorization == authorization ? preset?.callbackIssuer : nil)
@@ -164,7 +165,7 @@ struct ProviderSection: Sendable {
 
     /// Reports an Apple client without a key, because Apple has no public clients.
     ///
-    /// Every login would fail at the token call.
+    /// Without a key, every login would fail at the token call.
     private static func checkApple(_ clients: [ClientSection], _ context: ConfigContext) {
         for client in clients {
             if case .apple = client.settings.authentication { continue }
@@ -225,7 +226,7 @@ struct ProviderDraft {
     var pkce = ClientProfile.PKCE.required
     /// The form of the redirect URI in the redemption of a native code.
     ///
-    /// Google requires an empty one, and for Apple it is omitted.
+    /// Google requires an empty redirect URI. For Apple, the parameter is omitted.
     var nativeRedirect = CodeGrant.RedirectParameter.omitted
     /// The default algorithm of a `private_key`.
     var assertionAlgorithm = SignatureAlgorithm.es256
@@ -248,7 +249,7 @@ struct ProviderDraft {
     /// The wire settings from the preset, which the provider's section overrides.
     private let presetWire: WireSettings
 
-    /// Applies a profile, and then the provider's section, which overrides it.
+    /// Applies a profile to the preset's settings, and then the provider's section, which overrides the profile.
     mutating func adopt(_ profile: ConformanceProfile) {
         wire = presetWire
         wire.adopt(profile)

@@ -1,6 +1,6 @@
 /// The keys that describe a provider's server, so they belong to the provider alone (decision 94).
 ///
-/// Version 0.2 still accepts them on a client, with a warning.
+/// Version 0.2 still accepts these keys on a client, with a warning.
 enum ServerKeys {
     /// The keys, each relative to the section of a provider or a client.
     static let all = [
@@ -13,7 +13,7 @@ enum ServerKeys {
         "token_response.scope.separator", "token_response.scope.when_absent",
     ]
 
-    /// Warns of each of the keys in a client's section, and names its place at the provider.
+    /// Warns of each server key in a client's section, and names the place of the key in the provider's section.
     static func warn(client: ConfigSection, provider: String) {
         for key in all where client.context.lines.has("\(client.path).\(key)") {
             client.context.report(

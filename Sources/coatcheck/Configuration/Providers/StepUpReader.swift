@@ -12,7 +12,7 @@ enum StepUpReader {
         let capability = StepUpCapability(
             contextClass: part.flag("acr", default: standard.contextClass),
             maximumAge: part.flag("max_age", default: standard.maximumAge))
-        // Only an id_token has information about the sign-in.
+        // A step-up needs information about the sign-in, which only an id_token of kind `oidc` gives.
         if section.has("step_up"), kind != .oidc, capability != .nothing {
             section.report("step_up", "is for kind `oidc`, because other kinds give no information about the sign-in")
         }
@@ -21,7 +21,7 @@ enum StepUpReader {
 
     /// The range of the ages that may be demanded.
     ///
-    /// The smallest one leaves time for the call after the sign-in.
+    /// The smallest age leaves time for the call after the sign-in.
     private static let ages = Duration.seconds(60) ... .seconds(400 * 86_400)
 
     /// Reads the demand in a `require`; nil if it is faulty.
@@ -41,7 +41,7 @@ enum StepUpReader {
                 path: section.child("acr"),
                 line: scalar.line, severity: .warning)
         }
-        // An empty list would be a demand that every sign-in meets.
+        // Refuse an empty list, because every sign-in would meet such a demand.
         if section.has("acr"), !StepUpDemand.areClasses(classes) {
             section.report(
                 "acr",
@@ -121,12 +121,12 @@ enum StepUpRules {
 
     /// Warns if an app or backend gets an access token for the upstream.
     ///
-    /// With the token, the upstream can be called without the relay, which checks the demand.
+    /// Only the relay checks the demand, and the holder of a token can call the upstream without the relay.
     private static func warnOfTokens(
         _ upstream: UpstreamSettings, _ clients: [ClientProfile], _ backends: [BackendSection], _ path: String,
         _ line: Int?, _ context: ConfigContext
     ) {
-        // A bound token is useless to such upstreams and backends.
+        // Leave out clients with bound tokens, because an app or backend cannot use such a token at the upstream.
         let clients = clients.filter { $0.senderConstraint == .off }
         func warn(_ who: String) {
             context.report(
@@ -138,7 +138,8 @@ enum StepUpRules {
         }
         for backend in backends
         where clients.contains(where: { backend.settings.mayAsk(about: upstream.provider, $0.name) }) {
-            // The backend's own demand decides about its tokens.
+            // A demand of the backend itself protects the tokens that the backend gets, but only the upstream's demand can
+            // include presence.
             let gets = backend.settings.require == nil || upstream.require.contains(where: \.demand.presence)
             guard gets else { continue }
             if backend.settings.may.contains(.token), upstream.token.map(backend.settings.tokens.contains) ?? true {

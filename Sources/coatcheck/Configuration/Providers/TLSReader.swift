@@ -38,7 +38,7 @@ enum TLSReader {
     static func names(_ section: ConfigSection) -> Bool {
         if section.has("certificate") { return true }
         guard let tls = section.optionalSection("tls") else { return false }
-        // Marks the keys as read, because each section reports unknown keys.
+        // Mark the keys as read, because the context reports all keys that were not read as unknown.
         for key in ["certificate", "key", "ca_file"] { _ = tls.node(key) }
         return tls.has("certificate")
     }
@@ -54,7 +54,8 @@ enum TLSReader {
         let now = section.context.sources.now()
         do throws(ClientCertificate.Failure) {
             let certificate = try ClientCertificate(certificate: certificateFile.bytes, key: key.bytes())
-            // Only warn here, because one certificate must not prevent the whole start. `check` fails for it.
+            // Only warn here, because one invalid certificate must not prevent the broker's start. The command `check` fails
+            // for such a certificate.
             if let fault = certificate.fault(at: now) {
                 section.warn(certificateName, "names a file with a certificate that \(fault)")
             } else if certificate.validUntil.since(now) < lastDays {

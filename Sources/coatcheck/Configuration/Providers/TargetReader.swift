@@ -36,7 +36,7 @@ enum TargetReader {
 
     /// Reads a backend's targets, with their paths in the file.
     ///
-    /// Each must be unique, because a request identifies a target only by its parameters.
+    /// Each target must be unique, because a backend's request names a target by its parameters, in any order.
     static func targets(_ section: ConfigSection, _ key: String) -> [(target: TokenTarget, path: String)] {
         var names: Set<TokenTarget> = []
         return section.list(key).compactMap { item in
@@ -208,15 +208,16 @@ enum TargetRules {
         }
     }
 
-    /// Returns the beginning of a sentence about a client that can never get a token for the target; nil for other clients.
+    /// Returns the beginning of a fault's sentence if the client can never get a token for the target; nil if it can.
     private static func fault(_ client: ClientSettings, _ target: TokenTarget) -> String? {
         target.grant == .refresh && client.wire.refresh == .none ? "is asked for with a refresh token, and" : nil
     }
 
-    /// Warns of two problems with exchanges.
+    /// Warns of two problems with targets.
     ///
-    /// Many servers refuse exchanges for clients without authentication. A server that repeats lost answers finds an answer
-    /// by the idempotency key of the lost call, and the session's next call may have another idempotency key.
+    /// Many servers refuse exchanges for clients without authentication. A provider that finds lost answers by
+    /// `idempotency_key` cannot repeat a lost answer of a call for another API, because the session's next call has another
+    /// key.
     private static func warn(
         of client: ClientSettings, _ target: TokenTarget, _ path: String, _ line: Int?, _ context: ConfigContext
     ) {

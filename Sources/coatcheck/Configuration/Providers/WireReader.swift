@@ -3,8 +3,8 @@ import BrokerProviders
 
 /// Reads the details of the protocol with a provider, in the section of the provider or of a client.
 ///
-/// The settings in a section override the given ones. A client's settings override its provider's, and those override the
-/// preset's.
+/// The settings in a section override the given ones. A client's settings override the settings of its provider, and these
+/// override the preset.
 enum WireReader {
     /// The parameters that only the broker may set (SEC-07).
     private static let reserved: Set<String> = [
@@ -167,7 +167,7 @@ enum IdentityReader {
                 section.report("method", "has to be `GET` or `POST`")
             }
         }
-        // Every reader knows `name` and `email`. Further names are the operator's choice.
+        // `name` and `email` are always read. An operator may choose further names.
         let further = section.keys.filter { !keys.contains($0) && isMember($0) }
         let members = (["name", "email"] + further).compactMap { name in
             section.pointer(name).map { (name: name, pointer: $0) }

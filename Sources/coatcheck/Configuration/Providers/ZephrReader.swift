@@ -87,7 +87,7 @@ enum ZephrReader {
         }
     }
 
-    /// A quoted value is text.
+    /// Returns an attribute's value, which is a text if it is quoted.
     ///
     /// A plain value has the type that YAML gives it.
     private static func value(_ scalar: ConfigScalar) -> JSONValue {

@@ -7,8 +7,8 @@ enum BoundedFile {
 
     /// Returns the bytes of a file; throws the reason if it cannot be used.
     ///
-    /// Only regular files are read, because reading a pipe, a device or a socket could block for ever. The exception is the
-    /// process's own descriptors (`/dev/stdin`, a shell's `<(…)`), which other users cannot replace.
+    /// Only regular files are read, because reading a pipe, a device or a socket could block for ever. The process's own
+    /// descriptors (`/dev/stdin`, a shell's `<(…)`) are an exception, because the caller has chosen them.
     static func load(_ path: String, limit: Int) throws(FileFault) -> [UInt8] {
         let isOwn = path == "/dev/stdin" || path.hasPrefix("/dev/fd/") || path.hasPrefix("/proc/self/fd/")
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | (isOwn ? 0 : O_NONBLOCK))
@@ -67,8 +67,8 @@ enum FileFault: Error, Sendable, Equatable, CustomStringConvertible {
 
 /// The mode of a file with a secret.
 enum FileMode {
-    /// Returns whether the file is open to others: any user besides its owner and this process's groups may read it, or any
-    /// other user may write it.
+    /// Returns whether the file is open to others: a user outside its owner and this process's groups may read it, or its group
+    /// or any other user may write or execute it.
     ///
     /// For a link, its target is checked. A mounted Kubernetes Secret consists of links to root's files with mode 0440 and the
     /// pod's group.

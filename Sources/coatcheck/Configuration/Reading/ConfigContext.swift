@@ -3,8 +3,8 @@ import Yams
 
 /// Collects the results of reading the file: its problems, and the keys that the decoders have read.
 ///
-/// Each section registers itself here, and `finish` reports all keys that no decoder has read. Therefore decoding is strict
-/// without a second list of keys.
+/// Each section registers itself here, and `finish` reports all keys that no decoder has read. Therefore the decoders need no
+/// list of all keys for finding misspelt ones.
 final class ConfigContext {
     let sources: ConfigSources
     private(set) var problems: [ConfigProblem] = []
@@ -12,7 +12,9 @@ final class ConfigContext {
     private(set) var lines = ConfigLines()
     /// Every key that a decoder has read, as a pattern with `*` for names (`providers.*.issuer`).
     private(set) var knownKeys: Set<String> = []
-    /// Whether even empty lists and maps are read once, to collect their keys for the catalogue.
+    /// Whether the decoders read an empty configuration to collect all keys.
+    ///
+    /// Lists and maps then count as if they had one entry.
     let isCataloguing: Bool
     /// The resolved values of `{env: …}` and `{file: …}`, by the path of their key.
     private(set) var resolved: [String: Secret] = [:]
@@ -30,14 +32,14 @@ final class ConfigContext {
 
     /// Reports a problem at a path.
     ///
-    /// `line` is a line that the caller knows, for example that of an entry in the path's list. The later of the two lines is
-    /// used, because deeper entries are on later lines.
+    /// `line` is a line that the caller knows, for example the line of an entry in the list at the path. If the line of the
+    /// path in the file is later, that line is used, because it is closer to the fault.
     func report(_ message: String, path: String, line: Int? = nil, severity: ConfigProblem.Severity = .error) {
         let nearest = [line, lines.line(of: path)].compactMap { $0 }.max()
         problems.append(ConfigProblem(line: nearest, path: path, message: message, severity: severity))
     }
 
-    /// Returns whether a fault was found at a path, so that its consequences are not reported.
+    /// Returns whether an error was reported at a path, so that a caller can leave out errors that follow from it.
     func isFaulty(_ path: String) -> Bool { problems.contains { $0.path == path && $0.severity == .error } }
 
     /// Stores the value of a reference.
@@ -58,7 +60,7 @@ final class ConfigContext {
     /// Reports the keys that no decoder has read, and returns all problems in the file's order.
     func finish() -> [ConfigProblem] {
         for section in sections {
-            // If a key is misspelt, drop the report that it is missing.
+            // If a misspelt key was probably meant as a required key, drop the report that the required key is missing.
             for key in section.reportUnknownKeys() {
                 problems.removeAll { $0.path == section.path && $0.message == ConfigSection.need(key) }
             }
@@ -69,7 +71,8 @@ final class ConfigContext {
 
     /// Parses YAML into its root node, or reports the fault.
     ///
-    /// The library's message quotes the line, which may contain a secret. Only its position and wording are kept.
+    /// The library's message quotes the faulty line, which may contain a secret. Only the position and the kind of fault are
+    /// kept.
     func compose(_ text: String) -> Node? {
         do {
             guard let node = try Yams.compose(yaml: text) else {

@@ -4,7 +4,7 @@ import Yams
 struct ConfigLines: Sendable {
     /// The largest number of paths that are collected.
     ///
-    /// Only artificial files exceed this, for example through repeated aliases.
+    /// Only artificial files exceed this number, for example by repeated aliases.
     private static let maximum = 100_000
 
     private var lines: [String: Int] = [:]

@@ -23,7 +23,7 @@ extension ConfigSection {
         return Secret(text)
     }
 
-    /// Reads redirect URIs; at least one has to be there.
+    /// Reads redirect URIs; reports a fault if there is none.
     func redirectURIs(_ key: String) -> [RedirectURI] {
         let found = scalars(key).compactMap { redirectURI($0, of: key) }
         require(key)
@@ -42,7 +42,7 @@ extension ConfigSection {
         return found
     }
 
-    /// Reads one redirect URI that may be missing.
+    /// Reads one optional redirect URI.
     func redirectURI(_ key: String) -> RedirectURI? { scalar(key).flatMap { redirectURI($0, of: key) } }
 
     private func redirectURI(_ scalar: ConfigScalar, of key: String) -> RedirectURI? {

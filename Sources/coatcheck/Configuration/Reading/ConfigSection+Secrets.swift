@@ -15,7 +15,7 @@ extension ConfigSection {
             text = referred(section(key), key)
         }
         guard let text else { return nil }
-        // RFC 6749 appendix A.2 allows spaces. A space at an end is probably a mistake.
+        // RFC 6749 appendix A.2 allows spaces, but a space at the beginning or end is probably a mistake.
         guard text.unicodeScalars.allSatisfy({ (0x20...0x7E).contains($0.value) }), !text.hasPrefix(" "),
             !text.hasSuffix(" ")
         else {
@@ -71,7 +71,7 @@ extension ConfigSection {
         if context.sources.isOpenToOthers(path) {
             warn(key, "names a file that others may read; its mode should be 0600")
         }
-        // Editors and `echo` add one line end.
+        // Remove one line end, because editors and `echo` add one.
         var text = String(decoding: bytes, as: UTF8.self)
         if text.hasSuffix("\r\n") || text.hasSuffix("\n") { text.removeLast() }
         context.note(Secret(text), for: child(key))
@@ -80,7 +80,7 @@ extension ConfigSection {
 
     /// Returns `: NAME` if the text has the form of a variable's name, for messages.
     ///
-    /// Any other text could be the secret itself.
+    /// Any other text could be the secret itself, so the message hides it.
     static func named(_ variable: String) -> String {
         let isName =
             variable.utf8.count <= 64

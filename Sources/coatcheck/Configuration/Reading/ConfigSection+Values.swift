@@ -82,7 +82,7 @@ extension ConfigSection {
 
     /// Reads a list of an enumeration's words without repetitions.
     ///
-    /// `reading` also accepts their other names.
+    /// `reading` converts a word of the file into a value, and may accept other names of the value.
     func choices<Value: RawRepresentable & CaseIterable & Hashable>(
         _ key: String, as type: Value.Type = Value.self,
         reading: (String) -> Value? = { Value(rawValue: $0) }
@@ -151,7 +151,7 @@ extension ConfigSection {
 
     /// Reads an https URL, or an http URL on loopback.
     ///
-    /// A path is allowed, but no user information, query or fragment.
+    /// A path is allowed. User information and fragments are faults, and a query is a fault unless `withQuery` is set.
     func endpoint(_ key: String, withQuery: Bool = false) -> EndpointURL? {
         guard let text = text(key, limit: 2048) else { return nil }
         let base = withQuery ? String(text.prefix { $0 != "?" }) : text
@@ -217,7 +217,7 @@ extension ConfigSection {
 
     /// Reads a list of translators' prefixes of 96 bits.
     ///
-    /// With other lengths, the IPv4 address is at another place.
+    /// In prefixes of other lengths, the IPv4 address would be at another place.
     func translators(_ key: String) -> [IPNetwork] {
         scalars(key).compactMap { scalar in
             if let range = IPNetwork(scalar.text), range.isTranslators { return range }

@@ -5,8 +5,7 @@ import Yams
 ///
 /// Each read registers its key and reports its faults.
 ///
-/// A faulty value gives the default, so that one run finds every problem. At the end, the context reports whether there were
-/// any.
+/// A faulty value gives the default, so that one run finds every problem. At the end, the context returns all problems.
 final class ConfigSection {
     let context: ConfigContext
     let path: String
@@ -49,9 +48,9 @@ final class ConfigSection {
     /// The line of a key, or else of the section.
     func line(of key: String) -> Int? { entries[key]?.line ?? line }
 
-    /// Returns the path of a key that the file has: this key, or the first key below it.
+    /// Returns the path of a key or of the key `below` it; nil if the file lacks it.
     ///
-    /// This does not count as reading the key.
+    /// The call does not count as reading the key.
     func place(of key: String, _ below: String? = nil) -> (path: String, line: Int?)? {
         guard let entry = entries[key] else { return nil }
         guard let below else { return (child(key), entry.line ?? line) }
@@ -65,7 +64,7 @@ final class ConfigSection {
 
     func warn(_ key: String?, _ message: String) { report(key, message, severity: .warning) }
 
-    /// Prevents that the remaining keys are reported as unknown, because the kind of the section is unclear.
+    /// Keeps the context from reporting the keys of this section as unknown, for a section whose kind is unclear.
     func abandon() { isAbandoned = true }
 
     /// Reports the keys that no decoder has read, and returns the known keys that were probably intended.
@@ -73,7 +72,7 @@ final class ConfigSection {
         guard !isAbandoned else { return [] }
         var meant: [String] = []
         for name in order where !asked.contains(name) {
-            // A missing key is more likely intended than one that the file has.
+            // The nearest key that the file lacks is the better guess, because the intended key is probably missing.
             let near =
                 Spelling.nearest(to: name, among: asked.filter { !has($0) }) ?? Spelling.nearest(to: name, among: asked)
             let known = pattern.isEmpty ? name : "\(pattern).\(name)"

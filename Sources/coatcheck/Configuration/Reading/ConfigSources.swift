@@ -7,7 +7,7 @@ struct ConfigSources: Sendable {
     var environment: @Sendable (String) -> String?
     /// Reads a file of at most 1 MiB.
     var readFile: @Sendable (String) throws(FileFault) -> [UInt8]
-    /// Whether users besides the owner may read the file.
+    /// Whether a file is open to others, according to `FileMode.isOpenToOthers`.
     var isOpenToOthers: @Sendable (String) -> Bool
     /// The current time, for comparison with expiries.
     var now: @Sendable () -> WallTime = { SystemClock.wallTime() }
@@ -25,7 +25,7 @@ struct ConfigSources: Sendable {
 
     /// Reads a file that a key names.
     ///
-    /// If it cannot be used, reports the reason and a remedy at that key.
+    /// If the file cannot be read, reports the reason at the key, followed by `help`.
     func readFile(_ path: String, for key: String, of section: ConfigSection, _ help: String = "") -> [UInt8]? {
         do throws(FileFault) { return try readFile(path) } catch {
             section.report(
@@ -34,7 +34,7 @@ struct ConfigSources: Sendable {
         }
     }
 
-    /// Returns a path in the form that the process can open.
+    /// Returns a path that the process can open; a relative path is resolved in the configuration file's folder.
     func resolve(_ path: String) -> String {
         path.hasPrefix("/") || directory.isEmpty ? path : "\(directory)/\(path)"
     }

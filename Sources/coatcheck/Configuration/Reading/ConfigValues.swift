@@ -4,7 +4,7 @@ import Yams
 /// Every setting of a file by its path, with resolved references, for comparing two configurations.
 ///
 /// Another spelling of the same value (`30d` and `720h`) counts as different. An empty list or mapping counts as a value,
-/// because its meaning may differ from an absent key's.
+/// because it may mean something else than an absent key.
 struct ConfigValues: Sendable {
     /// A value at the end of a path.
     private struct Value: Sendable {
@@ -18,7 +18,7 @@ struct ConfigValues: Sendable {
 
         /// The bytes that identify the value.
         ///
-        /// UTF-8 text never contains 0xFF, so a form and a text always differ.
+        /// UTF-8 text never contains 0xFF, so the bytes of a plain value differ from the bytes of all other forms.
         var bytes: [UInt8] { form == .plain ? text.bytes() : [0xFF, form.rawValue] + text.bytes() }
     }
 
@@ -42,7 +42,8 @@ struct ConfigValues: Sendable {
         }
         switch node {
         case .scalar(let scalar):
-            // Two keys with the same printed form are compared together.
+            // Two different keys can have the same path after their unprintable characters are replaced. Join their values, so
+            // that both are compared.
             let text = (values[path].map { $0.text.reveal() + "\n" } ?? "") + scalar.string
             let isQuoted = scalar.style != .plain && scalar.style != .any && Self.hasPlainMeaning(scalar.string)
             values[path] = Value(form: isQuoted ? .quoted : .plain, text: Secret(text))
@@ -61,13 +62,13 @@ struct ConfigValues: Sendable {
 
     /// Returns whether a text would have another meaning without quotes: null, a truth value or a number.
     ///
-    /// Zephr's attributes distinguish these from texts.
+    /// Zephr's attributes distinguish texts from null, truth values and numbers.
     private static func hasPlainMeaning(_ text: String) -> Bool {
         ["", "~", "null", "true", "false"].contains(text.lowercased())
             || text.first.map { $0 == "-" || $0.isASCII && $0.isNumber } == true
     }
 
-    /// Returns the paths with different values, and those that only one side has, in order.
+    /// Returns the paths whose values differ, and the paths that only one of the two has, sorted.
     func changes(since other: ConfigValues) -> [String] {
         Set(values.keys).union(other.values.keys).filter { !isSame($0, as: other) }.sorted()
     }
@@ -97,7 +98,7 @@ struct ConfigValues: Sendable {
 
 /// A scalar of the file with its place.
 ///
-/// YAML's own types (`off` as a boolean, `1e3` as a number) are ignored, and the written text counts.
+/// YAML's own types (`off` as a boolean, `1e3` as a number) are ignored, because the broker uses the text as it is written.
 struct ConfigScalar: Sendable {
     let text: String
     let line: Int?

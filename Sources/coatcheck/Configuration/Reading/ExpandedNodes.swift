@@ -2,8 +2,8 @@ import Yams
 
 /// Expands a file's merge keys (`<<`, yaml.org/type/merge) and aliases.
 ///
-/// A mapping's own key overrides a merged one, and an earlier mapping of a list overrides a later one. Each node keeps its
-/// line.
+/// A mapping's own key overrides a merged key. In a list of merged mappings, an earlier mapping overrides a later mapping. Each
+/// node keeps its line.
 struct ExpandedNodes {
     /// A fault in a merge key or alias, with its line.
     struct Fault: Error {
@@ -13,7 +13,7 @@ struct ExpandedNodes {
 
     /// The largest number of values in a file after the expansion.
     ///
-    /// Each use of an alias counts with all its values.
+    /// Each use of an alias counts with all values of the alias.
     static let maximum = 10_000
     /// The deepest nesting of a file.
     private static let levels = 64
@@ -72,7 +72,7 @@ struct ExpandedNodes {
 
     /// Whether a key is the merge key.
     ///
-    /// In quotes it is an ordinary name.
+    /// In quotes, `<<` is an ordinary name.
     private static func isMerge(_ key: Node) -> Bool {
         guard let scalar = key.scalar, scalar.string == "<<" else { return false }
         return scalar.style == .plain || scalar.style == .any

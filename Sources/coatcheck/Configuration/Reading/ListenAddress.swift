@@ -2,7 +2,7 @@ import Broker
 
 /// The address and port of a listener.
 ///
-/// Port 0 selects a free one.
+/// Port 0 selects a free port.
 struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
     let host: String
     let port: Int

@@ -2,8 +2,8 @@
 ///
 /// Origins are compared byte for byte.
 enum ShellOrigin {
-    /// Schemes that are not an app's own: those of the web, which have their own rules, and those of documents without an
-    /// owner.
+    /// The schemes that do not belong to an app: the schemes of the web, which have their own rules, and the schemes that every
+    /// app or page can use.
     private static let others = RedirectScheme.forbidden.union(["http", "https"])
 
     /// Returns whether a text is the origin of an app in a web shell.

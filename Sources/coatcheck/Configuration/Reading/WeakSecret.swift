@@ -2,7 +2,7 @@
 enum WeakSecret {
     /// The words of placeholders.
     ///
-    /// A secret with fewer than 8 further characters is a placeholder.
+    /// A secret counts as a placeholder if fewer than 8 letters and digits remain after these words are removed.
     private static let words = [
         "placeholder", "changeit", "changeme", "credential", "password", "passwort", "example", "replace", "default",
         "coatcheck", "client", "secret", "sample", "change", "insert", "token", "dummy", "admin", "super", "value",
@@ -23,8 +23,8 @@ enum WeakSecret {
 
     /// Returns whether a hexadecimal SHA-256 belongs to a commonly guessed word.
     ///
-    /// The digests are listed, because the file contains only digests: "", test, foo, admin, secret, password, changeme,
-    /// coatcheck.
+    /// The file contains only digests, so this list does, too. Its words are the empty text, test, foo, admin, secret,
+    /// password, changeme and coatcheck.
     static func isDigestOfWeak(_ hexadecimal: String) -> Bool { digests.contains(hexadecimal.lowercased()) }
 
     private static let digests: Set<String> = [

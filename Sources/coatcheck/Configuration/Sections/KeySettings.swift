@@ -5,7 +5,9 @@ enum KeySettings: Sendable {
     /// The text of an environment variable, which cannot change.
     case variable(name: String, text: String)
 
-    /// Reads the source only; the ring itself is read when the vault is made, and by `coatcheck check`.
+    /// Reads only the source.
+    ///
+    /// `KeyRingFile` reads the ring itself, when the vault is made and in `coatcheck check`.
     init?(_ section: ConfigSection) {
         let sources = section.context.sources
         if section.has("env") {

@@ -1,6 +1,6 @@
 /// The settings of the log (`log`).
 ///
-/// Lines are JSON on standard error. These settings cannot make them contain a secret.
+/// Lines are JSON on standard error. They contain no secrets under any of these settings.
 struct LogSettings: Sendable {
     /// The lowest level that is written.
     enum Level: String, Sendable, CaseIterable { case trace, debug, info, notice, warning, error }

@@ -4,7 +4,7 @@ struct SQLiteAddress: Sendable, Equatable {
     let path: String
     /// The fault of the URL, and the spelling that works; nil for a URL that has one meaning.
     ///
-    /// The text leaves the URL out, because a server's URL with the wrong scheme may contain a password.
+    /// The text leaves out the URL itself, because a server's URL with the wrong scheme may contain a password.
     let misspelling: String?
     /// Whether three slashes precede the path, which some programs read as a relative path.
     let isRelativeElsewhere: Bool

@@ -4,7 +4,7 @@ import BrokerWire
 /// The public listener, and the backends' own listener if there is one (`server`).
 struct ServerSettings: Sendable {
     let listen: ListenAddress
-    /// The address of the backends' own listener; nil if they share the public one.
+    /// The address of the backends' own listener; nil if backends use the public listener.
     let backendListen: ListenAddress?
     /// The URL that apps use for the broker, with only scheme, host and port.
     let publicURL: WebURL
@@ -16,7 +16,7 @@ struct ServerSettings: Sendable {
     let translators: [IPNetwork]
     /// The certificate of the listeners for apps and backends; nil if TLS ends before the broker.
     let tls: ServerTLS?
-    /// The time between the report of being unready and the closing of a listener.
+    /// The time between the beginning of a shutdown, when the broker reports unready, and the closing of the listeners.
     let drainDelay: Duration
     /// The longest time for running requests after the listeners have closed.
     let shutdownTimeout: Duration

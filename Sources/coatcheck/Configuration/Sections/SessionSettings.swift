@@ -36,7 +36,7 @@ struct SessionSettings: Sendable {
         cache = Self.cache(section)
     }
 
-    /// Reads `idle` and `absolute`, which clients have too.
+    /// Reads `idle` and `absolute` of this section or of a client.
     static func lifetimes(_ section: ConfigSection, defaults: SessionLifetimes) -> SessionLifetimes {
         let longest = Duration.seconds(400 * 86_400)
         let idle = section.duration("idle", default: defaults.idle, in: .seconds(1)...longest)

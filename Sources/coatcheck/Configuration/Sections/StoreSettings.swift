@@ -34,7 +34,7 @@ enum StoreSettings: Sendable {
         }
         if section.context.isCataloguing { Self.know(section) }
         if section.has("url"), url == nil {
-            // Checking the rest of the section requires a URL.
+            // The URL decides which other keys are allowed, so leave them unchecked.
             section.abandon()
             return nil
         }
@@ -112,7 +112,7 @@ enum StoreSettings: Sendable {
         self = .postgresql(PostgreSQLPlace(connection: main, listening: listening, connections: connections))
     }
 
-    /// Registers the keys that exist only for some engines.
+    /// Registers the keys that exist only for PostgreSQL, so that the catalogue of keys contains them.
     private static func know(_ section: ConfigSection) {
         for key in ["pooler", "listen_url", "connections"] { _ = section.node(key) }
     }

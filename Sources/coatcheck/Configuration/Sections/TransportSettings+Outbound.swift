@@ -5,7 +5,7 @@ extension TransportSettings {
     /// Reads the settings of calls to providers and upstreams (`outbound`).
     init(_ section: ConfigSection) {
         let file = section.readableFile("ca_file")
-        // With a file that OpenSSL cannot read, every TLS connection would fail.
+        // Check the file now, because with a file that OpenSSL cannot read, every TLS connection would fail.
         if let file, TrustRoots(pem: file.bytes) == nil {
             section.report("ca_file", "names a file without a PEM certificate")
         }

@@ -75,7 +75,7 @@ struct UpstreamSection: Sendable {
 
     /// Returns the settings for the relay.
     ///
-    /// Whether employees' data is hidden depends on the provider's kind.
+    /// The provider's kind decides whether calls about employees are refused.
     func relayed(_ providers: [ProviderSection]) -> UpstreamSettings? {
         var relayed = settings
         let kind = providers.first { $0.name == settings?.provider }?.kind

@@ -23,7 +23,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A listed peer on the public listener → counts as unknown, whatever address the proxy reports",
+        "A listed peer on the public listener → counts as an unknown peer, even if the proxy reports its address",
         arguments: ["", "X-Forwarded-For: 198.51.100.7\r\n", "X-Forwarded-For: 127.0.0.1\r\n"])
     func publicPeer(forwarded: String) async throws {
         let harness = try harness(own: false)
@@ -94,7 +94,9 @@ struct BackendListenerTests {
         #expect(shared == own.union(backend))
     }
 
-    @Test("Any other path on the backends' listener → 404, even for preflights from listed origins")
+    @Test(
+        "A public route's path on the backends' listener → 404; a preflight from a listed origin → 405 without CORS headers"
+    )
     func nothingElse() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()

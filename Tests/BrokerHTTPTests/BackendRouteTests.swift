@@ -56,7 +56,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("A proven backend asks without a session, any number of times → 401 each time, and no limit applies")
+    @Test("A proven backend asks without a session ten times → 401 each time, and no limit applies")
     func provenWithoutSession() async throws {
         let harness = try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault)]
@@ -112,7 +112,9 @@ struct BackendRouteTests {
         #expect(none.header("Coatcheck-Reason") == nil)
     }
 
-    @Test("Claims with unusual characters or lengths → stay inside their fields and within the size limits (SEC-86)")
+    @Test(
+        "Claims with line ends or 20,000 bytes → escaped or left empty in their fields; an overlong subject → 403 (SEC-86)"
+    )
     func hostileClaims() async throws {
         let harness = try harness()
         harness.provider.change { script in
@@ -152,7 +154,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A verified e-mail address → passed on",
+        "A verified e-mail address → passed on to services",
         arguments: [JSONValue.bool(true), .string("true"), .string("True")])
     func verified(_ verdict: JSONValue) async throws {
         let harness = try harness()
@@ -162,7 +164,7 @@ struct BackendRouteTests {
         #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Email") == "ana@example.org")
     }
 
-    @Test("A backend → uses only its permitted routes and asks only about its permitted sessions (SEC-42)")
+    @Test("A backend uses a route or asks about a client's session that it has no permission for → refused (SEC-42)")
     func permissions() async throws {
         let nothing = try harness(may: [])
         let session = try await nothing.signIn().token.reveal()
@@ -198,7 +200,7 @@ struct BackendRouteTests {
         #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Token") == "canary-access")
     }
 
-    @Test("Introspection → describes a live session, and otherwise answers inactive (RFC 7662)")
+    @Test("Introspection of a live session → its members; of any other token → `active: false` (RFC 7662)")
     func introspection() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -230,7 +232,7 @@ struct BackendRouteTests {
         #expect(try await harness.post("/v1/introspect", "{}", Backends.proof).status == 415)
     }
 
-    @Test("Introspection by a backend that slides → counts as use, but only for sessions that it may ask about")
+    @Test("A backend that slides introspects a session → counts as a use if the backend may ask about this session")
     func slidingIntrospection() async throws {
         for (slides, client, day) in [(false, "ios", 0), (true, "desk", 0), (true, "ios", 1)] {
             let time = TestClock()
@@ -345,7 +347,7 @@ struct BackendRouteTests {
         #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Token") == "")
     }
 
-    @Test("A logout token that fails → 400; a good one → 200 once. Cookies are ignored (SEC-66)")
+    @Test("A bad logout token, even with a cookie → 400; a good one → 200, and 400 when it comes again (SEC-66)")
     func backchannel() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()

@@ -106,7 +106,7 @@ struct BoundRouteTests {
         }
     }
 
-    @Test("A bound session's token without evidence, at any other route → refused, except that it can end its session")
+    @Test("A bound session's token without evidence, at any other route → proof_required; only a log-out works")
     func everyRoute() async throws {
         let token = try await bound()
         #expect(

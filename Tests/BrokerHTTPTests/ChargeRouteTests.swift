@@ -26,7 +26,7 @@ struct ChargeRouteTests {
     private static func status(_ answer: String) -> String { String(answer.dropFirst(9).prefix(3)) }
 
     @Test(
-        "An arrival with a login token → charged as a start all the same (SEC-119)",
+        "Arrivals with different login tokens → charged as starts of their address (SEC-119)",
         .timeLimit(.minutes(1)))
     func providerStarted() async throws {
         let harness = try harness { $0.charges.loginsPerMinute = 5 }
@@ -69,7 +69,7 @@ struct ChargeRouteTests {
     }
 
     @Test(
-        "Clients behind a translator → counted by their IPv4 addresses; another prefix's /64 is one client (SEC-119)"
+        "Clients behind a translator → counted by their IPv4 addresses; another prefix's addresses → by their /64 (SEC-119)"
     )
     func translators() async throws {
         let time = TestClock()
@@ -120,7 +120,7 @@ struct ChargeRouteTests {
     }
 
     @Test(
-        "Thousands of unknown members → one fault; two hundred → 32 faults; both quickly (SEC-106)",
+        "6,000 unknown members → one fault, `too_long`; 200 unknown members → the first 32 faults (SEC-106)",
         .timeLimit(.minutes(1)))
     func members() async throws {
         let harness = try HTTPHarness()
@@ -132,7 +132,9 @@ struct ChargeRouteTests {
         #expect(some.faults.first == "/provider required" && some.faults.last == "/a30 unknown")
     }
 
-    @Test("X-Forwarded-For from an untrusted peer → ignored; from a trusted peer → read from the right (SEC-104)")
+    @Test(
+        "X-Forwarded-For from an untrusted peer → ignored; from a trusted proxy → its right-most untrusted address (SEC-104)"
+    )
     func hops() throws {
         let trusted = [IPNetwork("10.0.0.0/8")].compactMap { $0 }
         let commas = String(repeating: ",", count: 15_000)
@@ -153,7 +155,7 @@ struct ChargeRouteTests {
         #expect(client.text == "198.51.100.7")
     }
 
-    @Test("Cookies with semicolons, blanks or similar names → read byte by byte (SEC-38)")
+    @Test("Cookies with semicolons, blanks or similar names → only the exact name's value is read (SEC-38)")
     func cookies() {
         func read(_ fields: String...) -> CookieReader.Result { CookieReader.value(of: "__Host-c", in: fields) }
         let semicolons = String(repeating: ";", count: 8192)

@@ -37,7 +37,7 @@ struct CrossOriginTests {
     ]
 
     @Test(
-        "A request with an unsafe method, with or without a cookie → the cross-origin rule decides (SEC-45)",
+        "An unsafe method from another origin → cross_origin, even without a cookie; from an allowed origin → passes (SEC-45)",
         arguments: matrix)
     func unsafe(headers: HTTPFields, passes: Bool) async throws {
         let harness = try harness()
@@ -56,7 +56,7 @@ struct CrossOriginTests {
         #expect(started.status == (passes ? 201 : 403))
     }
 
-    @Test("A request with a safe method → passes, except at the event stream and the relay", arguments: matrix)
+    @Test("A safe method from another origin → passes, except at the event stream and the relay", arguments: matrix)
     func safe(headers: HTTPFields, passes: Bool) async throws {
         let harness = try harness()
         #expect(try await harness.send(.get, "/v1/session", headers).code == "session_required")

@@ -69,7 +69,9 @@ struct EventStreamTests {
         #expect(harness.load.streams == 0)
     }
 
-    @Test("A session is ended elsewhere and the notice is lost → its stream ends", .timeLimit(.minutes(1)))
+    @Test(
+        "A session is ended elsewhere and the notice is lost → the session's stream ends with the reason",
+        .timeLimit(.minutes(1)))
     func endedElsewhere() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -122,7 +124,7 @@ struct EventStreamTests {
     }
 
     @Test(
-        "An address has all the connections that it may have before a sign-in, one of them with a session → it may open more (SEC-105)"
+        "An address's only connection before a sign-in carries a session's stream → the address may open another one (SEC-105)"
     )
     func moreConnections() async throws {
         let harness = try HTTPHarness { configuration, _ in
@@ -191,7 +193,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test("Listeners that have left → their places are free again")
+    @Test("A hundred listeners leave → their places are free for eight others, and a ninth one supersedes the oldest")
     func places() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()

@@ -139,7 +139,9 @@ struct FamilyRouteTests {
         #expect(told(ended) == "401 session_ended")
     }
 
-    @Test("A child that belongs to a key, without a proof → refused at every route, whatever rules its parent has")
+    @Test(
+        "A bound child's request without a proof → refused at every route except the log-out, even if its parent is unbound"
+    )
     func boundWithoutEvidence() async throws {
         let harness = try harness(
             ChildPolicy(upstreams: [UpstreamName(unchecked: "shop")], backends: [BackendName(unchecked: "orders")]))

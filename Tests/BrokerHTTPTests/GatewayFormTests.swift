@@ -29,7 +29,9 @@ struct GatewayFormTests {
         }
     }
 
-    @Test("An ambiguous form at introspection or token exchange → 400")
+    @Test(
+        "An ambiguous form at introspection or token exchange → 400; a wrong secret → 401; another backend's secret → 403"
+    )
     func refused() async throws {
         let harness = try harness()
         let token = try await harness.signIn().token.reveal()

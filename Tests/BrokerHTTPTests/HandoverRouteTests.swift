@@ -160,7 +160,7 @@ struct HandoverRouteTests {
         #expect(done.status == 303 && done.headers[.location] == Self.own + "/checkout?a=1")
     }
 
-    @Test("A secret that could be guessed, with the ticket's digest → spends nothing at the broker's page")
+    @Test("A malformed hand-over secret, with a ticket for its digest → verifier_mismatch, and no cookie is set")
     func shortSecret() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -179,7 +179,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "Wrong hand-over secrets → charged to their address; a POST without a secret → free; the right secret → works"
+        "Eight wrong hand-over secrets → 429 after five of them; a POST without a secret → free; the right secret → works"
     )
     func guesses() async throws {
         var web = ChildPolicy()
@@ -287,7 +287,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "A web view already has a session → only another user's living session stops the hand-over"
+        "A web view has a session already → another user's living session stops the hand-over; the same user's is replaced"
     )
     func otherSession() async throws {
         let harness = try Self.harness()
@@ -337,7 +337,7 @@ struct HandoverRouteTests {
         }
     }
 
-    @Test("A ticket for a page elsewhere → only that page's backend can redeem it; a repeat → the same session")
+    @Test("A ticket for another site's page → only that site's backend can redeem it; a repeat → the same session")
     func redeemed() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()

@@ -19,7 +19,7 @@ struct HeldBodyTests {
     }
 
     @Test(
-        "Bodies of one session → get half of the user's share; of all the user's sessions → the whole share; other users → their own"
+        "Bodies in memory → a session gets half of its user's share, all the user's sessions the whole; other users have theirs"
     )
     func shares() async throws {
         let harness = try HTTPHarness()

@@ -71,7 +71,7 @@ struct ManagementTests {
                 == now.advanced(by: .seconds(86_400 * 30)).rfc3339)
     }
 
-    @Test("A provider has a warning → listed as a problem, and its status does not change")
+    @Test("A provider has a warning → readiness lists it as a problem and stays green")
     func warnings() async throws {
         let harness = try HTTPHarness()
         let health = ManagementHealth(
@@ -94,7 +94,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "The store's role lacks rights → readiness is red if they were missing at the start; otherwise it only shows them",
+        "The role lacks rights → readiness is red if it lacked them at the start; if it lost them later, they are only listed",
         arguments: [(false, 503, "store_rights_missing"), (true, 200, "ready")])
     func rights(_ hadAll: Bool, _ status: Int, _ word: String) async throws {
         let harness = try harness()
@@ -245,7 +245,7 @@ struct ManagementTests {
         #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
     }
 
-    @Test("Ended sessions → listed with their reason, but only on request")
+    @Test("Ended sessions → listed with their reason, but only with `state=ended`")
     func ended() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()

@@ -21,7 +21,7 @@ struct OriginalRequestTests {
         ]
     }
 
-    @Test("The two kinds of fields differ, but agree after normalisation → 400")
+    @Test("X-Original and X-Forwarded fields differ, even only in the bytes of one letter → 400")
     func otherBytes() throws {
         // Two spellings of `é`: one character, or a letter followed by an accent.
         let (one, two) = ("/caf\u{E9}", "/cafe\u{301}")

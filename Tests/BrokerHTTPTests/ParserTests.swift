@@ -31,7 +31,7 @@ struct ParserTests {
     }
 
     @Test(
-        "A pair of quotes around a whole cookie value → removed; other quotes → kept or refused (SEC-38)",
+        "A pair of quotes around a whole cookie value → removed; inner quotes → kept; half a pair → refused (SEC-38)",
         arguments: [
             ("$Version=\"1\"; c=\"v\";$Path=\"/\";$Domain=\"h\"", .one("v")), ("c=\"v\"; $Version=1", .one("v")),
             ("c=\"a=b\"", .one("a=b")), ("c=\"\"", .one("")), ("c=\"\"v\"\"", .one("\"v\"")), ("c=a\"b", .one("a\"b")),
@@ -81,7 +81,7 @@ struct ParserTests {
     }
 
     @Test(
-        "The right media type, in any letter case and with any parameters → accepted (SEC-45)",
+        "A media type → accepted if it is the right one, in any letter case and with any parameters (SEC-45)",
         arguments: [
             ("text/plain", false), ("application/json,text/plain", false), ("text/plain; application/json", false),
             ("text/plain;a=application/json", false), ("application/json, application/json;charset=utf-8", false),

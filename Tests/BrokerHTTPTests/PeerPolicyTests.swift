@@ -21,7 +21,7 @@ struct PeerPolicyTests {
     }
 
     @Test(
-        "Connections → a /64 gets one share, a /56 several, and a /48 a quarter of all, or seven shares if unproven"
+        "Connections → a /64 gets one share, a /56 several; a /48 gets a quarter of all, or seven shares before a sign-in"
     )
     func levels() throws {
         let address = "2001:db8:1:2fe::7"

@@ -133,7 +133,7 @@ struct PresenceRouteTests {
         #expect(try await harness.useCases.resumeSession.resume(harness.vault.digest(token)).row.presence == nil)
     }
 
-    @Test("A session → accepts only one presence key, accepts the same key again at any time, and shows it")
+    @Test("A second presence key → refused; the registered key again → accepted at any time, and the session shows it")
     func registered() async throws {
         let token = try await signIn(now)
         let before = try await send(.get, "/v1/session", token, "0", presence: nil)
@@ -189,7 +189,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "Forward-auth with presence → a proof of the original request counts once; a request without its name is refused"
+        "Forward-auth with presence → a proof of the original request counts once; without that request's fields → refused"
     )
     func forwarded() async throws {
         let token = try await signIn(now)

@@ -79,7 +79,7 @@ struct ProblemTests {
     }
 
     @Test(
-        "A problem with a new login → complete: cookie clients get a cookie, bearer clients a member",
+        "A problem with a new login → a cookie client gets the login token as a cookie, a bearer client as a member",
         arguments: [ClientProfile.Transport.cookie, .bearer])
     func login(transport: ClientProfile.Transport) throws {
         let login = StartedLogin(

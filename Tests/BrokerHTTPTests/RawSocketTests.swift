@@ -263,7 +263,7 @@ struct RawSocketTests {
         #expect(answer.lowercased().contains("connection: close"))
     }
 
-    @Test("A head that never ends → the connection is cut, and other clients are served (SEC-105)")
+    @Test("A head that never ends → the connection is closed, and other clients are served (SEC-105)")
     func slowHead() async throws {
         // The limit is generous, because a slow client on a busy machine must not be disconnected.
         let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.idle = .seconds(8) }
@@ -276,7 +276,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A client that does not read its answer → the connection is cut, and other clients are served (SEC-105)")
+    @Test("A client that does not read its answer → the connection is closed, and other clients are served (SEC-105)")
     func slowReader() async throws {
         let size = 32 * 1024 * 1024
         let harness = try HTTPHarness { configuration, _ in
@@ -355,7 +355,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A refused request with an unread body → its answer arrives (RFC 9112 section 9.6)")
+    @Test("A refused request with an unread body → the client still gets the answer (RFC 9112 section 9.6)")
     func lingering() async throws {
         let request =
             "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
@@ -396,7 +396,9 @@ struct RawSocketTests {
         }
     }
 
-    @Test("Many starts from one address → limited, whatever header an untrusted peer sends (SEC-104, SEC-119)")
+    @Test(
+        "Many starts from one address → limited, even with other X-Forwarded-For fields of an untrusted peer (SEC-104, SEC-119)"
+    )
     func starts() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.charges.loginsPerMinute = 3 }
         try await harness.live { port in
@@ -446,7 +448,7 @@ struct RawSocketTests {
         #expect(harness.records.all.last?.client == "198.51.100.7")
     }
 
-    @Test("An event stream → begins with the session, reports its refresh and end, and closes")
+    @Test("An event stream → begins with the session, reports its refresh and its end, and then closes")
     func events() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(100) }
         let signedIn = try await harness.signIn()
@@ -496,7 +498,7 @@ struct RawSocketTests {
         #expect(text.hasSuffix("0\r\n\r\n"))
     }
 
-    @Test("One address opens many connections → limited, and other addresses are served (SEC-105)")
+    @Test("An address opens four connections, but may have three → it is served again after they have closed (SEC-105)")
     func connectionCap() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.limits.connectionsPerAddress = 3

@@ -130,7 +130,8 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A session from an id_token has no access token → the relay refuses the call, and the session stays")
+    @Test(
+        "A call of a session from an id_token, which has no access token → the relay refuses it, and the session stays")
     func withoutToken() async throws {
         try await run { running, port, _, seen in
             let token = try await running.signInByIDToken().reveal()
@@ -188,7 +189,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("HEAD with an answer of unknown length → neither a body nor a length nor chunks")
+    @Test("HEAD, and the upstream's answer has an unknown length → the head alone is sent, without Transfer-Encoding")
     func head() async throws {
         try await run { _, port, token, _ in
             let answer = try await RawClient(port: port).exchange(Self.get("/items", token, method: "HEAD"))

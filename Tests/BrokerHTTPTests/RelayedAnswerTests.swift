@@ -198,7 +198,7 @@ struct RelayedAnswerTests {
     }
 
     @Test(
-        "A session ends during any other relayed answer → the answer continues for a grace time, then is cut and looks incomplete",
+        "A session ends during a relayed download → the answer continues for a grace time, and then stops incomplete",
         arguments: ["download", "sized"])
     func download(name: String) async throws {
         try await run(grace: .seconds(1)) { running in
@@ -214,7 +214,9 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("A session ends during an answer whose client does not read → cut, and the upstream's connection closes")
+    @Test(
+        "A session ends during an answer whose client does not read → the client's and the upstream's connections close"
+    )
     func unread() async throws {
         try await run { running in
             let signedIn = try await running.harness.signIn()
@@ -231,7 +233,7 @@ struct RelayedAnswerTests {
     }
 
     @Test(
-        "A session ends before the answer's head comes → an event stream ends at once, another answer after the grace time",
+        "A session ends before a relayed answer's head comes → session_ended, for an event stream and for any other answer",
         arguments: ["events", "other"])
     func late(what: String) async throws {
         try await run { running in

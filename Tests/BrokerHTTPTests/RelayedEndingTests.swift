@@ -25,7 +25,7 @@ struct RelayedEndingTests {
         #expect(rest(isEventStream: false) == .seconds(3660))
     }
 
-    @Test("A slow upload or a slow upstream in a call with a pass → the answer still ends with the pass")
+    @Test("A slow upload or a slow upstream uses up a pass's time → the answer still ends with the pass")
     func late() {
         #expect(rest(isEventStream: true, late: .seconds(40)) == .seconds(20))
         #expect(rest(isEventStream: true, late: .seconds(90)) == .zero)

@@ -25,7 +25,7 @@ struct RoutingTests {
         #expect(harness.records.all.allSatisfy { $0.route == "app link" })
     }
 
-    @Test("A path that is not an app link's → no page that asks to open the app")
+    @Test("A path outside of the app links → not_found, or the broker's own route")
     func noAppLinks() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.appLinkPaths = ["/oauth/*", "/v1/*"] }
         for path in ["/oauth", "/oauthx/cb", "/other", "/"] {
@@ -134,7 +134,7 @@ struct RoutingTests {
         #expect(name.origin == "http://127.0.0.1:8080")
     }
 
-    @Test("The tables of routes → list exactly the served routes, each once")
+    @Test("The table of routes → has each route exactly once")
     func routes() throws {
         let routes = try HTTPHarness().responder.routes
         let names = routes.map { "\($0.method.rawValue) \($0.template)" }

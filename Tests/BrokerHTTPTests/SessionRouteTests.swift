@@ -58,7 +58,7 @@ struct SessionRouteTests {
         #expect(after.headers[.setCookie]?.contains("; Max-Age=0; Expires=") == true)
     }
 
-    @Test("An id_token that does not verify → 400 without the reason; an id_token over the size limit → not read")
+    @Test("An id_token that does not verify → 400 without the reason; an overlong one → `too_long`")
     func idTokenRefused() async throws {
         let harness = try HTTPHarness()
         let refused = try await harness.post(
@@ -130,7 +130,7 @@ struct SessionRouteTests {
     }
 
     @Test(
-        "A value that is not an issued session token, at any place → 401 (SEC-35, SEC-43)",
+        "A guessed session token, or a real one in a wrong place → 401 (SEC-35, SEC-43)",
         arguments: [
             ("/v1/session", HTTPFields()),
             ("/v1/session?session=TOKEN", [:]),

@@ -69,7 +69,7 @@ struct SpoiledProofTests {
     }
 
     @Test(
-        "Invalid signatures from one address → ten checks a minute, then none for that session from there; other callers are served"
+        "Invalid signatures for a session from one address → ten checks a minute; other sessions and addresses are served"
     )
     func apps() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))
@@ -141,7 +141,7 @@ struct SpoiledProofTests {
         #expect(try await ask(other, isSpoiled: false).json?["active"]?.bool == true)
     }
 
-    @Test("Invalid proofs of presence, at a registration or a call → the same limit of ten checks")
+    @Test("Fifteen invalid proofs of presence, at a registration or a call → ten signatures are checked")
     func presence() async throws {
         let now = harness.clock.now().seconds
         harness.provider.change { $0.signIn = SignInFacts(authenticatedAt: now) }

@@ -29,7 +29,9 @@ struct StepUpRouteTests {
         _ = try await useCases.forwardCode.forward(input)
     }
 
-    @Test("The session in a backend's answer → the one that was judged, even if the cache has an older one")
+    @Test(
+        "A step-up follows a refused call → the backend's next answer has the stepped-up session, even if the cache is older"
+    )
     func judged() async throws {
         let demand = StepUpDemand(contextClasses: ["mfa"])
         for path in ["/v1/forward-auth", "/v1/token"] {

@@ -62,7 +62,7 @@ struct UnreadBodyTests {
     }
 
     @Test(
-        "The same GET at the backends' or management listener → answered at once, and its connection closes",
+        "A GET with an unsent body at the backends' or management listener → answered at once, and its connection closes",
         arguments: announcements)
     func otherListeners(_ fields: String) async throws {
         let harness = try Self.harness()
@@ -164,7 +164,7 @@ struct UnreadBodyTests {
         #expect(answer.contains("0\r\n\r\n"), "whole")
     }
 
-    @Test("An event stream → `X-Accel-Buffering: no`, to HTTP/1.0 too")
+    @Test("An event stream, over HTTP/1.1 or HTTP/1.0 → has the field `X-Accel-Buffering: no`")
     func unbuffered() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(100) }
         let cookie = "Cookie: __Host-coatcheck=\(try await harness.signIn().token.reveal())\r\n"

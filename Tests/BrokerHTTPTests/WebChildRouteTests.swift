@@ -115,7 +115,9 @@ struct WebChildRouteTests {
         #expect(after.status == 200 && after.json?["kind"] == .null)
     }
 
-    @Test("A token in the place of another kind of session → `session_required`, also at routes that refuse children")
+    @Test(
+        "An app's token in a page's cookie, or a page's token as an app's → session_required, even where children are refused"
+    )
     func otherPlaces() async throws {
         let harness = try harness()
         let parent = try await harness.signIn()

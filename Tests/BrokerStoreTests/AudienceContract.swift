@@ -18,7 +18,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "A pair is not stored → its access token is not stored either; a token of another session → not found",
+        "A pair's commit is refused → the target's token is not stored either; another session's look-up → not found",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

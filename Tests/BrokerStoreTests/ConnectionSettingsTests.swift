@@ -8,7 +8,7 @@ struct ConnectionSettingsTests {
         settings.parameters.last { $0.keyword == keyword }?.value
     }
 
-    @Test("Options that the URL lacks → added; options in the URL → unchanged")
+    @Test("A store URL lacks options → the broker's defaults are added; options in the URL → unchanged")
     func defaults() throws {
         let bare = try ConnectionSettings(url: "postgresql://u@localhost/db")
         for (keyword, expected) in [

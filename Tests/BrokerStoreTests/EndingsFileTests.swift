@@ -55,7 +55,7 @@ struct EndingsFileTests {
 
     // MARK: Refusals
 
-    @Test("A file of another kind, a link, or a missing folder → the store does not open")
+    @Test("The endings file is of another kind or a link, or its folder is missing → the store does not open")
     func foreign() async throws {
         try await with { place in
             func refused(_ sentence: String) async {
@@ -337,7 +337,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A last line that is cut at any byte → removed, and the database writes its ending again")
+    @Test("A last line that is truncated at any byte → removed, and the database writes its ending again")
     func torn() async throws {
         try await with { place in
             let store = try await place.open()

@@ -145,7 +145,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A lapsed claim that is spared → still its owner's; otherwise → the owner counts as dead",
+        "A lapsed claim in the spared range → still its owner's; outside of the range → the owner counts as dead",
         arguments: StoreEngine.allCases)
     func spared(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in

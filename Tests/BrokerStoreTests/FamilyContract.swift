@@ -6,7 +6,7 @@ import Testing
 @Suite("Store contract: families", .timeLimit(.minutes(2)))
 struct FamilyContract {
     @Test(
-        "A child → all its values are stored, and it replaces the former child in its place",
+        "A child → read back with all its values, and it replaces the former child in its place",
         arguments: StoreEngine.allCases)
     func places(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -33,7 +33,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "All places are taken → a new child needs the place of an existing one; lapsed children take no place",
+        "All places are taken → a child for another place is refused; lapsed children take no place",
         arguments: StoreEngine.allCases)
     func full(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -213,7 +213,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "Calls that make children, and calls that end the parent → run one after the other",
+        "Children are made while their parent ends → each of them is refused, or ends, too",
         arguments: StoreEngine.allCases)
     func atOnce(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -247,7 +247,7 @@ struct FamilyContract {
         }
     }
 
-    @Test("Many calls want one place at the same time → one of them gets it", arguments: StoreEngine.allCases)
+    @Test("Many calls make children for one place at the same time → one child lives", arguments: StoreEngine.allCases)
     func onePlace(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let parent = Rows.session()

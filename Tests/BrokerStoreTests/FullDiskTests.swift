@@ -115,7 +115,7 @@ struct FullDiskTests {
         }
     }
 
-    @Test("The disk is full, but the reserve is complete → ready; making a reserve fails → the file is unchanged")
+    @Test("A complete reserve on a full disk → ready; an incomplete one → refused, and its file is unchanged")
     func reserveStands() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/reserve"

@@ -26,7 +26,7 @@ struct HandoffContract {
     }
 
     @Test(
-        "A handoff has expired → another one replaces it, and handoffs of other logins stay",
+        "A login's handoff has expired → another handoff replaces it, and other logins' handoffs stay",
         arguments: StoreEngine.allCases)
     func replaced(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -45,7 +45,7 @@ struct HandoffContract {
     }
 
     @Test(
-        "A handoff → swept at its end; redeemed → kept as long as the exchange that took its login",
+        "An unused handoff → swept after two minutes; a redeemed one → kept as long as the exchange that took its login",
         arguments: StoreEngine.allCases)
     func swept(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

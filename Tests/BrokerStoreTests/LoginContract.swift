@@ -72,7 +72,7 @@ struct LoginContract {
     }
 
     @Test(
-        "A login token's pending logins → newest first, and only pending ones",
+        "The list of a login token's logins → only the pending ones, newest first",
         arguments: StoreEngine.allCases)
     func pending(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

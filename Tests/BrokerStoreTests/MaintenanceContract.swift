@@ -68,7 +68,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A wrong clock postponed work for months → the work is due", arguments: StoreEngine.allCases)
+    @Test("A wrong clock postponed work for months → the work is due at once", arguments: StoreEngine.allCases)
     func putOffTooFar(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let (far, later) = (Rows.outbox(at: Rows.seconds(91 * 86_400)), Rows.outbox(at: Rows.seconds(3600)))
@@ -117,7 +117,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token → selects the sessions of its sid, or else of its subject, and only of its clients",
+        "A logout token → its clients' sessions with the sid, and of the subject without a sid; only a subject → all of them",
         arguments: StoreEngine.allCases)
     func logoutSelector(_ engine: StoreEngine) async throws {
         let (sid, subject, app, web) = (Rows.digest(), Rows.digest(), Rows.digest(), Rows.digest())
@@ -166,7 +166,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token ends many sessions → this takes several steps, and the last one uses up the token (SEC-67)",
+        "A logout token ends many sessions → several steps, and only the last one uses up the token (SEC-67)",
         .timeLimit(.minutes(1)), arguments: StoreEngine.allCases)
     func logoutTokenSteps(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -289,7 +289,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "Both limits of a session have passed → the earlier one is the reason, in a sweep and in answers",
+        "Idle end and absolute end have both passed → the earlier one is the reason, in a sweep and in answers",
         arguments: StoreEngine.allCases)
     func lapseReasons(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

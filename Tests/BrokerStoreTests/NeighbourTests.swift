@@ -97,7 +97,7 @@ struct NeighbourTests {
         }
     }
 
-    @Test("Revocation work that is damaged → other work goes on", .timeLimit(.minutes(1)))
+    @Test("A damaged row in the outbox → skipped, and the other rows are taken", .timeLimit(.minutes(1)))
     func revocations() async throws {
         try await TemporaryStore.with { store, _ in
             let rows = (0..<3).map { Rows.outbox(at: Rows.seconds($0)) }

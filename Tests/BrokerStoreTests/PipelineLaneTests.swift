@@ -50,7 +50,7 @@ struct PipelineLaneTests {
         func add() { value.add(1, ordering: .relaxed) }
     }
 
-    @Test("Jobs are not gathered → each job wakes a connection, as long as one is idle")
+    @Test("Gathering is off → each job wakes a connection, as long as one is idle")
     func spreads() throws {
         let bench = try Bench(gathering: 0)
         for awake in 1...3 {
@@ -63,7 +63,7 @@ struct PipelineLaneTests {
         #expect(bench.lane.take(64, for: 0).count == 4)
     }
 
-    @Test("A job arrives while a connection works → this connection will take it, under a time limit")
+    @Test("A job arrives while a connection works → it waits for this connection, for a limited time")
     func gathers() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()
@@ -81,7 +81,7 @@ struct PipelineLaneTests {
         #expect(bench.lane.awakeCount == 1)
     }
 
-    @Test("A woken connection has not started yet → it also gets the jobs that arrive meanwhile")
+    @Test("Jobs arrive before a woken connection has started → this connection takes them, too")
     func woken() throws {
         let bench = try Bench(gathering: 4)
         bench.submit(3)

@@ -60,7 +60,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "An operator made the columns and the index of the family migration earlier → the migration uses them and checks new rows"
+        "An operator already ran the upgrade page's statements → the family migration uses the result and checks new rows"
     )
     func familiesBeforehand() async throws {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
@@ -272,7 +272,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A step-up keeps its grant → it also drops the first token for another API that is stored while it waits")
+    @Test("A target's token is stored while a step-up waits for its session's row → the step-up drops this token, too")
     func steppedUpMeanwhile() async throws {
         try await withReplicas(1) { stores, url in
             let store = stores[0]
@@ -572,7 +572,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("Plans were made for empty tables → made again as the tables grow")
+    @Test("Plans come from the time of empty tables → made again as the tables grow")
     func growth() async throws {
         let count = 2000
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
@@ -624,7 +624,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("Endings at other replicas → known within a second; the listening connection is lost → reported")
+    @Test("A replica ends sessions → the others know it within a second; the listening connection is lost → reported")
     func notices() async throws {
         try await withReplicas(2, listening: true) { stores, url in
             let heard = stores.map { _ in HeardNotices([EndingNotice]()) }

@@ -23,7 +23,9 @@ struct RefreshContract {
         }
     }
 
-    @Test("A claim for a session that has ended, moved or never existed → not granted", arguments: StoreEngine.allCases)
+    @Test(
+        "A refresh claim for an ended, lapsed or unknown session, or for another version → not granted",
+        arguments: StoreEngine.allCases)
     func notGranted(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let ended = Rows.session()
@@ -43,7 +45,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A lapsed claim is taken over, and its owner commits late → the first pair is stored, whatever its fence (SEC-125)",
+        "A lapsed claim is taken over, and its first owner commits late → its pair is stored, despite its old fence (SEC-125)",
         arguments: StoreEngine.allCases)
     func lateWinner(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -123,7 +125,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A log-out and a commit at the same time → the pair is revoked with the session, or the commit reports the end",
+        "A log-out and a commit at the same time → the session ends, and the outbox has the pair that was stored last",
         arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -337,7 +339,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("The provider asked for a pause → the next process waits until its end, too")
+    @Test("The provider asked for a pause, and the process restarts → the next process waits until the pause's end")
     func heldBackOverRestart() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"

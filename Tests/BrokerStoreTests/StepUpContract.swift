@@ -159,7 +159,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "The mark of an unchecked subject → goes if its grant goes, and stays if its grant is kept",
+        "A step-up finds the mark of an unchecked subject → removed with a new grant, kept with the same grant",
         arguments: StoreEngine.allCases)
     func uncheckedSubject(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -256,7 +256,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "Another step-up has already changed the session → the exchange is over, the session stays, and the new tokens go to the outbox",
+        "Another step-up has already changed the session → the exchange is over, and the new tokens go to the outbox",
         arguments: StoreEngine.allCases)
     func overtaken(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -70,7 +70,7 @@ struct StrainTests {
     }
 
     @Test(
-        "The name of the lock file was removed → the database still belongs only to this process",
+        "The lock file is removed → the database still belongs only to this process",
         .timeLimit(.minutes(1)))
     func lockName() async throws {
         try await TemporaryStore.with { store, path in
@@ -80,7 +80,7 @@ struct StrainTests {
         }
     }
 
-    @Test("A disk that hangs → callers and the close do not wait for it", .timeLimit(.minutes(1)))
+    @Test("The disk hangs → a caller's write fails after ten seconds, and is withdrawn", .timeLimit(.minutes(1)))
     func hangingDisk() async throws {
         try await TemporaryStore.with { store, _ in
             let hold = await WriterHold.take(store)

@@ -30,7 +30,7 @@ struct TableRightsTests {
         }
     }
 
-    @Test("The newest schema → the list has the rights for each table")
+    @Test("The list of needed rights → names exactly the tables of the newest schema")
     func complete() async throws {
         try await PostgreSQLServer.withDatabase { owner, _ in
             let tables = try PostgreSQLServer.execute(

@@ -47,7 +47,7 @@ struct HandOverTests {
         #expect(await problem { try await begin(session) } == nil)
     }
 
-    @Test("A ticket for a page elsewhere → unknown at the broker's own page")
+    @Test("A ticket for another site's page → unknown at the broker's own page")
     func elsewhere() async throws {
         let session = try await broker.signIn()
         #expect(await look(try await begin(session)) == nil)

@@ -6,11 +6,11 @@ The provider rotates strictly and its tokens live five seconds. A gate in front 
 refresh token, with the replica. Meanwhile replicas are killed and started again. PostgreSQL is restarted, crashes and fails
 over. The provider is away or loses its answers, and the wall clocks of single replicas and of the database are stepped.
 
-Some phones have sessions with short lives. They use them, pause now and then, and give them up. This program judges these
-sessions by its own monotonic clock, which is never stepped.
+Some phones have sessions with short lives. These phones use the sessions, pause now and then, and give them up. This program
+judges these sessions by its own monotonic clock, which is never stepped.
 
 Half of the phones have sessions that belong to a key. They send passes or proofs by a clock that is up to a day wrong. Their
-network sends repeatable requests twice with the same bytes. Next to each is a thief with its cookie.
+network sends repeatable requests twice with the same bytes. Each of these phones has a thief with its cookie.
 
 These counts have to be zero:
 
@@ -76,7 +76,7 @@ class Chaos(Faults, Judge, Processes):
         self.sandbox = Sandbox(self, record=False)
         self.database = await asyncio.to_thread(self.make_database)
         await self.gate.start()
-        # A refresh token's life is shorter than some clocks are stepped.
+        # Some clocks are stepped by more than a refresh token's life of 20 days.
         await self.control("PUT", "/settings/oidc", {
             "refresh_mode": "rotate-strict", "access_token_lifetime": max(TOKEN_LIFETIME, self.phones_count // 10),
             "refresh_token_lifetime": 20 * 86400})
@@ -124,7 +124,7 @@ class Chaos(Faults, Judge, Processes):
         print(
             f"# counted apart: refresh_lost {self.tally.events['refresh_lost']} (tokens used again because an answer was lost, or "
             f"its owner killed before it could be stored: {self.gate.repeats})")
-        # A usual machine does ten times as much; a busy one has to reach this, too.
+        # A usual machine gives ten times as many good answers. A busy machine has to exceed this number, too.
         said.verdict(good > 3 * self.seconds, f"the whole run → good answers: {good}")
         said.verdict(self.gate.rotations > self.seconds / 5, f"the whole run → rotated tokens: {self.gate.rotations}")
         wanted = list(self.WANTED)

@@ -13,7 +13,7 @@ place=$(mktemp -d /tmp/coatcheck-package.XXXXXX)
 system=$place/system
 trap 'halt_system; stop_stack; rm -rf --one-file-system "$place"' EXIT
 version=$(sed -nE 's/.*text = "([^"]+)".*/\1/p' "$root/Sources/coatcheck/Version.swift")
-# dpkg sorts it behind the version.
+# dpkg counts a version with this ending as higher.
 higher=$version+upgrade
 
 step "Two packages of this version, and two of a higher one"

@@ -34,7 +34,7 @@ def prose(text):
 
 
 def anchors(page):
-    """The anchors that its headings get."""
+    """The anchors of a page's headings."""
     text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.M | re.S)
     found = set(re.findall(r'<a id="([^"]+)"', text))
     for heading in re.findall(r"^#+ +(.+?) *$", text, re.M):
@@ -198,7 +198,8 @@ for row in table.splitlines():
         wrong = [code for code in re.findall(r"`([a-z_]+)`", cells[2]) if code in statuses and not statuses[code] & said]
         say(not wrong, f"docs/apps/native-apps.md, the statuses of {cells[2].strip()[:60]} → as in the contract", ", ".join(wrong))
 
-# The pages for React Native and Flutter have every member of `ProofKey`, and the platform calls of the Kotlin and Swift clients.
+# The pages for React Native and Flutter have every member of `ProofKey`, and the platform calls of the Kotlin and Swift
+# clients.
 keys = (root / "clients/typescript/sources/keys.ts").read_text()
 interface = re.search(r"^export interface ProofKey \{\n(.*?)^\}", keys, re.M | re.S).group(1)
 members = {f"{name}({'bytes' if arguments else ''})" for name, arguments in re.findall(r"^    (\w+)\((.*?)\):", interface, re.M)}

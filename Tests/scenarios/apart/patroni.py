@@ -108,7 +108,7 @@ class Cluster:
     """etcd and three nodes, with the interface of chaos.Database."""
 
     def __init__(self, is_synchronous):
-        # Chaos removes it at the end.
+        # chaos.py removes this folder at the end.
         self.folder = tempfile.TemporaryDirectory(prefix="coatcheck-patroni.")
         self.place = pathlib.Path(self.folder.name)
         shutil.chown(self.place, USER)
@@ -180,7 +180,7 @@ class Cluster:
             old.start()
         if not wait_for(240, self.leader_in_step, 0.5):
             raise GaveUp(f"the old leader does not follow: {self.members()} {self.logs()}")
-        # The brokers connect again within two seconds.
+        # The brokers connect again within two seconds, so PostgreSQL counts as away for three more.
         self.away[-1][1] = time.monotonic() + 3
         return old.name, new.name, took
 

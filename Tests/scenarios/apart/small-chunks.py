@@ -96,8 +96,8 @@ def processor(case):
 
 
 def flood(case):
-    """An honest client, first next to a line that sends such bodies all the time, then next to the same number of bytes in
-    plain bodies.
+    """An honest client, first next to a line that sends bodies of one-byte chunks all the time, then next to the same number
+    of bytes in plain bodies.
     """
     broker = Broker(case)
     sources = addresses("2001:db8:1::/56", 8)

@@ -93,11 +93,11 @@ class Traffic:
                 # The sessions of the others stay.
                 continue
             answer = self.ask(turn, "DELETE", "/v1/session", session)
-            # The first answer may have been lost.
+            # The first answer may have been lost, so a repeat may find the session logged out.
             if answer.status != 204 and answer.json.get("reason") != "logged_out":
                 self.wrong.append(f"log-out: {answer.told}")
             self.figures["log-outs"] += 1
-            # A replica without notices looks within five seconds.
+            # A replica that gets no notice reads the row within five seconds.
             end = time.monotonic() + 6
             for other in range(len(self.brokers)):
                 while (answer := self.ask(turn + other, "GET", "/v1/session", session)).status == 200 and time.monotonic() < end:

@@ -1,6 +1,4 @@
-"""Answers that a stranger does not read, or reads slowly (SEC-105): the broker's memory (from /proc), and the bytes that
-arrive.
-"""
+"""Answers that a stranger does not read, or reads slowly (SEC-105): the broker's memory (from /proc), and the bytes that arrive."""
 
 import concurrent.futures
 import pathlib

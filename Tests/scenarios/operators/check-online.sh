@@ -76,7 +76,7 @@ says 'FAULT  providers\.id keys: .*; check `endpoints\.jwks`, .*' "HTML instead 
 sandbox DELETE /faults
 
 step "4. The clock"
-# How wrong the provider's clock is, in seconds.
+# A provider whose Date field is an hour ahead of this machine's clock.
 late=$(free_port)
 python3 -c 'import http.server, sys, time
 class Late(http.server.BaseHTTPRequestHandler):

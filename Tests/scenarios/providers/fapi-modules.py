@@ -211,7 +211,7 @@ def variant(authentication, binding):
 
 
 def errors_need_iss(case):
-    """In addition to the plan, an error without `iss` is ignored, and so is a server without PAR."""
+    """In addition to the plan: an error without `iss` is refused, and a login ends if the server's PAR fails."""
     server = Server(case, "private_key_jwt", "dpop")
     server.play("test-happy-path", "dpop")
     made = broker(case, server, "private_key_jwt", "dpop", "errors")

@@ -79,7 +79,7 @@ def seconds(moment):
 
 
 def lives(case, user, what):
-    """The session still exists with its former sign-in, and its tokens can be refreshed."""
+    """Checks that the session still has its former sign-in, and that its tokens can be refreshed."""
     before = user.broker.look(user.session).json
     refreshed = user.insisting(lambda: user.broker.refresh(user.session))
     case.same("200", refreshed.told, f"{what}, a refresh of the session → 200")
@@ -185,8 +185,8 @@ def by_age(case):
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
     case.same(("200", asked, first), (answer.told, user.browser.asked, answer.json.get("authenticated_at")), "a step-up at Canaille whose maximum age is not exceeded → done without a password prompt")
-    # After the password it checks the age again. So on a slow machine it may prompt twice if the allowed age is less than a
-    # second.
+    # After the password, Canaille checks the age again. So on a slow machine it may prompt twice if the allowed age is less
+    # than a second.
     for age in (5, 0):
         grows_old(case, user)
         before, asked = broker.look(user.session).json["authenticated_at"], user.browser.asked
@@ -198,8 +198,8 @@ def by_age(case):
 
 
 def without_a_time(case):
-    """Glewlwyd prompts for the password again because of `max_age`, but its `auth_time` is 0. So the file marks it as
-    unable."""
+    """Glewlwyd prompts for the password again because of `max_age`, but its `auth_time` is 0. So the configuration
+    marks Glewlwyd as unable to step up."""
     provider = Glewlwyd(case)
     issuer = provider.issuer("plain", **{"oauth-dpop-allowed": False})
     provider.client("app", APP, dpop_bound="0")

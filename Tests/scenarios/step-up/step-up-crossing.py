@@ -33,7 +33,7 @@ def crossing(case):
             raise GaveUp("no refresh came")
         return release, asked
 
-    # The refresh comes second.
+    # The refresh ends after the step-up.
     release, asked = under_way()
     answer = step_up(broker, session, MFA)
     case.same("200", told(answer), "a step-up during a refresh → 200")
@@ -46,7 +46,7 @@ def crossing(case):
     case.same(200, broker.refresh(session).status, "the next refresh → 200 with the new grant")
     case.same("mfa", broker.look(session).json["acr"], "the next refresh → the new class stays")
 
-    # The refresh ends second, and is refused.
+    # The refresh ends after the step-up, and the provider refuses it.
     release = threading.Event()
 
     def refuse(_, forward):

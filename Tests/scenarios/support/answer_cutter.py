@@ -1,7 +1,7 @@
 """A proxy to PostgreSQL that loses an answer:
     python3 answer_cutter.py PORT TO MARKER
 While the file MARKER exists, the proxy looks for a client that sends the text in MARKER. After the server has answered, the
-proxy cuts that client's connection without the answer. It removes MARKER, and makes `MARKER.cut` when it is done.
+proxy closes that client's connection without the answer. It removes MARKER, and makes `MARKER.cut` when it is done.
 """
 
 import os

@@ -58,7 +58,7 @@ def exchange(broker, session, *fields):
 
 
 def never_twice(case, sandbox):
-    """No refresh token came twice, except for the plain refresh after a refusal."""
+    """Checks that no refresh token came twice, except for the plain refresh after a refusal."""
     seen = collections.Counter()
     for pairs in requests(sandbox, "refresh"):
         seen[dict(pairs)["refresh_token"], not target(pairs)] += 1

@@ -80,7 +80,7 @@ def start(case, name, broker):
     """
     folder, port = case.folder / name, free_port()
     folder.mkdir()
-    # Squid gives up root, but has to read its file and write its log.
+    # Squid gives up root, but has to read its file and write its log, so open the folders to its user.
     for each in (case.folder, case.folder.parent):
         each.chmod(0o755)
     folder.chmod(0o777)
@@ -90,7 +90,7 @@ def start(case, name, broker):
 
 
 def wait(case, broker, name, url):
-    """Waits until it serves."""
+    """Waits until the balancer serves."""
     if not wait_for(20, lambda: call(url + "/v1/providers", seconds=5, Host=f"127.0.0.1:{broker.port}").status == 200, 0.1):
         raise GaveUp(f"{name} fails: " + (case.folder / f"{name}.log").read_text(errors="replace")[-600:])
 

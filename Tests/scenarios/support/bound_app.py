@@ -41,7 +41,7 @@ def told(answer):
 
 
 class Gate:
-    """A protected service behind a proxy that asks the broker, and an app that calls it."""
+    """A protected service behind a proxy that asks the broker, and an app that calls the service."""
 
     def __init__(self, server, site, origin, service):
         self.server, self.site, self.origin, self.service = server, urllib.parse.urlsplit(site), origin, service
@@ -178,7 +178,7 @@ def gate(server, site, broker, origin, service):
 
 
 def service(name, site, broker, origin):
-    """A service of docs/backends/check-a-session.md that asks the broker itself."""
+    """Checks an example service of docs/backends/check-a-session.md. The service asks the broker itself."""
     gate, phone = Gate(name, site, origin, None), Phone(Door(broker), BEARER)
     begun, _ = phone.begin()
     made = phone.call("POST", "/v1/sessions", body={"callback_url": phone.callback(begun), "login_token": begun.json["login_token"]})

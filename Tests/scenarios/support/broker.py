@@ -183,7 +183,7 @@ class Broker:
             Content_Type="application/x-www-form-urlencoded")
 
     def log_in(self, user="ana", provider="oidc", client="ios", **authorize):
-        """A login up to the forward: the answers to its two calls."""
+        """Does a login up to the forward. Returns the answers to its two calls."""
         begun = self.call("POST", "/v1/logins", body={"provider": provider, "client": client})
         if begun.status != 201:
             return begun, begun
@@ -196,7 +196,7 @@ class Broker:
         return begun, self.call("POST", "/v1/sessions", body={"callback_url": callback} | proof, **fields)
 
     def sign_in(self, *arguments, **more):
-        """A whole login; the session's token."""
+        """Does a whole login. Returns the session's token."""
         _, answer = self.log_in(*arguments, **more)
         if answer.status != 201:
             raise GaveUp(f"no session: {answer.told} {answer.body[:200]}")

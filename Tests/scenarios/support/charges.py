@@ -2,7 +2,7 @@
 
     python3 charges.py --broker http://127.0.0.1:PORT --host NAME --from ADDRESS --seconds N --issuer URL
 
-Prints one JSON object. For each kind of request it has the number of requests, and their answers.
+Prints one JSON object. For each kind of request, it has the number of answers by status.
 """
 
 import argparse

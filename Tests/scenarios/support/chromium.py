@@ -128,7 +128,7 @@ class Chromium:
                 if value or is_over:
                     return value
             except Navigated:
-                # Ask the next page.
+                # The browser has opened another page, so ask that page.
                 if is_over:
                     raise
             time.sleep(0.03)

@@ -114,7 +114,7 @@ def p99(broker, seconds):
         try:
             found.append(broker.honest(end))
         except OSError:
-            # No answer within ten seconds.
+            # A request without an answer within ten seconds counts as ten seconds.
             found.append(10.0)
             break
         time.sleep(0.002)

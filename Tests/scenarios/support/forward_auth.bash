@@ -10,7 +10,7 @@ for program in "${servers[@]}"; do
     command -v "${program/apache/apache2}" >/dev/null || { echo "Bail out! $program is missing: scripts/setup test"; exit 1; }
 done
 
-# Apache's workers give up root, but must be able to read these files. So the folder is outside the run's own.
+# Apache's workers give up root, but must be able to read these files. So this folder is outside the run's own folder.
 place=$(mktemp -d /tmp/coatcheck-forward-auth.XXXXXX)
 chmod 711 "$place"
 trap 'stop_stack; rm -rf "$place"' EXIT
@@ -118,7 +118,7 @@ start_gates() {
     done
 }
 
-# ---- what is asked of each -------------------------------------------------------------------------------------------
+# ---- the checks of each server ---------------------------------------------------------------------------------------
 
 served() { curl -s -m 10 "http://127.0.0.1:$upstream_port/count"; }
 

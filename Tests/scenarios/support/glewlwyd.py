@@ -74,13 +74,13 @@ class Glewlwyd:
         case.start([PROGRAM, "--config-file", configuration], self.log_file.name)
         if not wait_for(60, lambda: self.call("GET", f"{self.url}/config").status == 200):
             raise GaveUp("glewlwyd did not start: " + self.log()[-600:])
-        # The administrator that its database is installed with.
+        # The administrator account that a new database of Glewlwyd has.
         self.administrator = Browser(self, "admin", "password")
         self.administrator.log_in()
         self.add("user", username=USER, password=PASSWORD, name="Ana Example", email="ana@example.org", enabled=True, scope=["openid"])
 
     def call(self, method, url, body=None, context=None, **fields):
-        """A request to it; `context` may have a client's certificate."""
+        """Makes a request to Glewlwyd; `context` may have a client's certificate."""
         if not self.context:
             return call(url, method, body, **fields)
         parts = urllib.parse.urlsplit(url)
@@ -129,7 +129,7 @@ class Glewlwyd:
             "redirect_uri": [redirect], "scope": [], "dpop_bound": "1"} | settings)
 
     def refused(self, reason):
-        """Returns how many proofs it has refused for a reason."""
+        """Returns how many proofs Glewlwyd has refused for a reason."""
         return self.log().count(f"oidc_verify_dpop_proof - {reason}")
 
     def query(self, sql, *values):

@@ -36,7 +36,7 @@ def forward(broker, begun, callback):
 
 
 def sign_in(broker, glewlwyd, client="ios"):
-    """A whole login; the session's token and the answer."""
+    """Does a whole login. Returns the session's token and the answer."""
     begun = begin(broker, client)
     if begun.status != 201:
         raise GaveUp(f"no login: {begun.told} {broker.log()[-600:]}")
@@ -126,7 +126,7 @@ def apache(case):
     broker.restart()
     case.same(200, relayed(broker, session).status, "a relayed call after kill -9 → 200")
 
-    # Either place uses the wrong scheme: Apache refuses, and the session stays.
+    # The broker uses the wrong scheme at each of the two paths, so Apache refuses. The session stays.
     broker.configure(upstreams={"standard": {"scheme": "Bearer"}})
     broker.restart()
     answer = relayed(broker, session)

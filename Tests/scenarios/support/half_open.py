@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Begins many TLS handshakes and leaves them open: PORT PID HOW-MANY. Prints their cost as a JSON object.
 
-The handshakes come from many loopback addresses, so that the limit of an address does not stop them. Each sends half of a
-ClientHello.
+The handshakes come from many loopback addresses, so that the limit of an address does not stop them. Each connection sends
+half of a ClientHello.
 """
 import json
 import resource

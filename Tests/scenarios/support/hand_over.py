@@ -2,7 +2,7 @@
 """Holds listening sockets and starts a program with them, like systemd with a socket unit.
 
 hand_over.py NAME:PORT… -- COMMAND…: reads lines from standard input. `start` starts the command and prints its process
-id; `wait` waits for the last one and prints its status. The sockets are closed at the end of the input.
+id; `wait` waits for the last process and prints its status. The sockets are closed at the end of the input.
 """
 
 import os

@@ -40,7 +40,7 @@ languages = en
 
 
 class Lemonldap:
-    """One process of it, with one public client, `app`."""
+    """One process of LemonLDAP::NG, with one public client, `app`."""
 
     def __init__(self, case, redirect, **client):
         if not PORTAL.exists():

@@ -1,8 +1,9 @@
 """A broker in front of its own upstream, with measurements of its memory and its processor time.
 
-Every case has its own broker, so its memory is its own: at rest, and the highest value during the case. The brokers have an
-https `public_url`, because limits do not apply to loopback clients if it is a loopback address. Each flood is limited in bytes
-and time, and stops when the broker uses 400 MiB more than at rest. The limits are those of a release build.
+Every case has its own broker, so the memory belongs to that case. It is measured at rest, and as the highest value during the
+case. The brokers have an https `public_url`, because limits do not apply to loopback clients if `public_url` is a loopback
+address. Each flood is limited in bytes and time, and stops when the broker uses 400 MiB more than at rest. The limits are those
+of a release build.
 """
 
 import os

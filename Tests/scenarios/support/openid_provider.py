@@ -52,7 +52,7 @@ def main():
             "SERVER_NAME": f"127.0.0.1:{port}",
             "PREFERRED_URL_SCHEME": "http",
             "SESSION_COOKIE_SECURE": False,
-            # (Its in-memory store finds a code by the client alone.)
+            # A file of SQLite, because Canaille's in-memory store finds a code by the client alone.
             "CANAILLE_SQL": {"DATABASE_URI": f"sqlite:///{folder}/provider.db"},
             "CANAILLE": {"JAVASCRIPT": False, "SMTP": None},
             "CANAILLE_OIDC": {"ACTIVE_JWKS": [key.as_dict(private=True)]},

@@ -1,5 +1,5 @@
-# The recipes of deploy/proxy behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the recipe file with its placeholders
-# filled in. A script sources this file behind lib.bash, with its own arguments, and calls start_proxies.
+# The recipes of deploy/proxy behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the recipe file with its
+# placeholders filled in. A script sources this file behind lib.bash, with its own arguments, and calls start_proxies.
 
 PATH="$PATH:/usr/sbin:/sbin"
 recipes=$root/deploy/proxy
@@ -8,7 +8,7 @@ servers=("${@:-nginx}")
 for program in "${servers[@]}"; do
     command -v "${program/apache/apache2}" >/dev/null || { echo "Bail out! $program is missing: scripts/setup test"; exit 1; }
 done
-# Apache's workers drop root, so they need readable files: the folder is outside the run's own.
+# Apache's workers drop root, but have to read these files, so this folder is outside the run's own folder.
 place=$(mktemp -d /tmp/coatcheck-proxies.XXXXXX)
 chmod 711 "$place"
 trap 'stop_stack; rm -rf "$place"' EXIT

@@ -1,4 +1,4 @@
-# What is asked of each proxy: `walk_NAME SERVER` makes its checks at SITE, with `cookie`, the session of an earlier walk.
+# The checks of each proxy. `walk_NAME SERVER` makes its checks at SITE, with `cookie`, the session that the first walk made.
 
 # raw PATH-AND-QUERY [curl options…]: status and problem code at the broker and through the proxy
 raw() {
@@ -15,7 +15,7 @@ last_client() { grep -F "\"route\":\"$1\"" "$work/broker.log" | tail -1 | sed 's
 
 under_way='^coatcheck_relay_calls_under_way\{upstream="api"\}'
 
-# soon COMMAND…: whether it succeeds within the time that a busy machine needs
+# soon COMMAND…: returns whether the command succeeds within the time that a busy machine needs
 soon() { wait_for "${PATIENCE:-10}" "$@"; }
 
 walk_login() {

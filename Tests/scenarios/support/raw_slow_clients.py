@@ -1,4 +1,4 @@
-"""Slow and silent clients, which are cut while others are served (SEC-105)."""
+"""Slow and silent clients, which are disconnected while others are served (SEC-105)."""
 
 import concurrent.futures
 import resource

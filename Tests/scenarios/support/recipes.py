@@ -38,7 +38,8 @@ def missing():
     return [name for name in SERVERS if not shutil.which({"apache": "apache2"}.get(name, name))]
 
 
-# The edits of deploy/proxy's files for checks: the commented lines for several replicas get active, with a shorter interval.
+# The edits of deploy/proxy's files for checks: the commented lines for several replicas are made active, with a shorter
+# interval.
 CHECKS = {
     "caddy": [("Caddyfile", r"^\t\t# (health_|\tHost|\})", r"\t\t\1"), ("Caddyfile", "health_interval 2s", "health_interval 200ms")],
     "haproxy": [("haproxy.cfg", r"^    # (option httpchk|timeout check|default-server )", r"    \1"), ("haproxy.cfg", "inter 2s", "inter 200ms")],

@@ -1,9 +1,9 @@
-"""A TCP proxy that plays a phone's network: it refuses, cuts within requests and answers, is slow, falls silent, and returns.
-Its seed decides its behaviour. Prints its port, and ends with its input.
+"""A TCP proxy that plays a phone's network: it refuses connections, breaks off requests and answers, is slow, or falls silent
+for a while. A seed decides its behaviour. Prints its port, and ends with its input.
 
     python unsteady_proxy.py TARGET_PORT [SEED [whole-heads]]
 
-With `whole-heads` it never cuts an answer within its head, because Foundation's URL loading traps on that on Linux.
+With `whole-heads` it never breaks off an answer within its head, because Foundation on Linux crashes on such an answer.
 """
 
 import asyncio

@@ -65,7 +65,7 @@ def answers(data):
             length = 0 if status in (204, 304) else int(fields["content-length"])
             body, rest = rest[:length], rest[length:]
         else:
-            # Without a length, the body reaches to the end. A second answer inside it is an unrequested one.
+            # Without a length, the body ends with the connection. A second answer in these bytes counts as unrequested.
             end = rest.find(b"HTTP/1.")
             body, rest = (rest, b"") if end < 0 else (rest[:end], rest[end:])
         found.append((status, fields, body))

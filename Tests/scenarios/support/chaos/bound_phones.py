@@ -88,7 +88,7 @@ class BoundPhone(Phone):
         return self.held_pass is not before
 
     def refused(self, answer, used, request):
-        """Counts a refusal of fresh evidence, if both clocks were right: the one that made it and the one that judged it."""
+        """Counts a refusal of fresh evidence, if the clock that made the evidence and the clock that judged it were right."""
         clocks = (self.asked, used.replica, self.chaos.database) if used else ()
         if not all(clock.is_right(used.began) for clock in clocks):
             self.chaos.tally.events["refused by a wrong clock"] += 1

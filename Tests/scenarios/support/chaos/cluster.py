@@ -14,7 +14,7 @@ from .settings import BINDINGS, IDLE, LIFE
 
 class Replica(Broker):
     def __init__(self, chaos, number):
-        # The number of its starts, and the times when its processes were killed.
+        # The replica's number, the number of its starts, and the times of its kills by the number of the start.
         self.number, self.life, self.deaths = number, 0, {}
         # The time until which its clock was wrong. It is infinite while the clock is wrong.
         self.wrong_until = float("-inf")
@@ -77,7 +77,8 @@ class Database(PostgreSQL):
     def set_clock(self, seconds):
         self.clock.set(seconds)
         self.clock_is = seconds
-        # Replicas ask for its time every two seconds.
+        # Replicas ask for the database's time every two seconds, so the clock counts as wrong for some seconds after a
+        # correction.
         self.wrong_until = float("inf") if seconds else time.monotonic() + 5
 
     def is_right(self, since):
@@ -92,5 +93,5 @@ class Database(PostgreSQL):
         async with self.lock:
             self.away.append([time.monotonic(), float("inf")])
             await asyncio.wait_for(asyncio.to_thread(self.do, command), 300)
-            # The replicas connect again within two seconds.
+            # The replicas connect again within two seconds, so PostgreSQL counts as away for three more.
             self.away[-1][1] = time.monotonic() + 3

@@ -1,4 +1,4 @@
-"""The faults that happen meanwhile."""
+"""The faults that happen during a run of chaos."""
 
 import asyncio
 import pathlib

@@ -13,7 +13,7 @@ from .settings import IDLE, LIFE
 class Session:
     def __init__(self, token, subject, phone, asked_at):
         self.token, self.subject, self.phone = token, subject, phone
-        # The time when its user ended it, or None before. `is_sure` is true after a 204.
+        # The time when its user ended the session, or None. `is_sure` is true after a 204.
         self.ended_at = None
         self.is_sure = False
         # Whether its end was judged.

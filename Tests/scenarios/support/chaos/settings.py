@@ -2,7 +2,7 @@
 
 TOKEN_LIFETIME = 5
 FAULTS = ("none", "reuse", "ended", "bare", "unsynchronous")
-# The idle time for each client. The shortest possible one is the life of a pass.
+# The idle time for each client. The shortest possible idle time is the life of a pass.
 IDLE = {"brief": 30, "short": 120, "steady": 600, "finite": 60}
 # The absolute life, for each client.
 LIFE = {"finite": 75}

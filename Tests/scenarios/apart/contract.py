@@ -51,9 +51,9 @@ def examples_fit(content, where):
 for name, document in (("openapi.yaml", loose), ("openapi.yaml with its strict rules", contract)):
     try:
         validate(document)
-        say(True, f"{name} is valid OpenAPI 3.1")
+        say(True, f"{name} → valid OpenAPI 3.1")
     except Exception as error:  # noqa: BLE001 - whatever is wrong, it is wrong
-        say(False, f"{name} is valid OpenAPI 3.1", str(error)[:300])
+        say(False, f"{name} → valid OpenAPI 3.1", str(error)[:300])
 
 
 def walk(node, where=""):

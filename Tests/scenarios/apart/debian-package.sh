@@ -39,7 +39,7 @@ block_behind "$root/docs/start/first-login.md" sh '## A login by curl' >"$system
 # time for this counts, too.
 begin=$SECONDS
 chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && cd /root && $(grep '^apt-get install' "$system/root/install.sh") -qq --download-only" >"$work/download.log" 2>&1
-same 0 $? "apt fetches the libraries and curl"
+same 0 $? "apt → fetches the libraries and curl"
 fetched=$((SECONDS - begin))
 boot "$system" --private-network --system-call-filter='adjtimex clock_adjtime'
 same systemd "$(in_system cat /proc/1/comm)" "booted Debian → systemd is the first process"

@@ -203,18 +203,18 @@ for row in table.splitlines():
 keys = (root / "clients/typescript/sources/keys.ts").read_text()
 interface = re.search(r"^export interface ProofKey \{\n(.*?)^\}", keys, re.M | re.S).group(1)
 members = {f"{name}({'bytes' if arguments else ''})" for name, arguments in re.findall(r"^    (\w+)\((.*?)\):", interface, re.M)}
-say(len(members) == 3, "clients/typescript: the members of ProofKey are found", str(members))
+say(len(members) == 3, "clients/typescript, the interface ProofKey → has three members", str(members))
 calls_of = {
     1: "\n".join(file.read_text() for file in [*(root / "clients/kotlin/android").glob("*.kt"), root / "clients/kotlin/sources/Keys.kt"]),
     2: "\n".join(file.read_text() for file in (root / "clients/swift/Sources/Coatcheck/Apple").glob("*.swift"))}
 for page in ("react-native", "flutter"):
     rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in re.findall(r"^\| `\w+\(\w*\)` .*\|$", (root / f"docs/apps/{page}.md").read_text(), re.M)]
-    say({row[0].strip("`") for row in rows} == members, f"docs/apps/{page}.md: the members of ProofKey", str(rows))
+    say({row[0].strip("`") for row in rows} == members, f"docs/apps/{page}.md, the table of keys → has exactly the members of ProofKey", str(rows))
     for row in rows:
         for column, code in calls_of.items():
             words = {word for span in re.findall(r"`([^`]+)`", row[column]) for word in re.findall(r"\w+", span)}
             lost = [word for word in words if not re.search(rf"\b{word}\b", code)]
-            say(words and not lost, f"docs/apps/{page}.md: the calls of {row[0]} in column {column} are a client's own", ", ".join(lost))
+            say(words and not lost, f"docs/apps/{page}.md, the calls of {row[0]} in column {column} → exist in that platform's client", ", ".join(lost))
 
 # The page lists the exit codes of commands. For each code, a command ends with it.
 commands = (root / "docs/reference/commands.md").read_text()

@@ -55,7 +55,7 @@ expect_problem 503 shutting_down "request after drain_delay"
 expect_header Retry-After 1
 expect_header Connection close "request after drain_delay → Connection: close"
 took=$((($(date +%s%N) - begin) / 1000000))
-[ "$took" -ge 5900 ]; same 0 $? "503 → not before drain_delay is over ($took ms)"
+[ "$took" -ge 5900 ]; same 0 $? "SIGTERM → the first 503 comes only after drain_delay ($took ms)"
 wait "$stream"
 same 0 $? "SIGTERM → the event stream ends completely"
 wait "$slow"

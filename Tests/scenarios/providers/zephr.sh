@@ -31,7 +31,7 @@ expect_status 201 "known user's callback → a session"
 expect_json .provider zephr
 expect_json .identity.email ana@example.org
 expect_json .tokens.refreshable false
-same 1 "$(calls zephr/account)" "one account call → the broker has verified the Zephr session"
+same 1 "$(calls zephr/account)" "known user's callback → the broker verifies the Zephr session with one account call"
 handle=$(json .handle)
 forward "$CALLBACK"
 expect_status 201 "a forward repeated after a lost answer → 201"

@@ -85,7 +85,7 @@ def refusals(case):
     case.same(("403 step_up_failed", None), (told(failed), failed.json["got"]["authenticated_at"]), "a provider that omits the time of the sign-in → step_up_failed")
     sandbox.settings("oidc", step_up="refuses")
     for body, code in [(MFA, "403 step_up_failed"), (WEAK, "409 interaction_required")]:
-        case.same(code, told(step_up(broker, session, body)), f"a provider that prompts no user again, {body['step_up']} → refused")
+        case.same(code, told(step_up(broker, session, body)), f"a step-up with {body['step_up']}, the provider does not prompt the user again → refused")
     sandbox.settings("oidc", step_up="honours")
     sandbox.fault("oidc", fault="missing-auth-time", times=1)
     failed = step_up(broker, session)

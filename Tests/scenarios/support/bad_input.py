@@ -60,7 +60,7 @@ for path, spec in GOOD.items():
         line(path, f"{name} twice", pointer, doubled(base | {name: good}, name, good))
     line(path, "a member nobody knows", "/colour", base | {"colour": "red"})
 line("/v1/sessions", "nothing to forward", "-", {"provider": "oidc", "client": "ios"})
-line("/v1/sessions", "two things to forward", "-", {"callback_url": "com.example.app:/cb?code=c", "handoff": TOKEN})
+line("/v1/sessions", "a callback URL and a handoff", "-", {"callback_url": "com.example.app:/cb?code=c", "handoff": TOKEN})
 line("/v1/sessions", "old tokens without their merchant", "/tokens/merchant_id",
      {"provider": "clover", "client": "ios", "tokens": {"access_token": "at"}})
 line("/v1/sessions", "tokens with a member nobody knows", "/tokens/colour",

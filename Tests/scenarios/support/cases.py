@@ -108,11 +108,11 @@ def main(cases, description, in_turn=()):
             try:
                 case.beside(function, case).result(limit)
             except concurrent.futures.TimeoutError:
-                case.verdict(False, f"{name} ends within {limit} seconds", "it does not")
+                case.verdict(False, f"{name} → ends within {limit} seconds", "it goes on")
             except Exception as error:  # noqa: BLE001
                 if not isinstance(error, GaveUp):
                     case.lines += [f"#   {line}" for line in traceback.format_exc().splitlines()[-6:]]
-                case.verdict(False, f"{name} runs to its end", repr(error))
+                case.verdict(False, f"{name} → runs to its end", repr(error))
             traps = case.traps()
             case.end()
             case.verdict(not traps, "the logs → show no crash", traps[:1])

@@ -142,18 +142,18 @@ for name, (issuer, demanded, pkce, granted, own) in PROVIDERS.items():
         login = Login(name, flow, pkce)
         # If the provider publishes no issuer, only the issuer of another configured provider is refused.
         login.callback = with_value("iss", "https://evil.example" if issuer else SANDBOX + "/oidc", login.callback)
-        expect(login, 400, "issuer_mismatch", None, f"{name} {flow}: another's iss")
+        expect(login, 400, "issuer_mismatch", None, f"{name}, flow {flow}, a callback with another issuer → issuer_mismatch")
         if demanded:
             login = Login(name, flow, pkce)
             login.callback = with_value("iss", None, login.callback)
-            expect(login, 400, "issuer_mismatch", None, f"{name} {flow}: no iss, where the metadata promises one")
+            expect(login, 400, "issuer_mismatch", None, f"{name}, flow {flow}, a callback without the promised iss → issuer_mismatch")
         for parameters, status, code, word in ERRORS:
             login = Login(name, flow, pkce)
             login.callback = with_value("code", None, login.callback)
             login.callback += ("&" if "?" in login.callback else "?") + parameters
-            expect(login, status, code, word, f"{name} {flow}: {parameters}")
+            expect(login, status, code, word, f"{name}, flow {flow}, a callback with {parameters} → {code}")
         same = token_calls(name) == before
-        print(("ok " if same else "not ok ") + f"{name} {flow}: no code was sent for any of them", flush=True)
+        print(("ok " if same else "not ok ") + f"{name}, flow {flow}, all refused callbacks → no code is sent to the provider", flush=True)
         for iss in [issuer or "https://vendor.example"] + ([] if demanded else [None]):
             login = Login(name, flow, pkce)
             login.callback = with_value("iss", iss, login.callback)
@@ -161,5 +161,5 @@ for name, (issuer, demanded, pkce, granted, own) in PROVIDERS.items():
             scope = " ".join(body.get("scope", ["?"]))
             good = status == 201 and scope == (own if flow == "B" else granted)
             said = "the vendor's iss" if iss else "no iss"
-            print(("ok " if good else "not ok ") + f"{name} {flow}: {said}, and the scope word by word"
+            print(("ok " if good else "not ok ") + f"{name}, flow {flow}, a callback with {said} → a session with exactly the expected scope"
                   + ("" if good else f": {status} {code} {scope}"), flush=True)

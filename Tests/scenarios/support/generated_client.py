@@ -47,27 +47,27 @@ def browser(url, user):
 
 client = Client(base_url=BROKER)
 providers = list_providers.sync(client=client)
-say("oidc" in [provider.name for provider in providers.items], "the providers are typed")
+say("oidc" in [provider.name for provider in providers.items], "the list of providers → decoded with its types")
 
 refused = start_login.sync_detailed(client=client, body=StartLogin(provider="nobody", client="ios"))
-say(isinstance(refused.parsed, Problem) and refused.parsed.code == "provider_not_found", "a problem is decoded, with its code")
+say(isinstance(refused.parsed, Problem) and refused.parsed.code == "provider_not_found", "a login at an unknown provider → decoded as a problem, with its code")
 
 login = start_login.sync(client=client, body=StartLogin(provider="oidc", client="android"))
-say(isinstance(login, StartedLogin) and isinstance(login.login_token, str), "a login is started")
+say(isinstance(login, StartedLogin) and isinstance(login.login_token, str), "a started login → decoded, with its login token")
 callback = browser(login.authorization_url, "ana")
 wrong = forward_code.sync(client=client, body=ForwardCode(callback_url=callback + "x", login_token=login.login_token))
-say(isinstance(wrong, Problem), "a wrong forward is a problem")
+say(isinstance(wrong, Problem), "a forward of a wrong callback → decoded as a problem")
 made = forward_code.sync(client=client, body=ForwardCode(callback_url=callback, login_token=login.login_token))
 if isinstance(made, Problem):  # the wrong state burned nothing; a wrong code does
     login = start_login.sync(client=client, body=StartLogin(provider="oidc", client="android"))
     made = forward_code.sync(
         client=client, body=ForwardCode(callback_url=browser(login.authorization_url, "ana"), login_token=login.login_token))
-say(isinstance(made, NewSession) and isinstance(made.session_token, str), "a forward makes a session")
-say(made.identity.additional_properties.get("email") == "ana@example.org", "with its claims")
+say(isinstance(made, NewSession) and isinstance(made.session_token, str), "a forward → decoded as a session, with its token")
+say(made.identity.additional_properties.get("email") == "ana@example.org", "a new session → has the user's e-mail address")
 who = get_session.sync(client=AuthenticatedClient(base_url=BROKER, token=made.session_token))
-say(isinstance(who, Session) and who.handle == made.handle, "the session is there")
+say(isinstance(who, Session) and who.handle == made.handle, "a read with the new token → the same session")
 nobody = get_session.sync(client=AuthenticatedClient(base_url=BROKER, token="A" * 43))
-say(isinstance(nobody, Problem) and nobody.code == "session_required", "an unknown one is a problem")
+say(isinstance(nobody, Problem) and nobody.code == "session_required", "a read with an unknown token → decoded as a problem, with its code")
 
 # A partial registration of Zephr: its login token is a cookie, which httpx's client keeps.
 phone = Client(base_url=BROKER)
@@ -75,11 +75,11 @@ started = start_login.sync_detailed(client=phone, body=StartLogin(provider="zeph
 cookie = started.headers["Set-Cookie"].split(";")[0].partition("=")
 phone = Client(base_url=BROKER, cookies={cookie[0]: cookie[2]})
 partial = forward_code.sync_detailed(client=phone, body=ForwardCode(callback_url=browser(started.parsed.authorization_url, "newgen")))
-say(partial.status_code == 202 and isinstance(partial.parsed, RegistrationRequired), "a 202 is a registration")
-say([field.name for field in partial.parsed.fields] == ["first-name"], "with its fields")
+say(partial.status_code == 202 and isinstance(partial.parsed, RegistrationRequired), "a 202 for a new user of Zephr → decoded as a required registration")
+say([field.name for field in partial.parsed.fields] == ["first-name"], "a required registration → has the missing field")
 
 # Answers of a later minor version, with an additional member, code and reason.
 later = json.loads(pathlib.Path(__file__).with_name("generated_growth.json").read_text())
 problem = Problem.from_dict(later["problem"])
-say((problem.code, problem.reason) == ("device_unknown", "moved"), "a problem with an unknown code, reason and member is decoded")
-say(Session.from_dict(later["session"]).handle == later["session"]["handle"], "so is a session with a member more")
+say((problem.code, problem.reason) == ("device_unknown", "moved"), "a problem with an unknown code, reason and member → decoded")
+say(Session.from_dict(later["session"]).handle == later["session"]["handle"], "a session with an unknown member → decoded")

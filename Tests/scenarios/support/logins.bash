@@ -56,7 +56,7 @@ refusals() {
     forward "$(with_value code invented "$CALLBACK")"
     expect_problem 400 code_rejected "callback with an invented code"
     forward "$CALLBACK"
-    same 4 "${STATUS:0:1}" "whole callback after the invented code → refused"
+    same 4 "${STATUS:0:1}" "the true callback, after one with an invented code → refused"
     forward "$(with_value code invented "$CALLBACK")"
     same "$((before + 1))" "$(calls "$1/token")" "callback with an invented code, twice → one token call"
 }

@@ -65,8 +65,8 @@ def documented():
 def check_names(path):
     there = families(pathlib.Path(path).read_text())
     known = documented()
-    say(len(known) > 30, "the document has a table of metrics", str(known))
-    say(all(there.values()), "every metric says what it is", str([n for n, s in there.items() if not s]))
+    say(len(known) > 30, "the document → has a table of more than 30 metrics", str(known))
+    say(all(there.values()), "every metric of the broker → has a help text", str([n for n, s in there.items() if not s]))
     elsewhere = {name for name, is_elsewhere in known.items() if is_elsewhere}
     # The only exceptions are the metric names of Prometheus itself.
     board, shown = panels()
@@ -75,31 +75,31 @@ def check_names(path):
     expressions += [v["query"]["query"] for v in board["templating"]["list"] if isinstance(v["query"], dict)]
     used = {name for text in expressions for name in NAME.findall(text)}
     for name in sorted(used | set(known)):
-        say(name in there or name in elsewhere, f"{name} is there")
+        say(name in there or name in elsewhere, f"{name}, used or documented → exists")
     missing = {name for name in used if re.sub("_(bucket|sum|count)$", "", name) not in known}
-    say(not missing, "dashboard and rules name what the document explains", str(missing))
+    say(not missing, "every metric in dashboard and rules → explained in the document", str(missing))
     whole = {re.sub("_(bucket|sum|count)$", "", name) for name in there}
-    say(not whole - set(known), "the document explains all of them", str(sorted(whole - set(known))))
+    say(not whole - set(known), "every metric of the broker → explained in the document", str(sorted(whole - set(known))))
 
 
 def check_shape():
     board, shown = panels()
     ids = [panel["id"] for panel in board["panels"]]
-    say(len(ids) == len(set(ids)), "the panels' ids differ")
+    say(len(ids) == len(set(ids)), "the panels of the dashboard → have different ids")
     bad = [panel["title"] for panel in shown if not panel["title"].endswith("?") or not panel["description"]]
-    say(not bad, "each panel is a question, and says how to read it", str(bad))
+    say(not bad, "each panel → has a question as its title, and a description", str(bad))
     bad = [p["title"] for p in shown if any("> 0" in t["expr"] for t in p["targets"]) and not p["fieldConfig"]["defaults"].get("noValue")]
-    say(not bad, "a panel of what seldom happens says that nothing has", str(bad))
+    say(not bad, "each panel of rare events → has a text for the case of zero events", str(bad))
     bad = [r["alert"] for r in rules() if not r["annotations"]["summary"].endswith("?") or not r["annotations"]["description"]]
-    say(not bad, "each alert is a question, with the next step", str(bad))
+    say(not bad, "each alert → has a question as its summary, and a description", str(bad))
     bad = [rule["alert"] for rule in rules() if rule["labels"]["severity"] not in ("page", "ticket")]
-    say(not bad, "each alert says whether it wakes somebody", str(bad))
+    say(not bad, "each alert → has the severity page or ticket", str(bad))
     places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in board["panels"]]
-    say(len(places) == len(set(places)) and all(p["gridPos"]["x"] + p["gridPos"]["w"] <= 24 for p in shown), "no panel lies on another")
+    say(len(places) == len(set(places)) and all(p["gridPos"]["x"] + p["gridPos"]["w"] <= 24 for p in shown), "the panels of the dashboard → fit, and do not overlap")
     # A rule without a unit test might never fire.
     tested = (ROOT / "Tests/scenarios/support/prometheus/rules.test.yaml").read_text()
     bad = [rule["alert"] for rule in rules() if f'"{rule["alert"]}"' not in tested]
-    say(not bad, "each alert has a unit test", str(bad))
+    say(not bad, "each alert → has a unit test", str(bad))
 
 
 def ask(prometheus, path, **query):
@@ -121,9 +121,9 @@ def check_dashboard(prometheus):
                 while empty and time.monotonic() < deadline:
                     time.sleep(0.2)
                     empty = not ask(prometheus, "query", query=text)["result"]
-                say(not empty, f"{panel['title']} {target['refId']}", f"nothing to show: {text}")
+                say(not empty, f"the panel {panel['title']} {target['refId']} → has values", f"empty: {text}")
             except urllib.error.HTTPError as error:
-                say(False, f"{panel['title']} {target['refId']}", error.read().decode())
+                say(False, f"the panel {panel['title']} {target['refId']} → has values", error.read().decode())
 
 
 def impatient(source, target, address):

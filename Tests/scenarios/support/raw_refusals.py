@@ -14,7 +14,7 @@ def refused(route, name, data, status):
     try:
         found, ended = exchange(with_smuggled(data))
     except OSError as error:
-        return verdict(False, f"{route.name}: {name}", f"cannot connect: {error}")
+        return verdict(False, f"{route.name}, {name} → one answer {status}, and the connection closes", f"cannot connect: {error}")
     statuses = [answer[0] for answer in found]
     why = f"expected [{status}] and the end, got {statuses}, {'ended' if ended else 'still open'}"
     good = statuses == [status] and ended
@@ -27,7 +27,7 @@ def refused(route, name, data, status):
             told = None
         good = told == code and fields.get("content-type") == "application/problem+json" and fields.get("connection") == "close"
         why = f"expected the problem {code}, got {told}, {fields}"
-    verdict(good, f"{route.name}: {name}: {status}, one answer, closed", why)
+    verdict(good, f"{route.name}, {name} → one answer {status}, and the connection closes", why)
 
 
 def corpus():
@@ -84,7 +84,7 @@ def broken_chunks():
         statuses = [answer[0] for answer in found]
         # A GET is answered at once (decision 88), perhaps before the fault after 16 KiB arrives.
         is_late = route in GETS and len(data) > 16_384
-        verdict((statuses == [400] or is_late and statuses == [200]) and ended, f"{route.name}: {name}: 400, one answer, closed",
+        verdict((statuses == [400] or is_late and statuses == [200]) and ended, f"{route.name}, {name} → one answer 400, and the connection closes",
                 f"got {statuses}, {'ended' if ended else 'still open'}")
 
     run(jobs, work)
@@ -96,7 +96,7 @@ def other_names(route):
     for name, data in (
         ("Host evil.example", route.request("Connection: close", host="Host: evil.example")),
         ("Host evil.example:80", route.request("Connection: close", host="Host: evil.example:80")),
-        ("Host with our name as a prefix", route.request("Connection: close", host=f"Host: {HOST}.evil.example")),
+        ("Host with the broker's name as a prefix", route.request("Connection: close", host=f"Host: {HOST}.evil.example")),
         ("absolute-form of evil.example, Host too",
          route.request("Connection: close", line=f"{method} http://evil.example{target}", host="Host: evil.example")),
     ):
@@ -104,7 +104,7 @@ def other_names(route):
     found, ended = exchange(route.request("Connection: close", "Content-Length: 2", line=f"{method} http://{AUTHORITY}{target}", body="{}"))
     statuses = [answer[0] for answer in found]
     verdict(len(statuses) == 1 and statuses[0] not in (0, 404, 421) and statuses[0] < 500 and ended,
-            f"{route.name}: absolute-form of our own authority is served", f"got {statuses}")
+            f"{route.name}, absolute-form of the broker's own authority → served", f"got {statuses}")
 
 
 def upgrade(route):
@@ -117,7 +117,7 @@ def upgrade(route):
         found, ended = exchange(with_smuggled(route.request(*fields)))
         statuses = [answer[0] for answer in found]
         verdict(len(statuses) == 1 and statuses[0] not in (0, 101) and statuses[0] < 500 and ended,
-                f"{route.name}: upgrade {name}: one answer ({statuses}), closed", f"got {statuses}, {'ended' if ended else 'still open'}")
+                f"{route.name}, upgrade {name} → one answer ({statuses}), and the connection closes", f"got {statuses}, {'ended' if ended else 'still open'}")
 
 
 def deep_json():
@@ -136,7 +136,7 @@ def deep_json():
         found, _ = exchange(LOGINS.request("Connection: close", f"Content-Length: {len(body)}", body=body))
         statuses, took = [answer[0] for answer in found], time.monotonic() - begin
         wanted = 413 if name == "70 KiB" else 400
-        verdict(statuses == [wanted] and took < 2, f"JSON: {name}: {wanted} in {took * 1000:.0f} ms", f"got {statuses}")
+        verdict(statuses == [wanted] and took < 2, f"JSON, {name} → {wanted} in {took * 1000:.0f} ms", f"got {statuses}")
     marks_of_8k = b"a" + "\u0301\u0327\u0316".encode() * 1_300
     for name in ("Origin", "Sec-Fetch-Site", "Content-Type", "X-Forwarded-For", "X-Forwarded-Proto", "Authorization", "Cookie",
                  "User-Agent", "X-Coatcheck-Session", "X-Coatcheck-Backend", "Purpose", "Connection", "Expect", "Accept"):
@@ -145,7 +145,7 @@ def deep_json():
         found, _ = exchange(data * 10 + LOGINS.request("Connection: close", "Content-Length: 2", body="[]"), 30)
         took = time.monotonic() - begin
         verdict(len(found) > 0 and 400 <= found[0][0] < 500 and took < 2,
-                f"{name} of 4,000 combining marks: {found[0][0] if found else 0}, ten in {took * 1000:.0f} ms", f"{len(found)} answers")
+                f"the field {name} of 4,000 combining marks → {found[0][0] if found else 0}, ten requests in {took * 1000:.0f} ms", f"{len(found)} answers")
     # 200 of the worst requests at the same time, because a single one would not be noticed.
     body = '{"' + "n" * 30_000 + '":{' + '"a":1,' * 4999 + '"a":1}}'
     data = LOGINS.request(f"Content-Length: {len(body)}", body=body) * 20
@@ -154,22 +154,22 @@ def deep_json():
         work = [pool.submit(exchange, data + LOGINS.request("Connection: close", "Content-Length: 2", body="[]"), 60) for _ in range(10)]
         counts = [len(done.result()[0]) for done in work]
     took = time.monotonic() - begin
-    verdict(counts == [21] * 10, f"JSON: 200 of the worst bodies in {took:.1f} s", f"got {counts}")
+    verdict(counts == [21] * 10, f"JSON, 200 of the worst bodies at the same time → all are answered, in {took:.1f} s", f"got {counts}")
 
 
 def pipelined():
     good = SESSION.request()
     found, ended = exchange(good * 50 + SESSION.request("Connection: close"), 20)
-    verdict([answer[0] for answer in found] == [200] * 51 and ended, "51 pipelined requests: 51 answers in order", f"{len(found)}")
+    verdict([answer[0] for answer in found] == [200] * 51 and ended, "51 pipelined requests → 51 answers in order", f"{len(found)}")
     for route in ROUTES:
         found, ended = exchange(
             with_smuggled(good * 10 + route.request("Content-Length: 5", "Transfer-Encoding: chunked", body=CHUNK)), 20)
         statuses = [answer[0] for answer in found]
-        verdict(statuses == [200] * 10 + [400] and ended, f"{route.name}: 10 pipelined, then an ambiguous one: 10 answers and 400",
+        verdict(statuses == [200] * 10 + [400] and ended, f"{route.name}, 10 pipelined requests and an ambiguous one → 10 answers 200, then 400",
                 f"got {statuses}, {'ended' if ended else 'still open'}")
         found, ended = exchange(
             with_smuggled(route.request("Content-Length: 30", "Connection: close", body="{}") + SMUGGLED[:28]), 20)
-        verdict(len(found) == 1 and ended, f"{route.name}: nothing is read after Connection: close", f"got {[a[0] for a in found]}")
+        verdict(len(found) == 1 and ended, f"{route.name}, bytes after a request with Connection: close → not read", f"got {[a[0] for a in found]}")
     for piece in (1, 2, 7):
         end = connect()
         for index in range(0, len(good), piece):
@@ -177,4 +177,4 @@ def pipelined():
         end.shutdown(socket.SHUT_WR)
         got, how = read_all(end)
         statuses = [answer[0] for answer in answers(got)]
-        verdict(statuses == [200] and how != "open", f"a request {piece} bytes a packet, then half-closed: answered", f"got {statuses}")
+        verdict(statuses == [200] and how != "open", f"a request in packets of {piece} bytes, then half-closed → answered", f"got {statuses}")

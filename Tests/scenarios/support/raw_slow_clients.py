@@ -143,11 +143,11 @@ def slow_clients():
             found, after = done.result()
             statuses = [answer[0] for answer in found]
             verdict(after is not None and earliest <= after <= latest and statuses in wanted,
-                    f"slow: {name}: {'never cut' if after is None else f'cut after {after:.0f} s'}, {statuses}", f"expected one of {wanted} in {earliest} to {latest} s")
+                    f"slow client, {name} → {'never disconnected' if after is None else f'disconnected after {after:.0f} s'}, {statuses}", f"expected one of {wanted} in {earliest} to {latest} s")
     normal.stop.set()
     normal.join(15)
     verdict(not normal.wrong and not normal.slow and normal.served > 50,
-            f"meanwhile {normal.served} requests of a normal client were served, each in less than 8 s",
+            f"slow clients, and {normal.served} requests of an honest client → each is served in less than 8 s",
             f"wrong: {normal.wrong[:5]}, slow: {normal.slow[:5]}")
 
 
@@ -184,9 +184,9 @@ def idle_sockets():
             begin = time.monotonic()
             found, _ = exchange(routes[index % len(routes)])
             times.append(time.monotonic() - begin if [answer[0] for answer in found] == [200] else 99)
-        verdict(max(times) < 5, f"{len(sockets)} idle sockets: 60 requests served, the slowest in {max(times) * 1000:.0f} ms")
+        verdict(max(times) < 5, f"{len(sockets)} idle sockets → 60 requests are served, the slowest in {max(times) * 1000:.0f} ms")
     except OSError as error:
-        verdict(False, f"{options.idle} idle sockets", f"{error} after {len(sockets)}")
+        verdict(False, f"{options.idle} idle sockets → 60 requests are served", f"{error} after {len(sockets)}")
     finally:
         for end in sockets:
             end.close()

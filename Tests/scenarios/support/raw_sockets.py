@@ -21,16 +21,16 @@ def victim(line):
 
 def last():
     statuses = victim("GET /v1/session")
-    verdict(statuses == [200], f"none of {raw_target.smuggled_count} smuggled second requests ended the victim's session", f"{statuses}")
+    verdict(statuses == [200], f"{raw_target.smuggled_count} smuggled second requests → the victim is still signed in", f"{statuses}")
     # This checks the check: alone, the second request does end the session.
     ended, after = victim("DELETE /v1/session"), victim("GET /v1/session")
-    verdict(ended == [204] and after == [401], "the second request by itself does", f"{ended}, then {after}")
+    verdict(ended == [204] and after == [401], "the second request alone → ends the victim's session", f"{ended}, then {after}")
     try:
         os.kill(options.pid, 0)
         with urllib.request.urlopen(options.management + "/readyz", timeout=5) as answer:
-            verdict(answer.status == 200, "the process is the same and is ready")
+            verdict(answer.status == 200, "all raw requests → the same process is still ready")
     except OSError as error:
-        verdict(False, "the process is the same and is ready", str(error))
+        verdict(False, "all raw requests → the same process is still ready", str(error))
 
 
 if __name__ == "__main__":
@@ -40,5 +40,5 @@ if __name__ == "__main__":
             slow_clients()
         last()
     except Exception as error:  # what went wrong is said where the verdicts are, not only on standard error
-        verdict(False, "every case came to its verdict", f"{type(error).__name__}: {error} {traceback.format_exc()[-250:]}")
+        verdict(False, "all cases → come to a verdict", f"{type(error).__name__}: {error} {traceback.format_exc()[-250:]}")
     verdicts.finish()

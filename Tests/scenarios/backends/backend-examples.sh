@@ -37,7 +37,7 @@ service() {
     request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $other"
     expect_status 401 "$name: request with a session after its log-out → 401"
     "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" service "$name" "http://127.0.0.1:$PORT" "$BROKER" "$ORIGIN" >"$work/bound" 2>&1 \
-        || not_ok "$name: the script for bound sessions runs to its end" "$(tail -1 "$work/bound")"
+        || not_ok "$name, the script for bound sessions → runs to its end" "$(tail -1 "$work/bound")"
     take_over <"$work/bound"
     ports+=("$PORT")
 }

@@ -9,7 +9,7 @@ source "$here/forward_auth.bash"
 walk_bound() {
     step "$1: sessions that belong to a key"
     "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" gate "$1" "${site[$1]}" "$BROKER" https://app.example.com \
-        "http://127.0.0.1:$upstream_port" >"$work/$1.bound" 2>&1 || not_ok "$1: the script for bound sessions runs to its end" "$(tail -1 "$work/$1.bound")"
+        "http://127.0.0.1:$upstream_port" >"$work/$1.bound" 2>&1 || not_ok "$1, the script for bound sessions → runs to its end" "$(tail -1 "$work/$1.bound")"
     take_over <"$work/$1.bound"
 }
 

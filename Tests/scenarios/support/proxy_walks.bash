@@ -136,7 +136,7 @@ walk_log() {
 walk_bound() {
     step "$1: sessions that belong to a key"
     "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" front "$1" "$SITE" "$direct" >"$work/$1.bound" 2>&1 \
-        || not_ok "$1: the script for bound sessions runs to its end" "$(tail -1 "$work/$1.bound")"
+        || not_ok "$1, the script for bound sessions → runs to its end" "$(tail -1 "$work/$1.bound")"
     take_over <"$work/$1.bound"
 }
 

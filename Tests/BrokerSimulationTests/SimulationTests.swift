@@ -3,10 +3,10 @@ import Testing
 
 /// The deterministic simulation: no seed may break a promise (guarantees 1 to 4 and 6).
 ///
-/// A seed computes without a pause, so other tests run between two seeds. `scripts/simulate` runs many seeds.
+/// A seed runs without a suspension, so the tests yield after each seed. `scripts/simulate` runs many more seeds.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct SimulationTests {
     @Test(
-        "A fault that the simulation once found, with events in any order → does not come back",
+        "Five seeds of each scenario, which names one kind of fault → no broken rule and no loss",
         .timeLimit(.minutes(2)), arguments: Scenario.allCases)
     func scenario(_ scenario: Scenario) async {
         for seed in 1...5 as ClosedRange<UInt64> {
@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    @Test("Any seed with mixed faults → no wrongful log-out and no loss", .timeLimit(.minutes(2)))
+    @Test("25 seeds with mixed faults → no wrongful log-out, no broken rule and no loss", .timeLimit(.minutes(2)))
     func mixed() async {
         for seed in 1...25 as ClosedRange<UInt64> {
             let verdict = Simulation(seed: seed).run()

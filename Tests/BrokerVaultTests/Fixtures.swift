@@ -2,7 +2,7 @@ import Broker
 import BrokerVault
 import Testing
 
-/// Keys that anyone can compute again: bytes 0…31, 32…63 (index) and 64…95.
+/// Keys of consecutive bytes: 0…31, 32…63 (the index key) and 64…95.
 enum Fixture {
     static let zeroTo31 = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
     static let indexKey = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8"

@@ -64,7 +64,7 @@ struct KeyRingTests {
         }
     }
 
-    @Test("A generated ring → unchanged after it was written and read, and no description shows a key")
+    @Test("A generated ring is written and read again → the same ring; its description and dump → show no key")
     func roundTrip() throws {
         let now = WallTime(milliseconds: 1_795_000_000_123)
         let ring = try KeyRing.generate(now: now, random: SystemRandom.bytes)
@@ -80,7 +80,7 @@ struct KeyRingTests {
         for line in text.reveal().split(separator: "\"") where line.count == 43 { #expect(!dumped.contains(line)) }
     }
 
-    @Test("A rotation → puts a new key first; the others and the index key stay (SEC-49)")
+    @Test("A rotation → the new key is first and seals; the old key and the index key stay (SEC-49)")
     func rotation() throws {
         let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))
         let rotated = try ring.rotated(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
@@ -91,7 +91,7 @@ struct KeyRingTests {
         #expect(rotated.json().reveal().contains(Fixture.indexKey))
     }
 
-    @Test("There is no randomness → no ring is made")
+    @Test("The random bytes fail or are too few → no ring is generated")
     func noRandomness() {
         func broken(_ count: Int) throws(VaultFailure) -> [UInt8] { throw .unavailable }
         func short(_ count: Int) throws(VaultFailure) -> [UInt8] { [1, 2, 3] }
@@ -99,7 +99,7 @@ struct KeyRingTests {
         #expect(throws: KeyRingFailure.noRandomness) { try KeyRing.generate(now: WallTime(seconds: 0), random: short) }
     }
 
-    @Test("A new key waits for its time → until then it only opens records, and no other key is added (SEC-49)")
+    @Test("A new key waits for its time → until then the old key seals, and another rotation is refused (SEC-49)")
     func waiting() throws {
         let now = WallTime(seconds: 1_795_000_000)
         let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))
@@ -124,7 +124,7 @@ struct KeyRingTests {
         try vault.replace(ring: again, at: now.advanced(by: .seconds(600)))
         let late = try vault.seal([1, 2], as: .login, row: row)
         #expect(late.keyID == id)
-        // A process whose clock is behind that time can still open the record.
+        // A process whose clock is before the new key's time can still open a record that the new key sealed.
         let other = try OpenSSLVault(ring: again, at: now)
         #expect(try other.open(late, as: .login, row: row) == [1, 2])
     }
@@ -146,7 +146,7 @@ struct KeyRingTests {
     }
 
     @Test(
-        "A malformed time at which a key begins to seal → refused",
+        "A key with a malformed `seals_from` → refused",
         arguments: ["\"soon\"", "7", "null", "\"2026-02-30T00:00:00Z\""])
     func badTime(_ value: String) throws {
         let text = String(decoding: Fixture.file((id: "k1", key: Fixture.zeroTo31)), as: UTF8.self)

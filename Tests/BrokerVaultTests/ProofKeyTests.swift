@@ -11,7 +11,7 @@ struct ProofKeyTests {
         }
     }
 
-    @Test("A scalar → gives the point of RFC 6979 A.2.5")
+    @Test("The private key of RFC 6979 A.2.5 as the seed → the public key of RFC 6979 A.2.5")
     func vector() throws {
         let vault = try Fixture.vault()
         let scalar = bytes("C9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721")
@@ -21,7 +21,7 @@ struct ProofKeyTests {
         #expect(Base64URL.decode(pair.scalar.reveal()) == scalar)
     }
 
-    @Test("A seed that is not a scalar → still gives a key, and always the same one")
+    @Test("A seed that is not a private key of P-256 → a usable key, and the same key each time")
     func outOfRange() throws {
         let vault = try Fixture.vault()
         let order = "FFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551"
@@ -37,14 +37,14 @@ struct ProofKeyTests {
         }
     }
 
-    @Test("Signatures → 64 bytes, valid for only this key, and different each time")
+    @Test("600 signatures → each has 64 bytes, is valid for its own key only, and differs from the others")
     func signatures() throws {
         let vault = try Fixture.vault()
         let (own, other) = (
             try vault.proofKeyPair(seed: try vault.random(32)), try vault.proofKeyPair(seed: try vault.random(32))
         )
         var seen: Set<[UInt8]> = []
-        // Some signatures have a short `r` or `s`.
+        // Among 600 signatures, some have an `r` or `s` with a leading zero byte.
         for number in 0..<600 {
             let message = Array("message \(number)".utf8)
             let signature = try vault.es256Signature(over: message, by: own)
@@ -55,7 +55,7 @@ struct ProofKeyTests {
         }
     }
 
-    @Test("Bytes that are not a key → sign nothing; a key → its description shows nothing")
+    @Test("A malformed private key → the signature fails; a key pair's description → does not show the private key")
     func noKey() throws {
         let vault = try Fixture.vault()
         let pair = try vault.proofKeyPair(seed: try vault.random(32))

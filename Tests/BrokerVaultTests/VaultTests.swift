@@ -41,7 +41,7 @@ struct VaultTests {
         #expect(vault.fault(of: sealed, as: .session, row: row) == nil)
     }
 
-    @Test("Plaintext in any form, planted in a row → refused (SEC-50)")
+    @Test("Plaintext in place of a sealed record → does not open (SEC-50)")
     func planted() throws {
         let vault = try Fixture.vault()
         let row = try Fixture.digest(1)
@@ -52,7 +52,9 @@ struct VaultTests {
         }
     }
 
-    @Test("A key that this process does not have → a different failure than tampering (guarantee 3)")
+    @Test(
+        "A record's key is missing in this process → the failure unknownKey, and not the one of tampering (guarantee 3)"
+    )
     func unknownKey() throws {
         let vault = try Fixture.vault()
         let row = try Fixture.digest(1)
@@ -82,7 +84,7 @@ struct VaultTests {
         #expect(vault.rotationAdvised && vault.sealCounts == ["k1": 200])
     }
 
-    @Test("Equal texts with different roles → different digests (SEC-110)")
+    @Test("The same parts as different kinds of index → different digests (SEC-110)")
     func purposes() throws {
         let vault = try Fixture.vault()
         let digests = IndexKind.allCases.map { vault.index($0, ["issuer", "subject"]) }
@@ -97,7 +99,7 @@ struct VaultTests {
         #expect(Set(variants.map { vault.index(.sid, $0) }).count == variants.count)
     }
 
-    @Test("A session token → depends on key, salt and proof, and has 43 characters")
+    @Test("Another key, salt or proof → another session token; the same three → the same token, of 43 characters")
     func sessionTokens() throws {
         let ring = try KeyRing.parse(
             Fixture.file((id: "k1", key: Fixture.zeroTo31), (id: "k2", key: Fixture.otherKey)))
@@ -113,7 +115,7 @@ struct VaultTests {
     }
 
     @Test(
-        "A rotation under traffic → causes no failure: old rows open, lookups work, new rows use the new key (SEC-49)")
+        "A rotation under traffic → old rows open, lookups and tokens stay the same, new rows use the new key (SEC-49)")
     func rotationUnderTraffic() async throws {
         let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))
         let vault = try OpenSSLVault(ring: ring)
@@ -146,7 +148,7 @@ struct VaultTests {
         #expect(vault.sealCounts.values.reduce(0, +) == 2001)
     }
 
-    @Test("A ring with another index key → not used, because its lookups would find no row")
+    @Test("The vault gets a ring with another index key → refused, because lookups with that key would find no row")
     func indexKeyStays() throws {
         let vault = try Fixture.vault()
         let stranger = try KeyRing.parse(
@@ -155,7 +157,7 @@ struct VaultTests {
         #expect(vault.index(.subject, ["https://issuer.example", "user-1"]).bytes.first == 0xC1)
     }
 
-    @Test("Rows of a removed key → reported as an unknown key, and not as tampering (SEC-49)")
+    @Test("A row's key was removed from the ring → the failure unknownKey, and not the one of tampering (SEC-49)")
     func removedKey() throws {
         let vault = try Fixture.vault()
         let row = try Fixture.digest(1)
@@ -164,7 +166,7 @@ struct VaultTests {
         #expect(throws: VaultFailure.unknownKey("k1")) { try vault.open(sealed, as: .tokens, row: row) }
     }
 
-    @Test("Random bytes → have the requested number, and always differ")
+    @Test("Random bytes are requested → the requested number of bytes, different each time; zero or fewer → none")
     func randomness() throws {
         let vault = try Fixture.vault()
         #expect(try vault.random(0) == [])

@@ -54,7 +54,7 @@ struct VectorTests {
                     "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8"))
     }
 
-    @Test("HMAC-SHA-256 of a message cut at any place → RFC 4231's value, case 2")
+    @Test("HMAC-SHA-256 of a message, whole or in parts → RFC 4231's value, case 2")
     func hmac() throws {
         let algorithms = try #require(Algorithms.shared)
         let hash = try #require(KeyedHash(algorithms, key: SecretBytes(Array("Jefe".utf8))))
@@ -64,7 +64,8 @@ struct VectorTests {
         #expect(hash.code(of: Array("what do ya want for nothing?".utf8)) == expected)
     }
 
-    @Test("AES-256-GCM → the GCM specification's test case 16, and the tag covers each part")
+    @Test(
+        "AES-256-GCM opens the GCM specification's test case 16 → its plaintext; a change in any part → does not open")
     func gcm() throws {
         let algorithms = try #require(Algorithms.shared)
         let key = SecretBytes(bytes("feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308"))
@@ -89,7 +90,7 @@ struct VectorTests {
         }
     }
 
-    @Test("Values that another implementation sealed, indexed and derived → the same values here")
+    @Test("A record, an index and a session token from a Python implementation → the vault opens or computes the same")
     func otherImplementation() throws {
         let vault = try Fixture.vault()
         let envelope = try #require(Base64URL.decode("AQABAgMEBQYHCAkKC8P6Ww2uz7akYgL0K5TsuPBB-h_TRs8ZJ19fggM"))

@@ -17,7 +17,7 @@ struct FaultUseTests {
         let page = Self.words(try String(contentsOfFile: root + "/docs/apps/sandbox.md", encoding: .utf8))
         let untested = FaultName.all.filter { !tests.contains(Substring($0)) }
         #expect(untested.isEmpty)
-        // For some groups of faults, the page names only the last part of the name.
+        // The page describes `invalid-sig-…` and `signing-key-rotation-just…` as groups, without each fault's whole name.
         let unsaid = FaultName.all.filter { fault in
             !page.contains(Substring(fault)) && !fault.hasPrefix("invalid-sig-")
                 && !fault.hasPrefix("signing-key-rotation-just")

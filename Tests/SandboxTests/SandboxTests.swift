@@ -5,7 +5,7 @@ import Sandbox
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct SandboxTests {
-    @Test("A code with another verifier or redirect URI, or a second time → refused")
+    @Test("A code with a wrong verifier → refused, and the code stays good; a code for the second time → refused")
     func codeRefusals() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test("A fault is switched on → it has its effect, and the record has the request")
+    @Test("The fault `status` is switched on with 503 → the token answer is 503, and the record has the request")
     func faultAndRecord() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test("A used refresh token → refused; with rotate-strict → the whole token family ends")
+    @Test("A used refresh token → refused; with the fault rotate-strict → its newer tokens end, too")
     func refreshReuse() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test("A client → authenticates with exactly one method, its own")
+    @Test("A client without its method, with another one or with both → refused; with its own method only → accepted")
     func clientAuthentication() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test("A truncated answer → the connection closes before its end")
+    @Test("The fault `truncate` → the connection closes before the end of the answer")
     func truncated() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -93,7 +93,7 @@ import Testing
         }
     }
 
-    @Test("A fault for one client → does not affect another, and is used up")
+    @Test("A fault for one request of one client → this client gets it one time, and other clients never")
     func matching() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test("The record of requests → keeps the order and spelling of header fields, and the body's bytes")
+    @Test("A request → its record has the fields in their order and spelling, and the body's bytes")
     func record() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -136,7 +136,9 @@ import Testing
         }
     }
 
-    @Test("Clever → accepts only JSON with a blank secret, and only once")
+    @Test(
+        "Clever's token endpoint: JSON with Basic and an empty secret → accepted one time; a form, or no Basic → refused"
+    )
     func clever() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -160,7 +162,7 @@ import Testing
         }
     }
 
-    @Test("A Zephr state key → registers once, and expires")
+    @Test("A Zephr state key is used → registers; is used again, is unknown or has expired → refused")
     func zephr() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

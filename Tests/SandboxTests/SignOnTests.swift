@@ -2,7 +2,7 @@ import NIOHTTP1
 import Sandbox
 import Testing
 
-/// Browsers that stay signed in, log-outs with the browser's cookie, and the seed file.
+/// Browsers that stay signed in at the sandbox, log-outs with the browser's cookie, and the seed file.
 @Suite("Single sign-on", .timeLimit(.minutes(2)))
 struct SignOnTests {
     private func cookie(_ answer: Browser.Answer) -> [(String, String)] {
@@ -22,7 +22,8 @@ struct SignOnTests {
         return try await browser.send(.GET, "/oidc/authorize?" + query.encoded, headers: headers)
     }
 
-    @Test("Without a sign-on cookie, or with another provider's → login_required for prompt=none, otherwise a page")
+    @Test(
+        "prompt=none without a sign-on cookie, or with another provider's → login_required; no prompt → a sign-in page")
     func strangers() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -36,7 +37,7 @@ struct SignOnTests {
         }
     }
 
-    @Test("A sign-on cookie → a silent sign-in for an allowed client; any unmet demand → its own error")
+    @Test("A sign-on cookie, and a client with consent → signed in silently; an unmet demand → the demand's own error")
     func known() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -59,7 +60,7 @@ struct SignOnTests {
     }
 
     @Test(
-        "end_session without a hint → asks the user, then ends the cookie's session; with the setting `cookie` → does not ask"
+        "end_session without a hint → the page asks the user first; with the setting `cookie` → the session ends at once"
     )
     func logOut() async throws {
         try await withSandbox { sandbox in
@@ -89,7 +90,7 @@ struct SignOnTests {
     }
 
     @Test(
-        "A seed file with an unknown member → refused",
+        "A seed file that is malformed, or has an unknown member, provider or fault → refused",
         arguments: [
             "", "[]", #"{"user":{}}"#, #"{"settings":{"nope":{}}}"#, #"{"clients":{"nope":{}}}"#,
             #"{"faults":{"oidc":[{"fault":"typo"}]}}"#, #"{"faults":{"oidc":{}}}"#, #"{"faults":{"nope":[]}}"#,
@@ -98,7 +99,7 @@ struct SignOnTests {
         #expect(throws: SeedFile.Refused.self) { try SeedFile(Array(text.utf8)) }
     }
 
-    @Test("A seed file → sets the sandbox's state, and a reset returns to it")
+    @Test("The sandbox starts with a seed file → has its users, clients, settings and faults; a reset → has them again")
     func seed() async throws {
         let text = """
             {"users":{"dora":{"email":"dora@example.net"}},"clients":{"oidc":{"app":{"redirect_uris":["app:/cb"]}}},

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sandbox
 
-/// Requests for another or a new sign-in (RFC 9470), and the API that requires it for a payment.
+/// Requests for a stronger or newer sign-in (RFC 9470), and the sandbox's API of payments.
 @Suite("Step-up at the sandbox", .timeLimit(.minutes(2)))
 struct StepUpTests {
     private static let anHourAgo = ("sandbox_auth_age", "3600")
@@ -15,7 +15,7 @@ struct StepUpTests {
         return [("Cookie", String(cookie.prefix { $0 != ";" }))]
     }
 
-    /// An authorization request without a user's reaction.
+    /// Sends an authorization request to which no user reacts.
     private func ask(
         _ browser: Browser, _ more: [(String, String)], jar: [(String, String)]
     ) async throws -> Browser.Answer {
@@ -35,7 +35,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "The provider is set to refuse → an error for every user",
+        "step_up: refuses, and a request with acr_values or max_age → an error, even if the user signs in again",
         arguments: [
             ("acr_values", "mfa", "unmet_authentication_requirements"), ("max_age", "60", "login_required"),
         ])
@@ -52,7 +52,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "The provider respects the demand, and the sign-in is too old or of another class → asks again",
+        "step_up: honours or silent, and the sign-in is too old or of another class → the provider shows its sign-in page",
         arguments: [("max_age", "60"), ("acr_values", "mfa"), ("acr_values", "phr mfa")])
     func asksAgain(_ name: String, _ value: String) async throws {
         try await withSandbox { sandbox in
@@ -72,7 +72,9 @@ struct StepUpTests {
         }
     }
 
-    @Test("The user has signed in again → the sign-in has the new class and time, and meets the demand")
+    @Test(
+        "The user signs in again for a demand → the id_token has the new acr and auth_time, and meets the demand silently"
+    )
     func honours() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -90,7 +92,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("The provider ignores the demand → accepts the old sign-in, with its time")
+    @Test("step_up: ignores → the old sign-in is accepted, and the id_token has its old auth_time")
     func ignores() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -103,7 +105,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("The faults of another user and of a missing auth_time → another user answers, or auth_time is missing")
+    @Test("The faults missing-auth-time and other-user-callback → the id_token lacks auth_time, or has another user")
     func faults() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -118,7 +120,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("A payment → needs an amount, and with a token shows its user; accepted payments are listed")
+    @Test("A payment without a right amount → refused; with one → listed, with the user if it has a token")
     func payments() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(
-        "A refresh for an API → gives its audience and scope, which an upstream requires; the next refresh → the whole scope"
+        "A refresh for an API → a token with this audience and scope only; the next plain refresh → the whole scope"
     )
     func audiences() async throws {
         try await withSandbox { sandbox in
@@ -69,7 +69,8 @@ import Testing
         }
     }
 
-    @Test("A fault for one API → refuses only this API, and a plain refresh succeeds")
+    @Test(
+        "The fault refused-target for one API → a refresh for this API is refused; for another API, or none → succeeds")
     func oneTarget() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -87,7 +88,7 @@ import Testing
         }
     }
 
-    @Test("The provider voids older tokens → each refresh ends the access token before it")
+    @Test("voids_older_tokens is set → each refresh ends the access token that came before")
     func voided() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -131,7 +132,8 @@ import Testing
         }
     }
 
-    @Test("An exchange → gives an access token for the audience; with a fault → also a refresh token")
+    @Test(
+        "An exchange → an access token for the audience; with the fault exchange-refresh-token → a refresh token, too")
     func exchange() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

@@ -11,7 +11,7 @@ struct CookieJarTests {
         #expect(jar.field == nil)
     }
 
-    @Test("A cookie → set, replaced, and removed after its lifetime")
+    @Test("A cookie is set again → replaced; set with Max-Age 0 or less → removed")
     func life() {
         let jar = CookieJar()
         jar.take("a=1; Path=/; HttpOnly; Max-Age=60")
@@ -25,7 +25,7 @@ struct CookieJarTests {
     }
 
     @Test(
-        "The session's cookie → found among others, with and without its prefix", arguments: ["", "__Host-"])
+        "A session cookie among other cookies, with or without `__Host-` → found", arguments: ["", "__Host-"])
     func session(prefix: String) {
         let jar = CookieJar()
         jar.take(prefix + "coatcheck-login=1")

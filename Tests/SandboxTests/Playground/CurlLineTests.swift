@@ -48,7 +48,7 @@ struct CurlLineTests {
         #expect(quoted.text.contains(#"-d "{\"a\":\"it's \$(id)\"}""#))
     }
 
-    @Test("A curl line → stores the values that later lines need")
+    @Test("A curl line for a login, a log-out or events → has the variable, method or option that it needs")
     func captures() {
         #expect(
             CurlLine(base: "", target: "$URL&sandbox_user=ana", capture: .callback).text

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sandbox
 
-/// The phone's key, which the page's browser holds.
+/// The phone's key, which the browser of the playground's page stores.
 @Suite("The device's key", .timeLimit(.minutes(1)))
 struct DeviceKeyTests {
     private let browser = P256.Signing.PrivateKey()
@@ -17,7 +17,7 @@ struct DeviceKeyTests {
         try Base64URL.encode(Array(held.signature(for: Array(text.utf8)).rawRepresentation))
     }
 
-    @Test("A key that is not a point of the curve, or an unexpected signature → refused")
+    @Test("A public key that is not a point of the curve, or a signature without an order → refused")
     func refusals() async throws {
         let key = DeviceKey()
         let x = try #require(browser.publicKey.jwk["x"]?.text)
@@ -30,7 +30,9 @@ struct DeviceKeyTests {
         #expect(try await !key.take(signature: signature("text", by: browser), of: 1))
     }
 
-    @Test("An order to sign is cancelled, or not signed in time → there is no signature", arguments: [true, false])
+    @Test(
+        "An order to sign is cancelled, or not signed in time → no signature, and a later one is refused",
+        arguments: [true, false])
     func takenBack(_ isTakenBack: Bool) async throws {
         let key = DeviceKey()
         #expect(try await show(browser, to: key))
@@ -43,7 +45,7 @@ struct DeviceKeyTests {
         #expect(await key.orders.isEmpty)
     }
 
-    @Test("An order to sign → repeated until this key's signature arrives")
+    @Test("An order gets a wrong signature, or another order's → it stays open until this key's signature arrives")
     func signing() async throws {
         let key = DeviceKey()
         #expect(try await show(browser, to: key))

@@ -4,7 +4,9 @@ import Testing
 
 @Suite("The phone's events", .timeLimit(.minutes(1)))
 struct EventParserTests {
-    @Test("Events that are cut at any byte → parsed in the same way; comments and half events → ignored")
+    @Test(
+        "A stream of events in pieces of 1 to 100 bytes → the same events, without comments and the unfinished last event"
+    )
     func cuts() {
         let stream = ": hello\n\nevent: session\r\ndata: {\"a\":1}\r\n\r\ndata: x\ndata: y\n\nevent: half\n"
         for size in [1, 2, 3, 7, 100] {

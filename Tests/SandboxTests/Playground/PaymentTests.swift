@@ -2,14 +2,14 @@ import Testing
 
 @testable import Sandbox
 
-/// The words and requests of the playground's payments.
+/// The requests of the playground's payments, and the phone's messages about them.
 @Suite("The playground's payments", .timeLimit(.minutes(1)))
 struct PaymentTests {
     private func answer(_ status: Int, _ body: String) -> PlaygroundAnswer {
         PlaygroundAnswer(status: status, headers: [], body: Array(body.utf8))
     }
 
-    @Test("A payment → sent to its own path; a payment with another amount → refused")
+    @Test("A small or large payment → sent to its own path; another amount → there is no such payment")
     func requests() throws {
         #expect(PlaygroundPayment(rawValue: 21) == nil)
         let (small, large) = (
@@ -46,7 +46,9 @@ struct PaymentTests {
         }
     }
 
-    @Test("A proof of presence → a variable in the curl line, and shortened and explained in the conversation")
+    @Test(
+        "A request with a proof of presence → the curl line has a variable for it, and the conversation shows its claims"
+    )
     func presence() throws {
         let proof = PlaygroundProof(
             request: PlaygroundPayment.large.request(jar: CookieJar()), broker: "http://127.0.0.1:9", issuedAt: 1,
@@ -61,7 +63,7 @@ struct PaymentTests {
         #expect(!shown.contains(value.prefix(40)))
     }
 
-    @Test("A copied cookie jar → has the same cookies, and then changes independently")
+    @Test("A cookie jar is copied and then cleared → the copy keeps the cookies")
     func copies() {
         let jar = CookieJar()
         jar.take("coatcheck=a")

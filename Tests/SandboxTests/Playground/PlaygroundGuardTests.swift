@@ -21,7 +21,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "A host name that is not a loopback name, even if it leads to loopback → refused",
+        "A Host other than localhost, 127.0.0.1 or [::1], even one that resolves to loopback → refused",
         arguments: [
             nil, "", "evil.example", "evil.example:8089", "127.0.0.1.evil.example", "127.0.0.1evil", "localhost.evil",
             "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:8089:1", "127.0.0.1:123456", "127.0.0.2", "0.0.0.0", "[::1", "::1",
@@ -32,7 +32,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "A request from another origin, also from another port or the opaque origin → refused",
+        "A request whose Origin has another host, port or scheme than the page, or is `null` → refused",
         arguments: [
             "https://evil.example", "null", "", "http://127.0.0.1", "http://127.0.0.1:1", "https://127.0.0.1:8089",
             "http://localhost:8089", "http://127.0.0.1:8089/", "http://127.0.0.1:80890",
@@ -42,7 +42,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "A request that a form, or a script without permission, can send → refused",
+        "A request whose Content-Type is not JSON, as a form of another site can send it → refused",
         arguments: [
             nil, "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
             "text/plain;application/json", "application/jsonx",
@@ -52,7 +52,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "A request without this start's token → refused",
+        "A request without the token of this start of the sandbox → refused",
         arguments: [nil, "", "this-star", "this-start ", "This-start", "that-start"])
     func wrongToken(token: String?) {
         #expect(refusal(of: Self.good) { $0.token = token } == .wrongToken)
@@ -71,7 +71,7 @@ struct PlaygroundGuardTests {
             } == nil)
     }
 
-    @Test("The sandbox's configured host name → accepted")
+    @Test("A Host that is the sandbox's configured host name → accepted; without this setting → refused")
     func ownName() {
         let caller = PlaygroundGuard.Caller(host: "sandbox:8089", origin: nil, contentType: nil, token: nil)
         #expect(throws: PlaygroundGuard.Refusal.foreignHost) { try PlaygroundGuard.checkPlace(caller) }

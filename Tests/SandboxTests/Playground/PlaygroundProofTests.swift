@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sandbox
 
-/// Proofs of the phone and of the thief.
+/// The proofs of the playground's phone, and of its thief, who has the token but not the phone's key.
 @Suite("The playground's proofs", .timeLimit(.minutes(1)))
 struct PlaygroundProofTests {
     private func proof(jar: CookieJar? = nil, nonce: String? = nil) -> PlaygroundProof {
@@ -31,14 +31,14 @@ struct PlaygroundProofTests {
         #expect(claims["ath"]?.text == Base64URL.encode(Array(SHA256.hash(data: Array("token".utf8)))))
     }
 
-    @Test("A proof without a nonce and a token → omits both; each proof → has a new id")
+    @Test("A proof for a request without nonce and token → has neither claim; two proofs → different ids")
     func bare() throws {
         let claims = try [0, 1].map { _ in try part(1, of: proof().signingInput(jwk: .null)) }
         #expect(claims[0]["nonce"] == nil && claims[0]["ath"] == nil)
         #expect(claims[0]["jti"]?.text != claims[1]["jti"]?.text)
     }
 
-    @Test("The thief's proof → right except for its key, which is new each time")
+    @Test("The thief makes two proofs → each has a valid signature, by a new key")
     func thief() throws {
         var keys: [JSON] = []
         for _ in 0..<2 {

@@ -7,7 +7,7 @@ import Testing
 struct PlaygroundTests {
     private let configuration = SandboxConfiguration(playground: PlaygroundConfiguration(broker: "http://127.0.0.1:9"))
 
-    @Test("The playground's option is not set → there is no playground")
+    @Test("The sandbox runs without a playground → /playground/ is 404")
     func off() async throws {
         try await withSandbox { sandbox in
             let page = try await Browser(sandbox: sandbox).send(.GET, "/playground/")
@@ -16,7 +16,7 @@ struct PlaygroundTests {
     }
 
     @Test(
-        "The playground's routes and /_sandbox → refuse other sites, other host names, and callers without this start's token"
+        "A request to the playground from another site or without its token, or to /_sandbox from another site → 403"
     )
     func refusals() async throws {
         try await withSandbox(configuration) { sandbox in
@@ -31,7 +31,7 @@ struct PlaygroundTests {
         }
     }
 
-    @Test("The page → contains this start's token; after another start → another token")
+    @Test("The sandbox starts twice → each page has another token, and each token works at its own start")
     func token() async throws {
         var tokens: Set<Substring> = []
         for _ in 0..<2 {
@@ -59,7 +59,7 @@ struct PlaygroundTests {
         #expect(tokens.count == 2)
     }
 
-    @Test("The broker's messages → recorded, and kept apart from the phone's")
+    @Test("A broker's call and a phone's call to the sandbox → only the broker's is recorded, without its secrets")
     func recorder() async throws {
         try await withSandbox(configuration) { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -77,7 +77,7 @@ struct PlaygroundTests {
         }
     }
 
-    @Test("More than 400 messages → only the last ones are kept, and the page shows that earlier ones are missing")
+    @Test("450 messages → the last 400 are kept, and the page learns that the first 50 are missing")
     func conversation() {
         let conversation = Conversation()
         for number in 1...450 { conversation.note("\(number)") }

@@ -7,13 +7,13 @@ struct ShortenedTests {
     private static let secret = "Qtdva78A_RRzXjHXLKUgIHneoQ0-QaJ5"
 
     @Test(
-        "A secret with its name, in any form → shortened",
+        "A secret under its usual name, in JSON, a form or a URL → shortened",
         arguments: [
             "access_token", "refresh_token", "id_token", "code", "state", "code_verifier", "client_secret",
             "login_token", "session_token", "handoff", "state_key", "session_id", "token_exchange", "client_assertion",
         ])
     func named(name: String) {
-        // Short secrets are shortened, too, although they do not look random.
+        // Even a short secret, which does not look random, is shortened because of its name.
         for secret in [Self.secret, "Ab1"] {
             let json = Shortened.body(Array(#"{"a":{"\#(name)":"\#(secret)"}}"#.utf8), type: "application/json")
             #expect(json.contains(name) && !json.contains(secret) && json.contains("…"))
@@ -50,7 +50,7 @@ struct ShortenedTests {
         #expect(Shortened.text(jwt) == "eyJhbG….eyJzdW….Zm9vYm…")
     }
 
-    @Test("A request with a proof → shows the proof's claims; signature and token digest are shortened")
+    @Test("A request with a proof → the claims are shown, with a shortened token digest and without the signature")
     func proof() throws {
         let claims = #"{"htm":"GET","nonce":"AcilIgsgCMTTapyF","ath":"\#(Self.secret)"}"#
         let parts = [#"{"typ":"dpop+jwt"}"#, claims].map { Base64URL.encode(Array($0.utf8)) }
@@ -74,14 +74,14 @@ struct ShortenedTests {
         #expect(Shortened.text(text) == text)
     }
 
-    @Test("A problem's code → unchanged; an authorization code → shortened")
+    @Test("The member `code` in a problem → unchanged; in another JSON answer → shortened")
     func codes() {
         let problem = Shortened.body(Array(#"{"code":"login_not_yours"}"#.utf8), type: "application/problem+json")
         #expect(problem == #"{"code":"login_not_yours"}"#)
         #expect(!Shortened.body(Array(#"{"code":"c-x1"}"#.utf8), type: "application/json").contains("c-x1"))
     }
 
-    @Test("Bytes that are not JSON, text or a form → shown without harm")
+    @Test("An empty, malformed or binary body → shown as it is; an HTML page → only its title")
     func odd() {
         #expect(Shortened.body([], type: "application/json") == "")
         #expect(Shortened.body(Array("{".utf8), type: "application/json") == "{")
@@ -91,7 +91,7 @@ struct ShortenedTests {
         #expect(Shortened.body(Array("<title>Sign in</title>".utf8), type: "text/html") == "(a page: Sign in)")
     }
 
-    @Test("A path that is too long for its arrow → shortened in its middle, and never at its end")
+    @Test("A path that is too long for its arrow in the diagram → shortened in the middle, so that its end stays")
     func titles() {
         #expect(MessageText.title("POST", "/v1/sessions?a=b") == "POST /v1/sessions")
         #expect(

@@ -26,7 +26,8 @@ struct CommandTests {
         arguments: [["dance"], ["serve"], ["check"], ["keys", "generate"], ["keys", "rotate"], ["migrate"]])
     func usage(_ arguments: [String]) { #expect(throws: (any Error).self) { try Coatcheck.parseAsRoot(arguments) } }
 
-    @Test("A new key file → has mode 0600, and never overwrites another file (SEC-51)")
+    @Test(
+        "`keys generate` → a file with mode 0600; if the file exists → refused, and the file stays unchanged (SEC-51)")
     func generate() async throws {
         let file = try folder() + "/keys.json"
         try await run(["keys", "generate", "--file", file])
@@ -37,7 +38,9 @@ struct CommandTests {
         #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == first)
     }
 
-    @Test("A rotation → puts a new key first, which waits unless an option says otherwise, and the other keys stay")
+    @Test(
+        "`keys rotate` → the new key is first and waits; with an option for the time → as the option says; old keys stay"
+    )
     func rotate() async throws {
         let file = try folder() + "/keys.json"
         try await run(["keys", "generate", "--file", file])
@@ -62,7 +65,9 @@ struct CommandTests {
         #expect(mode?.intValue == 0o600)
     }
 
-    @Test("A malformed or missing key file → refused", arguments: ["", "{}", "not json", "{\"version\":2}"])
+    @Test(
+        "`keys list` or `keys rotate` with a malformed or missing key file → refused, and the file stays unchanged",
+        arguments: ["", "{}", "not json", "{\"version\":2}"])
     func badKeys(_ content: String) async throws {
         let file = try folder() + "/keys.json"
         await #expect(throws: ExitCode(1)) { try await run(["keys", "list", "--file", file]) }
@@ -72,7 +77,7 @@ struct CommandTests {
         #expect(try String(contentsOfFile: file, encoding: .utf8) == content)
     }
 
-    @Test("A key file behind a link → the link is not followed")
+    @Test("`keys generate` for a link to a missing file → refused, and no file is made behind the link")
     func link() async throws {
         let folder = try folder()
         try FileManager.default.createSymbolicLink(
@@ -81,14 +86,14 @@ struct CommandTests {
         #expect(!FileManager.default.fileExists(atPath: folder + "/elsewhere"))
     }
 
-    @Test("`check` → status 1 for a faulty file, and no output for a good file (SEC-109)")
+    @Test("`check` with a faulty configuration or key file → status 1; with good files → status 0 (SEC-109)")
     func check() async throws {
         let folder = try folder()
         try await run(["keys", "generate", "--file", folder + "/keys.json"])
         let file = folder + "/coatcheck.yaml"
         try ConfigurationFixture.minimal.write(toFile: file, atomically: true, encoding: .utf8)
         try await run(["check", "--config", file])
-        // The command refuses a key file that `serve` would refuse.
+        // `check` refuses a key file that `serve` refuses.
         let keys = try Data(contentsOf: URL(filePath: folder + "/keys.json"))
         for content in ["", "{}", "not json", "{\"version\":2}"] {
             try content.write(toFile: folder + "/keys.json", atomically: false, encoding: .utf8)
@@ -103,7 +108,7 @@ struct CommandTests {
         await #expect(throws: ExitCode(1)) { try await run(["migrate", "--config", file]) }
     }
 
-    @Test("`migrate` → makes a store; a second time → reports that there is nothing to do")
+    @Test("`migrate` → makes a database file with mode 0600; a second time → succeeds without a change")
     func migrate() async throws {
         let folder = try folder()
         try await run(["keys", "generate", "--file", folder + "/keys.json"])
@@ -127,7 +132,7 @@ struct CommandTests {
     }
 
     @Test(
-        "A command replaces a file, also behind a link → keeps owner, group and mode, and leaves no other file (SEC-51)"
+        "A command replaces a file, even behind a link → owner, group and mode stay, and no other file is left (SEC-51)"
     )
     func ownership() async throws {
         let folder = try folder()

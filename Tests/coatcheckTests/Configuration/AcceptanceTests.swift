@@ -13,7 +13,7 @@ struct AcceptanceTests {
     @Test("The smallest file → accepted, with the documented defaults")
     func minimal() throws {
         let configuration = try ConfigurationFixture.load(ConfigurationFixture.minimal)
-        // The URL is https, but the file names no proxy that ends TLS.
+        // The one warning is about the https URL without TLS and without a trusted proxy that ends TLS.
         #expect(configuration.warnings.map(\.path) == ["server.trusted_proxies"])
         #expect(configuration.server.listen.description == "127.0.0.1:8080")
         #expect(configuration.management.listen.description == "127.0.0.1:9090")
@@ -43,7 +43,7 @@ struct AcceptanceTests {
         #expect(configuration.warnings.contains { $0.message.contains("development only") })
     }
 
-    @Test("A listener for backends → accepts `peers`; drain_delay → may be zero")
+    @Test("A file with `backend_listen`, a backend with `peers`, and `drain_delay: 0s` → accepted without a warning")
     func backendListener() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "public_url: https://auth.example.com",
@@ -62,7 +62,7 @@ struct AcceptanceTests {
         #expect(http.managementHosts == ["ops.internal"])
     }
 
-    @Test("`keep_alive` above 75s with an empty `trusted_proxies` → a warning")
+    @Test("`keep_alive` above 75s with an empty `trusted_proxies` → a warning; with trusted proxies → no warning")
     func keepAlive() throws {
         let url = "public_url: https://auth.example.com"
         func load(_ more: String) throws -> Configuration {
@@ -114,7 +114,7 @@ struct AcceptanceTests {
             try !ConfigurationFixture.load(local).warnings.contains { $0.message.contains("written into the file") })
     }
 
-    @Test("A client's own lifetimes → used instead of the session's")
+    @Test("A client sets `idle` for itself → this time is used, and `absolute` stays the default")
     func lifetimes() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "auth: none", with: "auth: none\n        session: {idle: 1h 30m}")
@@ -123,14 +123,14 @@ struct AcceptanceTests {
         #expect(client.lifetimes.absolute == .seconds(90 * 86_400))
     }
 
-    @Test("YAML's word `off`, plain or quoted → switches the setting off", arguments: ["off", "\"off\""])
+    @Test("`session: {cache: off}`, with `off` plain or quoted → the cache is off", arguments: ["off", "\"off\""])
     func words(_ word: String) throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "providers:\n", with: "session: {cache: \(word)}\nproviders:\n")
         #expect(try ConfigurationFixture.load(text).session.cache == .zero)
     }
 
-    @Test("A client secret → sent in the way that the provider accepts, unless the client decides otherwise")
+    @Test("A client secret without `auth` → sent in the preset's way; with `auth` → in the configured way")
     func secretPlace() throws {
         for (preset, auth, inBody) in [
             ("facebook", "", true), ("linkedin", "", true), ("google", "", false), ("github", "", false),
@@ -162,7 +162,7 @@ struct AcceptanceTests {
         }
     }
 
-    @Test("The reference file → loads without faults")
+    @Test("The configuration in the reference page → loads, with all its providers, upstreams and backends")
     func referenceLoads() throws {
         let configuration = try ConfigurationFixture.load(Self.reference)
         #expect(configuration.providers.count == 8)
@@ -170,7 +170,7 @@ struct AcceptanceTests {
         #expect(configuration.backends.first?.settings.tokens.map(\.grant) == [.refresh, .refresh, .exchange])
     }
 
-    @Test("The reference file → has every key of the decoder, except a client's keys that belong only to the provider")
+    @Test("The reference page → has every key of the decoder, except a client's keys that belong to the provider only")
     func referenceIsComplete() throws {
         let context = ConfigContext(sources: ConfigurationFixture.sources)
         let root = try #require(context.compose(try Self.reference))

@@ -42,7 +42,7 @@ struct CheckWordsTests {
         #expect(Self.said("-").contains("does not exist: standard input is `/dev/stdin`"))
     }
 
-    @Test("A client's binding → described in words; without binding → no message")
+    @Test("A client with `binding: observe` or `enforce` → one line about its effect; with `off` → no line")
     func binding() throws {
         func lines(_ binding: String) throws -> [String] {
             BindingWords.lines(
@@ -63,11 +63,11 @@ struct CheckWordsTests {
     @Test("A byte order mark at the file's beginning → ignored")
     func byteOrderMark() throws {
         let said = try Self.load([0xEF, 0xBB, 0xBF] + Array(ConfigurationFixture.minimal.utf8))
-        // The only error is the missing key file.
+        // The only error is that the test's key file does not exist.
         #expect(said.split(separator: "\n").count(where: { $0.hasPrefix("error") }) == 1 && said.contains("keys.file"))
     }
 
-    @Test("A secret cannot be read → its variable or path is named, unless that text could be the secret itself")
+    @Test("A secret's variable or file is missing → the message names it, unless the name could be the secret itself")
     func secrets() {
         func said(_ reference: String) -> String {
             Self.errors(Self.minimal("auth: none", "client_secret: \(reference)")).joined()
@@ -83,7 +83,7 @@ struct CheckWordsTests {
     }
 
     @Test(
-        "A name that is nearly right → the message suggests the right one",
+        "A kind, preset, setting or issuer that is nearly right → the message suggests the right one",
         arguments: [
             ("kind: oidc", "kind: oidcc", "did you mean `oidc`?"),
             ("kind: oidc", "kind: google", "is no kind: write `preset: google`"),
@@ -120,12 +120,12 @@ struct CheckWordsTests {
         #expect(said.contains { $0.contains(words) }, "\(said)")
     }
 
-    @Test("One mistake in a file → exactly one error")
+    @Test("One mistake in a file → one error, and no error about a setting that refers to the faulty one")
     func noFollowOn() {
         #expect(Self.errors(Self.minimal("public_url:", "publc_url:")).count == 1)
         let upstream =
             "\nupstreams: {api: {base_url: \"https://api.example.com\", provider: example, allow: [\"GET /\"]}}"
-        // The provider exists; only its settings could not be read.
+        // The upstream's provider exists, but its settings are faulty. So the upstream must not be reported, too.
         #expect(Self.errors(Self.minimal("kind: oidc", "kind: oidcc", more: upstream)).count == 1)
         let clover = Self.minimal(
             "kind: oidc\n    issuer: https://id.example.com",
@@ -133,7 +133,7 @@ struct CheckWordsTests {
         #expect(Self.errors(clover).filter { $0.contains("upstreams") }.isEmpty)
     }
 
-    @Test("A repeated key → the error is at its second place")
+    @Test("A key that occurs twice → one error, at the line of the second occurrence")
     func twice() {
         let text = ConfigurationFixture.minimal + "\nserver:\n  hosts: []\n"
         let said = Self.errors(text)
@@ -141,7 +141,7 @@ struct CheckWordsTests {
         #expect(said == ["error: line \(line ?? 0): names a key twice: server"])
     }
 
-    @Test("https without a trusted proxy and without its own TLS → a warning")
+    @Test("An https URL without a trusted proxy and without `server.tls` → a warning")
     func proxies() throws {
         func warnings(_ text: String) throws -> [String] { try ConfigurationFixture.load(text).warnings.map(\.path) }
         #expect(try warnings(ConfigurationFixture.minimal) == ["server.trusted_proxies"])
@@ -152,7 +152,7 @@ struct CheckWordsTests {
     }
 
     @Test(
-        "A malformed trusted proxy → one fault, without \"empty list\"; a pattern as redirect URI → a warning")
+        "A malformed trusted proxy → one fault, and none about an empty list; a pattern as redirect URI → a warning")
     func followOns() throws {
         let named = Self.minimal(Self.url, Self.url + "\n  trusted_proxies: [proxy.example.com]")
         let said: [String]
@@ -168,7 +168,7 @@ struct CheckWordsTests {
         #expect(warnings.count == 1 && warnings.first?.message.contains("byte for byte") == true)
     }
 
-    @Test("A certificate → `check` shows its owner, its names and its time")
+    @Test("A certificate for another host, with an http URL, or outside its validity → `check` reports this")
     func certificates() throws {
         let tls = "\n  tls: {certificate: fullchain.pem, key: privkey.pem}"
         func said(_ other: String, at seconds: Int64 = 1_795_400_000) -> [String] {

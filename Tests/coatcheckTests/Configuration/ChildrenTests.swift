@@ -32,7 +32,7 @@ struct ChildrenTests {
         """
 
     @Test(
-        "A client without `children` → cannot make any; a kind without times → lives as long as its client's sessions")
+        "A client without `children` → has no kinds; a kind without settings → has the client's times and no upstreams")
     func defaults() throws {
         let minimal = try ConfigurationFixture.load(ConfigurationFixture.minimal)
         #expect(minimal.providers.first?.clients.first?.settings.profile.children.isEmpty == true)
@@ -48,7 +48,7 @@ struct ChildrenTests {
                     upstreams: [UpstreamName(unchecked: "feed")], backends: [BackendName(unchecked: "orders")]))
     }
 
-    @Test("A kind with an unknown upstream, backend or key, a bad name or impossible times → refused")
+    @Test("A child kind with an unknown upstream, backend or key, a bad name or impossible times → refused")
     func refused() {
         let path = "providers.example.clients.ios.children"
         let expectations = [
@@ -65,7 +65,7 @@ struct ChildrenTests {
     }
 
     @Test(
-        "A kind's upstream may demand another sign-in → a warning, unless challenges are off or impossible")
+        "A child kind's upstream may demand a sign-in, which a child cannot do → a warning, unless challenges are off")
     func stepUps() throws {
         let widget = "{widget: {upstreams: [feed]}}"
         func warnings(_ children: String, _ others: String = Self.others) throws -> [String] {
@@ -78,7 +78,7 @@ struct ChildrenTests {
     }
 
     @Test(
-        "A `web` kind, and the client's sessions are bound → a warning that its cookie has no key; unbound → no warning"
+        "A `web` kind of a client with `binding: enforce` → a warning that its cookie has no key; with `observe` → none"
     )
     func bearers() throws {
         let web = #"{web: {origins: ["https://shop.example.com"]}}"#

@@ -26,7 +26,7 @@ enum ConfigurationFixture {
         -----END PRIVATE KEY-----
         """
 
-    /// A key that belongs to none of these certificates.
+    /// A private key that fits none of the fixture's certificates.
     static let otherKey = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgRLIhsy9NQNMxhOap
@@ -84,7 +84,7 @@ enum ConfigurationFixture {
         try Configuration.load(text: text, sources: sources)
     }
 
-    /// Returns the problems of a text; empty if it loads.
+    /// Returns the warnings of a configuration that loads, or the faults of one that does not.
     static func problems(_ text: String) -> [ConfigProblem] {
         do throws(ConfigurationFailure) {
             return try load(text).warnings

@@ -12,7 +12,7 @@ struct DeadGrantSettingsTests {
     }
 
     @Test(
-        "An ambiguous entry → refused at its own key",
+        "An entry of `dead_grants` that is malformed, or too general to prove a dead grant → refused at its own key",
         arguments: [
             (#"{at: /status, values: [""]}"#, "values"), (#"{at: /status, values: [" "]}"#, "values"),
             ("{at: /status, values: []}", "values"), ("{at: /status, values: [400]}", "values"),
@@ -34,7 +34,7 @@ struct DeadGrantSettingsTests {
     }
 
     @Test(
-        "A word that RFC 6749 defines for another fault → a warning",
+        "A value of `dead_grants` that RFC 6749 defines for another fault → a warning",
         arguments: ["invalid_request", "invalid_client", "unauthorized_client", "access_denied", "server_error"])
     func warned(_ word: String) {
         let problems = ConfigurationFixture.problems(text("{at: /code, values: [\(word)]}"))
@@ -42,7 +42,7 @@ struct DeadGrantSettingsTests {
         #expect(problems.contains { $0.path.hasSuffix("dead_grants[0].values") }, "\(problems)")
     }
 
-    @Test("Entries → all their members are read, and a client's entries replace its provider's")
+    @Test("`dead_grants` at the provider → all members are read; at the client, too → the client's entries count")
     func read() throws {
         let given =
             "{at: /errors/*/errorType, values: [invalid_grant, \"Refresh token expired\"]}, {at: /errcode, values: [40030], statuses: [200, 404]}"
@@ -58,7 +58,7 @@ struct DeadGrantSettingsTests {
         #expect(other.settings.clients.map(\.wire.tokenResponse.deadGrants) == [[]])
     }
 
-    @Test("Ed25519 in a list of algorithms → means EdDSA; other spellings → refused")
+    @Test("Ed25519 in a list of algorithms → read as EdDSA; ed25519, Ed448, or a name twice → refused")
     func algorithms() throws {
         func text(_ names: String) -> String {
             let issuer = "issuer: https://id.example.com"
@@ -74,7 +74,7 @@ struct DeadGrantSettingsTests {
         }
     }
 
-    @Test("A name for a redirect URI → read as a setting of the client")
+    @Test("`redirect_name` at a client → read")
     func redirectName() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "auth: none", with: "auth: none\n        redirect_name: Example-App-1")

@@ -6,7 +6,7 @@ import Testing
 struct EffectTests {
     private static let digest = "1fc72e39e16a2f72e5a5382851ff187f11feac41a2a5901c39579c46c9edbc6d"
 
-    /// Loads a file in block form, with settings of the client and the provider, and further sections.
+    /// Returns the problems of a file with the given settings of the client and the provider, and further sections.
     private func problems(client: String = "", provider: String = "", more: String = "") -> [ConfigProblem] {
         ConfigurationFixture.problems(
             """
@@ -36,7 +36,7 @@ struct EffectTests {
     private func said(_ problems: [ConfigProblem]) -> [String] { problems.map(\.description) }
 
     @Test(
-        "A `web` origin whose tickets no backend can redeem → a warning; the broker's origin, or one with a backend → no warning"
+        "A `web` origin whose tickets no backend can redeem → a warning; the broker's own, or one with a backend → none"
     )
     func origins() {
         func warnings(_ backend: String, origin: String = "https://shop.example.com") -> [ConfigProblem] {
@@ -87,7 +87,7 @@ struct EffectTests {
     }
 
     @Test(
-        "Two upstreams with one address, and only one requires a step-up → a warning at the entry that the other one bypasses"
+        "Two upstreams reach one address, and one requires a step-up → a warning at each entry that the other bypasses"
     )
     func neighbours() {
         func warnings(_ other: String) -> [ConfigProblem] {
@@ -118,7 +118,7 @@ struct EffectTests {
         ] { #expect(warnings(other).isEmpty, "\(other)") }
     }
 
-    @Test("`acr` with a space, in a text or in a list → a warning")
+    @Test("A value of `acr` with a space, as a text or in a list → a warning")
     func classes() {
         func paths(_ acr: String) -> [String] {
             problems(
@@ -156,7 +156,7 @@ struct EffectTests {
         #expect(found.filter { $0.severity == .error }.count == 1, "\(said(found))")
     }
 
-    @Test("One of several entries has a fault → the error has this entry's path and line")
+    @Test("The second entry of a list has a fault → the error has the second entry's path and line")
     func entries() {
         let upstream = problems(
             more: """
@@ -185,7 +185,9 @@ struct EffectTests {
         #expect(backend.map(\.path) == ["backends.orders.allow[1]"] && backend.first?.line == 22, "\(said(backend))")
     }
 
-    @Test("A plain http upstream with `internal: true` → a warning; without it → an error; on loopback → neither")
+    @Test(
+        "A plain http upstream with `internal: true` → a warning; without it → an error; at a loopback address → neither"
+    )
     func plainUpstreams() {
         func found(_ settings: String) -> [ConfigProblem] {
             problems(more: "upstreams: {api: {provider: example, allow: [\"GET /**\"], \(settings)}}")
@@ -214,7 +216,8 @@ struct EffectTests {
         #expect(paths("https://app.example.com").isEmpty && paths("https://auth.example.com:8443").isEmpty)
     }
 
-    @Test("An origin of a web shell → accepted as written, with a warning if a bearer client is missing")
+    @Test(
+        "Allowed origins of web shells, such as capacitor://localhost → accepted; without a bearer client → a warning")
     func shells() throws {
         let origins = [
             "capacitor://localhost", "ionic://localhost", "tauri://localhost", "app://localhost", "app://-",
@@ -247,7 +250,7 @@ struct EffectTests {
     }
 
     @Test(
-        "An https redirect URI on this host and `webcredentials: false` → a warning; with `true` → the file has both"
+        "An https redirect URI on the broker's host, without `webcredentials: true` → a warning; with it → in the file"
     )
     func webcredentials() throws {
         func found(_ ios: String, _ uri: String) throws -> (warnings: [String], file: String) {

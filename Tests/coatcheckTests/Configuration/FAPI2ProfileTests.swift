@@ -9,7 +9,7 @@ struct FAPI2ProfileTests {
     private static let key = "private_key: {file: service-key.pem, key_id: k1}"
     private static let certificate = "tls: {certificate: example-client.pem, key: example-client.key}"
 
-    /// An RSA key of 1,024 bits, only for tests of the size.
+    /// An RSA key of 1,024 bits, which the profile must refuse as too short.
     private static let shortKey = """
         -----BEGIN PRIVATE KEY-----
         MIICdwIBADANBgkqhkiG9w0BAQEFAASCAmEwggJdAgEAAoGBALf8BhhQgQ/i/QbB
@@ -29,7 +29,7 @@ struct FAPI2ProfileTests {
         -----END PRIVATE KEY-----
         """
 
-    /// A file with the provider from line 6 on, then `clients:`, and the client in one line.
+    /// A file with the provider's lines from line 6 on, then `clients:`, and the whole client in one line.
     private func file(provider: String = "kind: oidc\nissuer: https://bank.example.com\nprofile: fapi2", client: String)
         -> String
     {
@@ -66,7 +66,7 @@ struct FAPI2ProfileTests {
     // MARK: Settings that contradict the profile
 
     @Test(
-        "A client's setting contradicts the profile → refused at its own line",
+        "A client's setting contradicts `profile: fapi2` → refused at the setting's line",
         arguments: [
             ("auth: none", "web.auth"),
             ("auth: client_secret_basic, client_secret: zQ8vN2kLr5TwX7yB3mHd", "web.auth"),
@@ -100,13 +100,13 @@ struct FAPI2ProfileTests {
         ])
     func contradictions(_ client: String, _ place: String) throws {
         let found = errors(file(client: client))
-        // The client and all its settings are in one line.
+        // The client and all its settings are in line 9.
         let expected = "error: line 9: providers.bank.clients.\(place): contradicts profile fapi2: "
         #expect(found.contains { $0.hasPrefix(expected) }, "\(found)")
     }
 
     @Test(
-        "A provider's setting contradicts its own or a client's profile → refused at its own line",
+        "A provider's setting contradicts its own or a client's `profile: fapi2` → refused at the setting's line",
         arguments: [
             ("par: off", "par"), ("sender_constrained: off", "sender_constrained"),
             ("assertion: {audience: token_endpoint}", "assertion.audience"),
@@ -132,7 +132,7 @@ struct FAPI2ProfileTests {
         }
     }
 
-    @Test("The profile on another kind of provider, or without the issuer's metadata → refused")
+    @Test("`profile: fapi2` on another kind than `oidc` or `oauth2`, or without the issuer's metadata → refused")
     func kinds() {
         let clever = file(
             provider: "kind: clever\nprofile: fapi2",
@@ -157,7 +157,9 @@ struct FAPI2ProfileTests {
         #expect(errors(file(client: Self.key + ", profile: fapi1")).contains { $0.contains("web.profile: ") })
     }
 
-    @Test("The profile and a backend with forward_access_token → refused, because bound tokens stay with the broker")
+    @Test(
+        "`profile: fapi2`, and a backend with forward_access_token → refused, because bound tokens stay with the broker"
+    )
     func forwarded() {
         let text =
             file(client: Self.key)
@@ -167,7 +169,7 @@ struct FAPI2ProfileTests {
 
     // MARK: Settings that the profile makes
 
-    @Test("The single line with the profile → makes each of its settings")
+    @Test("`profile: fapi2` at the provider or the client → the client has all settings of the profile")
     func expansion() throws {
         for text in [
             file(client: Self.key),
@@ -197,7 +199,7 @@ struct FAPI2ProfileTests {
     }
 
     @Test(
-        "A client's key or certificate → decides how it authenticates and how its tokens are bound",
+        "`profile: fapi2`, and a client's key or certificate → the client's authentication and the binding of its tokens",
         arguments: [
             (key, "private_key_jwt", SenderConstraint.dpop), (certificate, "tls_client_auth", .mtls),
             ("\(key), \(certificate)", "private_key_jwt", .dpop),
@@ -213,7 +215,7 @@ struct FAPI2ProfileTests {
         #expect(client.profile.senderConstraint == constraint)
     }
 
-    @Test("A setting that agrees with the profile, or is stricter → accepted")
+    @Test("A setting that agrees with `profile: fapi2`, or is stricter → accepted")
     func agreement() throws {
         let same = try client(
             file(
@@ -231,7 +233,7 @@ struct FAPI2ProfileTests {
         #expect(errors(oauth) == [])
     }
 
-    @Test("The Cloudentity preset together with the profile → accepted, and the profile replaces the preset's values")
+    @Test("The preset cloudentity or linkedin with `profile: fapi2` → the profile's values replace the preset's")
     func presets() throws {
         let workspace = "issuer: https://example.eu.authz.cloudentity.io/example/demo\nprofile: fapi2"
         let cloudentity = try client(file(provider: "preset: cloudentity\n" + workspace, client: Self.key))
@@ -242,7 +244,7 @@ struct FAPI2ProfileTests {
         #expect(Set(linkedin.wire.idToken.algorithms) == [.ps256, .es256, .edDSA])
     }
 
-    @Test("`check` → shows the settings that the profile made")
+    @Test("`check` of a client with `profile: fapi2` → shows the settings that the profile makes")
     func words() throws {
         let lines = ProfileWords.lines(try load(file(client: Self.key)))
         #expect(

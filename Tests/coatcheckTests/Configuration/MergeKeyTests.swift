@@ -6,9 +6,9 @@ import Testing
 
 @Suite("Merge keys and extensions of the file", .timeLimit(.minutes(1)))
 struct MergeKeyTests {
-    /// A file with these lines for its clients.
+    /// A file that begins with `top` and has the lines `clients` for its clients.
     ///
-    /// Its anchors are defined from line 1 on.
+    /// The anchors are in `top`, so their lines count from 1.
     private static func file(_ top: String, clients: String) -> String {
         """
         \(top)
@@ -39,7 +39,9 @@ struct MergeKeyTests {
         return Dictionary(uniqueKeysWithValues: profiles.map { ($0.name.text, $0) })
     }
 
-    @Test("Merge keys with a mapping, a list and nested merges → merged; the mapping's own keys count more")
+    @Test(
+        "Merge keys with a mapping, a list or nested merges → merged; a key of the mapping itself → replaces a merged one"
+    )
     func merges() throws {
         let clients = try Self.clients(
             Self.file(
@@ -63,7 +65,7 @@ struct MergeKeyTests {
         #expect(clients["tv"]?.redirectURIs.count == 1)
     }
 
-    @Test("A merge key at the top of the file → merged, except for its `x-` keys")
+    @Test("A merge key at the top of the file → merged, except for the `x-` keys of the merged mapping")
     func root() throws {
         let text = Self.file(
             "x-base: &base {log: {level: warning}, x-inner: {a: 1}}\n<<: *base",
@@ -88,7 +90,7 @@ struct MergeKeyTests {
     }
 
     @Test(
-        "Merge keys with other values, and other `x-` keys → refused at their lines",
+        "A merge key with a value of the wrong type, or an `x-` key that is not at the top → refused at its line",
         arguments: [
             // Only keys at the top of the file may begin with `x-`.
             (app, "      ios: {<<: *app, client_id: one, x-note: 1}", 16, "is not a key"),
@@ -107,7 +109,7 @@ struct MergeKeyTests {
         #expect(problems.contains { $0.message.contains(says) && $0.line == line }, "\(problems)")
     }
 
-    @Test("More than 10,000 values, also by expanded aliases → refused")
+    @Test("More than 10,000 values, counted after the expansion of aliases and merges → refused")
     func bombs() {
         func list(_ count: Int) -> String {
             "x-list: [" + Array(repeating: "a", count: count).joined(separator: ", ") + "]"

@@ -78,7 +78,7 @@ struct MutualTLSSettingsTests {
         #expect(errors.contains { "\($0)".contains(words) }, "\(errors)")
     }
 
-    @Test("A certificate for a kind whose calls do not use it → refused")
+    @Test("A certificate for a provider of kind clever, whose calls use none → refused")
     func kinds() {
         let text = """
             server: {public_url: "https://auth.example.com"}
@@ -93,7 +93,8 @@ struct MutualTLSSettingsTests {
         #expect(ConfigurationFixture.errors(text).contains { "\($0)".contains("`oidc` and `oauth2`") })
     }
 
-    @Test("A certificate on the provider, or another one on a client, in either form → accepted")
+    @Test(
+        "A certificate on the provider, or on a client that replaces it, in the form `tls` or `certificate` → accepted")
     func places() throws {
         let shared = try client(file("tls: {\(Self.pair), ca_file: example-ca.pem}", client: "auth: tls_client_auth"))
         let identity = try #require(shared.wire.connection.identity)
@@ -113,7 +114,7 @@ struct MutualTLSSettingsTests {
         #expect(try client(file(client: "auth: none")).wire.connection.identity == nil)
     }
 
-    @Test("A key that others may read, or a certificate that has expired or is not valid yet → a warning")
+    @Test("A client's key that others may read, or a certificate that has expired or is not valid yet → a warning")
     func warnings() throws {
         let open = file(client: "auth: none, tls: {certificate: example-client.pem, key: open-client.key}")
         #expect(ConfigurationFixture.problems(open).contains { "\($0)".contains("others may read") })
@@ -132,7 +133,7 @@ struct MutualTLSSettingsTests {
         #expect(Certificates.firstFault(good, at: WallTime(seconds: 1_795_400_000)) == nil)
     }
 
-    @Test("A certificate has expired → `check` names the key of its file and the line, in either form")
+    @Test("A certificate in `tls` or `certificate` has expired → `check` names the setting of its file, and the line")
     func faultPlaces() throws {
         let later = WallTime(seconds: 4_950_000_000)
         func fault(_ tls: String) throws -> ConfigProblem? {
@@ -160,7 +161,7 @@ struct MutualTLSSettingsTests {
     }
 
     @Test(
-        "An upstream's own certificate → only for tokens that are not bound to their client's; its trust roots → for any"
+        "An upstream's own certificate, and a client whose tokens are bound to its certificate → refused; unbound → accepted"
     )
     func upstreams() throws {
         func upstream(_ tls: String, url: String = "https://api.example.com", more: String = "") -> String {

@@ -20,7 +20,7 @@ struct ProviderSettingsTests {
         return try #require(try ConfigurationFixture.load(text).providers.first)
     }
 
-    @Test("An OpenID client, whatever its scope → uses a nonce, because `openid` is always requested (SEC-30)")
+    @Test("An OpenID client with any scope → uses a nonce, unless `nonce: off` is set (SEC-30)")
     func nonce() throws {
         for (scope, nonce) in [("openid email", "on"), ("email", "on"), ("email, nonce: off", "off")] {
             let provider = try load(
@@ -31,9 +31,9 @@ struct ProviderSettingsTests {
 
     // MARK: The issuer in callbacks
 
-    /// The `iss` that a vendor sends or would send.
+    /// The settings of each preset and kind, with the `iss` that the vendor publishes for callbacks.
     ///
-    /// Nil if the vendor does not publish it.
+    /// `iss` is nil if the vendor publishes none.
     private static let issuers: [(settings: String, iss: String?)] = [
         ("preset: google", "https://accounts.google.com"),
         (
@@ -84,12 +84,12 @@ struct ProviderSettingsTests {
                 #expect(!IssuerExpectation.matches(other, pattern), "\(settings): \(other)")
             }
         }
-        // Here the issuer is never the namespace of a subject.
+        // For GitHub, the namespace of a subject is the provider's name, and not this issuer.
         #expect(try load("preset: github").settings.profile.issuer == "p")
     }
 
     @Test(
-        "A callback issuer → must be one URL with at most one template segment",
+        "`callback_issuer` that is not a URL, has a query, or has more than one template segment → refused",
         arguments: ["nonsense", "https://a.example/{a}/{b}", "https://a.example/{}", "https://a.example/?x"])
     func badIssuers(_ issuer: String) {
         #expect(throws: ConfigurationFailure.self) {
@@ -103,7 +103,7 @@ struct ProviderSettingsTests {
     private static let oidc = "kind: oidc\nissuer: https://id.example.com"
 
     @Test(
-        "client_secret_jwt → needs a secret of 32 bytes; a secret with a space → accepted, with reserved characters → a warning"
+        "client_secret_jwt with a secret below 32 bytes → refused; a Basic secret with reserved characters → a warning"
     )
     func secrets() throws {
         let signing = try load(
@@ -123,7 +123,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "An assertion's settings → read; a thumbprint without its certificate → refused, also if the preset demands it"
+        "An assertion's settings → read; a thumbprint setting, or a preset that needs one, without a certificate → refused"
     )
     func assertions() throws {
         let key = "client_id: app, auth: private_key_jwt, private_key: {file: service-key.pem}"
@@ -149,7 +149,9 @@ struct ProviderSettingsTests {
         #expect(signing.algorithm == .ps256)
     }
 
-    @Test("EdDSA or Ed25519 as a signing key's algorithm → the same algorithm, with the name from the file")
+    @Test(
+        "A signing key's algorithm is EdDSA or Ed25519 → one algorithm, with the written name; another spelling → refused"
+    )
     func algorithmNames() throws {
         for (written, name) in [(", algorithm: Ed25519", "Ed25519"), (", algorithm: EdDSA", "EdDSA"), ("", nil)] {
             let loaded = try load(
@@ -171,7 +173,7 @@ struct ProviderSettingsTests {
         }
     }
 
-    @Test("Two providers have the same signing key → refused, unless each of them names only its own issuer")
+    @Test("Two providers with one signing key → refused, unless each assertion's audience is the provider's issuer")
     func sharedKeys() throws {
         func text(_ audience: String) -> String {
             let client =
@@ -189,7 +191,7 @@ struct ProviderSettingsTests {
         #expect(ConfigurationFixture.errors(text("endpoint")).count == 2)
     }
 
-    @Test("Clever's clients → no PKCE by default; Clover's sessions → manage only themselves")
+    @Test("A Clever client → no PKCE by default; a Clover session → manages only itself by default")
     func defaults() throws {
         let clever = try load(
             "kind: clever", client: "client_id: app, auth: blank_secret_basic, app_start: {sdk_version: \"2\"}")
@@ -206,7 +208,7 @@ struct ProviderSettingsTests {
                 .assumesScope == false)
     }
 
-    @Test("Apple without its key, or a form post to an app's own scheme → refused")
+    @Test("The preset apple without its key, or form_post with a redirect URI of an app's own scheme → refused")
     func apple() {
         #expect(throws: ConfigurationFailure.self) { try load("preset: apple", client: "client_id: app") }
         #expect(throws: ConfigurationFailure.self) {
@@ -217,7 +219,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "A feature that the broker does not offer → refused, and the message names it",
+        "`response_mode: jwt` or `query.jwt` → refused, and the message names JARM",
         arguments: [
             ("auth: none\n        response_mode: query.jwt", "JARM"),
             ("auth: none\n        response_mode: jwt", "JARM"),
@@ -238,7 +240,7 @@ struct ProviderSettingsTests {
 
     // MARK: Tokens bound to a key
 
-    @Test("`sender_constrained` and `dpop` → set on the provider, or on a client that differs")
+    @Test("`sender_constrained` and `dpop` on a provider → apply to its clients; on a client → replace the provider's")
     func bound() throws {
         let oidc = "kind: oidc\nissuer: https://id.example.com"
         let plain = try load(oidc).settings.clients
@@ -256,7 +258,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "A setting that contradicts bound tokens → refused",
+        "A setting that contradicts `sender_constrained: dpop`, or a wrong value of `dpop` → refused",
         arguments: [
             ("sender_constrained: dpop\n        hand_out_access_token: true", "hand_out_access_token: contradicts"),
             ("dpop: {par: both}", "dpop.par"),
@@ -269,7 +271,8 @@ struct ProviderSettingsTests {
         #expect(errors.contains { "\($0)".contains(words) }, "\(errors)")
     }
 
-    @Test("Bound tokens with another kind than `oidc` or `oauth2`, or with a backend that gets bare tokens → refused")
+    @Test(
+        "Bound tokens of another kind than `oidc` or `oauth2`, or with a backend that gets the access tokens → refused")
     func boundElsewhere() {
         let clever = """
             server: {public_url: "https://auth.example.com"}
@@ -293,7 +296,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "post_logout_redirect_uri → checked like a redirect URI",
+        "A malformed post_logout_redirect_uri → refused",
         arguments: ["https://a b", "javascript:x", "http://example.com/out", "x"])
     func postLogout(_ uri: String) {
         let file = ConfigurationFixture.minimal.replacingFirst(
@@ -303,7 +306,7 @@ struct ProviderSettingsTests {
 
     // MARK: The documents
 
-    /// Completes a block of a page to a whole file, with only the necessary parts.
+    /// Adds the missing necessary parts to a page's block, so that it is a whole file.
     private static func whole(_ block: String) -> String {
         let isTop = { (key: String) in block.hasPrefix(key + ":") || block.contains("\n" + key + ":") }
         var text = block

@@ -510,7 +510,7 @@ struct RefusalTests {
     }
 
     @Test(
-        "A misspelt option, two providers on one callback and `changeme` in one file → all are named at once (SEC-109)")
+        "A misspelt key, two providers with one callback and the secret `changeme` → all three are reported (SEC-109)")
     func allTogether() {
         let text =
             ConfigurationFixture.minimal
@@ -524,13 +524,13 @@ struct RefusalTests {
                 "providers.other.isuer", "providers.other.clients.ios.client_secret",
                 "providers.other.clients.ios.redirect_uris",
             ]), "\(errors)")
-        // A misspelt key counts as misspelt, and not also as missing.
+        // `isuer` is reported as misspelt, so the missing `issuer` must not be reported, too.
         #expect(!paths.contains("providers.other"))
         #expect(errors.allSatisfy { ($0.line ?? 0) > 13 }, "\(errors)")
         #expect(errors == errors.sorted())
     }
 
-    @Test("Two providers share one registration → refused (SEC-112)")
+    @Test("Two providers with one issuer and client id → refused (SEC-112)")
     func sharedRegistration() {
         let text =
             ConfigurationFixture.minimal
@@ -540,7 +540,7 @@ struct RefusalTests {
         #expect(errors.contains { $0.message.contains("registration of its own") }, "\(errors)")
     }
 
-    @Test("Any message → repeats no value of the file, and so no secret (SEC-114)")
+    @Test("A secret in many wrong places of the file → no message repeats it (SEC-114)")
     func bland() {
         let canary = "CANARYcanary0123456789"
         let texts = [

@@ -23,7 +23,7 @@ struct SQLiteAddressTests {
     }
 
     @Test(
-        "A spelling that other programs would read as another place → refused, and the message has a working spelling",
+        "An SQLite URL that other programs read as another place → refused, and the message has a working spelling",
         arguments: refused
     )
     func misspelt(_ url: String, _ says: String) {
@@ -35,7 +35,7 @@ struct SQLiteAddressTests {
     }
 
     @Test(
-        "Other URLs of SQLite databases → refused",
+        "An SQLite URL without a file name, with a query or fragment, or with another scheme → refused",
         arguments: [
             "sqlite:", "sqlite:/", "sqlite://", "sqlite:///", "sqlite:x.db?mode=memory", "sqlite:x.db#a",
             "sqlite3:x.db", "file:x.db",
@@ -45,7 +45,7 @@ struct SQLiteAddressTests {
     }
 
     @Test(
-        "A spelling with one meaning → accepted",
+        "An SQLite URL with one meaning → accepted",
         arguments: [
             ("sqlite:data/x.db", "data/x.db"), ("sqlite:./data/x.db", "./data/x.db"), ("sqlite:../x.db", "../x.db"),
             ("sqlite:/data/x.db", "/data/x.db"), ("sqlite:///data/x.db", "/data/x.db"),
@@ -54,7 +54,7 @@ struct SQLiteAddressTests {
             ("sqlite:data/50%-off.db", "data/50%-off.db"), ("sqlite:files/x.db", "files/x.db"),
         ])
     func plain(_ url: String, _ path: String) throws {
-        // SQLAlchemy treats three slashes as a relative path.
+        // Three slashes are a relative path in SQLAlchemy, so this URL has a warning.
         let warned = url == "sqlite:///data/x.db"
         #expect(Self.problems(url).map(\.severity) == (warned ? [.warning] : []), "\(Self.problems(url))")
         let text = ConfigurationFixture.minimal.replacingFirst(
@@ -64,7 +64,7 @@ struct SQLiteAddressTests {
         }
     }
 
-    @Test("An existing database with such an ambiguous spelling → opened with a warning")
+    @Test("An ambiguous SQLite URL, and a database at the place that version 0.3.0 used → accepted with a warning")
     func old() throws {
         let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)

@@ -13,7 +13,7 @@ struct ScalarTests {
     func notDuration(_ text: String) { #expect(DurationText.parse(text) == nil) }
 
     @Test(
-        "Durations → parsed and printed",
+        "A duration such as `1h 30m` → its milliseconds",
         arguments: [
             ("30d", 2_592_000_000), ("12h", 43_200_000), ("15m", 900_000), ("60s", 60_000), ("500ms", 500),
             ("1h 30m", 5_400_000), ("1h30m", 5_400_000), ("0s", 0),
@@ -28,7 +28,7 @@ struct ScalarTests {
     func notSize(_ text: String) { #expect(SizeText.parse(text) == nil) }
 
     @Test(
-        "Sizes → parsed",
+        "A size such as `64KiB` → its bytes, and the same bytes after it was written and read again",
         arguments: [("64KiB", 65_536), ("1MiB", 1_048_576), ("1GiB", 1_073_741_824), ("5B", 5), ("1 MiB", 1_048_576)])
     func size(_ text: String, _ bytes: Int) {
         #expect(SizeText.parse(text) == bytes)
@@ -42,11 +42,13 @@ struct ScalarTests {
         ])
     func notListen(_ text: String) { #expect(ListenAddress(text) == nil) }
 
-    @Test("Listening addresses → parsed", arguments: ["127.0.0.1:0", "0.0.0.0:8080", "[::1]:9090", "localhost:1"])
+    @Test(
+        "An address and port to listen on → parsed and printed unchanged",
+        arguments: ["127.0.0.1:0", "0.0.0.0:8080", "[::1]:9090", "localhost:1"])
     func listen(_ text: String) { #expect(ListenAddress(text)?.description == text) }
 
     @Test(
-        "Weak secrets → recognised",
+        "A short, repetitive or well-known secret, or a placeholder → recognised as weak",
         arguments: [
             "", "short", "changeme", "password1234", "secretsecretsecret", "your-client-secret-here",
             "<client-secret-from-console>", "REPLACE_ME_WITH_SECRET", "aaaaaaaaaaaaaaaaaaaaaaaa", "1234567890123456",
@@ -55,7 +57,7 @@ struct ScalarTests {
     func weak(_ text: String) { #expect(WeakSecret.fault(of: text) != nil) }
 
     @Test(
-        "Real secrets → accepted",
+        "A random secret of a real provider → accepted",
         arguments: [
             "zQ8vN2kLr5TwX7yB3mHd", "9c1185a5c5e9fc54612808977ee8f548", "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",
             "sandbox-web-client-51f0c2d7",

@@ -6,9 +6,9 @@ import Testing
 
 @Suite("Keys that belong only to the provider (decision 94)", .timeLimit(.minutes(1)))
 struct ServerKeysTests {
-    /// For each key, a value that differs from its default.
+    /// A value for each key of the provider, which differs from the key's default.
     ///
-    /// A set has one element, so that the descriptions can be compared.
+    /// Values that are read as a set have one element, so that the descriptions of two sets are equal.
     private static let values = [
         "assertion.typ": "JWT", "basic_encoding": "raw", "dpop.nonce_age": "2m", "dpop.nonce_before_spending": "true",
         "dpop.par": "thumbprint", "id_token.issuer": "https://sdk.example.com",
@@ -24,7 +24,7 @@ struct ServerKeysTests {
         "token_response.scope.separator": "comma", "token_response.scope.when_absent": "unknown",
     ]
 
-    /// Returns a key with its value, as an entry of a flow mapping.
+    /// Returns a key with its value from `values`, as an entry of a flow mapping.
     private static func line(_ key: String) -> String {
         let steps = key.split(separator: ".").map(String.init)
         let value = values[key] ?? ""
@@ -32,7 +32,7 @@ struct ServerKeysTests {
             + String(repeating: "}", count: steps.count - 1)
     }
 
-    /// Returns a file with lines in the provider and in its two clients, whose lines are 12 and 14.
+    /// Returns a file with the given settings of a provider, and of its two clients in lines 12 and 14.
     private static func file(provider: String = "display_name: P", client: String, second: String = "login: broker")
         -> String
     {
@@ -63,7 +63,7 @@ struct ServerKeysTests {
             + "`providers.p.\(key)`; from 0.3 on it is refused on a client"
     }
 
-    @Test("A key of the provider is on a client → one warning with its line and its right place")
+    @Test("A client has a key that belongs to the provider → one warning, with the key's line and the right place")
     func onClient() throws {
         #expect(Set(Self.values.keys) == Set(ServerKeys.all))
         for key in ServerKeys.all {
@@ -73,7 +73,7 @@ struct ServerKeysTests {
     }
 
     @Test(
-        "A key of the provider is at the provider → loads without a warning, and the client has the same value as from its own line"
+        "A provider's key moves from the client to the provider → no warning, and the client has the same value"
     )
     func onProvider() throws {
         for key in ServerKeys.all {
@@ -90,7 +90,7 @@ struct ServerKeysTests {
     }
 
     @Test(
-        "Keys of the provider are on two clients, also from a shared part or with a profile → one warning for each client and key"
+        "Provider's keys on two clients, even from a merged part or with a profile → one warning for each client and key"
     )
     func once() throws {
         let both = try Self.warnings(
@@ -121,7 +121,7 @@ struct ServerKeysTests {
     }
 
     @Test(
-        "A key of the provider has a fault, or is on a client of Zephr → the fault is reported, and the file is refused"
+        "A provider's key on a client has a faulty value, or the client is Zephr's → an error for the client's key"
     )
     func faulty() {
         for (value, words) in [("identity: {subject: id}", "JSON pointer"), ("identity: {subject: }", "has no value")] {
@@ -146,7 +146,8 @@ struct ServerKeysTests {
         #expect(problems.first?.severity == .error)
     }
 
-    @Test("The table of these keys → has 26 keys of the decoder, and each is known on the provider and on the client")
+    @Test(
+        "The list of the provider's keys → sorted, without doubles, with 26 keys that the decoder knows at both places")
     func table() {
         #expect(ServerKeys.all == ServerKeys.all.sorted() && Set(ServerKeys.all).count == ServerKeys.all.count)
         #expect(Self.known(below: "providers.*.").count == 26)
@@ -155,7 +156,7 @@ struct ServerKeysTests {
 
     /// Returns the decoder's keys below a pattern.
     ///
-    /// Keys in an entry of a list belong to them.
+    /// For a list, these are the keys of its entries.
     static func known(below pattern: String) -> [String] {
         Configuration.knownKeys().filter { key in
             ServerKeys.all.contains { name in
@@ -170,19 +171,19 @@ struct ServerKeysTests {
     private static let root = #filePath.replacingOccurrence(
         "Tests/coatcheckTests/Configuration/ServerKeysTests.swift", "")
 
-    @Test("The page of settings → marks exactly these keys")
+    @Test("The page of settings → marks exactly the keys that belong to the provider")
     func marked() throws {
         let page = try String(contentsOfFile: Self.root + "docs/reference/configuration.md", encoding: .utf8)
         let rows = page.split(separator: "\n").compactMap { line -> String? in
             guard line.hasPrefix("|"), let end = line.range(of: "` † |") else { return nil }
             let key = line[..<end.lowerBound].split(separator: "`").last ?? ""
-            // Three of the keys are in the entries of a list, so only the part before the bracket counts.
+            // Three rows describe keys in the entries of a list. Their list's name is the part before the bracket.
             return String(key.prefix { $0 != "[" })
         }
         #expect(Set(rows).sorted() == ServerKeys.all && rows.count == 26)
     }
 
-    @Test("Each configuration in the repository → has these keys only at the provider")
+    @Test("Each configuration in the repository → has the provider's keys at the provider only")
     func examples() throws {
         var count = 0
         for folder in ["deploy", "Benchmarks", "Tests/scenarios/support"] {
@@ -191,7 +192,7 @@ struct ServerKeysTests {
                 let text = try String(contentsOfFile: "\(Self.root)\(folder)/\(name)", encoding: .utf8)
                 guard text.contains("\nproviders:\n"), text.contains("server:") else { continue }
                 count += 1
-                // Templates have names such as @BROKER@ instead of an address.
+                // Templates have placeholders such as @BROKER@, which need a port or an address here.
                 let whole = text.replacing(#/@[A-Z_]+_PORT@/#, with: "8080").replacing(
                     #/@[A-Z_0-9]+@/#, with: "http://127.0.0.1:8080")
                 let problems = ConfigurationFixture.problems(whole)

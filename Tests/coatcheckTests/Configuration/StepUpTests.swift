@@ -3,7 +3,7 @@ import Testing
 
 @testable import coatcheck
 
-/// The file's demands on sign-ins, compared with the providers that could meet them.
+/// The demands on sign-ins in a configuration, and the providers that have to meet them.
 @Suite("Configurations of step-ups", .timeLimit(.minutes(1)))
 struct StepUpConfigurationTests {
     private func problems(
@@ -27,7 +27,7 @@ struct StepUpConfigurationTests {
         }
     }
 
-    @Test("A demand that no provider can meet, or whose path no call reaches → refused")
+    @Test("A `require` entry that is malformed, that no provider can meet, or that no allowed call matches → refused")
     func refused() {
         let none = "    step_up: {acr: false, max_age: false}\n"
         for (require, backend, provider, words) in [
@@ -58,7 +58,7 @@ struct StepUpConfigurationTests {
         }
     }
 
-    @Test("A demand that a copied cookie also meets → a warning")
+    @Test("A demand for a sign-in, and unbound sessions, whose copied cookie meets the demand, too → a warning")
     func warned() {
         let found = problems("[{allow: \"POST /pay/1\", acr: [mfa], max_age: 5m}]", backend: ", require: {max_age: 1h}")
         #expect(found.count { $0.contains("is met by a copy of the cookie") } == 2, "\(found)")
@@ -66,7 +66,7 @@ struct StepUpConfigurationTests {
     }
 
     @Test(
-        "An upstream has a demand, and apps may get its access token → a warning, because the token bypasses the demand"
+        "An upstream has a demand, and apps or backends get its access token → a warning that the token bypasses the demand"
     )
     func goneRound() {
         let gone = "upstreams.api.require is gone round with the access token itself"

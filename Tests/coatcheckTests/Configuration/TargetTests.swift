@@ -4,7 +4,7 @@ import Testing
 
 @testable import coatcheck
 
-/// The file's tokens for other APIs, compared with the providers that would have to issue them.
+/// The tokens for other APIs in a configuration, and the providers that have to issue them.
 @Suite("Configurations of tokens for an API", .timeLimit(.minutes(1)))
 struct TargetConfigurationTests {
     private func text(_ token: String, backend: String, client: String) -> String {
@@ -60,7 +60,7 @@ struct TargetConfigurationTests {
         }
     }
 
-    @Test("An exchange by a client without authentication, or a ninth API → a warning")
+    @Test("An exchange by a client without authentication, or tokens for nine APIs → a warning")
     func warned() {
         #expect(problems(", token: {exchange: {audience: a}}").contains { $0.contains("has an exchange, and client") })
         let nine = (1...9).map { "{audience: a\($0)}" }.joined(separator: ", ")
@@ -71,7 +71,7 @@ struct TargetConfigurationTests {
         #expect(!found.contains { $0.contains("gives tokens for") }, "\(found)")
     }
 
-    @Test("A refresh for an API at a provider that repeats answers by key → a warning; an exchange → none")
+    @Test("Idempotency keys, and an API's token from a refresh → a warning; from an exchange → none")
     func warnedOfReplays() {
         let words = "cannot be replayed for the session's own key"
         let keyed = "        token_request: {idempotency_key: true}\n"
@@ -90,7 +90,7 @@ struct TargetConfigurationTests {
     }
 
     @Test(
-        "A client's sign-ins → request the targets of its upstreams and backends, in the file's order, except exchanges"
+        "Targets of upstreams and backends → a client's sign-ins request them in the file's order, but not exchanges"
     )
     func joined() throws {
         let file = text(
@@ -104,7 +104,7 @@ struct TargetConfigurationTests {
     }
 
     @Test(
-        "A changed resource or scope of a token → `config diff` says it concerns sign-ins; of an exchange → it does not"
+        "The path of a token's resource or scope → concerns sign-ins; of an exchange's, or of a token's audience → does not"
     )
     func paths() {
         for path in [

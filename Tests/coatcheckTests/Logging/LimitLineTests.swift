@@ -31,7 +31,8 @@ struct LimitLineTests {
     }
 
     @Test(
-        "An address reaches its limit → one line a minute; very many addresses → one line for all the others (SEC-115)")
+        "An address reaches its limit → one line a minute; 5,000 addresses → one line for those without their own (SEC-115)"
+    )
     func limits() {
         let lines = Lines()
         let log = RequestMetrics(
@@ -54,7 +55,7 @@ struct LimitLineTests {
     }
 
     @Test(
-        "A relayed call fails → the line names its upstream and its token's API as in the configuration"
+        "A relayed call fails → its line names the upstream, and the audience and resource of the token's API"
     )
     func failedRelayCalls() {
         let lines = Lines()
@@ -80,7 +81,7 @@ struct LimitLineTests {
         #expect(own.contains(#""audience":"shop","resource":"https://a.example https://b.example""#), "\(own)")
     }
 
-    @Test("A breaker opens or closes, or PostgreSQL goes away or returns → one line each")
+    @Test("A breaker opens or closes, or the notices from PostgreSQL stop or return → one line for each change")
     func outages() throws {
         let lines = Lines()
         let isEnding = Mutex(false)
@@ -92,7 +93,7 @@ struct LimitLineTests {
         try #require(breaker.count == 2)
         #expect(breaker.allSatisfy { $0.contains(#""provider":"as""#) })
         #expect(breaker[0].contains(#""level":"warning""#) && breaker[1].contains(#""level":"notice""#))
-        // Notices that are missing at the start are not an outage.
+        // Missing notices count as an outage only after they have arrived one time.
         for notice in [EndingNotice.deaf, .hearing, .ended([]), .hearing] { outages.note(notice) }
         #expect(lines.take().isEmpty)
         for _ in 0..<3 { outages.note(.deaf) }
@@ -107,7 +108,7 @@ struct LimitLineTests {
         #expect(lines.take().isEmpty)
     }
 
-    @Test("A proxy that is not trusted → one line")
+    @Test("Ten requests through a proxy that is not trusted → one line; through 100 such proxies → eight lines in all")
     func proxies() {
         let lines = Lines()
         let log = RequestMetrics(
@@ -122,7 +123,7 @@ struct LimitLineTests {
         #expect(lines.take().count == 7)
     }
 
-    @Test("The disk is full → one line; there is room again → another line")
+    @Test("Five writes find the disk full → one line; the next writes succeed → one more line")
     func disk() {
         let lines = Lines()
         let disk = DiskState(log: lines.log)
@@ -134,7 +135,7 @@ struct LimitLineTests {
         #expect(lines.take().count == 1 && !disk.isFull)
     }
 
-    @Test("A provider's state → ok; after two failures in a row → failing; while its breaker refuses → open")
+    @Test("A provider without failures, or with one → ok; with two in a row → failing; with an open breaker → open")
     func providers() {
         #expect(ProviderHealth.state(.closed(failures: 0), 0) == "ok")
         #expect(ProviderHealth.state(.closed(failures: 1), 1) == "ok")
@@ -143,7 +144,7 @@ struct LimitLineTests {
         #expect(ProviderHealth.state(.halfOpen(pause: .seconds(1)), 9) == "open")
     }
 
-    @Test("Methods that clients invent → share one series (SEC-118)")
+    @Test("100 invented methods and seven known ones → one series for all invented methods (SEC-118)")
     func methods() {
         let metrics = MetricsRegistry()
         let log = RequestMetrics(
@@ -166,7 +167,7 @@ struct LimitLineTests {
     }
 
     @Test(
-        "Refused connections → counted for the address or network that reached its limit, with one line a minute (SEC-105)"
+        "Connections over a limit → counted for the kind of limit, with one line a minute for each limit (SEC-105)"
     )
     func connections() throws {
         let lines = Lines()
@@ -200,7 +201,7 @@ struct LimitLineTests {
         for reason in ["customer", "network", "all"] {
             #expect(text.contains(#"coatcheck_connections_refused_total{reason="\#(reason)"} 10"#))
         }
-        // Many refusals share one line.
+        // 5,000 networks write at most 64 lines, and the other refusals share one of them.
         for number in UInt64(0)..<5000 { connections.refused(six, limit(number << 16, 48)) }
         #expect(lines.take().count <= 64)
         lines.time.withLock { $0 = .seconds(61) }

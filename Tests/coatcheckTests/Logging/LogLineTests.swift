@@ -28,7 +28,7 @@ struct LogLineTests {
         #expect(object["level"] as? String == "info")
     }
 
-    @Test("The time → in UTC with milliseconds (SEC-116)")
+    @Test("A log line → has its time in UTC with milliseconds (SEC-116)")
     func time() throws {
         let bytes = LogLine(WallTime(milliseconds: 1_795_208_400_007), level: "info", message: "x").finished()
         #expect(
@@ -36,14 +36,14 @@ struct LogLineTests {
                 == #"{"time":"2026-11-20T21:00:00.007Z","level":"info","message":"x"}"#)
     }
 
-    @Test("A long text → shortened (SEC-115)")
+    @Test("A message of 100,000 characters → the line has fewer than 1,200 bytes (SEC-115)")
     func cut() {
         let bytes = LogLine(WallTime(seconds: 0), level: "info", message: String(repeating: "x", count: 100_000))
             .finished()
         #expect(bytes.count < 1200)
     }
 
-    @Test("The log handler → writes message, level, logger and metadata, if the level is high enough")
+    @Test("A message at or above the log level → written with level, logger and metadata; below → not written")
     func handler() throws {
         let pipe = Pipe()
         let sink = LogSink(descriptor: pipe.fileHandleForWriting.fileDescriptor)
@@ -61,7 +61,7 @@ struct LogLineTests {
         #expect(text == expected + "\n")
     }
 
-    @Test("The reader of the log does not read → lines are lost, but memory and time are not used up")
+    @Test("The log's reader does not read → at most the capacity waits in memory, and further lines are dropped")
     func slowReader() throws {
         let pipe = Pipe()
         let sink = LogSink(descriptor: pipe.fileHandleForWriting.fileDescriptor)
@@ -73,7 +73,7 @@ struct LogLineTests {
         try pipe.fileHandleForWriting.close()
     }
 
-    @Test("Log events → have the session's handle and the request's id, and are counted (SEC-116)")
+    @Test("An event → its line has the session's handle and the request's id, and it is counted (SEC-116)")
     func events() throws {
         let lines = Mutex<[String]>([])
         let log = ProcessLog(
@@ -116,7 +116,7 @@ struct LogLineTests {
         #expect(text.contains(#"coatcheck_refreshes_shared_total{provider="oidc",client="ios"} 1"#))
         #expect(text.contains(#"coatcheck_logins_total{provider="oidc",client="ios",result="succeeded"} 1"#))
         #expect(text.contains(#"coatcheck_sessions_ended_total{reason="logged_out"} 3"#))
-        // Only calls through the timed store are counted in this metric.
+        // The failed sweep was only emitted as an event. This metric counts calls through `TimedStore`.
         #expect(!text.contains(#"coatcheck_store_failures_total{operation="sweep"}"#))
         #expect(text.contains(#"coatcheck_store_failures_total{operation="tokenVersions"} 1"#))
     }

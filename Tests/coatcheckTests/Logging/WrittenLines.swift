@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The lines of a log, for a test to read.
+/// Collects the lines of a log, so that a test can read them.
 final class WrittenLines: Sendable {
     private let text = Mutex("")
 

@@ -13,24 +13,24 @@ struct PrometheusTests {
             metrics.text().contains("coatcheck_metric_series_left_out_total \(10_000 - MetricsRegistry.seriesLimit)"))
     }
 
-    @Test("Statuses that only an upstream sends → counted by their class (SEC-118)")
+    @Test("A status that the broker itself sends → its own label; another status → the label of its class (SEC-118)")
     func statuses() {
         let labels = Set((-1...10_000).map { StatusLabel($0).text })
         #expect(labels.isSuperset(of: ["200", "401", "429", "499", "503", "2xx", "3xx", "4xx", "5xx", "other"]))
         #expect(labels.isDisjoint(with: ["206", "302", "418", "599"]))
-        // Even if all eight methods of the relay's route have all labels, half of a metric family is left for the other routes.
+        // If all eight methods of the relay's route have all labels, they use at most half of the series of a metric family.
         #expect(labels.count * 8 <= MetricsRegistry.seriesLimit / 2, "\(labels.count)")
         #expect(StatusLabel(418) == StatusLabel(499 - 1))
     }
 
-    @Test("Label values → escaped; names → reduced to the allowed characters")
+    @Test("A label value with special characters → escaped; a name → other characters become underscores")
     func escaped() {
         let metrics = MetricsRegistry()
         metrics.counter("a-b.c", [("la bel", "x\"y\\z\n")]).increment(by: 2)
         #expect(metrics.text().contains("# TYPE a_b_c counter\na_b_c{la_bel=\"x\\\"y\\\\z\\n\"} 2\n"))
     }
 
-    @Test("Histograms → their buckets and sums are right")
+    @Test("Five durations and a negative one → the histogram's buckets, sum and count are right")
     func histogram() {
         let metrics = MetricsRegistry()
         let timer = metrics.histogram("t_seconds", [("route", "/x")])
@@ -53,7 +53,7 @@ struct PrometheusTests {
         #expect(metrics.text().contains("# TYPE x counter\nx 1\n"))
     }
 
-    @Test("The same name and labels → one series")
+    @Test("Two counters with the same name and labels → one series with the sum")
     func sameSeries() {
         let metrics = MetricsRegistry()
         metrics.counter("y", [("a", "1")]).increment(by: 1)
@@ -63,7 +63,7 @@ struct PrometheusTests {
         #expect(metrics.text().contains("z 1.5\n"))
     }
 
-    @Test("A metric → printed with its help text; a name without help text → only with its type")
+    @Test("A metric in the catalogue → printed with its help text; another metric → only with its type")
     func help() {
         let metrics = MetricsRegistry()
         metrics.gauge("coatcheck_keys_fit").set(1.0)
@@ -78,7 +78,7 @@ struct PrometheusTests {
         }
     }
 
-    @Test("The object of a gauge is gone → its gauge is gone, too")
+    @Test("A gauge's new values lack an earlier label → the series of this label is gone")
     func replaced() {
         let metrics = MetricsRegistry()
         metrics.setGauges("age", [([("key", "k1")], 5), ([("key", "k2")], 1)])
@@ -88,7 +88,7 @@ struct PrometheusTests {
         #expect(metrics.seriesCount(of: "age") == 1)
     }
 
-    @Test("A counter whose value comes from another part → never decreases")
+    @Test("A counter is set to 3, 2 and 7 → it never decreases, and ends at 7")
     func advances() {
         let series = CounterSeries()
         for value: Int64 in [3, 2, 7] { series.advance(to: value) }

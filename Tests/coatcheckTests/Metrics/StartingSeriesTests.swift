@@ -53,7 +53,9 @@ struct StartingSeriesTests {
         #expect(metrics.seriesCount == before)
     }
 
-    @Test("A second start → the same series; a hundred clients → use at most half of a metric's series")
+    @Test(
+        "The series are registered again → their number stays; a hundred clients → at most the limit of starting series"
+    )
     func bounded() {
         let metrics = registered()
         let before = metrics.seriesCount
@@ -63,11 +65,11 @@ struct StartingSeriesTests {
         StartingSeries.register(
             providers: [], clients: (0..<100).map { ("p", "c\($0)") }, upstreams: [], metrics)
         #expect(metrics.seriesCount(of: "coatcheck_logins_total") == StartingSeries.limit)
-        // The most important series exist for every client.
+        // Each client's successful logins have a series, even if the limit leaves out other series.
         #expect(metrics.text().contains(#"coatcheck_logins_total{provider="p",client="c99",result="succeeded"} 0"#))
     }
 
-    @Test("Every counter → has its help text")
+    @Test("Every counter that exists from the start → has a help text")
     func sentences() {
         for line in registered().text().split(separator: "\n") where line.hasPrefix("# TYPE ") {
             let name = line.split(separator: " ")[2]

@@ -22,7 +22,7 @@ struct StoreFailureTests {
         metrics.text().contains("coatcheck_store_failures_total{operation=\"\(operation)\"} ")
     }
 
-    @Test("Any store operation fails, also during a request → counted in one place")
+    @Test("A store operation fails three times and succeeds once → three failures are counted for this operation")
     func counted() async throws {
         let token = try OpenSSLVault(ring: .generate(now: now, random: SystemRandom.bytes)).digest([1])
         _ = try await timed.sessions(.token(token), .live, after: nil, limit: 1, now: now)
@@ -38,13 +38,13 @@ struct StoreFailureTests {
         #expect(metrics.text().contains(#"coatcheck_store_failures_total{operation="sessions"} 3"#))
     }
 
-    @Test("The caller gave up → not counted as a failure of the store")
+    @Test("A store operation fails after its caller was cancelled → not counted as a failure of the store")
     func cancelled() async throws {
         let token = try OpenSSLVault(ring: .generate(now: now, random: SystemRandom.bytes)).digest([1])
         store.fail(.sessions, [.refused])
         let (timed, now) = (timed, now)
         let task = Task {
-            // The task is cancelled before its call.
+            // Wait for the cancellation, so that the call begins in a cancelled task.
             while !Task.isCancelled { await Task.yield() }
             _ = try? await timed.sessions(.token(token), .live, after: nil, limit: 1, now: now)
         }
@@ -54,7 +54,7 @@ struct StoreFailureTests {
         #expect(!failures("sessions"))
     }
 
-    @Test("Every measured operation → its counter exists from the start")
+    @Test("Every operation that `AroundStore` measures → is a case of `StoreOperation`")
     func registered() throws {
         let source = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../../../Sources/Broker/Store/AroundStore.swift")

@@ -1,8 +1,8 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// The programs that the broker is compared with. They use the same libraries, but have none of the broker's work. They are a
-// separate package, so that the broker's package does not contain them.
+// The programs that the broker is compared with. They use the same libraries as the broker, but do none of its work. A separate
+// package keeps these programs out of the broker's package.
 let package = Package(
     name: "benchmarks",
     dependencies: [

@@ -158,7 +158,7 @@ class Bench:
         for target in order:
             target.run(1, keep=False)
         for number in range(rounds):
-            # Each round begins with another program, so that the order of the programs changes.
+            # Begin each round with another program, so that a position in the order favours none of them.
             for target in order[number % len(order):] + order[: number % len(order)]:
                 print(f"bench: round {number + 1} of {rounds}, {target.title}", file=sys.stderr)
                 target.run(seconds)
@@ -243,8 +243,8 @@ class Bench:
         before, _ = processes.memory(self.broker.pid)
         load.touch(cookies, self.env["BROKER"], self.env["BACKEND_TOKEN"])
         cached, _ = processes.memory(self.broker.pid)
-        # After this pause the cached sessions have expired. Only SQLite's page caches remain, which the first reads have
-        # filled.
+        # After this pause, the cached sessions have expired. SQLite's page caches, which the first reads have filled, remain
+        # and must not count.
         time.sleep(15)
         left, _ = processes.memory(self.broker.pid)
         load.touch(cookies, self.env["BROKER"], self.env["BACKEND_TOKEN"])

@@ -20,7 +20,7 @@ from support.dpop import Phone  # noqa: E402
 from support.sandbox import Sandbox  # noqa: E402
 
 ROUNDS, REQUESTS, PLACES = 9, 4000, 16
-# The broker keeps more proofs of one key than this number.
+# The number of requests for each key, which is smaller than the number of proofs of one key that the broker remembers.
 OF_ONE_PHONE = 2000
 CHECK = "/v1/forward-auth"
 

@@ -63,8 +63,8 @@ class Meter:
 
     def count(self, work, places, few, many):
         """Counts a request, with `places` requests in flight. `work` prepares requests and returns a function that sends them."""
-        # The idle windows come after the first use, because one-time work must not count. The smallest of them is used, because
-        # a ticker may run in the others, and its instructions would be subtracted from every request.
+        # Take the idle windows after the first use of the program, because one-time work must not count. Use the window with
+        # the lowest rate. In the others, a ticker may have run, and its instructions would be subtracted from every request.
         self.idle = self.idle or min((self.program.idle(self.idle_seconds) for _ in range(IDLE_WINDOWS)),
                                      key=lambda window: window.instructions / window.seconds)
         windows = []
@@ -201,7 +201,7 @@ def count_row(found, name, meter, work, few, many):
     try:
         found[name].append(meter.count(work, IN_FLIGHT, few, many))
     except SystemExit as refusal:
-        # On a busy machine a provider's answer may take longer than its fifteen seconds. The row is then left out.
+        # On a busy machine, a provider's answer may take longer than the limit of fifteen seconds. Then leave the row out.
         print(f"instructions: {name}, {IN_FLIGHT} in flight, is not counted: {refusal}", file=sys.stderr)
     print(f"instructions: {name}: {' and '.join(f'{count.total:,.0f}' for count in found[name])}", file=sys.stderr, flush=True)
 

@@ -350,8 +350,8 @@ def writes(directory, report, seconds, count):
             server.sql("CHECKPOINT")
             before = server.sql("SELECT pg_current_wal_lsn()")
             done = through_port(what, url, seconds, sessions=20_000)
-            # The log is read half a second after the measured time has ended, so only this share of its bytes belongs to the
-            # measured time.
+            # The size of the log is read half a second after the measured time has ended, so only this share of the bytes
+            # belongs to the measured time.
             share = seconds / (seconds + 0.5)
             size = int(server.sql(f"SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '{before}')::bigint"))
             report.value(f"PostgreSQL: {what}", f"{done['rate']:,}/s, {size * share / done['operations']:,.0f} bytes of log each, "

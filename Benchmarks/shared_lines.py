@@ -159,7 +159,7 @@ class Program:
         metadata, = struct.unpack("<Q", words)
         if self.file(metadata)[0]:
             return self.symbol(metadata)
-        # A class that is created at run time has its description in the sixth word.
+        # For a class that is created at run time, use the description in the sixth word of its metadata.
         words = self.read(metadata, 48)
         return self.symbol(struct.unpack("<Q", words[40:])[0]) if len(words) == 48 else None
 
@@ -216,7 +216,7 @@ class Loop:
     def __init__(self, program, thread, connection, request):
         self.program, self.thread, self.connection, self.request = program, thread, connection, request
         self.registers = (ctypes.c_uint64 * 27)()
-        # The thread runs on the tracer's core. The two threads take turns, and waking a thread on another core would take
+        # Move the thread to the tracer's core. The two threads take turns, and waking a thread on another core would take
         # longer than a step.
         os.sched_setaffinity(thread, os.sched_getaffinity(0))
         ptrace(SEIZE, thread)
@@ -255,7 +255,7 @@ class Loop:
             while calls and calls[-1][0] < rsp:
                 calls.pop()
             while allocating and allocating[-1][0] < rsp:
-                # The allocated memory, with the size that was noted at the call.
+                # An allocating function has returned. Its result is the address, and the size was noted at the call.
                 thing, size = registers[RAX], allocating.pop()[1]
                 fresh.update(range(thing // 8 - 1, (thing + size + 7) // 8))
             if rip in allocators:
@@ -345,7 +345,7 @@ class Row:
             [set().union(*(getattr(one, name) for one in loop)) for loop in touched] for name in ("words", "written"))
         self.is_shared = all(2 * len(loop) >= len(run) for loop, run in zip(touched, runs)) and any(
             2 * sum(bool(one.written) for one in loop) >= len(run) for loop, run in zip(touched, runs))
-        # If this is false, the line holds two different values by chance.
+        # If this is false, the loops use different words, which are in one cache line by chance.
         self.is_one_thing = bool(words[0] & written[1] or words[1] & written[0])
         # The greatest number of times in a check that the line can move between the loops' cores, if both loops check at the
         # same time. Each visit of the loop with fewer visits moves the line to that loop's core, and the other loop's next visit

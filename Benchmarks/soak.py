@@ -84,8 +84,8 @@ class Soak:
             self.env = dict(line.strip().split("=", 1) for line in file)
         with open(os.path.join(self.stack, "broker.pid")) as file:
             self.pid = int(file.read())
-        # The provider reports a life of five seconds, but the tokens live for an hour. So the age of a token causes no 401 in a
-        # long call, and every 401 in this run was requested.
+        # The provider reports a lifetime of five seconds, but accepts the tokens for an hour. So a token's age never causes a
+        # 401 in a long call, and every 401 in this run was requested.
         self.control("PUT", "settings/oidc", {"token_answer": {"expires_in": TOKEN_LIFETIME}})
 
     def stop(self):
@@ -107,7 +107,8 @@ class Soak:
 
     async def run(self):
         loop = asyncio.get_running_loop()
-        # First, each act runs once. Some descriptors open at their first use (discovery, keys), and they are no leak.
+        # Let a first guest do each act once. Some descriptors open at their first use (discovery, keys), and must not count as
+        # a leak.
         first = self.guest("first")
         await first.sign_in()
         await first.visit(loop.time() + 2)
@@ -124,7 +125,7 @@ class Soak:
         await asyncio.gather(*work)
         self.took = loop.time() - begin
         self.refreshes = self.control("GET", "counts").get("oidc/refresh", 0) - self.refreshes
-        # Every session still lives, with its first cookie.
+        # Check that every session still lives, with its first cookie.
         for guest in everyone:
             await guest.attempt(guest.look)
             guest.connection.close()
@@ -147,7 +148,7 @@ class Soak:
                     f"soak: {sample.seconds:5.0f} s, {sample.requests:8,} calls, {sample.anonymous:6.1f} MiB anonymous, "
                     f"{sample.resident:6.1f} MiB resident, {sample.descriptors} descriptors, {sample.threads} threads, "
                     f"{sum(self.tally.wrong.values())} unexpected", file=sys.stderr)
-            # The broker appends to its log, so the lines before can be removed.
+            # Remove the lines of a large log, which is possible because the broker opens its log for appending.
             if os.path.getsize(log) > 64 * MIB:
                 os.truncate(log, 0)
 

@@ -57,7 +57,8 @@ struct Serve: AsyncParsableCommand {
             mutualTLS = MutualTLSConfiguration(
                 port: mtlsPort, certificate: mtlsCertificate, key: mtlsKey, clientRoots: mtlsClientRoots)
         }
-        // There is no data to save, so the process exits at once, even during a hanging fault or as process 1.
+        // The sandbox has no data to save, so exit at once. A handler is necessary, because as process 1 the sandbox would
+        // otherwise ignore these signals.
         for number in [SIGTERM, SIGINT] { signal(number) { _ in _exit(0) } }
         let server = SandboxServer(
             configuration: SandboxConfiguration(

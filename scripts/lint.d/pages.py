@@ -14,7 +14,7 @@ root = pathlib.Path(__file__).resolve().parents[2]
 tracked = [
     name for name in subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "docs"], cwd=root, capture_output=True, text=True).stdout.splitlines()
     if name.endswith(".md") and (root / name).is_file()]
-# The first line of a page that only links to the new place of its text.
+# The first line of a page whose text has moved, and which only links to the new place.
 MOVED = "<!-- moved -->"
 INDEXES = {"docs/providers": "docs/providers/README.md", "docs/decisions": "docs/decisions/README.md"}
 TOP = "Sources|Plugins|Tests|Benchmarks|Fuzz|scripts|deploy|clients|docs"

@@ -14,9 +14,9 @@ tracked = [
     name for name in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True).stdout.splitlines()
     if (root / name).is_file()]
 TEXT = re.compile(r"\.(swift|md|py|sh|bash|yaml|yml|c|h|js|ts|kt|html|css|json|toml|lua|conf|cfg|sed)$|^Makefile$|^Dockerfile$|^scripts/[^.]*$|^\.ci/")
-# The script itself.
+# The script itself contains faulty citations as samples.
 LEFT_OUT = {"scripts/lint.d/papers.py"}
-# Names of papers that are not in this repository.
+# Names of papers that were never in this repository.
 ABSENT = re.compile(r"\bDESIGN\b|[Ee]ngineering[ -]notes?\b|\bgeneric-oauth\b|\(P\d+\)|\b[Ff]indings? \d+\b|\bthe (?:design document|brief|review)\b|\bshared/reviews\b")
 
 
@@ -79,7 +79,7 @@ suites = {part.removesuffix(".swift") for name in tracked for part in pathlib.Pu
 for name in tracked:
     if name.endswith(".swift") and "Tests" in name:
         suites |= set(re.findall(r"\b(?:struct|class|enum|protocol) (\w+)", (root / name).read_text()))
-# Files of the readers, and files that programs write.
+# Names of files that readers have in their own projects, and names of files that programs write.
 THEIRS = {"main.swift", "app.ts", "app.json", "keys.json", "org.json", "NAME.swift"}
 
 

@@ -1,7 +1,9 @@
 import HTTPTypes
 import Hummingbird
 
-/// An emulated OAuth 2.0 server; each requirement is a point in which providers differ.
+/// An emulated OAuth 2.0 server.
+///
+/// Real providers differ in each of these requirements.
 protocol AuthorizationServer: SandboxProvider {
     /// The path of the issuer, for example `/oidc`.
     var issuerPath: String { get }
@@ -28,7 +30,7 @@ protocol AuthorizationServer: SandboxProvider {
     func issuesRefreshToken(_ call: Call, grant: Grant, refreshing: Bool) -> Bool
     /// Whether this grant gets an id_token.
     func issuesIDToken(_ call: Call, grant: Grant) -> Bool
-    /// Whether the redirect URI in the token call fits that of the code.
+    /// Whether the redirect URI in the token call fits the redirect URI of the code.
     func accepts(redirectURI: String?, for code: IssuedCode, grant: Grant) -> Bool
     /// Claims that replace the usual ones in the id_token.
     func claims(_ call: Call, grant: Grant, user: SandboxUser) -> JSON
@@ -126,7 +128,7 @@ extension AuthorizationServer {
 
     /// Revokes a token (RFC 7009).
     ///
-    /// An unknown token is answered with 200, too.
+    /// The answer for an unknown token is 200 as well.
     private func revoke(_ call: Call) async throws -> Response {
         guard let form = call.form else { throw OAuthFailure.request("a form body is wanted") }
         let client = try await authenticate(call, form: form)

@@ -112,8 +112,8 @@ struct Authorize {
         return OAuthFailure(error: "login_required", description: "Nobody is asked to sign in again here.")
     }
 
-    /// Returns the reason why the browser's session does not meet the request; nil if it does, or if the provider ignores such
-    /// requests.
+    /// Returns the reason why the browser's session does not meet the requested age or class; nil if it meets both, or if the
+    /// provider ignores such requests.
     private func lacking(_ session: SignOn, _ parameters: Pairs) -> String? {
         guard call.settings.text("step_up") != "ignores" else { return nil }
         if let age = parameters["max_age"].flatMap(Double.init), call.now - session.authenticatedAt > age {
@@ -123,9 +123,10 @@ struct Authorize {
         return asked.isEmpty || asked.contains(session.authenticationClass) ? nil : "That sign-in is of another class."
     }
 
-    /// Answers the request if the browser has a session (OpenID Connect Core 3.1.2.3): with a code, the page, or an error.
+    /// Answers a request from a browser that has a session (OpenID Connect Core 3.1.2.3), with a code, the consent page, or an
+    /// error.
     ///
-    /// With `prompt=none`, the page is replaced by the error.
+    /// With `prompt=none`, an error replaces the consent page.
     private func known(_ parameters: Pairs, clientID: String, redirectURI: String) -> Response {
         let prompts = Set((parameters["prompt"] ?? "").split(separator: " ").map(String.init))
         func asking(_ error: String, _ description: String) -> Response {
@@ -211,7 +212,7 @@ struct Authorize {
             guard let pushed = storage.pushed[reference], pushed.expiresAt > now, pushed.clientID == client else {
                 return nil
             }
-            // The request must survive the consent page, which posts back to the same URL.
+            // If `keep` is set, keep the pushed request, because the consent page posts to the same URL.
             if !keep { storage.pushed[reference] = nil }
             return pushed.parameters
         }

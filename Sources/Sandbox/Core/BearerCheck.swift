@@ -7,8 +7,8 @@ struct BearerCheck {
 
     /// Returns the grant of a bearer token; nil if the token is missing, unknown, expired or revoked.
     ///
-    /// The result is also nil for another provider's token, and for a token that is bound to a key or to another
-    /// certificate.
+    /// The result is also nil for a token of another provider, and for a token that is bound to a key or to another certificate
+    /// than the connection's.
     func grant(token: String? = nil) -> Grant? {
         guard let token = token ?? call.bearer, thumbprint(of: token) == nil else { return nil }
         return live(token)
@@ -28,9 +28,9 @@ struct BearerCheck {
         }
     }
 
-    /// Whether the token is for an API, according to its scope or audience (`kind`).
+    /// Whether the token is for the API `name`, according to its scope or its audience (`kind`).
     ///
-    /// The name must equal an audience or its last path segment.
+    /// An audience must equal the name, or end with a slash and the name.
     func isFor(_ name: String, by kind: String) -> Bool {
         guard let token = call.proven ?? call.bearer, let access = call.state.with({ $0.accessTokens[token] }) else {
             return false

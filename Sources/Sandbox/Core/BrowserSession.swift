@@ -8,14 +8,14 @@ struct BrowserSession {
     private var cookieName: String { "sandbox-" + server.name }
     private var isOn: Bool { call.settings.flag("sso") }
 
-    /// The browser's session, if the user is signed in here.
+    /// The browser's session, if it has one at this provider.
     var signOn: SignOn? {
         guard isOn, let cookie = call.cookie(cookieName) else { return nil }
         let known = call.state.with { $0.signOns[cookie] }
         return known.flatMap { $0.provider == server.name ? $0 : nil }
     }
 
-    /// Records a sign-in; the same user continues the session, and another user begins a new one.
+    /// Records a sign-in; it continues the browser's session if the user is the same, and begins a new session otherwise.
     ///
     /// Returns nil if the provider keeps no sessions. The cookie's value is new each time.
     func signedIn(

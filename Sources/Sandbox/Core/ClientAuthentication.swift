@@ -1,7 +1,8 @@
 import FoundationEssentials
 import HTTPTypes
 
-/// Identifies the calling client, and refuses a client that uses no authentication method or two (RFC 6749 section 2.3).
+/// Identifies the calling client, and refuses a request with two authentication methods or with a method that the client may
+/// not use (RFC 6749 section 2.3).
 struct ClientAuthentication {
     let call: Call
     let issuer: String

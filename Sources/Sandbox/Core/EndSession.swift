@@ -1,6 +1,8 @@
 import Hummingbird
 
-/// RP-initiated log-out of the session that the id_token hint names or, after a person confirmed it, of the browser's session.
+/// RP-initiated log-out.
+///
+/// It ends the session that the id_token hint names or, if a person confirms it, the browser's session.
 struct EndSession {
     let server: any AuthorizationServer
     let call: Call
@@ -13,7 +15,8 @@ struct EndSession {
             try await end(hint, client: parameters["client_id"])
             return try goodbye(parameters)
         }
-        // The request does not prove the user, so a person has to confirm. Some servers use the cookie alone.
+        // A request without a hint may come from another site, so a person has to confirm it. Some servers use the cookie
+        // alone.
         let browser = BrowserSession(server: server, call: call)
         let isConfirmed = call.method == .post && parameters["confirm"] == "yes"
         if isConfirmed || call.settings.text("end_session") == "cookie" {

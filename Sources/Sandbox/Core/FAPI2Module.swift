@@ -12,7 +12,7 @@ struct FAPI2Module: Sendable {
     var faults: [Fault] = []
     /// Whether the server sends nonces in its answers, and requires them in proofs.
     var hasNonces = true
-    /// Whether the plan also has the module for tokens that are bound to certificates.
+    /// Whether the plan also has this module for tokens that are bound to certificates.
     var appliesToCertificates = true
 
     private static let prefix = "fapi2-security-profile-final-client-"

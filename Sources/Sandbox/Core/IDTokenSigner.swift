@@ -1,4 +1,4 @@
-/// Signs a provider's id_tokens, with its key, or in any wrong way that a fault demands.
+/// Signs a provider's id_tokens with its key, or wrongly if a fault demands it.
 struct IDTokenSigner {
     let state: SandboxState
     /// The name of the provider whose keys sign the tokens.

@@ -12,7 +12,7 @@ struct PushedAuthorization {
         let client = try await server.authenticate(call, form: form)
         let possession = ProofOfPossession(call: call, role: .authorization)
         let shown = possession.isOn ? try await possession.check() : nil
-        // If both are present, they must agree (RFC 9449 section 10.1).
+        // If the request has both a proof and `dpop_jkt`, they must name the same key (RFC 9449 section 10.1).
         if let shown, let named = form["dpop_jkt"], named != shown.thumbprint {
             throw OAuthFailure.request("dpop_jkt is not the proof's key")
         }

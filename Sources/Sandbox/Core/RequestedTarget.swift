@@ -43,7 +43,7 @@ struct RequestedTarget: Sendable {
         }
     }
 
-    /// The audience of a token for this target: the named one, or else the provider's usual one.
+    /// The audience of a token for this target, which is the named audience, or else the provider's usual audience.
     func audience(_ call: Call) -> [String] {
         let named = call.settings.text("resources") == "ignored" ? [] : resources + audiences
         return named.isEmpty ? [call.baseURL + "/api"] : named

@@ -5,7 +5,7 @@ extension TokenEndpoint {
     static let exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
     private static let accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
 
-    /// Exchanges one of the client's own access tokens for another API's (RFC 8693).
+    /// Exchanges one of the client's own access tokens for an access token for another API (RFC 8693).
     func exchange(_ form: Pairs, client: String, shown: String?) async throws -> Response {
         switch call.settings.text("exchange") {
         case "off": throw OAuthFailure(error: "unsupported_grant_type", description: "not known here")
@@ -27,7 +27,7 @@ extension TokenEndpoint {
             else { return nil }
             return grant
         }
-        // RFC 8693 section 2.2.2 has no other code for this case.
+        // RFC 8693 section 2.2.2 requires `invalid_request` for an invalid subject token.
         guard var grant = found else { throw OAuthFailure.request("the subject token is none that is good here") }
         let target = RequestedTarget(form)
         try target.checkForm()

@@ -17,7 +17,8 @@ struct TokenEndpoint {
         switch form["grant_type"] {
         case "authorization_code": return try await redeem(form, client: client, shown: try await possession())
         case "refresh_token":
-            // One real server spends the refresh token, and then refuses the proof because of its nonce.
+            // With this setting, the sandbox acts like one real server, which spends the refresh token and then refuses the
+            // proof because of its nonce.
             if call.settings.flag("spends_before_proof") { try spend(form, client: client) }
             let thumbprint = try await possession()
             return try await refresh(form, client: client, shown: thumbprint)
@@ -90,7 +91,8 @@ struct TokenEndpoint {
             if verifier != nil { throw OAuthFailure.grant("a code_verifier without a code_challenge") }
             return
         }
-        // One real server checks the verifier only for clients with the corresponding setting (setting check_verifier).
+        // With `check_verifier: false`, the sandbox acts like one real server, which checks the verifier only if the client is
+        // configured for it.
         if call.settings.json["check_verifier"]?.flag == false { return }
         guard let verifier, (43...128).contains(verifier.utf8.count), Digest256.base64url(verifier) == challenge else {
             throw OAuthFailure.grant("code_verifier does not fit the code_challenge")
@@ -117,7 +119,7 @@ struct TokenEndpoint {
             }
             // A public client's refresh token is bound as well (RFC 9449 section 5).
             if isPublic, let bound = grant.thumbprint, bound != shown { return .nothing }
-            // A refused request spends nothing.
+            // Check the target first, because a refused request must leave the refresh token unspent.
             do throws(OAuthFailure) { try target.check(call, of: grant) } catch { return .refused(error) }
             if spends { storage.refreshTokens[token]?.spent = true }
             return .good(grant)

@@ -9,7 +9,8 @@ struct TokenMinter {
 
     private var algorithm: String { user["alg"] ?? call.settings.text("alg") }
 
-    /// The certificate that the access token is bound to: that of the connection, if the client is registered for this.
+    /// The certificate that the access token is bound to, which is the connection's certificate if the client is registered for
+    /// bound tokens.
     var certificate: String? {
         let client = call.state.client(grant.clientID, at: server.name)
         guard client?.json["tls_client_certificate_bound_access_tokens"]?.flag == true else { return nil }
@@ -41,7 +42,7 @@ struct TokenMinter {
             "auth_time": .int(Int(grant.authenticatedAt)), "sid": .string(grant.sid),
             "at_hash": .string(Base64URL.encode(Digest256.bytes(accessToken).prefix(16))),
         ]
-        // Many providers ignore requests about the sign-in, and some omit its description.
+        // Many providers ignore a request for a stronger sign-in, and some leave out the claims about the sign-in.
         switch call.settings.text("step_up") {
         case "honours", "refuses":
             claims["acr"] = .string(grant.authenticationClass)

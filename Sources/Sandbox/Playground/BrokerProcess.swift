@@ -10,7 +10,7 @@ struct BrokerProcess: Sendable {
 
     private func send(_ line: String) -> Bool {
         guard let commands else { return false }
-        // If the pipe has no reader, this fails at once instead of waiting.
+        // With `O_NONBLOCK`, opening a pipe that has no reader fails at once instead of waiting.
         let descriptor = open(commands, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }

@@ -3,7 +3,7 @@ import NIOCore
 
 /// Records the broker's requests to a provider, and the answers.
 ///
-/// The phone records its own messages. It marks its requests, so that they are not taken for the broker's.
+/// The phone records its own messages. It marks its requests, so that the recorder can distinguish them from the broker's.
 struct ConversationRecorder: Sendable {
     /// The field by which the phone marks its requests; no relay passes it on.
     static let mark = "Playground-Caller"

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Paths and domains are ignored, because each jar is for one host, and all its cookies have the path `/`.
+/// The cookies of one client for one host.
 ///
 /// Paths and domains are ignored, because each jar is for one host whose cookies all have the path `/`.
 final class CookieJar: Sendable {

@@ -67,7 +67,7 @@ struct CurlLine: Sendable {
         var usesVariables = false
         let replaced = Self.withVariables(json, &usesVariables)
         let word = usesVariables ? "\"" + Self.escaped(replaced.serialized) + "\"" : Self.quoted(json.serialized)
-        // The marks represent intended dollar signs.
+        // Replace the marks by the dollar signs of the shell variables, after all other dollar signs were escaped.
         return ["-d " + word.split(separator: Self.mark, omittingEmptySubsequences: false).joined(separator: "$")]
     }
 

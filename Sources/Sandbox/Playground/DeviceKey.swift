@@ -18,7 +18,7 @@ actor DeviceKey {
     /// The public key as a JWK, for a proof; null while no page is open.
     var jwk: JSON { publicKey?.jwk ?? .null }
 
-    /// Stores a page's public key; pages in the same browser have the same key.
+    /// Stores a page's public key, which all pages in the same browser share.
     func take(x: String, y: String) -> Bool {
         guard let x = Base64URL.decode(x), let y = Base64URL.decode(y), x.count == 32, y.count == 32,
             let key = try? P256.Signing.PublicKey(rawRepresentation: x + y)
@@ -49,7 +49,7 @@ actor DeviceKey {
         return last
     }
 
-    /// Waits for a signature; returns nil if it is late, or if the text was withdrawn.
+    /// Waits for a signature; returns nil if it does not come in time, or if the text was withdrawn.
     func signature(of number: Int, within patience: Duration) async -> String? {
         let end = ContinuousClock.now + patience
         while orders.contains(where: { $0.number == number }), ContinuousClock.now < end {

@@ -3,7 +3,7 @@ final class Playground: Sendable {
     let configuration: PlaygroundConfiguration
     let conversation = Conversation()
     let phone: PlaygroundPhone
-    /// The guard, whose token distinguishes the pages of this start from those of an earlier one.
+    /// The guard, whose token distinguishes pages that were loaded since this start of the sandbox from older pages.
     let gate = PlaygroundGuard(token: Random.token())
     let recorder: ConversationRecorder
 

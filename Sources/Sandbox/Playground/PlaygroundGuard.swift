@@ -1,8 +1,8 @@
 /// Decides which callers may control the sandbox: its own pages and programs on this machine, but no other web site.
 ///
-/// Another site's page can make a browser send requests here. With a name that it makes resolve to loopback (DNS
-/// rebinding), it can even read the answers. `Origin` reveals the first case, and `Host` the second. In addition, only the
-/// sandbox's own page has the token.
+/// A page of another site can make a browser send requests to the sandbox. If the site makes its name resolve to loopback (DNS
+/// rebinding), its page can even read the answers. `Origin` reveals the first attack, and `Host` the second. In addition, only
+/// the sandbox's own page has the token.
 struct PlaygroundGuard: Sendable {
     /// The parts of a request that the guard checks.
     struct Caller: Sendable {

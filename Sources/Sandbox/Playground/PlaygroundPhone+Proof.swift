@@ -18,7 +18,7 @@ extension PlaygroundPhone {
 
     /// Exchanges a proof for a new pass, and stores the pass in the jar.
     ///
-    /// If the session is bound to another key, it ends here.
+    /// If the session is bound to another key, the phone drops the session.
     func renewPass() async -> Bool {
         var request = PlaygroundRequest(method: "POST", to: .broker, target: "/v1/session/pass", jar: jar)
         request.isProved = true

@@ -116,7 +116,8 @@ extension PlaygroundPhone {
     /// Reports a failed step-up, and that the session is unchanged.
     private func refused(_ answer: PlaygroundAnswer?) async {
         if let answer { lookForTheEnd(answer) }
-        // Otherwise, the provider would silently accept the other user again each time.
+        // Another user has signed in. Clear the browser's cookies, because otherwise the provider would silently accept this
+        // user again at each attempt.
         if answer?.code == "subject_mismatch" { browser.clear() }
         guard screen.view == .session else { return notice("“\(screen.message)”", "") }
         notice(Self.unpaid, PhoneMessages.refusedStepUp(answer, said: said(answer)) + " " + (await standing()))

@@ -165,7 +165,7 @@ extension PlaygroundPhone {
             settle(outcome)
             return notice("Nothing.", thief)
         }
-        // The table for apps demands one new login.
+        // After this answer, an app must start exactly one new login (docs/apps/native-apps.md).
         guard let again = await self.callback(provider, jar: jar) else { return }
         outcome = await forward(again, jar: jar)
         settle(outcome)
@@ -203,7 +203,7 @@ extension PlaygroundPhone {
         return answer
     }
 
-    /// Tries the copied cookie of a bound session and, for comparison, that of an unbound session.
+    /// Tries the copied cookie of a bound session and, for comparison, the copied cookie of an unbound session.
     private func tryBoundCookie(_ copy: CookieJar, _ alone: PlaygroundAnswer?, _ provider: PlaygroundProvider) async {
         let request = PlaygroundRequest(to: .broker, target: "/v1/session", jar: copy)
         let forged = await look(copy, proof: proof(of: request).byAnotherKey())
@@ -254,7 +254,7 @@ extension PlaygroundPhone {
                 "The tablet got \(ended.answer?.status ?? 0) \(ended.answer?.code ?? ""): at \(provider.title) a session "
                     + "belongs to its device, since the subject is a shop and not a person.")
         }
-        // The event reports the end at once. Without an event stream, the next call does.
+        // Wait for the event, which reports the end at once. If there is no event stream, the next call reports the end.
         for _ in 0..<40 where screen.view == .session { try? await Task.sleep(for: .milliseconds(50)) }
         if screen.view == .session,
             let answer = await patiently(

@@ -94,7 +94,8 @@ actor PlaygroundPhone {
         let age = screen.provider?.age ?? ""
         let line = CurlLine(
             base: "",
-            // A person who pastes this line must be a new user too, because this one is known after the phone has finished.
+            // A person who pastes this line must be another new user, because the phone's new user is known to the provider by
+            // then.
             target: refused
                 ? "$URL&sandbox_deny=1" : "$URL&sandbox_user=" + (name == "new" ? "new-$RANDOM$RANDOM" : user) + age,
             capture: .callback)
@@ -137,7 +138,7 @@ actor PlaygroundPhone {
         return url
     }
 
-    /// Runs a whole login up to the callback, for a user who is not asked.
+    /// Runs a whole login up to the callback; the provider chooses the user without showing its page.
     ///
     /// A failure on another device is not shown to this phone's user.
     func callback(_ provider: PlaygroundProvider, jar: CookieJar, who: String = "") async -> String? {
@@ -239,7 +240,7 @@ actor PlaygroundPhone {
         return outcome
     }
 
-    /// Ends the session here; a thief who has the cookie then tries it again.
+    /// Ends the session at the broker; a thief who has the cookie then tries the cookie again.
     func signOut() async {
         let outcome = await patiently(PlaygroundRequest(method: "DELETE", to: .broker, target: "/v1/session", jar: jar))
         guard outcome.answer?.status == 204 else { return failed(outcome.answer) }
@@ -303,8 +304,8 @@ actor PlaygroundPhone {
 
     /// Ends the session in the app if an answer reports that it has ended.
     ///
-    /// A 401 of the broker is such an answer, unless it only demands a proof. A session that is bound to another key (of a
-    /// page in another browser) ends here too.
+    /// A 401 with `session_ended` or `session_required` is such an answer. If the session is bound to another key (of a page in
+    /// another browser), the app drops the session too.
     func lookForTheEnd(_ answer: PlaygroundAnswer) {
         guard answer.status == 401, answer.header("Coatcheck-Source") != "upstream" else { return }
         let isLost = answer.code == "proof_invalid" && answer.json["reason"]?.text == "key"

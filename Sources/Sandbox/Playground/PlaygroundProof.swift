@@ -6,7 +6,7 @@ struct PlaygroundProof: Sendable {
     /// The broker's address for apps.
     let broker: String
     let issuedAt: Double
-    /// The nonce of the broker's last refusal.
+    /// The last nonce from the broker; nil before the first.
     let nonce: String?
 
     /// The signing input, with header and claims.

@@ -46,7 +46,9 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
         }
     }
 
-    /// The party that causes the trouble; the page groups the switches by it.
+    /// The party that causes the trouble.
+    ///
+    /// The page has a group of switches for each party.
     enum Group: String, Sendable { case network, thief, user }
 
     var group: Group {

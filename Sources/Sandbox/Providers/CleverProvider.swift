@@ -35,9 +35,9 @@ struct CleverProvider: AuthorizationServer {
         return form
     }
 
-    /// Accepts only Basic; a blank secret counts as a secret.
+    /// Accepts only Basic, even with a blank secret.
     ///
-    /// An unregistered client id may come with a blank secret.
+    /// An unregistered client id is accepted if its secret is blank.
     func authenticate(_ call: Call, form: Pairs) async throws -> String {
         let check = ClientAuthentication(call: call, issuer: call.baseURL + issuerPath, paths: paths)
         guard form["client_secret"] == nil, let (id, secret) = try check.basicCredentials() else {

@@ -39,7 +39,7 @@ struct CloverProvider: AuthorizationServer {
 
     /// Reads the credentials from the body.
     ///
-    /// A refresh has no secret. A code needs either a secret or a verifier, but not both.
+    /// A refresh has no secret. A code needs exactly one of secret and verifier.
     func authenticate(_ call: Call, form: Pairs) async throws -> String {
         guard call.headers[.authorization] == nil else { throw OAuthFailure.client("credentials belong in the body") }
         guard let id = form["client_id"] else { throw OAuthFailure.client("client_id is missing") }
@@ -85,7 +85,7 @@ struct CloverProvider: AuthorizationServer {
         return .json(["status": .string(title), "message": .string(message)], status: status, headers: headers)
     }
 
-    /// Returns whether the refused refresh token is the one just before the valid one.
+    /// Returns whether the refused refresh token is the predecessor of the valid refresh token.
     private func recoverable(_ call: Call) -> Bool {
         guard let token = call.json?["refresh_token"]?.text else { return false }
         return call.state.with { Self.successor(of: token, in: $0) != nil }
@@ -114,7 +114,7 @@ struct CloverProvider: AuthorizationServer {
             }
             return try await standard(call)
         case "launch":
-            // The dashboard opens the Site URL with only the merchant.
+            // The dashboard opens the Site URL with the merchant but without a state.
             guard let target = call.queryPairs["redirect_uri"] else { return .text("redirect_uri\n", status: 400) }
             let user = call.state.user(call.queryPairs["sandbox_user"] ?? "ana")
             var back = Pairs()
@@ -136,7 +136,7 @@ struct CloverProvider: AuthorizationServer {
         return target == site || target.hasPrefix(site.hasSuffix("/") ? site : site + "/")
     }
 
-    /// Exchanges the refresh token just before the valid one for a new pair, for high-trust clients only.
+    /// Exchanges the predecessor of the valid refresh token for a new pair of tokens, for high-trust clients only.
     private func recover(_ call: Call) async throws -> Response {
         guard call.contentType == "application/json", let body = call.json else {
             return .json(["status": "Unsupported Media Type", "message": "JSON"], status: 415)

@@ -47,7 +47,7 @@ struct FacebookProvider: AuthorizationServer {
 
     /// Returns the parameters of an error.
     ///
-    /// A refusal by the user has OAuth's parameters and Facebook's own. Earlier errors have only Facebook's own.
+    /// A refusal by the user has OAuth's parameters and Facebook's own. All other errors have only Facebook's own.
     func callbackError(_ call: Call, error: String, description: String) -> Pairs {
         guard error == "access_denied" else {
             return Pairs([("error_code", "1349042"), ("error_message", description)])

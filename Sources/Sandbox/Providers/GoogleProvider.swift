@@ -10,14 +10,14 @@ struct GoogleProvider: AuthorizationServer {
     let defaults = Settings.base.merging(["alg": "RS256", "iss_parameter": false, "refresh_mode": "keep"])
 
     func issuesRefreshToken(_ call: Call, grant: Grant, refreshing: Bool) -> Bool {
-        // A code from the native SDK (serverAuthCode) is always for offline access.
+        // A code from the native SDK (serverAuthCode), which has no redirect URI, is always for offline access.
         guard grant.extras["access_type"] == "offline" || grant.extras["redirect_uri"] == nil else { return false }
         let asked = grant.extras["prompt"]?.contains("consent") == true
         let key = "google/" + grant.clientID + "/" + grant.user
         return call.state.with { $0.consented.insert(key).inserted } || asked
     }
 
-    /// Returns whether a redirect URI is accepted; an empty one comes with a serverAuthCode.
+    /// Returns whether a redirect URI is accepted; for a serverAuthCode, it must be empty.
     func accepts(redirectURI: String?, for code: IssuedCode, grant: Grant) -> Bool {
         redirectURI == (code.redirectURI ?? "")
     }

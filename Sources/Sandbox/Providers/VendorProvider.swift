@@ -3,7 +3,7 @@ import Hummingbird
 
 /// A vendor's plain OAuth 2.0 according to its documents, including its peculiarities.
 ///
-/// Examples are the alphabet of tokens, the places of errors and users, and its own parameter names.
+/// Examples of peculiarities are the alphabet of tokens, the places of errors and users, and the names of parameters.
 struct VendorProvider: AuthorizationServer {
     let name: String
     let isOpenID: Bool

@@ -89,7 +89,8 @@ struct ZephrAccount {
         return .json([["id": .string(id), "startDate": "2026-11-20T21:00:00Z", "isRequestingSession": true]])
     }
 
-    /// Deletes all sessions except this one, or the named session if it is the user's.
+    /// Deletes all sessions of the user (with `except-current`, all except the calling session), or the session in the path if
+    /// it is the user's.
     private func deleteSessions() -> Response {
         guard let own = call.cookie("blaize_session"), let session else {
             return ZephrErrors(call: call).answer(401, "Unauthorized")

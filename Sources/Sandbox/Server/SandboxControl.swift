@@ -8,7 +8,7 @@ package struct SandboxControl: Sendable {
         package let name: String
     }
 
-    /// Adds a fault; it replaces one with the same provider, endpoint, name and match.
+    /// Adds a fault, which replaces a fault with the same provider, endpoint, name and match.
     package func place(_ fault: Fault) throws(Unknown) {
         guard FaultName.isKnown(fault.name) else { throw Unknown(name: fault.name) }
         guard fault.provider == "*" || Catalogue.named(fault.provider) != nil else {
@@ -75,12 +75,12 @@ package struct SandboxControl: Sendable {
     /// Moves the sandbox's clock.
     package func advanceClock(seconds: Double) { state.with { $0.clockOffset += seconds } }
 
-    /// Makes new signing keys; the old ones stay published only with `keepOld`.
+    /// Makes new signing keys; the old keys stay published only with `keepOld`.
     package func rotateKeys(_ provider: String, keepOld: Bool = false) {
         state.keys.rotate(provider, keepOld: keepOld)
     }
 
-    /// Ends grants at the provider, of which the clients are not notified; returns their number.
+    /// Ends grants at the provider without notifying their clients; returns the number of ended grants.
     @discardableResult
     package func revokeGrants(provider: String? = nil, user: String? = nil) -> Int {
         state.with { storage in

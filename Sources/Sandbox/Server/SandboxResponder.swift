@@ -60,7 +60,8 @@ struct SandboxResponder: HTTPResponder {
         }
         if let recorder { response = try await recorder.answer(response, to: call) }
         state.recordStatus(Int(response.status.code), of: ticket)
-        // The decoder reads nothing after a request that offers another protocol, as Java's client does with its first one.
+        // Close the connection after a request that offers another protocol (Java's client does this in its first request),
+        // because the decoder stops after such a request.
         if request.headers[.upgrade] != nil { response.headers[.connection] = "close" }
         return request.method == .head ? response.createHeadResponse() : response
     }

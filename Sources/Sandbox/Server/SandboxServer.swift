@@ -21,7 +21,7 @@ package struct SandboxServer: Sendable {
     package func run(ready: @escaping @Sendable (String) -> Void = { _ in }) async throws {
         guard let mutualTLS = configuration.mutualTLS else { return try await application(ready: ready).run() }
         let secure = try application(of: mutualTLS)
-        // The other listener starts first, because both must be usable when `ready` is called.
+        // Start the listener for certificates first, because both listeners must be usable when `ready` is called.
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await secure.application.run() }
             for await _ in secure.running { break }
@@ -63,7 +63,7 @@ package struct SandboxServer: Sendable {
             })
     }
 
-    /// Starts a sandbox in this process and returns once it listens.
+    /// Starts a sandbox in this process, and returns as soon as it listens.
     package static func start(
         _ configuration: SandboxConfiguration = SandboxConfiguration()
     ) async throws -> RunningSandbox {

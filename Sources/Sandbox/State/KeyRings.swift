@@ -41,7 +41,7 @@ final class KeyRings: Sendable {
         return out
     }
 
-    /// Makes new keys; the old ones stay published only with `keepOld`.
+    /// Makes new keys; the old keys stay published only with `keepOld`.
     func rotate(_ provider: String, keepOld: Bool) {
         rings.withLock { rings in
             var ring = rings[provider] ?? Ring()

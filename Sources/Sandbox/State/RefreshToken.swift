@@ -1,4 +1,4 @@
-/// A refresh token; a spent one is kept, so that its reuse is recognised.
+/// A refresh token; a spent token is kept, so that its reuse is recognised.
 struct RefreshToken: Sendable {
     var grant: String
     var expiresAt: Double

@@ -3,7 +3,7 @@ struct SandboxClient: Sendable {
     var id: String
     /// The secret; nil if the client has no secret.
     ///
-    /// An empty text is a blank secret, which is different.
+    /// An empty text is a blank secret, which differs from nil.
     var secret: String?
     /// The permitted methods: `none`, `client_secret_basic`, `client_secret_post`, `client_secret_jwt`, `private_key_jwt`,
     /// `tls_client_auth`, `self_signed_tls_client_auth`.

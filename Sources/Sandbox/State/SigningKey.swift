@@ -12,7 +12,7 @@ enum SigningKey: Sendable {
     static func make(algorithm: String, generation: Int) async throws -> SigningKey {
         switch algorithm {
         case "RS256", "PS256":
-            // The last key belongs to no provider and signs tokens that must be refused.
+            // The last key (for a negative generation) belongs to no provider, and signs tokens that clients must refuse.
             let numbers = RSATestKeys.all[generation < 0 ? RSATestKeys.all.count - 1 : generation % 2]
             let key = try Insecure.RSA.PrivateKey(
                 modulus: numbers.modulus, exponent: "AQAB", privateExponent: numbers.privateExponent,

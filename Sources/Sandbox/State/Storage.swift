@@ -51,7 +51,7 @@ struct Storage: Sendable {
 
     /// Makes all access tokens of a grant invalid.
     ///
-    /// On some servers each refresh does this.
+    /// On some servers, each refresh makes the older access tokens invalid.
     mutating func voidAccessTokens(of grant: String, at now: Double) {
         for (token, access) in accessTokens where access.grant == grant { accessTokens[token]?.expiresAt = now }
     }

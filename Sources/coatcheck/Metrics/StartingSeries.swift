@@ -4,12 +4,12 @@ import BrokerRelay
 
 /// Creates every counter with known labels at zero.
 ///
-/// Otherwise an alert on an increase would miss the first event, which creates the counter. Further calls add new counters and
-/// change no others.
+/// Otherwise, the first event would create the counter with the value 1, and an alert on an increase would miss this event.
+/// Further calls add new counters and leave the existing counters unchanged.
 enum StartingSeries {
     /// The largest number of series of one metric that are created beforehand.
     ///
-    /// The others are created by their first event.
+    /// The first event of each other series creates it.
     static let limit = MetricsRegistry.seriesLimit / 2
 
     private typealias Labels = [(String, String)]
@@ -77,8 +77,8 @@ enum StartingSeries {
 
         /// Creates a counter for each combination.
         ///
-        /// The first of the further labels is created for all owners, then the second, so that the limit leaves out the last
-        /// ones.
+        /// The first of the further labels is created for all owners, then the second label, and so on. The limit therefore
+        /// leaves out the last labels.
         func counters(_ name: String, _ owners: [Labels], _ further: [Labels] = [[]]) {
             let label = "coatcheck_\(name)_total"
             for more in further {

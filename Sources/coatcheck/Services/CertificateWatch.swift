@@ -20,7 +20,8 @@ struct ShownCertificates: Sendable {
 
     /// Finds the certificates of the running providers.
     ///
-    /// A provider that a reload kept uses its earlier certificate.
+    /// A provider that a reload has kept unchanged still uses its own `ClientIdentity`, so ask the providers instead of the
+    /// configuration.
     init(_ providers: ProviderDirectory, _ upstreams: [UpstreamSection]) {
         clients = providers.all.flatMap { provider in
             ((provider as? any ProviderInspection)?.identities ?? []).compactMap { name, identity in
@@ -60,8 +61,8 @@ extension RelayCertificate {
 
 /// Replaces certificates after their files change; the files are read every ten seconds and on demand.
 ///
-/// If a pair of files does not load, the previous certificate stays in use. The same applies to a pair that is not valid at
-/// present while the previous one is.
+/// If a pair of files does not load, the previous certificate stays in use. It also stays in use if the new certificate is
+/// invalid at present and the previous certificate is valid.
 final class CertificateWatch: Sendable {
     static let interval = Duration.seconds(10)
     /// The largest number of bytes of a file.
@@ -86,9 +87,9 @@ final class CertificateWatch: Sendable {
 
     private struct Seen {
         var digest: Digest
-        /// Whether the pair was held back because it was not valid then.
+        /// Whether the new certificate was held back at the last reading, because it was invalid then.
         ///
-        /// Later it may become valid, or the previous one may expire.
+        /// It is tried again at each reading, because it may become valid, or the previous certificate may expire.
         var isHeld = false
     }
 
@@ -119,9 +120,9 @@ final class CertificateWatch: Sendable {
         return texts
     }
 
-    /// Uses the texts that were read.
+    /// Loads the certificates from texts that `read` returned.
     ///
-    /// With `isAsked`, faults that were reported before are reported again.
+    /// With `isAsked`, unchanged texts are loaded again, and their faults are reported again.
     func take(_ texts: Texts, isAsked: Bool) {
         seen.withLock { seen in
             for (files, text) in texts {
@@ -142,7 +143,8 @@ final class CertificateWatch: Sendable {
 
     /// Loads a pair and uses its certificate.
     ///
-    /// Returns whether it is held back, because it is not valid and the previous one is.
+    /// Returns whether the new certificate is held back, because it is invalid at present and the previous certificate is
+    /// valid.
     private func take(_ text: Result<Pair, FileFault>, of files: ClientIdentity.Files, isTold: Bool) -> Bool {
         let owners = identities.filter { $0.identity.files == files }
         let certificate: ClientCertificate
@@ -223,7 +225,7 @@ struct CertificateRereading: Sendable {
 
     /// Reads the files, and returns when the result was used or the reading hangs.
     func look(isAsked: Bool) async {
-        // If a reading hangs, the periodic one does nothing.
+        // If a reading hangs, skip the periodic reading.
         guard isAsked || !reading.isReading else { return }
         _ = await reading.run { [watch] in Texts(texts: watch.read(), isAsked: isAsked) }
     }

@@ -41,7 +41,7 @@ final class ClockCheck: Sendable {
 
     /// Compares the clocks once.
     ///
-    /// If the store does not answer, there is no result.
+    /// If the store does not answer, this check has no effect.
     func look() async {
         guard let comparison, (try? await comparison.look()) != nil, let ahead = context.watch.ahead else { return }
         let isApart = ahead > Self.tolerance || ahead < .zero - Self.tolerance
@@ -65,7 +65,7 @@ final class ClockCheck: Sendable {
         }
     }
 
-    /// Logs a line when a doubt about the clock begins, gets or loses a witness, or ends.
+    /// Logs a line when a doubt about the clock begins or ends, or when a kind of evidence for the clock appears or disappears.
     private func tell() {
         let now = context.watch.standing(context.clock)
         let before = said.withLock { said in
@@ -96,7 +96,7 @@ final class ClockCheck: Sendable {
 
     /// The periodic search for evidence, which may wait for providers.
     ///
-    /// `providers` returns the running ones.
+    /// `providers` returns the providers of the current configuration.
     func inquiring(_ providers: @escaping @Sendable () -> ProviderDirectory) -> RepeatedWork {
         let inquiry = ClockInquiry(
             context, kernel: KernelClock.isSynchronised,

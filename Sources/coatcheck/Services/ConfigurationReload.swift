@@ -71,7 +71,7 @@ private struct Exchange: Sendable {
         let changes = configuration.values.changes(since: old.configuration.values)
         guard !changes.isEmpty else {
             reloaded.increment(by: 1)
-            // A warning may have become due since the last reading, because a key file's mode is not a setting.
+            // Even an unchanged configuration can have new warnings, because the mode of a key file may have changed.
             warn(configuration)
             return parts.log.write(.notice, "configuration unchanged")
         }
@@ -88,7 +88,7 @@ private struct Exchange: Sendable {
         old.forget(whatIsNotIn: configuration)
         reloaded.increment(by: 1)
         warn(configuration)
-        // Paths contain no values.
+        // Log only the paths of the changed settings, because values may be secrets.
         parts.log.write(
             .notice, "configuration reloaded",
             [
@@ -112,8 +112,8 @@ private struct Exchange: Sendable {
 
 /// Runs an action at each SIGHUP until shutdown.
 ///
-/// Signals during a run cause one more run. The caller traps the signals at the process's start, so that early ones are not
-/// lost.
+/// Any number of signals during a run causes one more run. The caller traps SIGHUP at the process's start, so that signals
+/// before this service runs are kept.
 struct ReloadOnHangup: Service {
     let signals: UnixSignalsSequence
     let action: @Sendable () async -> Void

@@ -4,7 +4,7 @@ import Synchronization
 
 /// The production spawner, for work that must outlive the request that started it.
 ///
-/// The shutdown waits until all of it is done. The service group's own limit cuts hanging work (SEC-123).
+/// The shutdown waits until all of this work is done, but at most until the time limit of the service group (SEC-123).
 final class DetachedWork: Service {
     private struct State {
         var running = 0

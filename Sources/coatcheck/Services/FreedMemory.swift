@@ -6,8 +6,8 @@ import Synchronization
 
 /// Returns freed memory to the system.
 ///
-/// glibc keeps freed memory. Otherwise, after a busy time with many cached sessions or request bodies in memory, the broker
-/// would stay large for good.
+/// glibc keeps freed memory. Without this type, the broker would stay large for good after a busy time with many cached
+/// sessions or request bodies.
 final class FreedMemory: Sendable {
     /// Guards the decision rule, which includes the time of the last attempt.
     private let rule: Mutex<FreedMemoryRule>
@@ -20,11 +20,11 @@ final class FreedMemory: Sendable {
 
     /// Checks the cache's released rows and the unused memory.
     ///
-    /// Returns memory if that is worthwhile and enough time has passed.
+    /// Returns memory to the system if `FreedMemoryRule` decides so.
     func look(at cache: SessionCache, _ moment: Duration) {
         guard rule.withLock({ $0.mayTry(at: moment) }) else { return }
         let released = cache.released
-        // The check walks the free lists, so keep it off threads that others wait for.
+        // The check walks the allocator's free lists, so run it on a thread that serves no requests.
         DispatchQueue.global(qos: .utility).async { [self] in check(released, moment) }
     }
 
@@ -60,15 +60,15 @@ final class FreedMemory: Sendable {
 
 /// Decides when it is worthwhile to return memory to the system.
 ///
-/// If an attempt leaves much unused memory, a later one may still succeed. A page stays as long as one small block in it is in
-/// use. When that block is freed, the whole page can be returned, although little more is free than before. Therefore another
-/// attempt is made when less memory is in use, and once a minute in any case.
+/// If an attempt leaves much unused memory, a later attempt may still succeed. A page cannot be returned while one small block
+/// in it is in use. When that block is freed, the whole page can be returned. Therefore another attempt is made when less
+/// memory is in use, and once a minute while much memory is unused.
 struct FreedMemoryRule: Sendable {
     /// The process's memory at a moment, in bytes.
     struct Figures: Sendable, Equatable {
-        /// The resident bytes that belong neither to used parts of the heap nor to files.
+        /// The resident bytes outside of files and of the used parts of the heap.
         ///
-        /// They are approximately the memory that the heap keeps although it is free.
+        /// This is approximately the free memory that the heap keeps.
         var unused: Int
         /// The bytes in use on the heap.
         var used: Int
@@ -89,7 +89,7 @@ struct FreedMemoryRule: Sendable {
 
     /// The smallest number of unused bytes so far.
     ///
-    /// The count begins at the start, because the first check may happen under load.
+    /// The first number is taken at the process's start, because the first check may happen under load.
     private(set) var fewest: Int?
     /// The figures after the last attempt, and its time.
     private var last: (figures: Figures, moment: Duration)?
@@ -109,7 +109,8 @@ struct FreedMemoryRule: Sendable {
     func isWorthIt(_ figures: Figures, at moment: Duration) -> Bool {
         guard let last else { return figures.released >= Self.rows || figures.unused >= Self.bytes }
         if figures.released - last.figures.released >= Self.rows { return true }
-        // A load has ended. If the process began under this load, the lowest number of unused bytes may be too high.
+        // Much memory was freed, so a load has ended. If the process began under this load, `fewest` may be too high, so
+        // compare with zero instead.
         if last.figures.used - figures.used >= Self.bytes { return figures.unused >= Self.bytes }
         guard figures.unused - (fewest ?? 0) >= Self.bytes else { return false }
         return figures.unused - last.figures.unused >= Self.bytes

@@ -2,15 +2,15 @@ import Broker
 import BrokerVault
 import Synchronization
 
-/// Keeps the vault's key ring equal to that in the key file.
+/// Keeps the vault's key ring equal to the ring in the key file.
 ///
-/// The file is read again when its text changes, even through a replaced file or another link target. A new key is used when
-/// its time to seal has come.
+/// A changed text of the file is used, even if the file was replaced or a link has another target. A new key begins to seal at
+/// the time that the ring contains.
 final class KeyWatch: Sendable {
     private struct State {
         /// The digest of the last text of the key file, valid or not.
         var seen: Digest
-        /// The digest of the text that the ring in use came from.
+        /// The digest of the text from which the ring in use was read.
         var used: Digest
         /// The key ring in use.
         var ring: KeyRing
@@ -68,10 +68,11 @@ final class KeyWatch: Sendable {
                 let digest = vault.digest(bytes)
                 let isNew = digest != state.seen
                 state.seen = digest
-                // A faulty text stays faulty until it changes. But a file that was missing may be back with the same text.
+                // A faulty text stays faulty until it changes, so its fault is logged once. But a file that was missing may be
+                // back with the text of the ring in use.
                 if digest == state.used { state.isFaulty = false }
                 if isNew || isAsked {
-                    // `refused` refers to the file's present text only.
+                    // Forget the refused ring, because it came from the previous text.
                     state.refused = nil
                     try take(KeyRingFile.ring(bytes, of: settings.place), &state, moment)
                     state.used = digest
@@ -90,7 +91,7 @@ final class KeyWatch: Sendable {
         state.withLock { lookAtTime(&$0, moment) }
     }
 
-    /// Lets a waiting key begin to seal at its time, even if the file is gone, because the key is already known.
+    /// Lets a waiting key of the ring in use begin to seal at its time, even if the file is gone.
     private func lookAtTime(_ state: inout State, _ moment: WallTime) {
         guard state.ring.sealingID(at: moment) != state.sealing else { return }
         do throws(StartFailure) { try take(state.ring, &state, moment) } catch {
@@ -108,7 +109,8 @@ final class KeyWatch: Sendable {
         let moment = now()
         return state.withLock { state in
             let before = Set(state.ring.list.map(\.id))
-            // If the file has changed meanwhile, its text is handled again.
+            // The ring comes from the file's present text only if that text is still refused. Otherwise the file has changed
+            // meanwhile, so leave `used` as it is.
             let isTheFiles = state.refused != nil
             do throws(StartFailure) { try take(ring, &state, moment, isWhole: true) } catch { return [] }
             if isTheFiles { state.used = state.seen }
@@ -171,7 +173,7 @@ struct KeyRereading: Sendable {
     ///
     /// With `isAsked`, an unchanged text is used too.
     func look(isAsked: Bool) async {
-        // If a reading hangs, the periodic check looks at the time only.
+        // While a reading hangs, the periodic check looks only for a waiting key whose time has come.
         guard isAsked || !reading.isReading else { return watch.lookAtTime() }
         let isBegun = await reading.run { [watch] in Text(bytes: watch.read(), isAsked: isAsked) }
         if !isBegun {

@@ -4,8 +4,8 @@ import ServiceLifecycle
 
 /// A listener as a service, which accepts until shutdown and ends with its last connection.
 ///
-/// After that, its own socket answers 503 `shutting_down` until the process ends. A socket that was handed over is left to the
-/// next process, in which the waiting connections are accepted.
+/// After that, a socket of the broker itself answers 503 `shutting_down` until the process ends. A handed-over socket is left
+/// to the next process, which accepts the waiting connections.
 struct Listener: Service {
     let name: ListenerName
     let service: CurrentService
@@ -20,7 +20,7 @@ struct Listener: Service {
         listening(server.port)
         try? await gracefulShutdown()
         if !socket.isHandedOver {
-            // Start this next to the draining server, so that one of them accepts at every moment.
+            // Start the refusing server before the draining of the other server, so that one of them accepts at every moment.
             let refusing = try? await HTTPServer.start(service.refusing, configuration, on: socket)
             if let refusing { sockets.keep(refusing) }
         }

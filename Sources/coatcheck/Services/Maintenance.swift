@@ -7,7 +7,8 @@ enum Maintenance {
     /// The next batch follows at once if there is more to do, and after 30 s otherwise.
     static func sweeper(_ context: BrokerContext, owner: String) -> RepeatedWork {
         let sweeper = Sweeper(context, owner: owner)
-        // The sweeper's lease shows that a broker works on the store. Take it soon, so that a copy is refused.
+        // The sweeper's lease shows other programs that a broker uses the store. Take the lease soon, so that `store copy` is
+        // refused.
         return RepeatedWork(clock: context.clock, delay: .milliseconds(250)) {
             do throws(StoreFailure) {
                 guard let count = try await sweeper.sweep() else { return .seconds(60) }
@@ -17,7 +18,7 @@ enum Maintenance {
                 return .seconds(30)
             }
         } end: {
-            // If the store is away, the lease lapses.
+            // If the store is unreachable, the lease cannot be released and lapses later.
             try? await sweeper.stop()
         }
     }

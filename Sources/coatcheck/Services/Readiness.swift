@@ -3,7 +3,8 @@ import BrokerHTTP
 import ServiceLifecycle
 import Synchronization
 
-/// Makes the broker report unready before anything else stops, so that load balancers have time to notice (SEC-123).
+/// Makes the broker report unready at the beginning of a shutdown, so that load balancers notice it before the listeners close
+/// (SEC-123).
 final class Readiness: Service {
     /// The longest time for a whole shutdown, including this delay.
     let limit: Duration
@@ -28,7 +29,7 @@ final class Readiness: Service {
     /// Whether the process is ending.
     var isDraining: Bool { draining.load(ordering: .relaxed) }
 
-    /// The service that stops after the draining listeners, and logs it.
+    /// The service that stops after the listeners have drained, and logs the end of the drain.
     var end: some Service { End(readiness: self) }
 
     func run() async throws {
@@ -57,7 +58,7 @@ final class Readiness: Service {
         }
     }
 
-    /// Waits for the shutdown; returns false if it is not a graceful one.
+    /// Waits for a graceful shutdown; returns false if the task was cancelled instead.
     private static func shutdownBegins() async -> Bool {
         do {
             try await gracefulShutdown()

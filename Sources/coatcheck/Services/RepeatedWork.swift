@@ -3,7 +3,7 @@ import ServiceLifecycle
 
 /// Repeats a piece of work with pauses until shutdown.
 ///
-/// The work returns the next pause. At a clean stop, `end` releases its resources before the store closes.
+/// The work returns the next pause. After the last run, `end` releases the work's resources before the store closes.
 struct RepeatedWork: Service {
     let clock: BrokerClock
     /// The pause before the first run, which keeps the start fast.

@@ -3,8 +3,8 @@ import Synchronization
 
 /// Reads files on demand, each time on a new thread.
 ///
-/// A file may block its reader, for example on a hanging mount. This does not delay the next reading or the end of the process.
-/// Values are used one after the other. A value that arrives after a newer one is discarded.
+/// A file may block its reader, for example on a hanging mount. The next reading and the end of the process do not wait for it.
+/// Values are used one after the other. A value that arrives after the value of a later reading is discarded.
 final class Rereading<Value: Sendable>: Sendable {
     private struct State {
         var begun = 0
@@ -14,7 +14,7 @@ final class Rereading<Value: Sendable>: Sendable {
         var isStopped = false
     }
 
-    /// The largest number of readings that may hang at a time.
+    /// The largest number of readings that may be in progress at the same time.
     ///
     /// Each hanging reading keeps a thread.
     static var maximum: Int { 4 }
@@ -42,7 +42,7 @@ final class Rereading<Value: Sendable>: Sendable {
     /// Whether a reading is in progress.
     var isReading: Bool { state.withLock { $0.underWay > 0 } }
 
-    /// Begins a reading, and returns when its value was used, it hangs, or the task is cancelled.
+    /// Begins a reading, and returns when its value was used, the reading hangs, or the task is cancelled.
     ///
     /// Returns false if too many readings hang already. The value of a hanging reading is used when it arrives.
     func run(_ read: @escaping @Sendable () -> Value) async -> Bool {
@@ -85,6 +85,6 @@ final class Rereading<Value: Sendable>: Sendable {
 
     /// Stops the use of values.
     ///
-    /// After the call, no value is being used.
+    /// When this call returns, a use in progress has ended.
     func stop() { state.withLock { $0.isStopped = true } }
 }

@@ -1,6 +1,6 @@
 import Broker
 
-/// The background work that seals older values again, after an operator requested it.
+/// The background work that seals values of older keys again, after an operator has requested it.
 enum ResealWork {
     private static let idle = Duration.milliseconds(500)
     /// The pause between batches, so that users' requests come first.

@@ -4,8 +4,8 @@ import Synchronization
 
 /// Checks at intervals whether the store's role has the rights that the tables need.
 ///
-/// A process that starts without these rights becomes ready when it has them. If a process loses some later, because another
-/// role has migrated, it reports the loss but stays ready. It still serves sessions.
+/// A process that starts without these rights becomes ready when its role gets them. If the role loses some rights later,
+/// because another role has migrated, the process reports the loss but stays ready, because it can still serve sessions.
 final class RightsWatch: Sendable {
     private struct State {
         /// The rights that were missing at the last check, in a sentence; nil if the role had all.
@@ -20,7 +20,7 @@ final class RightsWatch: Sendable {
     private static let interval = Duration.seconds(30)
     /// The pause between checks while rights are missing.
     ///
-    /// The pause is short, because an operator is probably granting them.
+    /// The pause is short, because an operator is probably granting the missing rights.
     private static let faultyInterval = Duration.seconds(2)
 
     /// Creates the check.

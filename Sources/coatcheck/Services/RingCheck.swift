@@ -2,17 +2,17 @@ import Broker
 import BrokerStore
 import BrokerVault
 
-/// The result of testing, on a sample of stored values, whether the key ring opens them.
+/// The result of a test whether the key ring opens the values of a sample.
 ///
-/// Rows' keys are random, so consecutive rows are a random sample.
+/// The primary keys of rows are random, so consecutive rows are a random sample.
 struct RingCheck: Sendable, Equatable, CustomStringConvertible {
     private(set) var tried = 0
     private(set) var opened = 0
     /// The keys that sealed sampled values and that the ring lacks.
     private(set) var missing: Set<String> = []
-    /// The number of values whose key is in the ring and which do not open.
+    /// The number of values that do not open although the ring has their key.
     private(set) var faulty = 0
-    /// The number of values that a wrong ring sealed, while it was used instead of the store's, and their keys.
+    /// The number of values that a wrong ring sealed while a broker used it for this store, and the keys of these values.
     private(set) var foreign = 0
     private(set) var foreignKeys: Set<String> = []
 
@@ -40,10 +40,10 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Whether the ring is the store's, which is assumed if nine of ten values open.
+    /// Whether the ring counts as the ring of this store, which is so if nine of ten values open.
     ///
-    /// A few unopened values may be damaged, or their key may be on its way. They are no reason to refuse all requests. Values
-    /// from a ring that wrongly replaced this one are left out, because the store's rings cannot open them.
+    /// A few values may be damaged, or their key may be on its way to this process, so they must not cause a refusal of all
+    /// requests. Values that a wrong ring sealed are left out, because the store's own ring cannot open them.
     var isGood: Bool { (tried - foreign - opened) * 10 <= tried - foreign }
 
     /// Whether the ring belongs to another store: it opens no value and lacks the values' keys.
@@ -94,10 +94,11 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// The keys of wrong rings that were used for the store, which the store remembers as leases that are never renewed (decision
-/// 54).
+/// The keys of wrong rings that brokers have used for this store.
+///
+/// The store remembers each key as a lease that is never renewed (decision 54).
 enum ForeignKeys {
-    /// The duration of these leases, which is longer than the life of any row that such a key has sealed.
+    /// The duration of these leases, which is longer than the lifetime of any row that a foreign key has sealed.
     private static let memory = Duration.seconds(10 * 365 * 86_400)
 
     /// Returns those of the given keys that the store remembers.
@@ -109,7 +110,7 @@ enum ForeignKeys {
 
     /// Stores keys of a wrong ring.
     ///
-    /// If the store fails, only this process remembers them.
+    /// If the store fails, only this process remembers the keys.
     static func note(_ ids: Set<String>, at now: WallTime, _ store: any BrokerStore) async {
         for id in ids {
             _ = try? await store.acquireLease(name(of: id), owner: id, now: now, until: now.advanced(by: memory))

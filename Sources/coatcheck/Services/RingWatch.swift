@@ -5,15 +5,15 @@ import Synchronization
 
 /// Checks at intervals whether the key ring opens the stored values; if not, the broker reports unready.
 ///
-/// A ring that opens no value belongs to another store, so new sign-ins are refused under it. The file's ring replaces it, with
-/// its index key, as soon as that ring opens a value.
+/// A ring that opens no value belongs to another store, so new sign-ins are refused under it. If the ring in the key file opens
+/// a value, it replaces the wrong ring together with the index key.
 final class RingWatch: Sendable {
     private struct State {
         /// The last result.
         var found: RingCheck?
         /// The known keys of wrong rings that were used for the store.
         ///
-        /// The store remembers them all.
+        /// The store contains all of them, and this set only saves reads.
         var strangers: Set<String> = []
     }
 
@@ -52,7 +52,7 @@ final class RingWatch: Sendable {
 
     /// Checks the ring once.
     ///
-    /// If the store does not answer, there is no result.
+    /// If the store does not answer, the last result stays.
     func look() async {
         guard let sample = try? await RingCheck.sample(of: store, vault) else { return }
         var check = RingCheck(sample, vault)
@@ -97,7 +97,7 @@ final class RingWatch: Sendable {
     func service(_ clock: BrokerClock) -> RepeatedWork {
         RepeatedWork(clock: clock, delay: Self.faultyInterval) { [self] in
             await look()
-            // If the ring could not be checked yet, the next check comes soon.
+            // If the ring could not be checked yet, check again soon.
             return state.withLock { $0.found?.isGood ?? false } ? Self.interval : Self.faultyInterval
         }
     }

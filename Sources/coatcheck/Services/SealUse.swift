@@ -2,11 +2,12 @@ import Broker
 import BrokerVault
 import Synchronization
 
-/// Adds up in the store how many values each key has sealed, so that the advice to rotate covers all processes and restarts.
+/// Counts in the store how many values each key has sealed, so that the advice to rotate takes all processes and restarts into
+/// account.
 final class SealUse: Sendable {
     private let vault: OpenSSLVault
     private let store: any BrokerStore
-    /// Guards the numbers of this process that are already added in the store.
+    /// Guards the counts of this process that are already part of the store's totals.
     private let told = Mutex<[String: Int]>([:])
 
     init(_ vault: OpenSSLVault, _ store: any BrokerStore) {
@@ -16,7 +17,7 @@ final class SealUse: Sendable {
 
     /// Adds the numbers since the last call, and reads the totals of all processes.
     ///
-    /// A write with a lost answer is counted twice, which is better than not at all.
+    /// If the store's answer is lost, the numbers may be counted twice, which is better than not at all.
     func tell() async throws(StoreFailure) {
         let counts = vault.sealCounts
         let before = told.withLock { $0 }

@@ -13,7 +13,7 @@ final class StoreGauges: Sendable {
     private let path: String?
     private let metrics: MetricsRegistry
     private let now: @Sendable () -> WallTime
-    /// Whether a query of the disk is running, so that a hanging disk is not queried again.
+    /// Whether a query of the disk is running; while it is, further queries are skipped, because the disk may hang.
     private let isAsking = Atomic<Bool>(false)
 
     init(

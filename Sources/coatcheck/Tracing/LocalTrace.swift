@@ -5,7 +5,7 @@ final class LocalTrace: Sendable {
     let id: String
     /// The trace id that third parties receive, which is always the broker's own.
     ///
-    /// A trusted proxy may pass on an id that a stranger has chosen.
+    /// Even a trusted proxy may pass on a trace id that a stranger has chosen.
     let ownID: String
     /// Whether the trace continues that of a caller.
     let continuesCaller: Bool
@@ -23,7 +23,7 @@ final class LocalTrace: Sendable {
 
     /// Continues a caller's trace.
     ///
-    /// A stranger's decision about recording is ignored.
+    /// The caller's decision about recording counts only if the caller is trusted.
     init(continuing parent: TraceParent, isTrusted: Bool, isSampled: Bool) {
         id = parent.traceID
         ownID = TraceID.fresh()

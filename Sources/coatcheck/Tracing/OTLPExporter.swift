@@ -8,7 +8,7 @@ import Synchronization
 
 /// Sends spans to a collector: OTLP over HTTP, in the protocol's JSON (decision 32).
 ///
-/// Callers never wait for the export. Spans are dropped and counted if the queue is full, or if the collector refuses them.
+/// Callers never wait for the export. If the queue is full or a call to the collector fails, the spans are dropped and counted.
 final class OTLPExporter: Service {
     private struct State {
         var waiting: [FinishedSpan] = []
@@ -58,7 +58,7 @@ final class OTLPExporter: Service {
     }
 
     deinit {
-        // If `run` was never called, the client is closed here.
+        // Close the client here for an exporter whose `run` was never called.
         let client = client
         Task.detached { try? await client.shutdown() }
     }
@@ -91,7 +91,7 @@ final class OTLPExporter: Service {
 
     /// Sends the waiting spans.
     ///
-    /// Spans that the collector refuses are dropped.
+    /// If a call to the collector fails, its spans are dropped.
     private func sendWaiting() async {
         while true {
             let spans = state.withLock { state in
@@ -247,6 +247,6 @@ struct ProcessTracing: Sendable {
 
     /// Adopts a reloaded configuration.
     ///
-    /// Another destination for traces needs a restart.
+    /// Only the fraction of recorded traces can change. Another destination for traces needs a restart.
     func adopt(_ settings: TracingSettings?) { if let settings { share.adopt(settings.sample) } }
 }

@@ -123,7 +123,9 @@ struct OTLPTracer: Sendable {
         }
     }
 
-    /// Decides at random whether to record a trace, because a stranger may have chosen the trace's id.
+    /// Decides at random whether to record a trace.
+    ///
+    /// The trace's id must not decide, because a stranger may have chosen it.
     private func decide() -> Bool {
         let sample = share.value
         return sample >= 1 || (sample > 0 && Double.random(in: 0..<1) < sample)

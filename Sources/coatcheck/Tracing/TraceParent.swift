@@ -15,7 +15,7 @@ struct TraceParent: Sendable, Equatable {
         let bytes = Array(text.utf8)
         guard bytes.count >= 55, bytes[2] == 0x2D, bytes[35] == 0x2D, bytes[52] == 0x2D,
             let version = Self.hexadecimal(bytes[0..<2]), version != "ff",
-            // A later version adds text behind another dash. This version ends here.
+            // A field of version 00 ends after 55 bytes. A later version may add text after another dash.
             bytes.count == 55 || (version != "00" && bytes[55] == 0x2D),
             let trace = Self.hexadecimal(bytes[3..<35]), let span = Self.hexadecimal(bytes[36..<52]),
             let flags = Self.hexadecimal(bytes[53..<55]).flatMap({ UInt8($0, radix: 16) }),

@@ -92,7 +92,7 @@ struct Composition: Sendable {
         let last = running.current
         await last.relay.shutdown()
         await last.transport.shutdown()
-        // If the last seals cannot be stored, they are lost. That is acceptable, because the count only serves an advice.
+        // A failure here is acceptable, because only the advice to rotate depends on these counts.
         try? await parts.sealUse.tell()
         await parts.store.close()
     }
@@ -111,7 +111,7 @@ extension Composition {
     /// - Spawned work finishes.
     /// - The management listener ends.
     ///
-    /// The sockets are closed after the store, by their opener. `load` reads the configuration file again.
+    /// The caller closes the sockets after the store. `load` reads the configuration file again.
     func services(
         on sockets: ListeningSockets, hangups: UnixSignalsSequence, listening: @escaping Listening,
         load: @escaping @Sendable () throws(ConfigurationFailure) -> Configuration
@@ -129,14 +129,14 @@ extension Composition {
         let keys = KeyRereading(parts.keyWatch, context.clock, log: parts.log)
         func listener(_ name: ListenerName) -> Listener {
             var settings = HTTPServer.Configuration()
-            // Operators connect through loopback, so this listener has no TLS.
+            // The management listener has no TLS, because operators connect through loopback.
             let isPlain = name == .management
             settings.terms = { [running] in isPlain ? running.current.plainTerms : running.current.terms }
             settings.handshakes = handshakes
             settings.ledger = PeerLedger(refused: parts.connectionMetrics.refused) { [running] in
                 running.current.peers($0)
             }
-            // Management is outside the cap, so that health checks are answered at full load.
+            // The cap leaves out the management listener, so that health checks are answered at full load.
             settings.cap = name == .management ? nil : parts.connections
             let service = CurrentService(running: running) { current in
                 switch name {
@@ -155,7 +155,7 @@ extension Composition {
             ReloadOnHangup(
                 signals: hangups,
                 action: { [ringWatch = parts.ringWatch] in
-                    // Run both concurrently, because the files of one may hang.
+                    // Read the keys concurrently with the configuration, because the files of one of them may hang.
                     async let keysAreRead: Void = keys.look(isAsked: true)
                     await reload.run()
                     await certificates.look(isAsked: true)
@@ -174,7 +174,7 @@ extension Composition {
             StoreGauges(parts.store, first.store, parts.metrics, now: context.clock.now).service(context.clock),
             parts.readiness.end,
         ]
-        // The exporter stops after all services that make spans.
+        // Services stop in the opposite order. At index 1, the exporter stops after all services that make spans.
         if let tracing = parts.tracing { services.insert(tracing.exporter, at: 1) }
         if let rightsWatch = parts.rightsWatch { services.append(rightsWatch.service(context.clock)) }
         services.append(parts.clockCheck.inquiring { [running] in running.current.context.providers })

@@ -2,19 +2,19 @@ import Broker
 import BrokerWire
 import Synchronization
 
-/// Counts refused connections, and logs once a minute which addresses they came from.
+/// Counts refused connections, and logs their addresses, at most once a minute for each address.
 struct ConnectionMetrics: Sendable {
     /// The limit that a connection reached.
     enum Reason: String, CaseIterable {
         /// The limit of the address, or of its IPv6 /64.
         case address
-        /// The limit of its IPv6 /56.
+        /// The limit of the address's IPv6 /56.
         case customer
-        /// The limit of its IPv6 /48.
+        /// The limit of the address's IPv6 /48.
         case network
         /// The limit on all connections together.
         ///
-        /// Such a connection waits until another one ends.
+        /// A connection beyond this limit waits until another connection ends.
         case all
     }
 
@@ -31,7 +31,7 @@ struct ConnectionMetrics: Sendable {
         self.metrics = metrics
         named = AddressLines(window: .seconds(60), capacity: 64, monotonic: monotonic)
         isFullNamed = AddressLines(window: .seconds(60), capacity: 1, monotonic: monotonic)
-        // An alert would miss the first event of a counter that begins with it.
+        // Create the counters at zero. If the first event created a counter, an alert on an increase would miss this event.
         for reason in Reason.allCases { _ = metrics.counter(Self.name, [("reason", reason.rawValue)]) }
     }
 
@@ -80,7 +80,7 @@ struct ConnectionMetrics: Sendable {
     }
 }
 
-/// Remembers for which addresses a line was logged in the current interval, so that each gets one line.
+/// Remembers the addresses for which a line was logged in the current interval, so that each address gets one line.
 ///
 /// The number of addresses is limited. All further addresses share one line.
 final class AddressLines: Sendable {

@@ -18,7 +18,7 @@ enum FixedSettings {
 
     /// Returns the paths of the fixed settings that differ.
     ///
-    /// The meanings of the values are compared if possible, instead of their spelling.
+    /// If possible, the check compares the meanings of two values instead of their spelling.
     static func changes(_ old: Configuration, _ new: Configuration) -> [String] {
         let checks: [(path: String, isSame: Bool)] = [
             ("server.listen", old.server.listen == new.server.listen),

@@ -59,7 +59,7 @@ struct Measuring: Sendable {
                 .set(standing.doubt == doubt ? 1.0 : 0.0)
         }
         metrics.gauge("coatcheck_clock_witnesses").set(Int64(standing.witnesses.count))
-        // A value that cannot be read now keeps its last reading. The store's failure is counted elsewhere.
+        // If the value cannot be read now, its gauge keeps the last value. `TimedStore` counts the failure of the store.
         if let pending = try? await context.store.outboxCount() {
             metrics.gauge("coatcheck_revocations_pending").set(Int64(pending))
         }
@@ -138,7 +138,7 @@ enum ProviderHealth {
 
     /// The number of consecutive failures from which a provider counts as failing.
     ///
-    /// A single failure may be chance.
+    /// A single failure may be accidental.
     private static let failing = 2
 
     /// Returns the word for `/readyz`: `open` while the breaker refuses calls, `failing` after several failed calls.

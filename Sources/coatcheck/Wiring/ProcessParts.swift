@@ -28,7 +28,7 @@ struct ProcessParts: Sendable {
     /// The use cases' context without providers, which belong to a configuration.
     let context: BrokerContext
     let revocations: Revocations
-    /// The charges of addresses on the public listener, and on the backends' own.
+    /// The charges of addresses on the public listener, and on the backends' own listener.
     let charges: ChargeLedger
     let backendCharges: ChargeLedger
     /// The buckets for wrong admin tokens.
@@ -46,7 +46,7 @@ struct ProcessParts: Sendable {
     /// Counts refused connections.
     let connectionMetrics: ConnectionMetrics
 
-    /// Applies the limits of the new configuration, and keeps the counts.
+    /// Applies the limits and levels of a new configuration, and keeps all counts.
     func adopt(_ configuration: Configuration, _ http: HTTPConfiguration) {
         log.threshold.adopt(configuration.log.level)
         tracing?.adopt(configuration.tracing)

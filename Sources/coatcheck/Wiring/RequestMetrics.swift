@@ -28,7 +28,7 @@ struct RequestMetrics: Sendable {
         monotonic: @escaping @Sendable () -> Duration
     ) {
         limited = AddressLines(window: .seconds(60), capacity: 64, monotonic: monotonic)
-        // One log line a day is enough.
+        // An untrusted proxy is a lasting fault of the configuration, so one log line a day is enough.
         untrusted = AddressLines(window: .seconds(86_400), capacity: 8, monotonic: monotonic)
         self.log = log
         self.metrics = metrics

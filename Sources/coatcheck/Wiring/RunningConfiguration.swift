@@ -10,8 +10,8 @@ import Synchronization
 
 /// A running configuration: everything that was made from one file, complete and immutable.
 ///
-/// A request keeps the configuration that it began with. Unchanged parts are shared with the previous one. The others end with
-/// the last request that uses them.
+/// A request keeps the configuration that was current at its beginning. A new configuration shares the unchanged parts of the
+/// previous configuration. The replaced parts end with the last request that uses them.
 final class RunningConfiguration: Sendable {
     let configuration: Configuration
     let http: HTTPConfiguration
@@ -133,7 +133,7 @@ final class RunningConfiguration: Sendable {
     /// The parts that are the same in the previous and the new configuration.
     private struct Unchanged {
         private let changes: [String]?
-        /// The providers whose clients now request tokens for other APIs than before.
+        /// The providers whose clients request tokens for different APIs under the new configuration.
         private let retargeted: Set<ProviderName>
         /// Whether the settings of outgoing calls are unchanged.
         let outbound: Bool

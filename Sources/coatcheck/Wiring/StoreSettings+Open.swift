@@ -29,7 +29,7 @@ extension StoreSettings {
 
     /// Opens the store, already migrated, for a command that walks it.
     ///
-    /// Other replicas are not notified of endings.
+    /// A store opened in this way sends other replicas no notices of endings.
     func openForCopy() async throws(StoreOpenFailure) -> any AdministeredStore {
         switch self {
         case .sqlite(let path, _): try await SQLiteStore.open(path: path, migrating: false, reserve: 0)
@@ -40,7 +40,7 @@ extension StoreSettings {
         }
     }
 
-    /// Whether a process that has the store open excludes all other processes.
+    /// Whether the store is open in only one process at a time, which then has a lock on it.
     var isLocked: Bool { if case .sqlite = self { true } else { false } }
 
     /// Migrates the store and returns the schema's versions before and after.

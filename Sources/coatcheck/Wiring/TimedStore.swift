@@ -3,7 +3,7 @@ import Synchronization
 
 /// Measures the duration of store operations, traces them, counts failures, and detects a full disk.
 ///
-/// Every call is forwarded unchanged.
+/// Every call goes to `base` unchanged.
 struct TimedStore: AroundStore {
     let base: any BrokerStore
     let metrics: MetricsRegistry
@@ -35,7 +35,7 @@ struct TimedStore: AroundStore {
 
     /// Counts a failed operation of the store.
     ///
-    /// A caller that gave up and a row of a newer release are left out, because neither shows a fault of the store.
+    /// Two failures are left out, because they are not faults of the store: a cancelled caller, and a row of a newer release.
     private func count(_ failure: StoreFailure, of operation: StoreOperation) {
         guard failure != .newerFormat, !Task.isCancelled else { return }
         metrics.counter("coatcheck_store_failures_total", [("operation", operation.rawValue)]).increment(by: 1)

@@ -1,6 +1,6 @@
 "use strict";
 
-// The page shows what the sandbox says and sends back what is pressed; the phone itself lives in the sandbox.
+// The page draws the state that the sandbox sends, and reports each pressed button. The phone itself runs in the sandbox.
 const token = document.querySelector("meta[name=playground-token]").content;
 const byID = (id) => document.getElementById(id);
 const seen = { after: 0, version: -1, beginning: -1 };
@@ -29,7 +29,7 @@ async function send(action, body = {}) {
 
 const act = (action, body) => send(action, body).catch(() => {});
 
-// ---- the phone's key: made in this browser, which cannot export it; the phone in the sandbox says what is to be signed
+// ---- the phone's key: this browser makes it and cannot export it, and the phone in the sandbox sends the texts to sign
 
 const base64url = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
 const requested = (request) => new Promise((done, fail) => { request.onsuccess = () => done(request.result); request.onerror = () => fail(request.error); });
@@ -37,7 +37,8 @@ const curve = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 let deviceKey;
 let presenceKey;
 
-// One key for all pages of this browser, also after a reload; where it keeps nothing (private windows), one for this page.
+// Returns the key that all pages of this browser share, even after a reload. If the browser stores nothing (private windows),
+// each page has a key of its own.
 async function findKey(name = "phone") {
   const made = await crypto.subtle.generateKey(curve, false, ["sign"]);
   try {
@@ -45,7 +46,7 @@ async function findKey(name = "phone") {
     opening.onupgradeneeded = () => opening.result.createObjectStore("keys");
     const database = await requested(opening);
     const keys = (mode) => database.transaction("keys", mode).objectStore("keys");
-    // The first page's key stays, whichever of two that load at once it is.
+    // If two pages load at the same time, the key that was added first stays, and `add` fails for the other.
     await requested(keys("readwrite").add(made, name)).catch(() => {});
     return await requested(keys("readonly").get(name)) ?? made;
   } catch {
@@ -69,7 +70,8 @@ async function sign(orders) {
   }
 }
 
-// The second key signs when its button is pressed, and only then. On a phone the system's hardware sees to that; here the page does.
+// The second key signs only when the user presses the button. On a phone, the system's hardware ensures this, and here the page
+// does.
 let questions = [];
 
 async function confirm() {
@@ -87,7 +89,7 @@ function showQuestion(screen, confirming) {
   if (opens) asker = document.activeElement;
   sheet.hidden = screen.question === "";
   byID("asked").textContent = screen.question;
-  // The question is modal: nothing else can be pressed until it is answered.
+  // The question is modal, so all other parts of the page are inert until the user has answered it.
   for (const part of [byID("screen"), ...document.querySelectorAll("header, .talk, .trouble")]) part.inert = !sheet.hidden;
   if (opens) {
     bringPhone();
@@ -105,7 +107,7 @@ document.addEventListener("keydown", (event) => {
   act("no");
 });
 
-// Scrolls to the phone where it cannot be seen whole: on a small screen the switches are far below it.
+// Scrolls to the phone unless it is completely visible, because on a small screen the switches are far below it.
 function bringPhone() {
   const place = document.querySelector(".phone").getBoundingClientRect();
   if (place.top < 0 || place.bottom > innerHeight) document.querySelector(".stage").scrollIntoView({ block: "start" });
@@ -205,7 +207,8 @@ function session(screen) {
   ];
 }
 
-// What stays the same stays in its place: a button that is taken away between press and release loses the click.
+// Replaces the children of `target`, and keeps each node that is unchanged. A button that is replaced between press and release
+// loses the click.
 function morph(target, fresh) {
   const key = (node) => `${node.nodeName} ${node.id || ""} ${node.className || ""} ${node.dataset?.provider || node.dataset?.person || ""}`;
   const had = [...target.childNodes];
@@ -236,14 +239,14 @@ function showPhone(screen, providers) {
   const held = document.activeElement && target.contains(document.activeElement) ? document.activeElement : null;
   const same = held && held !== target && (held.id ? `#${held.id}` : held.dataset.provider ? `[data-provider="${held.dataset.provider}"]` : null);
   const draw = { home, consent, registration, session }[screen.view];
-  // A form that somebody fills in is left alone while only what stands round it changes.
+  // Leave the registration form alone while the user fills it in, even if other parts of the screen change.
   if (!(screen.view === "registration" && target.dataset.view === "registration" && !screen.busy && byID("registration"))) {
     morph(target, draw(screen, providers).filter((child) => child !== null));
   }
-  // A switch that has the provider's page come up leads to the phone.
+  // If a switch opens the provider's page, scroll to the phone.
   if (screen.view === "consent" && target.dataset.view === "session") bringPhone();
   target.dataset.view = screen.view;
-  // Where nothing can be pressed for the moment, the focus waits on the screen itself.
+  // If all buttons are disabled for the moment, focus the screen itself.
   if (held) (same && target.querySelector(`${same}:enabled`) || target.querySelector("button:enabled, input") || target).focus();
   byID("busy").hidden = screen.busy === "";
   byID("busy").textContent = screen.busy ? `${screen.busy} …` : "";
@@ -282,15 +285,15 @@ function row(message) {
   return item;
 }
 
-// The conversation is followed until somebody scrolls away from its end; what comes meanwhile is counted.
+// The page follows the conversation until the user scrolls away from its end. From then on, it counts the new messages.
 let following = true;
 let followedTo = 0;
 let below = 0;
 
 const isAtEnd = () => { const box = byID("scroller"); return box.scrollHeight - box.scrollTop - box.clientHeight < 40; };
 
-// The event of somebody's scrolling comes a frame after it: where the conversation stands says it at once. Rows that were opened
-// since make it longer, and are nobody's scrolling away.
+// Compare the position, because the event of the user's scrolling comes a frame late. Opened rows make the conversation longer,
+// so the page also follows if the position has not moved back.
 const isFollowed = () => following && (byID("scroller").scrollTop >= followedTo || isAtEnd());
 
 function follow() {
@@ -320,7 +323,7 @@ byID("scroller").addEventListener("scroll", () => {
 });
 byID("below").onclick = follow;
 
-// What is opened is seen whole, or as much of it as there is room for.
+// Scroll so that an opened message is visible completely, or as much of it as fits.
 byID("messages").addEventListener("toggle", (event) => {
   if (!event.target.open) return;
   const box = byID("scroller");
@@ -334,10 +337,10 @@ byID("messages").addEventListener("toggle", (event) => {
 
 const groups = { network: "The network and the provider", thief: "A thief", user: "The user" };
 
-// The phone waits for its user: for a yes or no, or at the provider's page.
+// Whether the phone waits for its user, either for an answer to a question or at the provider's page.
 const waits = (screen) => screen.question !== "" || screen.step_up !== "";
 
-// Why a switch does not fit the moment; empty where it does.
+// The reason why a switch does not apply now; empty if it applies.
 function unfit(each, screen) {
   const signedIn = screen.view === "session";
   if (each.needs_session && waits(screen)) return "The phone waits for you: answer it first.";
@@ -381,7 +384,7 @@ function showSwitches(switches, screen) {
   for (const list of box.querySelectorAll(".switches")) putFittingFirst(list, switches.map((each) => each.name));
 }
 
-// A button that is pressed stays in its place until it is released: it would lose the click.
+// While a button is pressed, leave the order as it is, because a button that moves between press and release loses the click.
 function putFittingFirst(list, names) {
   const place = (button) => names.indexOf(button.dataset.trouble) + (button.dataset.fits === "true" ? 0 : names.length);
   const sorted = [...list.children].sort((one, other) => place(one) - place(other));

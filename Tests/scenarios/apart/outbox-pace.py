@@ -23,7 +23,7 @@ from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 
 ROWS = int(os.environ.get("ROWS", "10000"))
-# This is 100,000 in ten minutes. A debug build is far slower.
+# 170 revocations in a second are 100,000 in ten minutes. A debug build is far slower.
 IS_RELEASE = "/debug/" not in os.path.realpath(COATCHECK)
 DEMANDED = 170 if IS_RELEASE else 20
 BACKLOG = 20_000

@@ -90,7 +90,7 @@ class Traffic:
                     self.expect("refreshes", self.ask(turn, "POST", "/v1/session/refresh", session))
                 time.sleep(0.05)
             if turn % 2:
-                # The sessions of the others stay.
+                # A phone with an odd number keeps its session, and signs in again.
                 continue
             answer = self.ask(turn, "DELETE", "/v1/session", session)
             # The first answer may have been lost, so a repeat may find the session logged out.

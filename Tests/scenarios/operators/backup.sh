@@ -127,7 +127,7 @@ for command in serve migrate; do
 done
 
 step "eight migrations at once"
-# migrated CONFIGURATION: counts how many of eight did the work, and how many found it done
+# migrated CONFIGURATION: runs eight migrations; prints how many migrated the store, and how many found it up to date
 migrated() {
     local n pids=()
     for n in 1 2 3 4 5 6 7 8; do "$COATCHECK" migrate --config "$1" >"$work/migrate.$n" 2>&1 & pids+=($!); done

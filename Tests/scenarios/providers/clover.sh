@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Clover: both client kinds, the exact requests, the merchant confirmed by the API, dashboard launches, import of tokens, recovery
-# of a lost pair, log-out.
+# Clover: both client kinds, the exact requests, the merchant confirmed by the API, dashboard launches, import of tokens,
+# recovery of a lost pair, log-out.
 source "$(dirname "$0")/../support/lib.bash"
 # The sessions of this test refresh several times in a minute.
 LIMITS="forced_refresh_pause: 0s"
@@ -121,7 +121,7 @@ expect_problem 400 code_rejected "migration of another app's legacy token"
 step "7. Refusals: by the user, for strangers, and of invented codes"
 refusals clover ios
 
-# lose_pair CLIENT: makes a session whose refresh was done but whose answer was lost; REFRESH is its old refresh token
+# lose_pair CLIENT: makes a session; the provider will carry out its next refresh, and the answer will be lost
 lose_pair() {
     device "$1-$RANDOM$RANDOM"
     sign_in clover "$1" ana
@@ -130,7 +130,7 @@ lose_pair() {
     sandbox DELETE /requests
     fault clover '{"fault":"drop-after","endpoint":"refresh","times":1}'
 }
-# The refresh token that the N-th refresh returned.
+# refresh_token N: prints the refresh token that the N-th refresh call sent, counted from 0
 refresh_token() { sandbox GET '/requests?provider=clover&endpoint=refresh'; jq -r ".[$1].body | fromjson.refresh_token" "$work/control"; }
 
 step "8. A client with a secret recovers a lost token pair"

@@ -101,7 +101,7 @@ class Deaf:
 
 
 def gone(says, url, replica, number=40, at_once=8, may_refuse=()):
-    """The other replica does not answer connections: this one answers every request, once.
+    """The other replica does not answer connections. `replica` gets every request once, and answers it.
 
     Requests with methods in `may_refuse` may be answered 503 instead; then they reached no replica.
     """

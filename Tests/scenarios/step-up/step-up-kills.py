@@ -21,7 +21,7 @@ from support.waiting import wait_for  # noqa: E402
 
 
 def refresh_at_its_claim(stage, session):
-    """The claim of the refresh waits in the database, the step-up behind it."""
+    """The claim of the refresh waits in the database, and the step-up waits behind this claim."""
     login, lock = stage.login(session), stage.lock(session)
     stage.case.beside(stage.dying.refresh, session)
     stage.wait(1)
@@ -33,7 +33,7 @@ def refresh_at_its_claim(stage, session):
 
 
 def refresh_before_the_provider(stage, session):
-    """The refresh is claimed, and its call is on its way."""
+    """The refresh is claimed, and its call is held before it reaches the provider."""
     stage.refresh(stage.dying, session, reaches=False)
     stage.kill()
     login = stage.login(session)
@@ -41,7 +41,7 @@ def refresh_before_the_provider(stage, session):
 
 
 def refresh_with_its_answer_held(stage, session):
-    """The provider has rotated; the step-up commits, then the replica dies."""
+    """The provider has rotated. The step-up commits, then the replica that refreshes dies."""
     stage.refresh(stage.dying, session)
     login = stage.login(session)
     stands = told(login.forward(broker=stage.second)) == "200"
@@ -50,7 +50,7 @@ def refresh_with_its_answer_held(stage, session):
 
 
 def refresh_before_its_commit(stage, session):
-    """The provider has rotated, the replica dies, then the step-up comes."""
+    """The provider has rotated. The replica that refreshes dies, then the step-up comes."""
     stage.refresh(stage.dying, session)
     stage.kill()
     login = stage.login(session)
@@ -58,7 +58,7 @@ def refresh_before_its_commit(stage, session):
 
 
 def refresh_in_its_commit(stage, session):
-    """The commit of the refresh waits in the database, the step-up's behind it."""
+    """The commit of the refresh waits in the database, and the step-up's commit waits behind it."""
     release, _ = stage.refresh(stage.dying, session)
     login, lock = stage.login(session), stage.lock(session)
     release.set()
@@ -110,7 +110,7 @@ def step_up_at_its_claim(stage, session):
 
 
 def step_up_before_the_provider(stage, session):
-    """The code is on its way."""
+    """The code is held before it reaches the provider."""
     login = stage.login(session)
     stage.forward(stage.dying, login, reaches=False)
     stage.kill()
@@ -155,7 +155,8 @@ def step_up_in_its_commit(stage, session):
 
 
 def step_up_behind_a_refresh(stage, session):
-    """A refresh's commit waits in the database, and the step-up's behind it, which would have to be made again."""
+    """A refresh's commit waits in the database, and the step-up's commit, which would have to be made again, waits behind it.
+    """
     login = stage.login(session)
     stepped, _ = stage.forward(stage.dying, login)
     release, refreshed = stage.refresh(stage.second, session)
@@ -179,11 +180,11 @@ def step_up_after_its_commit(stage, session):
     return Outcome(True, login)
 
 
-# ---- whose claim has to be waited for --------------------------------------------------------------------------------
+# ---- a claim has to be waited for ------------------------------------------------------------------------------------
 
 
 def refresh_of_the_new_grant(stage, session):
-    """A step-up, and the refresh of its grant dies before the provider has it."""
+    """A step-up, and a refresh of its grant, whose replica dies before the provider has the call."""
     login = stage.login(session)
     stands = told(login.forward(broker=stage.second)) == "200"
     stage.refresh(stage.dying, session, reaches=False)

@@ -32,7 +32,7 @@ def is_ready(answer):
 
 
 def is_marked(data):
-    """Returns whether the data contain the marked text. This is true only once."""
+    """Returns whether the data contain the text in MARKER. If so, removes MARKER, so the next call returns false."""
     try:
         with open(MARKER, "rb") as file:
             text = file.read()

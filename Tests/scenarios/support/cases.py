@@ -44,7 +44,7 @@ class Processes:
             process.wait()
 
     def traps(self):
-        """The lines of their logs that a trap leaves."""
+        """The lines that a crash leaves in the logs of the processes."""
         return [
             line for log in self.folder.glob("*.log") for line in log.read_text(errors="replace").splitlines()
             if re.search("fatal error|precondition|Swift runtime failure|stack dump", line, re.IGNORECASE)]

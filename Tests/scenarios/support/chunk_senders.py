@@ -23,7 +23,7 @@ PLAIN = (HEAD + f"Content-Length: {CHUNKS}\r\n\r\n").encode() + b" " * CHUNKS
 
 
 def addresses(network, each):
-    """`each` connections from each of the /64s of a network; an IPv4 address as often."""
+    """Returns the senders' addresses: one of each /64 of a network, or an IPv4 address, each of them `each` times."""
     if ":" not in network:
         return [network] * each
     import ipaddress

@@ -57,7 +57,7 @@ for number in range(count):
 time.sleep(1)
 during = resident()
 served = honest("127.0.0.1")
-# A single address may open only a limited number.
+# A single address may have 128 connections, so 172 of these 300 are refused.
 own = []
 for number in range(300):
     peer = socket.socket()
@@ -71,7 +71,7 @@ refused, patience = 0, time.monotonic() + 20
 while refused < 172 and time.monotonic() < patience:
     refused = len(poller.poll(0))
     time.sleep(0.05)
-# The server closes each of them when its time is over.
+# The server closes each unfinished handshake when the time for it is over.
 closed, deadline = set(), time.monotonic() + 60
 while len(closed) < len(peers) and time.monotonic() < deadline:
     open_peers = [peer for peer in peers if peer not in closed]

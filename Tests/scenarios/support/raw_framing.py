@@ -6,7 +6,7 @@ CHUNK = "0\r\n\r\n"
 
 
 def framing():
-    """Yields (name, fields and other arguments of a request, whether the hidden request is inside the body, too)."""
+    """Yields (name, header fields, other arguments of the request)."""
     chunked = "Transfer-Encoding: chunked"
     yield "CL then TE", ["Content-Length: 5", chunked], {"body": CHUNK}
     yield "TE then CL", [chunked, "Content-Length: 5"], {"body": CHUNK}

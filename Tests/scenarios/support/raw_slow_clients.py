@@ -73,8 +73,8 @@ def silent(data):
 
 
 def server_holds(end):
-    """Returns whether the broker still has the connection. This client cannot see its end, because the kernel still has a part
-    of the answer.
+    """Returns whether the broker still has the connection. This client cannot see the connection's end, because the kernel
+    still has a part of the answer.
     """
     here, there = end.getsockname()[1], int(PORT)
     with open("/proc/net/tcp") as table:
@@ -86,8 +86,8 @@ def server_holds(end):
 
 
 def slow_reader(data):
-    """Does not read, so the broker must drop the unread answer. Returns when the other side ended, and the answers if that was
-    at once.
+    """Does not read, so the broker must drop the unread answer. Returns the answers, if the broker ended the
+    connection within 10 s, and the seconds until that end.
     """
     end, begin = connect(receive_buffer=4096), time.monotonic()
     end.settimeout(1)

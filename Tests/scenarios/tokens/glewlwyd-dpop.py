@@ -55,7 +55,7 @@ def nonces(case):
         before = challenged()
         broker.restart()
         case.same("200", broker.refresh(session).told, f"{name}, a refresh after kill -9 → 200")
-        # Without better knowledge the broker asks PAR first, and gets no nonce here.
+        # Without `nonce_before_spending`, the broker asks PAR first, and gets no nonce there.
         case.same(1 if dpop else 2, challenged(before), f"{name}, a refresh after kill -9 → one challenge, or two if PAR is asked first")
         case.same("204", broker.log_out(session).told, f"{name}, a log-out → 204")
         other.stop()

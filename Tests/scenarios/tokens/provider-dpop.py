@@ -60,7 +60,7 @@ def whatever_the_nonces(case):
 
 
 def forgetful(case):
-    """The server forgets its nonces during a session's life, changes its mind twice, and is away."""
+    """The server forgets its nonces once, then demands a new nonce for every refresh, and then refuses a proof."""
     sandbox, broker = stack(case, nonces="keep", refresh_mode="rotate-strict")
     session = broker.sign_in()
     sandbox.fault("oidc", endpoint="refresh", fault="forgets-nonces", times=1)

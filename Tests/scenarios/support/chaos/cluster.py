@@ -16,7 +16,7 @@ class Replica(Broker):
     def __init__(self, chaos, number):
         # The replica's number, the number of its starts, and the times of its kills by the number of the start.
         self.number, self.life, self.deaths = number, 0, {}
-        # The time until which its clock was wrong. It is infinite while the clock is wrong.
+        # The time until which the clock was wrong, or infinity while it is wrong.
         self.wrong_until = float("-inf")
         self.clock_is = 0
         first = chaos.replicas[0] if chaos.replicas else None
@@ -54,7 +54,7 @@ class Replica(Broker):
         self.wrong_until = float("inf") if seconds else time.monotonic() + 1
 
     def is_right(self, since):
-        """Returns whether its clock has been right since then."""
+        """Returns whether the clock has been right since that time."""
         return self.wrong_until < since
 
 
@@ -66,7 +66,7 @@ class Database(PostgreSQL):
         self.folder = tempfile.TemporaryDirectory(prefix="coatcheck-chaos-clock.")
         pathlib.Path(self.folder.name).chmod(0o755)
         self.clock = Clock(None, folder=self.folder.name)
-        # The time until which its clock was wrong. It is infinite while the clock is wrong.
+        # The time until which the clock was wrong, or infinity while it is wrong.
         self.wrong_until = float("-inf")
         self.clock_is = 0
         super().__init__(
@@ -82,7 +82,7 @@ class Database(PostgreSQL):
         self.wrong_until = float("inf") if seconds else time.monotonic() + 5
 
     def is_right(self, since):
-        """Returns whether its clock has been right since then."""
+        """Returns whether the clock has been right since that time."""
         return self.wrong_until < since
 
     def both(self):

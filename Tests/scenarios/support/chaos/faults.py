@@ -121,7 +121,7 @@ class Faults:
             await asyncio.sleep(min(self.random.uniform(0.8, 2.4), max(0, end - time.monotonic())))
         for task in tasks:
             await task
-        # All faults are over. Delayed work continues for a moment.
+        # All faults are over. Start the replicas that have ended, and wait for delayed work.
         for replica in self.replicas:
             if replica.process.poll() is not None:
                 await self.bring_back(replica)

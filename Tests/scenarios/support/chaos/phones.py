@@ -188,7 +188,7 @@ class Phone:
         return self.chaos.still_lives(session, answer)
 
     def handed_in(self, session):
-        """The evidence that its backend has of it."""
+        """The evidence of a session that the app hands to its backend."""
         return {}
 
     async def log_out(self, session):

@@ -21,7 +21,7 @@ same "1 1" "$(grep -c '^WARNING' "$work/python.log") $(grep -c '^WARNING parsing
 (cd "$work" && BROKER=$BROKER timeout 60 "$PYTHON" "$here/generated_client.py" >"$work/run.log" 2>&1)
 status=$?
 take_over <"$work/run.log"
-same 0 $status "Python client → runs to its end"
+same 0 $status "the script with the Python client → runs to its end"
 
 step "3. openapi-generator: Kotlin and Swift"
 jar=$("$PYTHON" -c 'import openapi_generator_cli, pathlib; print(next(pathlib.Path(openapi_generator_cli.__file__).parent.glob("*.jar")))')
@@ -36,18 +36,18 @@ generate() {
 members="callback_url client code code_verifier device handoff id_token login_token nonce provider redirect_uri scope state tokens"
 generate kotlin -p serializationLibrary=gson -p generateOneOfAnyOfWrappers=true
 models="$work/kotlin/src/main/kotlin/org/openapitools/client/models"
-same "$members" "$(sed -nE 's/.*@SerializedName\("([a-z_]+)"\).*/\1/p' "$models/ForwardCode.kt" | sort | tr '\n' ' ' | sed 's/ $//')" "Kotlin → ForwardCode has all members"
-same 2 "$(grep -cE 'val adapter(NewSession|RegistrationRequired) ' "$models/ForwardOutcome.kt")" "Kotlin → ForwardOutcome is a session or a registration"
+same "$members" "$(sed -nE 's/.*@SerializedName\("([a-z_]+)"\).*/\1/p' "$models/ForwardCode.kt" | sort | tr '\n' ' ' | sed 's/ $//')" "the Kotlin client → ForwardCode has all members"
+same 2 "$(grep -cE 'val adapter(NewSession|RegistrationRequired) ' "$models/ForwardOutcome.kt")" "the Kotlin client → ForwardOutcome is a session or a registration"
 grep -q 'fun forwardCode(forwardCode: ForwardCode) : ForwardOutcome' "$work/kotlin/src/main/kotlin/org/openapitools/client/apis/LoginApi.kt"
-same 0 $? "Kotlin → forwardCode returns ForwardOutcome"
+same 0 $? "the Kotlin client → forwardCode returns ForwardOutcome"
 generate swift6
 models=$(dirname "$(find "$work/swift6" -name ForwardCode.swift)")
-same "$members" "$(sed -nE '/enum CodingKeys/,/}/ s/.*case [A-Za-z]+ = "([a-z_]+)".*/\1/p; /enum CodingKeys/,/}/ s/.*case ([a-z]+)$/\1/p' "$models/ForwardCode.swift" | sort | tr '\n' ' ' | sed 's/ $//')" "Swift → ForwardCode has all members"
-same 2 "$(grep -cE 'case type(NewSession|RegistrationRequired)\(' "$models/ForwardOutcome.swift")" "Swift → ForwardOutcome is a session or a registration"
+same "$members" "$(sed -nE '/enum CodingKeys/,/}/ s/.*case [A-Za-z]+ = "([a-z_]+)".*/\1/p; /enum CodingKeys/,/}/ s/.*case ([a-z]+)$/\1/p' "$models/ForwardCode.swift" | sort | tr '\n' ' ' | sed 's/ $//')" "the Swift client → ForwardCode has all members"
+same 2 "$(grep -cE 'case type(NewSession|RegistrationRequired)\(' "$models/ForwardOutcome.swift")" "the Swift client → ForwardOutcome is a session or a registration"
 grep -qE 'func forwardCode\(.*\) async throws.* -> ForwardOutcome' "$(find "$work/swift6" -name LoginAPI.swift)"
-same 0 $? "Swift → forwardCode returns ForwardOutcome"
-same "" "$(find "$work/swift6" "$work/kotlin" -name 'InlineObject*')" "Swift and Kotlin → no unnamed InlineObject types"
-same "" "$(grep -rlE 'enum (class )?(ProblemCode|EndReason|ProviderKind)' "$work/swift6" "$work/kotlin")" "Swift and Kotlin → no closed enums of codes, reasons or kinds"
+same 0 $? "the Swift client → forwardCode returns ForwardOutcome"
+same "" "$(find "$work/swift6" "$work/kotlin" -name 'InlineObject*')" "the Swift and Kotlin clients → no unnamed InlineObject types"
+same "" "$(grep -rlE 'enum (class )?(ProblemCode|EndReason|ProviderKind)' "$work/swift6" "$work/kotlin")" "the Swift and Kotlin clients → no closed enums of codes, reasons or kinds"
 
 step "4. Clients can decode the answers of a later minor version"
 later="ses_3f9cT0m7bq3yqk0W8bJ1kQ device_unknown moved"
@@ -66,6 +66,6 @@ same "$requests" "$(cd "$work/go" && grep -l DisallowUnknownFields model_*.go | 
 
 step "5. Dart, for Flutter"
 generate dart-dio
-same 2 "$(find "$work/dart-dio/lib/src/model" -name new_session.dart -o -name started_login.dart | wc -l)" "Dart → has the types of a sign-in"
+same 2 "$(find "$work/dart-dio/lib/src/model" -name new_session.dart -o -name started_login.dart | wc -l)" "the Dart client → has the types of a sign-in"
 
 finish

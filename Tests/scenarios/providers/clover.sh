@@ -139,10 +139,10 @@ request POST /v1/session/refresh
 expect_status 200 "refresh whose first answer is lost → 200"
 sandbox GET '/requests?provider=clover'
 same "refresh refresh recovery" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "lost refresh answer → a refresh, the same refresh again, then a recovery"
-same "0 401 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "Clover's answers → lost, 401 with an offer, 200"
+same "0 401 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "lost refresh answer → Clover's three answers are lost, 401 with an offer, and 200"
 same "POST /clover-api/oauth/v2/recovery" "$(jq -r '.[2] | "\(.method) \(.path)"' "$work/control")" "recovery call → POST on the API host"
 same '["client_id","client_secret","recovery_token"]' "$(jq -c '.[2].body | fromjson | keys' "$work/control")" "recovery body → client_id, client_secret and recovery_token"
-same "$(refresh_token 0)" "$(sandbox GET '/requests?provider=clover&endpoint=recovery'; jq -r '.[0].body | fromjson.recovery_token' "$work/control")" "recovery_token → the refresh token that the lost call used"
+same "$(refresh_token 0)" "$(sandbox GET '/requests?provider=clover&endpoint=recovery'; jq -r '.[0].body | fromjson.recovery_token' "$work/control")" "recovery call → its recovery_token is the refresh token of the lost call"
 get /v1/session
 expect_status 200 "after the recovery → the session is alive"
 same "$session" "$(cookie coatcheck)" "a lost token pair, recovered → the same session cookie"

@@ -58,12 +58,12 @@ for path, spec in GOOD.items():
             line(path, f"{name} has a control character", pointer, base | {name: good + "\u0001"})
             line(path, f"{name} has {too_long} characters", pointer, base | {name: "a" * too_long})
         line(path, f"{name} twice", pointer, doubled(base | {name: good}, name, good))
-    line(path, "a member nobody knows", "/colour", base | {"colour": "red"})
+    line(path, "an unknown member", "/colour", base | {"colour": "red"})
 line("/v1/sessions", "nothing to forward", "-", {"provider": "oidc", "client": "ios"})
 line("/v1/sessions", "a callback URL and a handoff", "-", {"callback_url": "com.example.app:/cb?code=c", "handoff": TOKEN})
-line("/v1/sessions", "old tokens without their merchant", "/tokens/merchant_id",
+line("/v1/sessions", "a legacy access token without its merchant id", "/tokens/merchant_id",
      {"provider": "clover", "client": "ios", "tokens": {"access_token": "at"}})
-line("/v1/sessions", "tokens with a member nobody knows", "/tokens/colour",
+line("/v1/sessions", "tokens with an unknown member", "/tokens/colour",
      {"provider": "clover", "client": "ios", "tokens": {"access_token": "at", "refresh_token": "rt", "colour": 1}})
 for value in (None, [], {}):
     line("/v1/registrations", f"an attribute that is {json.dumps(value)}", "/attributes/first-name",

@@ -20,7 +20,7 @@ def framing():
                   "chunked;q=1", "\"chunked\"", "", "\x0bchunked", "chunked\x0b", "chun ked", "cow"):
         yield f"TE {value!r}", [f"Transfer-Encoding: {value}"], {"body": CHUNK}
     yield "TE twice", [chunked, chunked], {"body": CHUNK}
-    yield "TE twice, one empty", [chunked, "Transfer-Encoding: identity"], {"body": CHUNK}
+    yield "TE twice, one is identity", [chunked, "Transfer-Encoding: identity"], {"body": CHUNK}
     yield "TE on HTTP/1.0", [chunked], {"body": CHUNK, "version": "HTTP/1.0"}
     yield "TE behind a vertical tab", ["Transfer-Encoding:\x0bchunked"], {"body": CHUNK}
     yield "TE name with a tab", ["Transfer-Encoding\t: chunked"], {"body": CHUNK}

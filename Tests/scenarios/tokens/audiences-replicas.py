@@ -143,7 +143,7 @@ def crossed(case):
         case.verdict(new != old and set(grants) == {new}, "relayed calls at every replica after a step-up → sent with tokens of the new grant", (old, new, grants))
         case.same(3, stage.rows(session), "relayed calls to three APIs after a step-up → three stored rows")
         case.same("200", told(stage.third.refresh(session)), "a refresh after a step-up → 200")
-        settled(stage, [old], "a step-up: the old grant's tokens, with those fetched during it")
+        settled(stage, [old], "a step-up, the old grant's tokens and those fetched during the step-up")
 
         # An ending.
         session = stage.begin()
@@ -154,7 +154,7 @@ def crossed(case):
         release.set()
         case.same("401 session_ended logged_out", told(fetched.result(30)), "a relayed call whose token is fetched during the log-out → 401 session_ended logged_out")
         case.same(0, stage.rows(session), "an API's token that arrives after the log-out → not stored")
-        settled(stage, [grant], "a log-out: the session's tokens, with those fetched during it")
+        settled(stage, [grant], "a log-out, the session's tokens and those fetched during the log-out")
         case.same({1}, set(stage.sent().values()), "all provider calls of the test → each refresh token is sent once")
 
 
@@ -165,7 +165,7 @@ def api_calls(stage, name):
 def settled(stage, grants, whose):
     done = wait_for(40, lambda: stage.query("SELECT count(*) FROM outbox") == [["0"]], 0.2)
     left = [item for item in stage.tokens().values() if item["live"] and item["grant"] in grants]
-    stage.case.verdict(done and not left, f"{whose} → are revoked", left)
+    stage.case.verdict(done and not left, f"{whose} → revoked", left)
 
 
 def kills(case):

@@ -70,7 +70,7 @@ struct EventStreamTests {
     }
 
     @Test(
-        "A session is ended elsewhere and the notice is lost → the session's stream ends with the reason",
+        "A session is ended elsewhere and the notice is lost → its stream ends",
         .timeLimit(.minutes(1)))
     func endedElsewhere() async throws {
         let harness = try harness()

@@ -22,7 +22,7 @@ struct BoundRouteTests {
     ]
     /// The routes that end a session.
     ///
-    /// Its token is enough for them.
+    /// The session's token is enough for these routes.
     private static let ending: Set<String> = ["DELETE /v1/session"]
 
     private let harness: HTTPHarness

@@ -18,9 +18,9 @@ struct EventStreamTests {
         private let state = Mutex(State())
         private let opened = AsyncStream.makeStream(of: Void.self)
 
-        /// Adds a text to the stream.
+        /// Counts the comments in the answer so far.
         ///
-        /// Returns whether the awaited comments have arrived.
+        /// Returns whether the awaited number of comments has arrived.
         func take(_ text: String) -> Bool {
             let comments = count(of: ":\n\n", in: text)
             if comments > 0 { opened.continuation.yield() }

@@ -30,7 +30,7 @@ struct FamilyRouteTests {
     ]
     /// The routes that are open to a child that belongs to a key.
     ///
-    /// They require its evidence, and closed routes answer that they are closed.
+    /// These routes require the child's evidence. All other routes answer that they are closed to the child.
     private static let wantsEvidence: Set<String> = [
         "GET /v1/session", "GET /v1/session/events", "POST /v1/session/pass", "GET /v1/relay/{upstream}/{path}",
     ]

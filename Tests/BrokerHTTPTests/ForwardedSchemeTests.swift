@@ -25,7 +25,7 @@ struct ForwardedSchemeTests {
         Row(hops: [client], schemes: ["ws"], says: "entry 1"), Row(hops: [client], schemes: [""], says: "entry 1"),
         Row(hops: [client], schemes: ["ftp"]), Row(hops: [client], schemes: ["https;x"]),
         Row(hops: [client], schemes: ["\u{130}https"]),
-        // The client may send entries of its own. They are further left than the entries of the trusted hops.
+        // The client may send entries of its own, which are to the left of the trusted hops' entries.
         Row(hops: [client], schemes: ["https, http"], says: "entry 1"),
         Row(hops: [client], schemes: ["https", "http"], says: "entry 1"),
         Row(hops: two, schemes: ["http, https"], says: "entry 2"), Row(hops: two, schemes: ["https, http, https"]),

@@ -7,7 +7,7 @@ import Testing
 @testable import BrokerHTTP
 
 /// The forms of gateways that ask about sessions (lua-resty-openidc, APISIX, Kong, mod_auth_openidc), and of providers that end
-/// them.
+/// sessions.
 @Suite("Forms of gateways", .timeLimit(.minutes(2)))
 struct GatewayFormTests {
     private static let post = "client_id=orders&client_secret=\(Backends.credential)"

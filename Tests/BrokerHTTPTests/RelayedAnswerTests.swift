@@ -56,7 +56,7 @@ struct RelayedAnswerTests {
     ) async throws {
         let seen = RelayRouteTests.Seen()
         let router = Router()
-        /// Adds a route that sends pieces until its client has gone, and records that.
+        /// Adds a route that sends pieces until its client has gone, and that records the client's end.
         func endless(_ name: String, _ headers: HTTPFields, piece: Int = 5) {
             router.get("/\(name)") { _, _ in
                 seen.add("asked \(name)")
@@ -223,7 +223,7 @@ struct RelayedAnswerTests {
             let text = Self.get("/large", signedIn.token)
             _ = try await RawClient(port: running.port).received(after: text) {
                 try await eventually("the answer is under way") { running.seen.all.contains("asked large") }
-                // Now the client's buffers are full, so the broker cannot send its own.
+                // Now the client's buffers are full, so the broker cannot send the bytes in its own buffers.
                 try await eventually("nothing more is taken") { running.harness.load.requests == 1 }
                 try await running.harness.useCases.endSession.logOut(signedIn.token)
                 try await hasEnded("large", running)

@@ -22,7 +22,7 @@ struct RequestBodyTests {
         #expect(!reply.body.contains("\\u0001"))
     }
 
-    /// The members of each body that are tested with wrong values of their alphabet.
+    /// The members of each body that these tests send with wrong values, or twice.
     private static let members: [(path: String, base: String, member: String)] = [
         ("/v1/logins", "", "provider"), ("/v1/logins", "\"provider\":\"as\",", "client"),
         ("/v1/logins", "\"provider\":\"as\",", "redirect_uri"), ("/v1/logins", "\"provider\":\"as\",", "scope"),

@@ -6,16 +6,16 @@ final class Authority: @unchecked Sendable {
     private(set) var families: [Family] = []
     private(set) var calls: [TokenCall] = []
     private var codes: [String: Family?] = [:]
-    /// The people who agreed to codes.
+    /// The person who agreed to each code.
     private var people: [String: Int] = [:]
-    /// Codes with a second call although the first may have been performed.
+    /// The codes that were sent a second time, although the provider may have performed the first call.
     private(set) var codesCalledTwice: Set<String> = []
     private var verifiers: [String: Secret] = [:]
     private var nextCode = 0
-    /// The thumbprint that each login's state was begun with, and that each code has to be redeemed with.
+    /// The thumbprints of logins' keys, by state and then by code; a code has to be redeemed with its login's key.
     private var pushed: [String: String] = [:]
     private var keys: [String: String] = [:]
-    /// Counts nonces; only the newest is good.
+    /// The number of the newest nonce, which alone is good.
     private var nonce = 1
     /// The number of the newest certificate that the provider accepts.
     var acceptedCertificate = 1
@@ -56,7 +56,7 @@ final class Authority: @unchecked Sendable {
     /// Returns the session that a code's sign-in is for; nil for a code that makes a session.
     func session(of code: String) -> Digest? { stepUps[code]?.session }
 
-    /// Returns a new code, as if the user had agreed; the user is a new person if the number is missing.
+    /// Returns a new code, as if this person had agreed; nil means a new person.
     func consent(_ person: Int? = nil) -> String {
         nextCode += 1
         let code = "code-\(nextCode)"
@@ -149,7 +149,7 @@ final class Authority: @unchecked Sendable {
 
     /// Returns the refresh token that a step-up's answer repeats; nil if the grant is dead.
     ///
-    /// The token is the newest one, or the session's when the code was sent.
+    /// The token is either the provider's newest, or the token that the session had when the code was sent.
     private func repeated(_ stepUp: StepUp, _ code: String) -> String? {
         guard let own = standing(stepUp.session), own.death == nil else { return nil }
         if stepUp.repeatsNewest { return "rt-\(own.number)-\(own.current)" }

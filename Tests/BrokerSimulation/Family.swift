@@ -13,7 +13,7 @@ final class Family {
     let code: String
     /// The owner of the grant.
     let person: Int
-    /// The refresh token that is good now.
+    /// The number of the refresh token that is good now.
     var current = 0
     /// The thumbprint of the key that the grant's tokens are bound to.
     var key: String?
@@ -22,7 +22,7 @@ final class Family {
     var death: Death?
     /// Whether the grant's session was ended at the broker.
     var isSessionEnded = false
-    /// Whether a revocation took the grant along before the broker knew its owner.
+    /// Whether a revocation of another grant also ended this grant, before the broker knew the grant's user.
     var isRevokedUnseen = false
     var mishaps: [Mishap] = []
     /// Whether a mishap hit a call with a target.
@@ -31,11 +31,11 @@ final class Family {
     var hasLostTarget = false
     /// Whether an abandoned call arrived after two more refreshes.
     ///
-    /// By then the call is missing in every row (`RefreshMarks`), so the refusal that follows counts as the user's.
+    /// By then every row has forgotten the call (`RefreshMarks`), so the refusal looks as if the user had withdrawn the grant.
     var isReusedUnremembered = false
     /// The first refresh whose id_token names another user.
     var strangerFrom: Int?
-    /// The last answer, with its idempotency key.
+    /// The number of the last answer's refresh token, and the idempotency key of its call.
     var lastAnswer: (key: String, token: Int)?
     /// The time of the user's sign-in, in seconds.
     var signedInAt: Int64 = 0
@@ -43,7 +43,7 @@ final class Family {
     var isStepUp = false
     /// Whether the grant's answer lacks a refresh token of its own.
     var hasNoRefreshToken = false
-    /// Whether its sign-in must be refused, because the sign-in is too weak or of another user.
+    /// Whether the broker must refuse the grant's sign-in, because it is too weak or another user's.
     var isWeak = false
     var isStrangers = false
     var isUnfit: Bool { isWeak || isStrangers }

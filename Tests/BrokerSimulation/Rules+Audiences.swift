@@ -4,8 +4,8 @@ import Broker
 extension Rules {
     /// Checks a call that a process is about to send for a session.
     ///
-    /// A refresh token is spent once the process has an answer to it. Within a claim, a token is sent twice for the same
-    /// purpose only to confirm.
+    /// A refresh token is spent as soon as the process has an answer to it. Within a claim, the process sends a token for the
+    /// same purpose a second time only to confirm a lost answer.
     func sends(_ call: TokenCall, of session: Digest, _ calls: [TokenCall]) {
         if let target = call.target { checkIsAllowed(target, call, session) }
         guard !call.isExchange else { return }
@@ -68,9 +68,9 @@ extension Rules {
         }
     }
 
-    /// Whether an older call was overtaken, because the newer call's refresh token comes from a late winner.
+    /// Whether the newer call's refresh token comes from a third call, whose owner was late.
     ///
-    /// The winner was struck and lost its claim to the older call. It came back with its pair before the older call was
+    /// That owner was struck, and lost its claim to the older call's owner. It stored its pair before the older call was
     /// answered.
     private func isOvertaken(_ older: TokenCall, by newer: TokenCall, _ calls: [TokenCall]) -> Bool {
         guard !older.isExchange, !newer.isExchange, older.token < newer.token else { return false }

@@ -55,10 +55,10 @@ extension Rules {
         }
     }
 
-    /// Checks that a token which its process's certificate does not fit is handed out once at most.
+    /// Checks that a process hands out a token of another certificate at most one time.
     ///
-    /// A call may wait for a refresh of a replica that shows another certificate. The relay refuses such a token, and the next
-    /// call gets one that fits.
+    /// A call may wait for the refresh of a replica that shows another certificate. The relay refuses the token from that
+    /// refresh, and the next call gets a token of this process's certificate.
     func checkCertificate(_ token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
         guard world.weather.isCertified, process.renewedAt < askedAt else { return }
         let shown = SimulatedProcess.name(ofCertificate: process.certificate)

@@ -10,7 +10,7 @@ final class Rules: @unchecked Sendable {
     private struct Claim {
         let process: SimulatedProcess
         let session: Digest
-        /// Whether the owner has come back to its claim.
+        /// Whether the owner has released the claim, or has written or ended the claimed row.
         var isTouched = false
     }
 
@@ -44,7 +44,7 @@ final class Rules: @unchecked Sendable {
     private var known: [Place: [Version]] = [:]
     /// The versions of sessions that processes were notified of.
     private var notified: [Place: [Version]] = [:]
-    /// The tokens that a process handed out under another certificate than theirs, and the first time.
+    /// The tokens that a process handed out while it showed another certificate than theirs, each with the first time.
     private var unfit: [Place: [String: Int]] = [:]
     private var waiting: [Place: Set<Int>] = [:]
     private var nextWaiter = 0
@@ -147,7 +147,7 @@ final class Rules: @unchecked Sendable {
             !wanted[claim.tokenDigest, default: []].contains(claim.tokenVersion)
         else { return }
         let due = Duration.milliseconds(world.weather.accessTokenLife * 100 + 1_000)
-        // The process's clock may be behind. It is right to refresh a token that has expired.
+        // The process's clock may be behind. A refresh is right if the token is due by this clock or by the true time.
         guard end.since(max(claim.now, world.wallTime)) > due else { return }
         fault("version \(claim.tokenVersion) is refreshed, and nobody wants it")
     }

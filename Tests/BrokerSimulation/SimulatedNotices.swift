@@ -13,7 +13,7 @@ final class SimulatedNotices: @unchecked Sendable {
     private var isConnected = false
     /// Counts connections, so that the events of an older one have no effect.
     private var connection = 0
-    /// The time since every notice has arrived; nil while the connection is broken.
+    /// The moment when the process began to receive every notice; nil while the connection is broken.
     private(set) var hearsSince: Int?
 
     init(_ process: SimulatedProcess, _ scheduler: Scheduler) {
@@ -26,7 +26,7 @@ final class SimulatedNotices: @unchecked Sendable {
         connect(after: 50)
     }
 
-    /// Breaks the connection, which is made again once this time has passed and the loss was noticed.
+    /// Breaks the connection, which is made again when this time has passed and the process has noticed the loss.
     func breakOff(for milliseconds: Int) {
         guard handler != nil else { return }
         isConnected = false

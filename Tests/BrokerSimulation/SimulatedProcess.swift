@@ -19,9 +19,9 @@ final class SimulatedProcess: @unchecked Sendable {
     private var hasStarted = false
     /// The error of the process's wall clock.
     var wallOffset = 0
-    /// The end of the latest time that the process is cut off from the store.
+    /// The end of the last time that this process alone is cut off from the store.
     private var cutOffUntil = 0
-    /// The time when the process finds the store again after an outage for all.
+    /// The time when this process finds the store again after the last outage for all processes.
     private var searchesUntil = 0
     /// The time of the process's last pause or cut-off.
     private var disturbedAt = -1
@@ -39,7 +39,7 @@ final class SimulatedProcess: @unchecked Sendable {
     private(set) var certificate: Int
     private(set) var renewedAt = -1
     private(set) var useCases: BrokerUseCases?
-    /// The notices for listeners; nil once the process is dead, as the use cases are.
+    /// The notices for listeners; nil after the process's death, like the use cases.
     private(set) var sessionNotices: SessionNotices?
     /// Returns whether the process believes its clock enough for an act.
     private var believes: ((TimedAct) -> Bool)?
@@ -91,7 +91,7 @@ final class SimulatedProcess: @unchecked Sendable {
         let revocations = Revocations(context)
         lane.start {
             while !self.isDead {
-                // In reality the outbox is checked every second.
+                // A real process checks the outbox every second. Here, a check every 20 s is enough in most weathers.
                 try? await self.sleep(.seconds(world.weather.repeatsNewest > 0 ? 1 : 20))
                 _ = try? await revocations.work()
             }
@@ -179,7 +179,7 @@ final class SimulatedProcess: @unchecked Sendable {
     /// Whether the process has lived, run and reached the store since a moment.
     func isUndisturbed(since moment: Int) -> Bool { !isDead && !lane.isPaused && disturbedAt < moment }
 
-    /// Whether the store has failed the process in nothing since a moment.
+    /// Whether the store has answered every call of the process since a moment.
     func storeHeldSince(_ moment: Int) -> Bool { storeFailedAt < moment && storeAwayFor == 0 }
 
     /// Whether the process has received all endings since a moment.

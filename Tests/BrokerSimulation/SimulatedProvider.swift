@@ -169,7 +169,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         return tokens
     }
 
-    /// Sends a refresh token once.
+    /// Sends a refresh token in a single call.
     private func refresh(
         _ request: RefreshRequest, _ family: Family, _ token: Int, _ call: TokenCall, by deadline: Duration
     ) async throws(ProviderFailure) -> (Family, Int) {
@@ -201,7 +201,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
                 throw error
             }
             world.say("rt-\(family.number)-\(token) became \(fresh) at the provider")
-            // A replayed answer keeps its subject.
+            // Only a new answer may name a stranger, because a replayed answer keeps its subject.
             if fresh > before, family.strangerFrom == nil, scheduler.random.chance(stranger) {
                 family.strangerFrom = fresh
             }
@@ -330,7 +330,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             ? scheduler.random.number(weather.slowRange) : scheduler.random.number(5...400)
     }
 
-    /// Makes a call that uses something up; `work` is the provider's part, if the call arrives.
+    /// Makes a call that spends a code or a token; `work` is the provider's part, which runs if the call arrives.
     private func tokenCall(
         _ call: TokenCall, by deadline: Duration, _ work: @escaping () throws(ProviderFailure) -> (Family, Int)
     ) async throws(ProviderFailure) -> (Family, Int) {
@@ -415,7 +415,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
                 } catch { done = .failure(error) }
                 if loses, token != nil, !call.isExchange { call.note(.answerLost) }
                 scheduler.after(duration - way) {
-                    // A call that was refused for its nonce was not performed.
+                    // A call that was refused for its nonce was not performed, so its code may be sent again.
                     if call.isChallenged { call.mayBeRepeated = answer.value == nil }
                     if call.isChallenged, !call.isRepeat, !loses, answer.value == nil, !process.isDead {
                         world.rules.challenged(call) { authority.hasRepeated(call) }

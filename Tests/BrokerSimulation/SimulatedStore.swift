@@ -14,7 +14,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
 
     var base: any BrokerStore { world.memory }
 
-    /// The operations that may come back late.
+    /// The operations whose answers may be late.
     private static let slow: Set<StoreOperation> = [.session]
     /// The operations that write sealed values of sessions.
     private static let writingTokens: Set<StoreOperation> = [
@@ -273,7 +273,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
 
     /// Returns the store's time.
     ///
-    /// The time is also polled without other work, so that every process notices an absent store.
+    /// A process asks for the time regularly, even without other work, so every process notices an absent store.
     func time() async throws(StoreFailure) -> WallTime {
         try await ping()
         return world.storeTime

@@ -48,7 +48,7 @@ struct SimulatedVault: Vault {
         return Secret(Base64URL.encode(digest(salt + Array(keyID.utf8) + proof.bytes()).bytes))
     }
 
-    /// Accepts a signature that is the digest of key and message, twice; the public key is enough to make it.
+    /// Accepts a signature that is the digest of key and message, written twice; the public key is enough to make it.
     func isES256Signature(_ signature: [UInt8], over message: [UInt8], by key: ProofKey) -> Bool {
         let digest = digest(key.x + key.y + message).bytes
         return signature == digest + digest

@@ -342,7 +342,7 @@ package final class Simulation: @unchecked Sendable {
         let isStrangers = family.strangerFrom.map { number >= $0 } ?? false
         rules.gave(kept: token, of: ticket.holder.digest, by: process, askedAt: askedAt)
         rules.checkCertificate(token, of: ticket.holder.digest, by: process, askedAt: askedAt)
-        // The call was in progress during the step-up.
+        // A call that was in progress during the step-up may still get the former grant's token.
         let isFormer = family.replacedAt.map { askedAt <= $0 + 5_000 } ?? false
         let own = families[ticket.holder.digest]
         let isOthers = own.map { $0 !== family && !isLent(family, to: $0) } ?? false
@@ -487,7 +487,7 @@ package final class Simulation: @unchecked Sendable {
             verdict.endedSessionsAlive += 1
         }
         let isLent = family.hasNoRefreshToken && family.person == families[ticket.holder.digest]?.person
-        // The call may have been in progress, or the cache as old as it may be.
+        // The call may have been in progress during the step-up, or may have used a cached session of the greatest age.
         let isFormer = family.replacedAt.map { askedAt <= $0 + 5_000 } ?? false
         if let own = families[ticket.holder.digest], own !== family, !isLent, !isFormer {
             say("FAULT: a token of another session was handed out")

@@ -26,7 +26,7 @@ final class Standing {
     private var own: [Digest: [Stored]] = [:]
     /// The tokens by the keys of their rows.
     private var kept: [Digest: Kept] = [:]
-    /// The sessions with an unchecked subject, and the time when it became so.
+    /// The sessions with an unchecked subject, and the time when the subject became unchecked.
     private var unchecked: [Digest: Int] = [:]
 
     private static func add(_ text: String, to tokens: inout [Stored], at moment: Int) {

@@ -4,15 +4,15 @@ import Broker
 final class Ticket: @unchecked Sendable {
     let token: Secret
     let digest: Digest
-    /// The time of the answer to its log-out, and the process that gave it.
+    /// The time of the answer to the session's log-out, and the process that answered.
     var loggedOut: (at: Int, by: SimulatedProcess)?
-    /// The time and process of the child that replaced it.
+    /// The time when another child replaced this child, and the process that made the other child.
     var replaced: (at: Int, by: SimulatedProcess)?
     /// Whether a log-out was requested, answered or not.
     var logOutAsked = false
-    /// The latest sign-in in an answer, in seconds.
+    /// The time of the latest sign-in that an answer has shown, in seconds.
     var signedInAt: Int64 = 0
-    /// The time of its last use.
+    /// The time of the session's last use.
     var usedAt: Int
     /// The time of the last answered use of this session or of its child.
     var answeredAt: Int?
@@ -21,7 +21,7 @@ final class Ticket: @unchecked Sendable {
     /// Whether this is the session of a web page.
     let isPage: Bool
 
-    /// The session whose tokens it uses.
+    /// The session whose tokens this session uses: its parent, or itself.
     var holder: Ticket { parent ?? self }
 
     init(token: Secret, digest: Digest, at moment: Int, parent: Ticket? = nil, isPage: Bool = false) {

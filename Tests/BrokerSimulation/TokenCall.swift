@@ -34,7 +34,7 @@ final class TokenCall {
     var given: String?
     /// Whether the call was refused for its nonce.
     var isChallenged = false
-    /// Whether the call repeats a refused one.
+    /// Whether the call repeats a call that was refused for its nonce.
     var isRepeat = false
     /// The API that the call is for; nil for the session's own token.
     var target: TokenTarget?

@@ -2,7 +2,7 @@ import Broker
 
 /// The words of a trace for the values that cross a port.
 ///
-/// The words are the trace's own. They stay the same if a type gets another name, or its members another order.
+/// The trace chooses these words itself, so they stay the same if a type gets another name, or its members another order.
 struct TraceWords {
     let vault: SimulatedVault
 

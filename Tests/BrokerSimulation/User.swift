@@ -2,7 +2,7 @@ import Broker
 
 /// A person with an app, with all that they do: sign in, use the session, hang up, repeat and log out.
 struct User: Sendable {
-    /// The longest time that anything may take.
+    /// The longest time that the broker may take for an answer, in milliseconds.
     static let patience = 60_000
 
     let world: Simulation
@@ -90,7 +90,7 @@ struct User: Sendable {
         return first
     }
 
-    /// Forwards the callback without the starter's proof, so its result has to stay secret.
+    /// Forwards the callback without the starter's proof, so the exchange's result has to stay secret.
     ///
     /// The provider's answer to the stranger's own verifier may be returned, if the owner has yet to begin an exchange.
     private func forwardAsStranger(_ input: ForwardCodeInput) async {
@@ -288,7 +288,7 @@ struct User: Sendable {
             case .success?:
                 ticket.loggedOut = (world.scheduler.now, process)
                 return
-            // The token was taken before, but the answer was lost.
+            // The broker had accepted this logout token before, but its answer was lost.
             case .failure(let problem)? where problem.code == .invalidRequest:
                 ticket.loggedOut = (world.scheduler.now, process)
                 return

@@ -64,7 +64,7 @@ struct Weather {
     var emptyRefusals = false
     /// A refreshed id_token names another user.
     var subjectChanges = 0.0
-    /// The time until the keys for a refreshed id_token are there.
+    /// The time until the provider's keys for a refreshed id_token can be fetched.
     var slowKeys = 0
     /// The user withdraws the grant at the provider.
     var revokedThere = 0.0
@@ -74,7 +74,7 @@ struct Weather {
     /// The number of outages of the store for all processes, and their lengths.
     var outages = 0
     var outageRange = 1_000...40_000
-    /// The delay of a process that finds the store again after the first one.
+    /// The delay until a further process finds the store again, after the first process has found it.
     var foundAgainRange = 0...0
     /// The number of times that one process alone is cut off from the store, and their lengths.
     var partitions = 0
@@ -103,11 +103,11 @@ struct Weather {
     // The callers.
     var hangUps = 0.0
     var logOuts = 0.05
-    /// The user logs out at the provider, which repeats its logout token until it is taken.
+    /// The user logs out at the provider, which repeats its logout token until the broker has accepted it.
     var logOutsThere = 0.0
     /// The time that a user waits between two uses.
     var idleRange = 500...25_000
-    /// The app asks for a newer token than the one it has.
+    /// The app asks for a newer token than its own.
     var forced = 0.15
     /// The app asks every process before and after a log-out.
     var probes = 0.3
@@ -127,7 +127,7 @@ struct Weather {
     var repeatsToken = 0.0
     /// The share of the repeated refresh tokens that are the provider's newest, which the broker may still have to store.
     var repeatsNewest = 0.0
-    /// The time until a forced token may be forced again, in seconds, which is short to allow more refreshes.
+    /// The pause between two forced refreshes in seconds, which is short to allow more of them in a run.
     var forcedPause = 0
     /// A step-up's sign-in is weaker than demanded.
     var weakSignIns = 0.0

@@ -170,7 +170,7 @@ struct ExchangeContract {
             let completed = try await store.completeExchange(
                 rows[0].key, fence: owner.fence, session: session, replacing: nil, sessionLimit: 5)
             #expect(completed != nil)
-            // One claim lapsed too recently, and the other one too long ago.
+            // The first of these claims lapsed too recently to be spared, and the second too long ago.
             for (row, seconds) in [(rows[1], 34), (rows[2], 66)] {
                 _ = try await store.mustClaim(row)
                 clock.advance(.seconds(seconds))

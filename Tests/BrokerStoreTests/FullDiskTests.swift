@@ -126,8 +126,8 @@ struct FullDiskTests {
             let again = ReserveFile(path: path, size: size) { _, _ in false }
             #expect(again.isReady)
             #expect(try bytes() == size)
-            // A file reserves room only if its blocks are allocated. The store does not accept this file, and leaves it
-            // unchanged.
+            // A file reserves room only if its blocks are allocated. `truncate` allocates none, so the store refuses this file,
+            // and leaves it unchanged.
             for length in [size, size / 2] {
                 try FileManager.default.removeItem(atPath: path)
                 #expect(FileManager.default.createFile(atPath: path, contents: nil))

@@ -117,7 +117,7 @@ struct PipelineLaneTests {
         bench.submit()
         #expect(bench.lane.awakeCount == 1)
         #expect(bench.lane.take(64, for: 1).count == 1)
-        // Once its answer has arrived, the connection gets work again.
+        // As soon as the silent connection's answer has arrived, the connection gets work again.
         #expect(bench.lane.take(64, for: 2).isEmpty)
         #expect(bench.lane.take(64, for: 1).isEmpty)
         #expect(bench.lane.awakeCount == 0)

@@ -273,7 +273,7 @@ struct RefreshContract {
             let first = try await store.mustClaimRefresh(session.tokenDigest)
             try await store.release(
                 session.tokenDigest, fence: first.fence, holdBack: .seconds(30), answerLost: true, emptyRefusal: true)
-            // The answer was lost, so the release is repeated, and counts once.
+            // The store's answer was lost, so the release is repeated, and counts only one time.
             try await store.release(
                 session.tokenDigest, fence: first.fence, holdBack: .seconds(30), answerLost: true, emptyRefusal: true)
             clock.advance(.seconds(20))

@@ -10,7 +10,7 @@ struct SessionContract {
     func lookUp(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             var session = Rows.session(sid: Rows.digest())
-            // A time after 2038, and nil for every optional value (SEC-128).
+            // The row has a time after 2038, and nil for every optional value (SEC-128).
             session.expiresAt = WallTime(seconds: 9_000_000_000)
             try await store.signIn(session)
             var bare = Rows.session()

@@ -214,7 +214,7 @@ struct StepUpContract {
             let administered = try #require(store as? any StoreAdministration)
             rows = try await administered.rows(of: .sessions, after: nil, limit: 9).rows
         }
-        // A session that is moved to another store keeps the number.
+        // A session that is moved to another store keeps its version.
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)
             try await administered.insert(rows)

@@ -29,7 +29,7 @@ struct StrainTests {
             let readers = store.readers
             async let held: Void = readers.read { _ in
                 isHeld.store(true, ordering: .releasing)
-                // The test releases the lock. If the test itself waits for it, this task releases it after 20 s.
+                // The test releases the lane. If the test itself waits for the lane, this task releases it after 20 s.
                 _ = gate.wait(timeout: .now() + .seconds(20))
             }
             try await eventually("the lock is held") { isHeld.load(ordering: .acquiring) }

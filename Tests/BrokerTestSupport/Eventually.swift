@@ -20,7 +20,7 @@ package func eventually(
 
 /// Returns whether a condition becomes true within a time.
 ///
-/// The caller reports a failure.
+/// If it stays false, the caller has to report the failure.
 package func eventually(within time: Duration = patience, _ isSo: () async throws -> Bool) async throws -> Bool {
     let end = ContinuousClock.now + time
     while try await !isSo() {

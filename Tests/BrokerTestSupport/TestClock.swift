@@ -20,7 +20,7 @@ package final class TestClock: Sendable {
 
     /// Creates a clock.
     ///
-    /// Its wall clock is wrong by `ahead` from the beginning.
+    /// The clock's wall time is wrong by `ahead` from the beginning.
     package init(_ start: WallTime = TestClock.start, ahead: Duration = .zero) {
         state.withLock { $0.now = start.advanced(by: ahead) }
     }

@@ -567,7 +567,7 @@ import Testing
         if isExchange {
             #expect(broker.provider.script.withLock { $0.exchanges.last?.subjectToken.reveal() } == "at-2")
         }
-        // The session's own access token is the one from the sign-in.
+        // The session's own access token is still the token of the step-up's sign-in.
         let own = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
         #expect(own.token.reveal() == "at-2")
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() != old.token.reveal())

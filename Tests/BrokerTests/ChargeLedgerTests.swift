@@ -155,7 +155,7 @@ import Testing
         for number in UInt64(0)..<100 { #expect(try take(ledger, .login, number, from: Self.address(number)) == nil) }
         for number in UInt64(100)..<200 { #expect(try take(ledger, .login, number, from: Self.address(number)) == nil) }
         #expect(try take(ledger, .login, 200, from: Self.address(200)) == .seconds(60))
-        // Only logins are burned, not registrations or handoffs.
+        // Only logins are burned, so the cap of handoffs stays at a hundred.
         for number in UInt64(0)..<100 { #expect(try take(ledger, .handoff, number, from: Self.address(number)) == nil) }
         #expect(try take(ledger, .handoff, 100, from: Self.address(100)) == .seconds(60))
     }

@@ -119,7 +119,7 @@ import Testing
         #expect(!broker.context.watch.allows(.concludeLapse, broker.clock.clock))
         broker.clock.advance(.seconds(601))
         #expect(await answer(broker, session) == nil)
-        // Once the clock is trusted again, the refresh token's end counts again.
+        // As soon as the clock is trusted again, the refresh token's end counts again.
         _ = try await broker.useCases.refreshTokens.refreshNow(
             broker.useCases.resumeSession.resume(session.token))
         let end = try await broker.store.session(handle: session.session.handle)?.expiresAt

@@ -101,7 +101,7 @@ import Testing
         #expect(wrong.provider.grants == grants, "no code is spent")
         _ = try await Sweeper(wrong.context, owner: "one").sweep()
         #expect(try await seen(broker) == mark)
-        // Once the clock is corrected, it is trusted at once, because it shows the expected time.
+        // As soon as the clock is corrected, it is trusted, because it shows the expected time.
         wrong.clock.jump(Self.day * 45)
         #expect(await answer(wrong, session) == nil)
         _ = try await wrong.signIn(code: "later")

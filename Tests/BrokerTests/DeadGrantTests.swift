@@ -73,7 +73,7 @@ import Testing
         _ = try await broker.signIn(code: "c2")
         broker.provider.gate.open()
         #expect(await late?.code == .providerUnavailable)
-        // A refusal that was sent after the recovery does end the session.
+        // The refusal of a call that was sent after the recovery ends the session.
         broker.clock.advance(.seconds(120))
         let next = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
         #expect(next?.reason == .grantRevoked)

@@ -170,7 +170,8 @@ import Testing
         broker.clock.advance(.seconds(200_000))
         #expect(try await Sweeper(broker.context, owner: "one").sweep(limit: 0) == 0)
         #expect(try await Sweeper(broker.context, owner: "two").sweep() == nil)
-        // The owner renews the lease at least once a minute. A broker on a copy of the store respects the lease, too.
+        // The lease lasts 90 s, and its owner renews it at least once a minute. A broker on a copy of the store respects it,
+        // too.
         broker.clock.advance(.seconds(75))
         #expect(try await Sweeper(broker.context, owner: "two").sweep() == nil)
         broker.clock.advance(.seconds(16))

@@ -104,7 +104,7 @@ import Testing
         let url = broker.callback(login)
         async let answer = problem { try await broker.forward(url, login.loginToken) }
         try await eventually("somebody waits") { broker.clock.asked.count > before }
-        // A waiting caller waits longer than these six seconds.
+        // The caller would wait for longer than these six seconds, but the claim lapses after five.
         broker.clock.advance(.seconds(6))
         #expect(await answer?.code == .loginRequired)
         #expect(broker.provider.grants == 0)
@@ -215,7 +215,7 @@ import Testing
         #expect(spares(0, at: 140) && spares(39, at: 140))
         // A claim that lapsed 41 s ago lapsed before the store went away.
         #expect(!spares(41, at: 140))
-        // A claim that lapsed so recently was made or renewed after the store's return.
+        // A claim that lapsed 4 s ago was made or renewed at 141 s, after the store's return.
         answers(142...170, of: watch)
         #expect(spares(6, at: 170) && !spares(4, at: 170))
         answers(172...198, of: watch)

@@ -40,7 +40,7 @@ import Testing
         let renamed = try self.broker(Self.watch, like: broker)
         try await child(renamed, of: parent, Self.watch, "first")
         #expect(try await renamed.store.session(tokenDigest: page)?.endedAt == nil)
-        // When those children are gone, the page's child makes room for a child that the app asks for.
+        // When all children of the removed kind are gone, the page's child makes room for a child that the app asks for.
         for number in 2..<MakeChild.places { try await child(renamed, of: parent, Self.watch, "n\(number)") }
         #expect(try await renamed.store.session(tokenDigest: page)?.endedAt == nil)
         try await child(renamed, of: parent, Self.watch, "last")

@@ -200,7 +200,7 @@ import Testing
         #expect(heard.withLock { $0 } == [.ended(.parentEnded)])
         let row = try #require(try await store.session(handle: child.session.handle))
         #expect(row.endReason == .parentEnded)
-        // The other replica's cached entry is at most five seconds old.
+        // The other replica's cached entry lives for at most five seconds, so it is gone after this time.
         broker.clock.advance(.seconds(5))
         #expect(await ending(replica, child) == .parentEnded)
         withExtendedLifetime(subscription) {}

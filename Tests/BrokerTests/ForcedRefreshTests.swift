@@ -89,7 +89,7 @@ import Testing
         for _ in 0..<10 {
             #expect(try await refusedCall(broker, session) != nil)
             broker.clock.advance(.seconds(600))
-            // An ordinary refresh.
+            // The token has expired, so this refresh is an ordinary one.
             _ = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
         }
     }

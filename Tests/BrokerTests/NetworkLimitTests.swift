@@ -88,7 +88,7 @@ import Testing
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1_000_000, pending: 10_000), monotonic: clock.clock.monotonic)
         var next: UInt64 = 0
-        /// Begins as many logins as the /64s of a site may.
+        /// Begins as many logins as the /64s of a site may, and returns their number.
         func fill(_ phones: Range<UInt64>, site: UInt64) throws -> Int {
             var taken = 0
             for phone in phones {
@@ -207,7 +207,7 @@ import Testing
         ledger.adopt(ChargeLimits(loginsPerMinute: 1000, pending: 2000))
         for number in UInt64(250)..<256 { #expect(try take(ledger, .login, number, from: Self.phone(number)) == nil) }
         ledger.adopt(ChargeLimits(loginsPerMinute: 1, pending: 100_000))
-        // In a minute, an address may have one and the line eight.
+        // In a minute, an address may begin one login, and its line eight.
         let taken = try (UInt64(0)..<20).count { number in
             try take(ledger, .login, 2000 + number, from: Self.phone(number)) == nil
         }

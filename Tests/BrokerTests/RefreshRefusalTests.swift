@@ -98,7 +98,7 @@ import Testing
         async let second = ask(broker, live)
         func joined() -> Bool { broker.events.all.contains { if case .refreshWaited = $0 { true } else { false } } }
         try await eventually("the second caller waits for the first") { joined() }
-        // The first caller waits as long as its own calls may take. The second waits less.
+        // The first caller waits for its own provider call. The second caller gives up within these eleven seconds.
         broker.clock.advance(.seconds(11))
         #expect(await second?.code == .providerUnavailable)
         broker.provider.gate.open()

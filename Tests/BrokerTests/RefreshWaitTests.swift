@@ -33,7 +33,7 @@ import Testing
         broker.clock.advance(.seconds(3))
         #expect(await ask(broker, live)?.code == .providerUnavailable)
         #expect(broker.provider.refreshes == 1)
-        // Another process reads this from the row.
+        // Another process reads the provider's time from the row.
         let other = try TestBroker(store: broker.store, vault: broker.vault, provider: broker.provider)
         other.clock.advance(.seconds(3604))
         #expect(await ask(other, live)?.code == .providerUnavailable)

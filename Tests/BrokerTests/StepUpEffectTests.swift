@@ -81,7 +81,7 @@ import Testing
         #expect(rows.count == 1 && former.tokens.refreshToken?.reveal() == "rt-1" && former.tokens.idToken == nil)
     }
 
-    /// A step-up that failed while another replica's refresh is in progress; its answer brought another refresh token.
+    /// A step-up that failed during another replica's refresh, after the step-up's answer brought another refresh token.
     private func inQuestion() async throws -> (broker: TestBroker, session: SignedIn) {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -131,7 +131,7 @@ import Testing
         try await refresh(broker, session, to: "rt-own")
         try await claim(broker, session, version: 2)
         let asked = broker.clock.asked.count
-        // Several looks at the session.
+        // During this wait, the broker looks at the session several times.
         _ = try await eventually(within: .milliseconds(200)) { broker.clock.asked.count > asked + 3 }
         try await refresh(broker, session, to: "rt-next")
         _ = try await eventually(within: .milliseconds(200)) { try await broker.store.outboxCount() == 0 }
@@ -143,7 +143,7 @@ import Testing
 
     // MARK: An answer that a later one overtook
 
-    /// Steps a session up, and pays for it.
+    /// Steps a session up, and charges its start to an address.
     private func stepUp(_ broker: TestBroker, _ session: SignedIn, _ charge: Charge) async throws -> SteppedUp {
         var start = StartLoginInput(provider: nil, charge: charge)
         start.demand = .mfa

@@ -56,7 +56,7 @@ struct StepUpOrderTests {
         #expect(try await first.value.get().session.signIn == second)
         #expect(try await signIn(two, session) == second)
         #expect(try await refreshToken(two, session) == "rt-3")
-        // The outbox has the sign-in's pair and the first answer's.
+        // The outbox has the pair of the first sign-in, and the pair of the step-up that waited.
         #expect(try await two.store.outboxCount() == 2)
         one.clock.advance(.seconds(1))
         #expect(try await Revocations(two.context).work() == 2)
@@ -170,7 +170,7 @@ struct StepUpOrderTests {
         #expect(try await refreshToken(broker, session) == "rt-r1")
         // The refresh token may belong to an earlier sign-in. Only the access token surely belongs to this sign-in.
         #expect(try SessionFacts.open(try await broker.row(of: session), broker.vault).lentVersion == 2)
-        // The former pair is not revoked yet, because the refresh may show that both have the same grant.
+        // The former pair is not revoked yet, because the refresh may show that both pairs have the same grant.
         broker.clock.advance(.seconds(1))
         #expect(try await Revocations(broker.context).work() == 0)
         if isRefreshedBefore {

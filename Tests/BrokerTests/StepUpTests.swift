@@ -19,7 +19,7 @@ struct StepUpTests {
         #expect(isMet(classes))
         #expect(isMet(classes, secondsAgo: nil))
         for other in [nil, "", "MFA", "mfa ", "pwd"] { #expect(!isMet(classes, acr: other)) }
-        // The same characters in different bytes.
+        // Both texts show the same characters, but they have different bytes.
         #expect(!isMet(StepUpDemand(contextClasses: ["caf\u{E9}"]), acr: "cafe\u{301}"))
         let age = StepUpDemand(maximumAge: 300)
         #expect(isMet(age, acr: nil))

@@ -15,7 +15,7 @@ import Testing
         case everything
         /// Only providers' `Date`, because the kernel refuses the call or reports TIME_ERROR.
         case datesAlone
-        /// Neither of these. A doubt ends only after its time.
+        /// Neither a time service nor a provider's `Date`, so a doubt ends only by the passing of time.
         case nothing
     }
 

@@ -10,7 +10,7 @@ struct RawClient: Sendable {
 
     /// Sends the bytes and returns the server's bytes until it closes.
     ///
-    /// Throws `Timeout` if it stays open.
+    /// Throws `Timeout` if the server keeps the connection open.
     func exchange(_ text: String, within limit: Duration = .seconds(30)) async throws -> String {
         try await exchange(pieces: [text], within: limit)
     }
@@ -82,7 +82,7 @@ struct RawClient: Sendable {
         try await channel.pipeline.addHandler(count).get()
         try await channel.writeAndFlush(ByteBuffer(string: text)).get()
         try await meanwhile()
-        // The server may have cut the connection meanwhile.
+        // The server may have closed the connection meanwhile.
         try? await channel.setOption(.autoRead, value: true).get()
         try? await channel.closeFuture.get()
         return count.total.withLock { $0 }

@@ -221,7 +221,7 @@ extension SessionSelector {
 extension SessionRow {
     /// Returns the revocation work after the session's end.
     ///
-    /// Its id is the session's digest, because a session ends only once.
+    /// The work's id is the session's digest, because a session ends only once.
     func revocation(at now: WallTime) -> OutboxRow? {
         tokens.map { OutboxRow(id: tokenDigest, boundTo: tokenDigest, tokens: $0, createdAt: now, nextAttemptAt: now) }
     }

@@ -3,7 +3,7 @@ import BrokerStore
 
 /// The whole content of the in-memory store.
 ///
-/// It is changed under one lock, so each operation is a transaction.
+/// The content is changed under one lock, so each operation is a transaction.
 struct MemoryState {
     struct Lease {
         var owner: String

@@ -60,7 +60,7 @@ struct EvidenceCheckTests {
         let refusal = await problem { try await look(foreign) }
         #expect(refusal?.code == .proofInvalid && refusal?.proof == .key)
         let own = try evidence(broker, "own", by: phone, token: token)
-        // The signature of a proof is checked later.
+        // A look leaves the signature unchecked and the proof unused, so the second look gets the same result.
         for _ in 0..<2 { #expect(try await !look(own)) }
         _ = try await resume.resume(token, { own })
         #expect(await problem { try await look(own) }?.proof == .replayed)

@@ -6,7 +6,7 @@ import Testing
 @Suite("Nonces and passes", .timeLimit(.minutes(1)))
 struct ProofNonceTests {
     private let vault: OpenSSLVault
-    /// The first second of a period.
+    /// The first second of a nonce's period.
     private let start = WallTime(seconds: 1_800_000_000)
 
     init() throws {

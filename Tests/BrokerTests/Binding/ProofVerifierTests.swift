@@ -49,7 +49,7 @@ struct ProofVerifierTests {
     @Test("A proof of 4096 bytes → accepted; a proof of 4097 bytes → malformed")
     func length() throws {
         func sized(_ length: Int) throws -> String {
-            // A part of three bytes becomes four characters, so two parts are filled up.
+            // Three bytes become four base64url characters, so some lengths need a filling of both header and claims.
             for inHeader in 0..<3 {
                 for inClaims in stride(from: 2400, to: 2700, by: 1) {
                     let jwk = phone.jwk(#","kid":"\#(String(repeating: "k", count: inHeader))""#)

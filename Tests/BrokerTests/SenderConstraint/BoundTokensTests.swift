@@ -49,7 +49,7 @@ struct BoundTokensTests {
         let other = try await first.start()
         let pushed = first.provider.script.withLock { $0.requests.compactMap(\.proof?.thumbprint) }
         #expect(pushed.count == 2 && Set(pushed).count == 2)
-        // Another process. It knows only the store.
+        // The second broker is another process, which knows the login only from the store.
         let second = try broker(after: first)
         let signedIn = try await second.forward(second.callback(login), login.loginToken)
         let grant = try #require(second.provider.script.withLock { $0.grants.first })

@@ -5,7 +5,8 @@ import COpenSSL
 enum ES256Signature {
     /// Returns whether `signature` is the key's signature over the message.
     ///
-    /// `signature` is `r` and `s`, of 32 bytes each. Returns false if the key's point is off the curve or the library fails.
+    /// `signature` consists of `r` and `s`, of 32 bytes each. Returns false if the key's point is off the curve or the
+    /// library fails.
     static func isValid(_ signature: [UInt8], over message: [UInt8], by key: ProofKey) -> Bool {
         guard signature.count == 64 else { return false }
         let encoded = der(signature)

@@ -3,11 +3,12 @@ import COpenSSL
 
 /// The reason why an envelope does not open.
 ///
-/// Only tests and counters use the reason. To other callers, the vault throws `doesNotOpen`.
+/// Only tests and diagnosis see this reason. To all other callers, the vault throws `doesNotOpen`, or `unavailable` if the
+/// library failed.
 package enum EnvelopeFailure: Error, Sendable, Equatable {
     /// The bytes are shorter than any envelope.
     case length
-    /// The first byte belongs to another format.
+    /// The first byte differs from the format's version.
     case version
     /// The tag does not match, because the key, row, kind or bytes differ.
     case tag
@@ -24,7 +25,7 @@ enum Envelope {
 
     /// Returns the associated data: format, kind, key id and row.
     ///
-    /// The envelope's tag also covers the associated data, so that a sealed value cannot be moved to another row (SEC-48).
+    /// The envelope's tag covers the associated data. So a sealed value that was moved to another row fails to open (SEC-48).
     static func associatedData(kind: SealedKind, keyID: String, row: Digest) -> [UInt8] {
         let id = keyID.utf8
         var data: [UInt8] = []
@@ -139,7 +140,7 @@ enum Purpose {
 
     /// The `info` parameter of HKDF for the purpose.
     ///
-    /// If a label changes, all rows under its key become unreadable.
+    /// A label must never change, because all values under its key would become unreadable.
     var label: [UInt8] {
         switch self {
         case .seal(let kind): Array("coatcheck/v1/seal/\(kind.rawValue)".utf8)

@@ -3,7 +3,8 @@ import Synchronization
 
 /// The operator's keys, and the index key, which does not rotate (guarantee 5).
 ///
-/// The newest key whose time has come seals, and all keys open. The ring's description omits the keys.
+/// New values are sealed with the newest key whose start time has come. Every key opens the values that it sealed. The ring's
+/// description omits the keys.
 package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
     /// One key's public part, for `coatcheck keys list`.
     package struct Entry: Sendable, Equatable {
@@ -20,7 +21,8 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         let id: String
         let key: SecretBytes
         let created: WallTime
-        /// The time when this key starts to seal, after every process has read it; nil if it always seals.
+        /// The time when this key starts to seal, so that every process can read the key before; nil if the key may seal at
+        /// once.
         var sealsFrom: WallTime?
 
         func seals(at now: WallTime) -> Bool { sealsFrom.map { $0 <= now } ?? true }
@@ -59,7 +61,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         self.last = last
     }
 
-    /// Returns the sealing key, which is the newest whose time has come.
+    /// Returns the sealing key: the newest key that may seal at `now`, or the oldest key if all still wait.
     func sealing(at now: WallTime) -> Key { keys.first { $0.seals(at: now) } ?? last }
 
     /// The id of the sealing key.
@@ -83,9 +85,9 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
 
     /// Returns a ring with a new first key.
     ///
-    /// The other keys follow and still open their rows (SEC-49). The new key seals from the time `sealsFrom`, so that every
-    /// process can read the key first. If `sealsFrom` is nil, the key seals at once. Throws if the last new key still waits to
-    /// seal.
+    /// The other keys follow, so that they can still open their rows (SEC-49). The new key seals from `sealsFrom` on, so that
+    /// every process can read the key before. If `sealsFrom` is nil, the key seals at once. Throws if the newest key of the
+    /// present ring still waits to seal.
     package func rotated(
         now: WallTime, sealsFrom: WallTime? = nil, random: (Int) throws(VaultFailure) -> [UInt8]
     ) throws(KeyRingFailure) -> KeyRing {
@@ -93,7 +95,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         return try KeyRing(index: index, keys: [Self.newKey(now: now, sealsFrom: sealsFrom, random: random)] + keys)
     }
 
-    /// Returns a ring without a key that has stopped sealing.
+    /// Returns a ring without a given key; throws if this key seals or still waits to seal.
     package func removing(_ id: String, now: WallTime) throws(KeyRingFailure) -> KeyRing {
         guard let key = keys.first(where: { $0.id == id }) else { throw .unknownID(id) }
         guard id != sealing(at: now).id else { throw .seals(id) }
@@ -111,7 +113,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         }
     }
 
-    /// The keys' public parts, as if the time of every key had come.
+    /// The keys' public parts, with the newest key as the sealing one even if it still waits.
     package var list: [Entry] { list(at: WallTime(milliseconds: .max)) }
 
     private static func fresh(_ random: (Int) throws(VaultFailure) -> [UInt8]) throws(KeyRingFailure) -> SecretBytes {
@@ -144,7 +146,7 @@ package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible
     /// The text is not the expected JSON. `byte` is the place of the fault.
     case notJSON(reason: String, byte: Int)
     case unsupportedVersion
-    /// A member is missing, unknown or of the wrong type. The text is its JSON pointer.
+    /// A member is missing, unknown or of the wrong type. The associated text is the member's JSON pointer.
     case member(String)
     /// The text at the place is not base64url without padding.
     case notBase64URL(place: String)
@@ -251,8 +253,8 @@ extension KeyRing {
         _ object: JSONObject, _ names: [String], optional: [String] = [], at pointer: String
     ) throws(KeyRingFailure) {
         for name in names where object[name] == nil { throw .member("\(pointer)/\(name)") }
-        // An unknown member may be a misspelt one. Its name comes from the file, so the message contains only the name's
-        // beginning.
+        // An unknown member may be misspelt, so refuse the file. The name may contain a key by mistake, so the message has
+        // only the name's first 32 characters.
         let known = names + optional
         for name in object.names where !known.contains(name) { throw .member("\(pointer)/\(name.prefix(32))") }
     }
@@ -296,7 +298,7 @@ extension KeyRing {
         let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
         let days = era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
         let time = WallTime(seconds: days * 86_400 + hour * 3600 + minute * 60 + second)
-        // The time, written again, must give the same text. This refuses the 30th of February and unusual separators.
+        // If the time is written again, the text must be the same. So a 30th of February and unusual separators are refused.
         return time.rfc3339 == text ? time : nil
     }
 }
@@ -318,7 +320,7 @@ final class LoadedRing: Sendable {
     final class SealCounter: Sendable {
         /// The number of seals by this process.
         let count = Atomic<Int>(0)
-        /// The number of seals by other processes, and by earlier ones.
+        /// The number of seals by other processes, including processes that have ended.
         let elsewhere = Atomic<Int>(0)
 
         var total: Int { count.load(ordering: .relaxed) &+ elsewhere.load(ordering: .relaxed) }

@@ -4,9 +4,9 @@ import Synchronization
 
 /// The vault on the system's OpenSSL 3: AES-256-GCM, HMAC-SHA-256, HKDF-SHA-256 (decision 3).
 ///
-/// Calls are short and synchronous, and allowed from any thread. The ring can be replaced under traffic.
+/// Calls are short and synchronous, and allowed from any thread. The ring can be replaced while requests are served.
 package final class OpenSSLVault: Vault {
-    /// The number of uses of a GCM key with random nonces that makes a rotation advisable.
+    /// The number of seals with one key after which a rotation is advisable, because GCM's nonces are random.
     ///
     /// The number is far below 2^32 (NIST SP 800-38D section 8.3).
     package static let rotationAdvisedAfter = 1 << 30
@@ -16,9 +16,10 @@ package final class OpenSSLVault: Vault {
     private let ring: Mutex<LoadedRing>
     private let isForeign = Atomic<Bool>(false)
 
-    /// Derives every subkey; throws `unavailable` if the library lacks an algorithm (a provider that is not loaded).
+    /// Derives every subkey; throws `unavailable` if the library lacks an algorithm, for example because one of OpenSSL's
+    /// providers is not loaded.
     ///
-    /// The sealing key is the newest whose time has come. Without a time, it is the newest.
+    /// The sealing key is the newest key that may seal at `now`. If `now` is omitted, it is the newest key of all.
     package init(ring: KeyRing, at now: WallTime = WallTime(milliseconds: .max)) throws(VaultFailure) {
         guard let algorithms = Algorithms.shared,
             let loaded = LoadedRing(ring, at: now, algorithms: algorithms, previous: nil),
@@ -29,10 +30,10 @@ package final class OpenSSLVault: Vault {
         self.ring = Mutex(loaded)
     }
 
-    /// Replaces the ring, for a rotation under traffic.
+    /// Replaces the ring while requests are served, for a rotation.
     ///
-    /// Throws `unknownKey("index")` if the index key differs, because lookups would then find no row. With `isWhole` such a
-    /// ring is accepted, if the old ring has never opened a value.
+    /// Throws `unknownKey("index")` if the index key differs, because lookups would then find no row. With `isWhole`, a ring
+    /// with another index key is accepted. Callers pass this only if the old ring has never opened a value.
     package func replace(
         ring newRing: KeyRing, at now: WallTime = WallTime(milliseconds: .max), isWhole: Bool = false
     ) throws(VaultFailure) {
@@ -90,7 +91,7 @@ package final class OpenSSLVault: Vault {
 
     /// Returns the reason why a sealed value does not open; nil if it opens, or if its key is unknown.
     ///
-    /// Only tests and diagnosis use this function.
+    /// Only tests and diagnosis use this method.
     package func fault(of sealed: Sealed, as kind: SealedKind, row: Digest) -> EnvelopeFailure? {
         guard let subkey = current.subkeys(sealed.keyID)?.seal[kind] else { return nil }
         do throws(EnvelopeFailure) {
@@ -163,7 +164,7 @@ package final class OpenSSLVault: Vault {
 ///
 /// The keyed state is made once and copied for each use, which halves the cost.
 final class KeyedHash: Sendable {
-    /// Keyed in `init` and unchanged afterwards, because every use works on a copy.
+    /// The keyed context, which stays unchanged after `init`, because every use works on a copy.
     private nonisolated(unsafe) let template: OpaquePointer
 
     /// Keys the hash; returns nil if the library fails.
@@ -221,7 +222,7 @@ final class KeyedHash: Sendable {
     }
 }
 
-/// The algorithms, fetched from OpenSSL once.
+/// The algorithms, fetched from OpenSSL one time.
 ///
 /// A fetch takes locks, so all calls share the fetched algorithms.
 struct Algorithms: Sendable {
@@ -312,7 +313,7 @@ struct Algorithms: Sendable {
 
 /// Returns the C text of a parameter's name.
 ///
-/// `OSSL_PARAM` keeps the pointer, and a `String` would be freed too early.
+/// `OSSL_PARAM` keeps the pointer, so the text must be static. The C text of a `String` would be freed too early.
 func parameterName(_ text: StaticString) -> UnsafePointer<CChar> {
     UnsafeRawPointer(text.utf8Start).assumingMemoryBound(to: CChar.self)
 }

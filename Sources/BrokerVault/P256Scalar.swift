@@ -5,8 +5,8 @@ import COpenSSL
 enum P256Scalar {
     /// Returns the key pair of a seed; nil if the library fails.
     ///
-    /// The seed is the scalar if it is in the range of scalars. Otherwise the seed's digest is tried, then the digest of the
-    /// digest. About one seed in 2^32 is out of range.
+    /// The first candidate for the scalar is the seed, or the seed's digest if the seed is not 32 bytes long. About one
+    /// candidate in 2^32 is out of the range of scalars. The next candidate is then the digest of the previous one.
     static func keyPair(of seed: [UInt8], algorithms: Algorithms) -> ProofKeyPair? {
         defer { ERR_clear_error() }
         guard let group = EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1) else { return nil }

@@ -7,7 +7,7 @@ import COpenSSL
 final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
     /// The number of bytes.
     let count: Int
-    /// Written only in `init` and freed in `deinit`; read-only in between.
+    /// The memory of the bytes, which is written only in `init`, freed in `deinit`, and only read in between.
     private nonisolated(unsafe) let pointer: UnsafeMutablePointer<UInt8>
 
     /// Copies the bytes.
@@ -27,7 +27,7 @@ final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
 
     /// Returns whether both hold the same bytes.
     ///
-    /// The comparison takes equally long for all bytes of this length (SEC-53).
+    /// For bytes of equal length, the duration of the comparison is independent of their values (SEC-53).
     func isEqual(to other: SecretBytes) -> Bool {
         count == other.count && CRYPTO_memcmp(pointer, other.pointer, count) == 0
     }
@@ -43,7 +43,7 @@ final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
     var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// Overwrites an array's key material, if its storage is not shared.
+/// Overwrites an array's key material; if the array shares its storage with another array, only the new copy is overwritten.
 func wipe(_ bytes: inout [UInt8]) {
     bytes.withUnsafeMutableBytes { OPENSSL_cleanse($0.baseAddress, $0.count) }
 }

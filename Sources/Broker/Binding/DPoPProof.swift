@@ -22,7 +22,8 @@ package struct DPoPProof: Sendable {
 
     /// Parses the values of the request's `DPoP` fields; throws `required` if there are no such fields.
     ///
-    /// `iat` has to be a number, but is never judged. Phones' clocks are often wrong, and the nonce contains the broker's time.
+    /// `iat` has to be a number, but its value is ignored, because phones' clocks are often wrong. The nonce shows the age of
+    /// the proof instead.
     package init(_ fields: [String]) throws(ProofRefusal) {
         guard let text = fields.first else { throw .required }
         guard fields.count == 1, text.utf8.count <= Self.maximumBytes else { throw .malformed }
@@ -61,7 +62,8 @@ package struct DPoPProof: Sendable {
 
 /// The public P-256 key in a proof (RFC 7518 section 6.2.1).
 ///
-/// The signature check detects a point that is off the curve. An earlier check would cost as much arithmetic.
+/// A point that is off the curve is accepted here, because the signature check rejects it. A separate check would cost much
+/// arithmetic.
 package struct ProofKey: Sendable, Hashable {
     /// The coordinates, 32 bytes each.
     package let x, y: [UInt8]
@@ -78,7 +80,7 @@ package struct ProofKey: Sendable, Hashable {
 
     /// Reads a `jwk`; nil unless it is a public P-256 key.
     ///
-    /// Members about the purpose of the key are ignored.
+    /// Members such as `use` and `key_ops` are ignored.
     init?(_ object: JSONObject) {
         guard !Self.secretMembers.contains(where: { object[$0] != nil }), object["kty"]?.string == "EC",
             object["crv"]?.string == "P-256", let x = object["x"]?.string.flatMap({ Base64URL.decode($0) }),

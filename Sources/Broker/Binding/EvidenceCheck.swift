@@ -27,8 +27,9 @@ struct EvidenceCheck: Sendable {
         }
     }
 
-    /// Checks the evidence without the signature, and without using a proof up, for a caller that must decide whether to read
-    /// the body.
+    /// Checks the evidence, but leaves a proof's signature unchecked and the proof unused.
+    ///
+    /// The caller uses this to decide whether to read the body.
     ///
     /// - Returns: Whether the evidence is good. For a proof this is false, because its signature is still unchecked.
     func look(
@@ -76,7 +77,7 @@ package struct PresentedEvidence: Sendable {
     /// The passes in the request, from the cookie and the header field.
     package let passes: [Secret]
     package let target: ProofTarget
-    /// The party that pays for checking the proofs of a session.
+    /// The address and limits that the signature check of a session's proof is charged to.
     package let charge: ProofCharge
 
     /// Creates the evidence of a request.
@@ -97,7 +98,8 @@ package struct PresentedEvidence: Sendable {
 
     /// Returns the request's only pass; nil if it has none.
     ///
-    /// Two different passes cause a 400, because an attacker may have planted one of them.
+    /// If the cookie and the header field have different passes, the answer is a 400, because an attacker may have planted
+    /// one of them.
     func pass() throws(BrokerProblem) -> Secret? {
         guard let first = passes.first else { return nil }
         guard passes.dropFirst().allSatisfy({ $0.reveal().hasBytes(of: first.reveal()) }) else {
@@ -112,9 +114,11 @@ package struct PresentedEvidence: Sendable {
 /// The request that a proof has to match in method and address (`htm`, `htu`).
 package struct ProofTarget: Sendable {
     package enum Address: Sendable {
-        /// A path of this broker, as received and without its query; the proof may name any of the broker's origins.
+        /// A path of this broker, as the request names it and without its query; the proof may name any of the broker's
+        /// origins.
         case own(path: String)
-        /// The address of another service that the app called, and about which a backend asks; nil for a malformed address.
+        /// The address of another service that the app called, which a backend sends to the broker for the check; nil for a
+        /// malformed address.
         case foreign(ProofAddress?)
     }
 
@@ -128,7 +132,7 @@ package struct ProofTarget: Sendable {
 
     /// Whether the method is safe (RFC 9110 section 9.2.1).
     ///
-    /// For a safe method, only this process remembers which proofs were used.
+    /// A used proof for a safe method is remembered only in this process, and not in the shared store.
     var isSafe: Bool { ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method) }
 }
 
@@ -138,6 +142,6 @@ package enum EvidenceDemand: Sendable {
     case any
     /// A proof is required, because the route issues something that lasts longer than a pass.
     case proof
-    /// No evidence, because the calling backend checks proofs itself, with `cnf`.
+    /// No evidence is required, because the calling backend itself checks the proof with the `cnf` of the answer.
     case none
 }

@@ -32,7 +32,7 @@ package struct ProofAddress: Sendable, Hashable {
         self.path = path
     }
 
-    /// Returns a host in lower case, and its port unless that is the scheme's; nil for a malformed authority.
+    /// Returns the host in lower case, and the port unless it is the scheme's default; nil for a malformed authority.
     private static func authority(_ text: ArraySlice<UInt8>, isTLS: Bool) -> (host: String, port: Int?)? {
         guard !text.contains(UInt8(ascii: "@")), !text.contains(UInt8(ascii: "%")) else { return nil }
         let isBracketed = text.first == UInt8(ascii: "[")
@@ -75,7 +75,8 @@ package struct ProofAddress: Sendable, Hashable {
 
     /// Returns whether a path is already normalized, as nearly every path is.
     ///
-    /// A normalized path begins with a slash, and is free of escapes and of possible dot segments.
+    /// For speed, the check is strict. A path with an escape, or with a segment that begins with a dot, counts as not
+    /// normalized.
     private static func isNormalized(_ path: ArraySlice<UInt8>) -> Bool {
         guard path.first == slash else { return false }
         var last: UInt8 = 0
@@ -129,8 +130,8 @@ package struct ProofAddress: Sendable, Hashable {
 /// The origins that a proof's `htu` may name, from the configuration and never from a `Host` field.
 package struct ProofOrigins: Sendable, Equatable {
     private let origins: Set<String>
-    /// The scheme of a broker that only its own machine can reach, and that emulators call by several names; nil for other
-    /// brokers.
+    /// The scheme of a broker whose `publicURL` is a loopback address, because emulators call such a broker by several
+    /// loopback names; nil for other brokers.
     private let loopbackScheme: Substring?
 
     /// Creates the origins of a broker, from `publicURL` and from its scheme with each name in `hosts`.

@@ -1,6 +1,6 @@
 /// Checks the proofs of requests.
 ///
-/// Each proof is checked, its signature is verified off the event loop, and it is accepted only once.
+/// Signatures are verified off the event loops, and each proof is accepted only one time.
 struct ProofCheck: Sendable {
     let context: BrokerContext
 
@@ -33,9 +33,9 @@ struct ProofCheck: Sendable {
 
     /// Verifies a proof's signature and records the proof as used.
     ///
-    /// If the request has an unsafe method, the proof is accepted once on all replicas together.
+    /// For a request with an unsafe method, the proof is accepted only one time on all replicas together.
     ///
-    /// If the proof's nonce is aging, the answer brings a new one.
+    /// If the proof's nonce is in its second period, the answer brings a new nonce.
     func take(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
         if let refusal = await verified(candidate) { throw BrokerProblem(refusal) }
         try await takeVerified(candidate)
@@ -43,7 +43,8 @@ struct ProofCheck: Sendable {
 
     private func takeVerified(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
         do throws(ProofRefusal) {
-            // Take it in this process first, because this bounds the rows that one key can make the broker store.
+            // Record the proof in this process first, because its limits bound the number of rows that one key can make the
+            // broker store.
             try context.memory.proofs.take(
                 candidate.name, of: candidate.thumbprint, nonce: candidate.nonce, now: context.clock.now())
         } catch { throw BrokerProblem(error) }
@@ -110,7 +111,7 @@ extension BrokerProblem {
 ///
 /// The answer contains this reason and no further detail.
 package enum ProofRefusal: Error, Sendable, Hashable, CaseIterable {
-    /// Both a proof and an accepted pass are missing.
+    /// The request has neither a proof nor an accepted pass.
     case required
     /// The nonce is unknown to the broker, or too old.
     case nonce
@@ -131,7 +132,7 @@ package enum ProofRefusal: Error, Sendable, Hashable, CaseIterable {
     case replayed
     /// The signature was made by another key.
     case signature
-    /// The pass is another session's, or was never issued.
+    /// The pass belongs to another session, or was never issued.
     case pass
     /// The key has used more proofs than the broker can remember; the answer is a 429.
     case limited

@@ -1,14 +1,14 @@
 /// Checks proofs, with the cheapest checks first.
 ///
-/// The signature is checked last. Before it, the nonce must be good, and the proof must fit the session's token and key if a
-/// session is presented.
+/// The signature is checked last. Before this, the nonce must be valid. If the request presents a session, the proof must
+/// also fit the session's token and key.
 package struct ProofVerifier: Sendable {
     /// The values that a proof has to match: the request, the session token and the key.
     package struct Demand: Sendable {
         package let target: ProofTarget
-        /// The session token, if `ath` has to match it.
+        /// The session token that `ath` has to match; nil if `ath` is ignored.
         package let token: Secret?
-        /// The digest of the session token, if the token itself is not available.
+        /// The digest of the session token, for callers that have only the digest.
         package let tokenDigest: Digest?
         /// The thumbprint of the session's key, if it has one.
         package let thumbprint: Digest?
@@ -26,7 +26,7 @@ package struct ProofVerifier: Sendable {
     /// A proof that has passed all checks except that of its signature.
     package struct Candidate: Sendable {
         package let proof: DPoPProof
-        /// The thumbprint of its key (RFC 7638).
+        /// The thumbprint of the proof's key (RFC 7638).
         package let thumbprint: Digest
         package let nonce: ProofNonce
         /// The digest of thumbprint and `jti`, which identifies the proof.
@@ -64,7 +64,8 @@ package struct ProofVerifier: Sendable {
         }
         let thumbprint = vault.digest(Array(proof.key.canonical.utf8))
         if let expected = demand.thumbprint, expected != thumbprint { throw .key }
-        // The thumbprint always has 32 bytes, so two different pairs never make the same text.
+        // The thumbprint always has 32 bytes, so different pairs of thumbprint and `jti` give different inputs for the
+        // digest.
         let name = vault.digest(thumbprint.bytes + Array(proof.identifier.utf8))
         try taken.look(name, nonce: nonce)
         return Candidate(proof: proof, thumbprint: thumbprint, nonce: nonce, name: name, isSafe: demand.target.isSafe)

@@ -19,7 +19,8 @@ extension ProviderDirectory {
 
 /// A client's rules for sessions that belong to a key of the device (`clients.NAME.binding`).
 ///
-/// The mode applies when a login or a session begins. A session that was bound then stays bound for its whole life.
+/// The mode applies when a login or a session begins. A session that was bound at its beginning stays bound for its whole
+/// life.
 package struct BindingPolicy: Sendable, Equatable {
     package enum Mode: String, Sendable, CaseIterable {
         /// Proofs are ignored.
@@ -32,7 +33,7 @@ package struct BindingPolicy: Sendable, Equatable {
 
     /// The evidence that a bound session's requests may show.
     package enum Evidence: String, Sendable, CaseIterable {
-        /// A proof, or a pass that a proof was exchanged for.
+        /// A proof, or a pass that the broker issued for a proof.
         case pass
         /// Each request needs a proof.
         case proof

@@ -2,7 +2,7 @@
 ///
 /// A pass contains its end time and an HMAC over this time and the session's digest. The HMAC uses the index key, which does
 /// not rotate. A pass is made and checked without the store. The session itself is looked up as usual, so a pass is useless
-/// once its session has ended.
+/// after the end of its session.
 package struct SessionPass: Sendable {
     /// The end of the pass.
     package let expiresAt: WallTime
@@ -65,7 +65,7 @@ package struct GrantPass: Sendable {
 package struct GrantedPass: Sendable {
     package let text: Secret
     package let expiresAt: WallTime
-    /// The lifetime of the pass, for phones with a wrong clock.
+    /// The lifetime of the pass, for phones whose clock is wrong, because they cannot use `expiresAt`.
     package let lifetime: Duration
     /// The way in which the phone receives the pass, as a cookie or in the body.
     ///

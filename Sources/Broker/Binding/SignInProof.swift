@@ -4,7 +4,7 @@ enum SignInKey: Sendable {
     case none
     /// The proof is good except for its signature, which is verified after the charge.
     case claimed(ProofVerifier.Candidate)
-    /// The proof is checked and counted, but never refused.
+    /// The client's mode is `observe`, so the proof is only counted, and a wrong signature is not refused.
     case observed(ProofVerifier.Candidate)
     /// The key's signature was verified.
     case proved(Digest)
@@ -37,7 +37,7 @@ struct SignInProof: Sendable {
         } catch {
             note(error.result, client.name, provider)
             if client.binding.mode == .enforce { throw BrokerProblem(error) }
-            // An observed app is never refused, so it has to get its first nonce here.
+            // Under `observe`, the sign-in goes on without a refusal. So the app has to get its first nonce with this answer.
             if error == .nonce { RequestScope.current?.givesNonce() }
             return .none
         }
@@ -46,7 +46,7 @@ struct SignInProof: Sendable {
     /// Verifies the signature of a proof that was charged for, and returns the thumbprint of the session's key.
     ///
     /// A wrong signature is charged to the address like a wrong token. `payer` is the login, exchange or registration whose
-    /// charge pays for the first signature. It is nil if each signature was paid for separately.
+    /// charge pays for the first signature; nil if the caller has already charged for the signature.
     func prove(
         _ key: SignInKey, of client: ClientName, at provider: ProviderName, paidBy payer: Digest?, _ charge: Charge
     ) async throws(BrokerProblem) -> Digest? {
@@ -55,7 +55,7 @@ struct SignInProof: Sendable {
         case .proved(let thumbprint): return thumbprint
         case .observed(let candidate):
             do throws(BrokerProblem) { try await take(candidate, client, provider, paidBy: payer, charge) } catch {
-                // The proof is only counted.
+                // Under `observe`, the proof is only counted, so its refusal is ignored.
             }
             return nil
         case .claimed(let candidate):

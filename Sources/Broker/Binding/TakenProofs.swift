@@ -1,11 +1,12 @@
 import Synchronization
 
-/// The proofs that this process has accepted, so that none is used twice.
+/// The proofs that this process has accepted, for refusing a second use.
 ///
-/// Each pair of thumbprint and `jti` is accepted once during its nonce's life, in bounded memory.
+/// Each pair of thumbprint and `jti` is accepted only one time. The memory is bounded.
 ///
-/// A proof is remembered for as long as its nonce is accepted. If a key has too many proofs, its next one is refused with
-/// `limited`. If the table is full, nonces from before the present minute are refused, so that their proofs can be forgotten.
+/// A proof is remembered for as long as its nonce is accepted. If a key has too many remembered proofs, its next proof is
+/// refused with `limited`. If the table is full, nonces from before the present minute are refused, so that the proofs with
+/// these nonces can be forgotten.
 package final class TakenProofs: Sendable {
     /// The largest number of proofs that are remembered for one key.
     package static let maximumOfKey = 4096
@@ -71,7 +72,8 @@ package final class TakenProofs: Sendable {
             let present = ProofNonce.minute(now)
             let oldest = ProofNonce.oldest(at: present)
             state.forget(before: oldest)
-            // A proof that was judged in time may come here late. The memory of its nonce is gone by now, so it is refused.
+            // The proof's nonce was valid in `judge`, but may have become too old since. Its minute's used proofs are
+            // forgotten by now, so refuse the proof.
             if nonce.minute < max(state.earliest, oldest) { return .nonce }
             if state.taken[nonce.minute]?.contains(Name(name)) == true { return .replayed }
             guard state.ofKeys.values.reduce(0, { $0 + Int($1[key] ?? 0) }) < maximumOfKey else { return .limited }
@@ -101,16 +103,17 @@ package final class TakenProofs: Sendable {
     }
 }
 
-/// The nonce of a proof (RFC 9449 section 8), which is a minute with an HMAC over it under the index key.
+/// The nonce of a proof (RFC 9449 section 8): a minute, with an HMAC of this minute under the index key.
 ///
-/// Nonces are not stored, so each replica accepts those from every other. The minute comes from the broker that issued the
-/// nonce, so the phone's own clock does not matter.
+/// Nonces are checked by their HMAC, without a store, so each replica accepts the nonces of every other replica. The minute
+/// comes from the broker that issued the nonce, so the phone's own clock does not matter.
 package struct ProofNonce: Sendable, Hashable {
     /// The number of minutes in a period.
     ///
-    /// A nonce is accepted in its own period and in the next.
+    /// A nonce is accepted in its own period and in the next period.
     static let period: Int64 = 5
-    /// The longest life of a nonce: two periods, and one minute by which the clock of another replica may be ahead.
+    /// The longest life of a nonce: two periods, and one more minute, because the clock of another replica may be ahead by as
+    /// much.
     package static let lifetime = Duration.seconds(11 * 60)
 
     /// The minute since 1970 when the nonce was issued.
@@ -118,7 +121,7 @@ package struct ProofNonce: Sendable, Hashable {
 
     /// Whether the nonce is in its second period.
     ///
-    /// The answer then brings a new one.
+    /// If so, the answer brings a new nonce.
     package let isAging: Bool
 
     /// Returns the nonce to issue at a moment.
@@ -145,7 +148,8 @@ package struct ProofNonce: Sendable, Hashable {
 
     /// Returns the number of the minute that contains a moment.
     ///
-    /// All moments before 1970 count as the first minute, and all after 10135 as the last one that a nonce can name.
+    /// Moments before 1970 count as the first minute. Moments after the year 10135 count as the last minute that fits into a
+    /// nonce.
     static func minute(_ now: WallTime) -> Int64 { min(max(now.seconds / 60, 0), Int64(UInt32.max) - 1) }
 
     private static func bytes(_ minute: Int64) -> [UInt8] {
@@ -155,8 +159,8 @@ package struct ProofNonce: Sendable, Hashable {
 
 /// The scope of nonces, with the HMACs of the scope's minutes.
 ///
-/// Processes that do not share their memory of used proofs have different scopes. If all processes share it, the scope is
-/// empty.
+/// If processes have separate memories of used proofs, each process has its own scope, so that a proof is accepted by one
+/// process only. If they share the memory, the scope is empty.
 package final class NonceScope: Sendable, ExpressibleByStringLiteral {
     private struct Kept {
         /// The minute when the HMACs were computed.

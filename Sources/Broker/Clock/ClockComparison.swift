@@ -15,7 +15,7 @@ package struct ClockComparison: Sendable {
 
     /// Asks the store for its time, and passes the result to the context's `ClockWatch`.
     ///
-    /// A store that is away or slow proves nothing about the clock.
+    /// If the store is unreachable or answers after more than two seconds, its time is ignored.
     package func look() async throws(StoreFailure) {
         let (clock, watch) = (context.clock, context.watch)
         let began = clock.monotonic()
@@ -24,7 +24,7 @@ package struct ClockComparison: Sendable {
             context.memory.store.failed(at: clock.monotonic())
             throw error
         }
-        // The poll is also sent without other work, so that an idle replica notices a store that was away.
+        // The poll runs even in an idle replica, so that the replica notices when the store is reachable again.
         context.memory.store.answered(at: clock.monotonic())
         let took = clock.monotonic() - began
         guard took <= Self.patience else { return }
@@ -33,7 +33,8 @@ package struct ClockComparison: Sendable {
             try await ClockMarks.noteStep(at: time, in: context.store)
             watch.stepIsNoted()
         } else if let stepped = try await ClockMarks.step(in: context.store) {
-            // A process that began after the step cannot see it. It may have begun even before another process noted the step.
+            // A process that began after the step finds it only in the store. The note may arrive after this process began,
+            // so read it with each poll.
             watch.hear(steppedAt: stepped, clock)
         }
     }

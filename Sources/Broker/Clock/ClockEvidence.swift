@@ -2,7 +2,7 @@
 package enum ClockWitness: Sendable, Hashable {
     /// The kernel reports that a time service keeps its clock.
     case kernel
-    /// The wall clock continues correctly from before the jump, according to the boot clock.
+    /// The wall clock shows the time that its last reading before the jump and the boot clock predict.
     case course
     /// The database's clock agrees, and its server is another machine.
     case store
@@ -24,14 +24,14 @@ package enum ClockWitness: Sendable, Hashable {
 struct ClockEvidence: Sendable {
     /// The time for which a witness's confirmation counts.
     static let memory = Duration.seconds(150)
-    /// The time after which a single witness is enough, unless it is the database.
+    /// The time after which a single witness other than the database is enough.
     static let longEnough = Duration.seconds(3600)
 
     private var lastHeard: [ClockWitness: Duration] = [:]
     /// The start of the unbroken time during which at least one witness other than the database confirmed the clock.
     ///
-    /// The database always needs a second witness. Its clock gives the time that is in doubt, and its server may run on this
-    /// machine.
+    /// The database always needs a second witness. The reason is that the database's clock itself gives the time that is in
+    /// doubt. Its server may also run on this machine.
     private var since: Duration?
 
     mutating func confirm(_ witness: ClockWitness, at moment: Duration) {
@@ -45,7 +45,7 @@ struct ClockEvidence: Sendable {
         endHour()
     }
 
-    /// Ends that time when the last of these witnesses no longer confirms the clock.
+    /// Clears `since` if no witness other than the database confirms the clock.
     private mutating func endHour() {
         if lastHeard.keys.allSatisfy({ $0 == .store }) { since = nil }
     }

@@ -7,11 +7,11 @@ package protocol TimeTelling: ProviderClient {
 
     /// Asks for the time once, within some seconds; returns nil if the answer cannot be evidence.
     ///
-    /// The request contains no time of the broker's that the answer could repeat.
+    /// The request leaves out the broker's own time, because the answer could repeat it.
     func time() async -> WallTime?
 }
 
-/// Looks for evidence while the clock is in doubt: asks the kernel, the store and the configured providers.
+/// Asks the kernel, the store and the configured providers for evidence while the clock is in doubt.
 ///
 /// A caller's request never starts such an inquiry.
 package final class ClockInquiry: Sendable {
@@ -40,7 +40,7 @@ package final class ClockInquiry: Sendable {
 
     /// Asks each source of evidence once.
     ///
-    /// At the end of the doubt, the kept uses of sessions are written to the store.
+    /// If the doubt has ended, the kept uses of sessions are written to the store.
     package func look() async throws(StoreFailure) {
         let (watch, clock) = (context.watch, context.clock)
         if watch.wantsEvidence(clock) {
@@ -82,7 +82,7 @@ package final class ClockInquiry: Sendable {
         let time = await source.time()
         let took = clock.monotonic() - began
         guard let time, took <= Self.patience else { return }
-        // A `Date` is cut off to whole seconds, so half a second is added.
+        // A `Date` has whole seconds only, so add half a second, which is the mean of the missing fraction.
         watch.hear(
             .provider(host: host), saying: time.advanced(by: .milliseconds(500)), at: began + took / 2, clock)
     }

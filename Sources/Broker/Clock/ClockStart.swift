@@ -9,20 +9,21 @@ package enum ClockStart: Sendable, Equatable {
     /// The clock is more than a week past that time. For an hour, no session counts as lapsed, and sessions begin only if the
     /// store has a clock of its own.
     case doubted
-    /// The clock is behind that time, as a right clock can never be. The rules of `doubted` hold until it has caught up.
+    /// The clock is behind the last time that the store has seen, so it is certainly wrong. The rules of `doubted` hold until
+    /// the clock has caught up.
     case behind
-    /// The clock differs from the store's own, which is used instead.
+    /// The clock differs from the store's own clock, or was not yet compared with it. The broker uses the store's clock.
     case off
 }
 
 /// The times that the store remembers, for judging the clocks of its processes.
 ///
-/// Each time is a row in the table of leases, and no process competes for it. Therefore every engine and every copy of a store
-/// has these times.
+/// Each time is a row in the table of leases, although it is no lease. Therefore every engine and every copy of a store has
+/// these times.
 package struct ClockMarks: Sendable {
     /// The last time that a broker on this store has seen on a clock that it trusted.
     package var lastSeen: WallTime?
-    /// The time for which clocks that were in question have agreed.
+    /// The time for which the clocks of former processes have agreed during a doubt.
     var agreement: ClockAgreement?
     /// The store's time when its clock was last stepped.
     var storeStepped: WallTime?
@@ -52,7 +53,8 @@ extension ClockMarks {
 
     /// Writes how long clocks have agreed.
     ///
-    /// The duration is written before the time, because a longer duration is useless together with an older time.
+    /// The duration is written first. If the second write fails, the new duration stays with the older time, which is
+    /// harmless.
     static func note(_ agreement: ClockAgreement, in store: any BrokerStore) async throws(StoreFailure) {
         try await set(agreedFor, to: WallTime(milliseconds: agreement.lasted.wholeMilliseconds), in: store)
         try await set(agreed, to: agreement.until, in: store)

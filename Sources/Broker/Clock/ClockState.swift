@@ -20,14 +20,14 @@ package enum ClockDoubt: String, Sendable, CaseIterable {
     case absent
     /// The clock is behind the last time that the store has seen.
     case behind
-    /// The wall clock is more than a minute away from the database's.
+    /// The wall clock differs from the database's clock by more than a minute.
     case apart
     /// The database has yet to report its time.
     case uncompared
     /// The database's clock has jumped.
     case storeJumped = "database_jumped"
-    /// A doubt has ended, or the clock was at the start more than a day past the last time that the store has seen. Rows are
-    /// not buried now.
+    /// A doubt has ended a short time ago, or at the start the clock was more than a day past the last time that the store
+    /// has seen. Only the burying of rows is refused.
     case uncertain
 }
 
@@ -40,7 +40,7 @@ struct ClockState: Sendable {
     private static let doubtAfterJump = Duration.seconds(600)
     /// The longest time that a broker may have been away without a doubt about its clock at the next start.
     ///
-    /// After a longer one, its clock is doubted at the start.
+    /// If the broker was away for longer, its clock is in doubt at the start.
     private static let absence = Duration.seconds(7 * 86_400)
     private static let doubtAfterAbsence = Duration.seconds(3600)
     /// The time after a doubt during which irreversible acts are refused, if no evidence ended the doubt.
@@ -49,7 +49,8 @@ struct ClockState: Sendable {
     private static let calm = Duration.seconds(600)
     /// The time that a process watches its clock before it may move the last time that the store has seen.
     ///
-    /// Many machines start hours ahead and are set within minutes, and the stored time never goes back.
+    /// Many machines start with a clock that is hours ahead, and it is set within minutes. The stored time must not be moved
+    /// to such a wrong time, because it usually never goes back.
     private static let settling = Duration.seconds(600)
     /// The smallest step of the database's clock.
     ///
@@ -57,9 +58,9 @@ struct ClockState: Sendable {
     private static let step = Duration.seconds(2)
     /// The delay in judging lapses, while the store may have rows from before a step of the database's clock.
     static let slack = Duration.seconds(120)
-    /// The time for which this delay applies.
+    /// The time for which `slack` applies after a step.
     static let slackLasts = Duration.seconds(86_400)
-    /// The time after this process's first comparison in which other processes note a step that they saw.
+    /// The time within which other processes note a step in the store after this process's first comparison.
     ///
     /// Each process compares every two seconds.
     private static let stepIsNotedWithin = Duration.seconds(10)
@@ -114,8 +115,8 @@ struct ClockState: Sendable {
 
     /// Returns the time of an earlier moment, as well as it is known now.
     ///
-    /// If the clock is in doubt, its course from before the jump counts, with at most two minutes added. If that course is
-    /// unknown, the result is at least the time that the store has seen.
+    /// If the clock is in doubt, the result follows the clock's last reading before the jump, with at most two minutes added.
+    /// If this reading is unknown, the result is at least the time that the store has seen.
     func time(of past: Duration, at moment: Duration) -> WallTime {
         guard isDoubted(moment), store == nil, !evidence.isAny(at: moment) else { return time(at: past) }
         if let course {
@@ -191,7 +192,7 @@ struct ClockState: Sendable {
         seen = ClockReading(wall, moment)
         begun = begun ?? moment
         let hasJumped = before.map { Self.isApart(wall.since($0.time(at: moment))) } ?? false
-        // Earlier evidence was about the clock before its jump.
+        // Evidence from before the jump says nothing about the present clock, so drop it.
         if hasJumped { evidence.clear() }
         isBehind = isBehindMark(at: moment)
         if wasBehind, !isBehind {
@@ -221,7 +222,8 @@ struct ClockState: Sendable {
         (isProven, calmFrom, cause) = (false, nil, doubt)
         agreed = (.zero, moment)
         let end = moment + Self.doubtAfterJump
-        // If the clock jumps back near the store's mark, the hour of doubt since the start is over.
+        // If the clock was far ahead of the store's mark and jumps back near it, the hour of doubt since the start ends. Only
+        // the ten minutes after the jump remain.
         let isBack = doubt == .jumped && mark.map { time(at: moment).since($0) <= Self.absence } ?? false
         doubtfulUntil = isBack ? end : max(doubtfulUntil ?? .zero, end)
         certainFrom = max(certainFrom ?? .zero, (doubtfulUntil ?? end) + Self.probation)
@@ -239,7 +241,7 @@ struct ClockState: Sendable {
     mutating func compared(_ time: WallTime, at moment: Duration, within error: Duration) {
         if let store {
             let parted = time.since(store.time(at: moment))
-            // The reading is as expected, within the error.
+            // If the reading is as expected, within the error, keep the previous reading.
             guard parted > error || parted < .zero - error else { return }
             if parted > Self.step || parted < .zero - Self.step {
                 if Self.isApart(parted) {
@@ -250,7 +252,8 @@ struct ClockState: Sendable {
                 hasUnnotedStep = true
             }
         } else if let ahead = seen?.time(at: moment).since(time), ahead > Self.step || ahead < .zero - Self.step {
-            // The database's clock may have been stepped a moment ago.
+            // The clocks differ at the first comparison, perhaps because the database's clock was stepped a moment ago. Be
+            // late with lapses until other processes have noted such a step.
             slackUntil = moment + Self.stepIsNotedWithin
         }
         store = ClockReading(time, moment)
@@ -358,7 +361,8 @@ struct ClockState: Sendable {
         }
         guard !isOff, evidence.isEnough(at: moment) else { return }
         let calm = moment + Self.calm
-        // Evidence only adds trust. Acts that the doubt's own time has allowed stay allowed.
+        // Evidence must not take away an act that is already allowed again. So the calm time applies only if the doubt has
+        // not ended by itself.
         if isDoubted(moment) { calmFrom = calm }
         certainFrom = isBehind ? calm : min(certainFrom ?? calm, calm)
         (doubtfulUntil, isBehind, isProven) = (nil, false, true)

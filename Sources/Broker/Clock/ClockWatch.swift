@@ -1,9 +1,10 @@
 import Synchronization
 
-/// Knows the time, and decides which acts depend on it and are allowed now (guarantee 3's table of clocks).
+/// Knows the time, and decides whether an act that depends on the time is allowed now (guarantee 3's table of clocks).
 ///
-/// A clock that jumps must not end sessions for good. Examples are a machine that starts before its time is set, and a restored
-/// snapshot. A doubt ends by evidence, or after a time (decision 48).
+/// A clock that jumps must not end sessions for good. For example, the clock jumps if a machine starts before its time is
+/// set, or if a snapshot is restored. After a jump, the clock is in doubt. A doubt ends by evidence, or after a fixed time
+/// (decision 48).
 ///
 /// If the store has a clock of its own, all replicas use that clock's time. The machine's own clock then only shows whether the
 /// store's clock is plausible (decision 25).
@@ -12,7 +13,7 @@ package final class ClockWatch: Sendable {
     private let state: Mutex<ClockState>
     /// The machine's own wall clock, if the broker uses the store's clock instead; otherwise nil.
     private let wall: (@Sendable () -> WallTime)?
-    /// Whether the last look found that lapsed sessions may not be lapsed.
+    /// Whether, at the last look, the clock was too doubtful to conclude that a session has lapsed.
     ///
     /// Each use of a session reads this without a lock.
     private let doubted = Atomic(false)
@@ -68,7 +69,7 @@ package final class ClockWatch: Sendable {
 
     /// Returns the time for judging lapses.
     ///
-    /// For a day after the store's clock was stepped, it is two minutes late.
+    /// For a day after a step of the store's clock, this time is two minutes late.
     package func lapseTime(_ clock: BrokerClock) -> WallTime {
         hasStoreClock ? look(clock) { state, moment in state.lapseTime(at: moment) } : clock.now()
     }
@@ -85,10 +86,12 @@ package final class ClockWatch: Sendable {
         look(clock) { state, moment in state.trustedBefore ?? state.lapseTime(at: moment) }
     }
 
-    /// Returns whether this clock differs from the store's, so that work that depends on the time is left to other replicas.
+    /// Returns whether the machine's clock differs from the store's.
+    ///
+    /// If so, this replica leaves work that depends on the time to other replicas.
     package func isOff(_ clock: BrokerClock) -> Bool { look(clock) { state, _ in state.isOff } }
 
-    /// The clock's lead over the store's; nil before the first comparison.
+    /// The lead of the machine's clock over the store's; nil before the first comparison.
     package var ahead: Duration? { state.withLock { $0.ahead } }
 
     /// Returns the doubt about the clock, if there is one, and the witnesses that confirm the clock.
@@ -159,7 +162,7 @@ package final class ClockWatch: Sendable {
 
     /// Whether evidence has shown in this process that the clock is right.
     ///
-    /// The last time that the store has seen may then be moved back.
+    /// If so, the last time that the store has seen may be moved back.
     var isProven: Bool { state.withLock { $0.isProven } }
 
     func markIs(_ time: WallTime) { state.withLock { $0.markIs(time) } }

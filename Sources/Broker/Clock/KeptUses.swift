@@ -2,8 +2,8 @@ import Synchronization
 
 /// The uses of sessions during a doubt about the clock, timed by the boot clock.
 ///
-/// A use that was answered is kept although its time was unknown (guarantee 3). The kept uses are written when the doubt is
-/// over, before a lapse of their sessions is believed.
+/// After a request was answered, its use must not be forgotten, even if its time is unknown (guarantee 3). The kept uses are
+/// written to the store when the doubt is over, before the broker concludes that their sessions have lapsed.
 final class KeptUses: Sendable {
     /// The last use of a session.
     struct Use: Sendable {
@@ -14,11 +14,11 @@ final class KeptUses: Sendable {
         let aliveAt: WallTime
         /// The moment when the use was written to the store; nil before that.
         ///
-        /// A written use is kept for a while, because a row that was read before the write may still be in use.
+        /// A written use is kept for half a minute more, because a row that was read before the write may still be in use.
         var writtenAt: Duration?
     }
 
-    /// The largest number of uses that are kept, one for each session that the cache may hold.
+    /// The largest number of kept uses; it equals the number of sessions that the cache may hold.
     static let maximum = 100_000
     /// The time that a written use is kept, which is longer than a read takes.
     private static let afterglow = Duration.seconds(30)
@@ -34,7 +34,7 @@ final class KeptUses: Sendable {
 
     /// Keeps a use.
     ///
-    /// `first` makes the session's first use; if it returns nil, the session is left out.
+    /// For a session without a kept use, `first` makes the use; if `first` returns nil, nothing is kept.
     func keep(_ tokenDigest: Digest, at moment: Duration, _ first: () -> Use?) {
         let isKnown = uses.withLock { uses in
             guard var use = uses[tokenDigest] else { return false }
@@ -63,7 +63,7 @@ final class KeptUses: Sendable {
 
     /// Notes that a use was written to the store.
     ///
-    /// If the session was used again meanwhile, the later use is still to be written.
+    /// If the session was used again during the write, the later use still has to be written.
     fileprivate func wrote(_ tokenDigest: Digest, _ written: Use, at moment: Duration) {
         uses.withLock { uses in
             guard var use = uses[tokenDigest], use.moment == written.moment else { return }
@@ -101,7 +101,9 @@ extension BrokerContext {
         memory.uses[row.tokenDigest].map { min($0.aliveAt, lapseTime) } ?? lapseTime
     }
 
-    /// Writes the kept uses to the store, with the best known time for each.
+    /// Writes the kept uses to the store.
+    ///
+    /// The time of each use is computed from its moment.
     package func writeKeptUses() async throws(StoreFailure) {
         guard !memory.uses.isEmpty else { return }
         while true {

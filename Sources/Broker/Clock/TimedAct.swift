@@ -4,7 +4,7 @@
 ///
 /// Callers name the act. `ClockWatch` alone decides how much trust in the clock the act needs.
 package enum TimedAct: Sendable, CaseIterable {
-    /// A session begins: by a sign-in, as a child or with a ticket. Registering a presence key counts too.
+    /// A session begins by a sign-in, as a child or with a ticket, or a presence key is registered.
     case begin
     /// A caller's demand on the age of a sign-in is compared with the time.
     case judgeAge

@@ -9,22 +9,21 @@ import Synchronization
 /// no redirects, limit their concurrency, and have a circuit breaker for each provider. Secrets are never logged or thrown. A
 /// deadline is a monotonic moment.
 ///
-/// All callers share some documents (metadata, keys, a schema). These are fetched with limits of their own and without a
-/// caller's deadline.
+/// Metadata, keys and a schema are shared by all callers. They are fetched with limits of their own, so that a caller's
+/// deadline does not stop the fetch.
 package protocol ProviderClient: Sendable {
     var profile: ProviderProfile { get }
 
     /// The callback parameters that the provider itself needs, in addition to those in a client's configuration.
     var callbackHints: [String] { get }
 
-    /// The time for which the broker makes no calls to the provider, because the provider does not answer; nil if calls are
-    /// made.
+    /// The time for which the open circuit breaker refuses calls to the provider; nil if calls are made.
     var refusesCallsFor: Duration? { get }
 
     /// The number of calls to the provider that may be in progress at a time.
     var places: Int { get }
 
-    /// Returns the URL that the app opens for a login; may call discovery and PAR.
+    /// Returns the URL that the app opens for a login; may call the provider for discovery and PAR.
     func startAuthorization(
         _ request: AuthorizationRequest, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart
@@ -58,7 +57,7 @@ package protocol CodeExchanging: ProviderClient {
     /// Checks a callback's further parameters before its code is spent; returns the fault, or nil.
     func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String?
 
-    /// Redeems a code with one token call, which is never repeated here.
+    /// Redeems a code with one token call, which the implementation never repeats, except for another DPoP nonce.
     ///
     /// If the answer is unusable, the result names a `refusal`, and its tokens have to be revoked.
     func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
@@ -116,9 +115,9 @@ package protocol TokenImporting: CodeExchanging {
     /// Returns the member of `tokens` that is missing or refused; nil if the import may be tried.
     func importFault(_ tokens: ImportedTokens) -> FieldFault?
 
-    /// Returns the tokens to store, once the provider has shown that the app's tokens belong to this client.
+    /// Returns the tokens to store, after the provider has confirmed that the app's tokens belong to this client.
     ///
-    /// Throws `rejected` for dead tokens and for another client's.
+    /// Throws `rejected` for dead tokens and for tokens of another client.
     func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
 
     /// Fetches the identity for imported tokens, which have no id_token.
@@ -130,10 +129,10 @@ package protocol TokenImporting: CodeExchanging {
 /// A provider whose id_tokens from native SDKs the broker accepts (Google's Credential Manager, Sign in with Apple, Facebook's
 /// Limited Login).
 package protocol IDTokenTaking: ProviderClient {
-    /// Returns whether the keys and the issuer are known that are needed to verify a client's id_tokens.
+    /// Returns whether the keys and the issuer for verifying a client's id_tokens are known.
     func takesIDTokens(of client: ClientName) -> Bool
 
-    /// Verifies an id_token and returns its user. The only call to the provider is for its keys.
+    /// Verifies an id_token and returns its user. The only possible call to the provider fetches its keys.
     ///
     /// `mayFetchKeys` decides whether newer keys are fetched for a token that fits no held key. Throws `identityRejected` for
     /// any fault in the token.
@@ -165,7 +164,7 @@ package protocol PartialRegistering: ProviderClient {
     /// Returns the attributes that a registration needs, from the configuration or the provider's schema.
     func registrationFields() async throws(ProviderFailure) -> [RegistrationField]
 
-    /// The lifetime of a Zephr session whose cookie has no end.
+    /// The assumed lifetime of a Zephr session whose own end is unknown.
     var sessionLifetime: Duration { get }
 
     /// Ends a Zephr session.
@@ -186,7 +185,7 @@ package struct AuthorizationRequest: Sendable {
     ///
     /// The names that the broker itself sets are never among them (SEC-07).
     package var parameters: [(name: String, value: String)]
-    /// Parameters that a step-up demands; they override those of the configuration.
+    /// Parameters that a step-up demands; they override configured parameters of the same name.
     package var demanded: [(name: String, value: String)]
     /// The social provider for a Zephr login.
     package var socialProvider: String?
@@ -222,7 +221,7 @@ package struct AuthorizationStart: Sendable {
     package let demands: SignInDemands
     /// The URL's lifetime, if the provider names it (RFC 9126's `expires_in`).
     package let lifetime: Duration?
-    /// A URL for the same request that the provider's own app opens, if there is one (Clever).
+    /// A URL for the same request that opens the provider's own app (Clever); nil if there is no such URL.
     package var appURL: Secret?
 
     package init(
@@ -245,13 +244,14 @@ package struct CodeGrant: Sendable {
     package var redirect: RedirectParameter
     /// The PKCE verifier, the broker's or the app's.
     package var verifier: Secret?
-    /// The idempotency key, which is the same for a retry of this very call (Cloudentity's `X-Idempotency-Key`).
+    /// The idempotency key, which is the same for each retry of this call (Cloudentity's `X-Idempotency-Key`).
     package var idempotencyKey: String
     /// The maker of proofs for the key that the tokens have to be bound to; nil for unbound tokens.
     package var proof: ProofMaker?
     /// Whether the broker itself made the authorization request, which then contains the client's resources (RFC 8707).
     ///
-    /// A request that the app made may contain no resources. A server refuses a resource that was missing there.
+    /// A request that the app made may lack the resources. A server refuses a resource in the token call that was missing in
+    /// the authorization request.
     package var isOfOwnRequest = false
 
     package init(
@@ -269,23 +269,23 @@ package struct CodeGrant: Sendable {
 
 /// The values that an identity is checked against.
 package struct IdentityContext: Sendable {
-    /// The nonce that the id_token has to have.
+    /// The requirement on the id_token's nonce.
     ///
-    /// `rawOrSHA256` is for native SDKs, which may hash it (hexadecimal or base64url). `absent` refuses a token with a nonce,
-    /// because the right value is unknown.
+    /// `rawOrSHA256` is for native SDKs, which may hash the app's nonce (hexadecimal or base64url). `absent` refuses a token
+    /// with a nonce, because the right value is unknown. `none` ignores the nonce.
     package enum NonceExpectation: Sendable { case none, absent, exactly(Secret), rawOrSHA256(Secret) }
 
     package var client: ClientName
     package var nonce: NonceExpectation
     /// The callback's further parameters, which a provider uses only as hints and may confirm by a call (SEC-16).
     package var callback: [(name: String, value: String)]
-    /// The scope that is assumed if an answer has none (RFC 6749 section 5.1); if empty, none is assumed.
+    /// The scope that is assumed if an answer omits the scope (RFC 6749 section 5.1); if empty, no scope is assumed.
     package var requestedScope: [String]
     /// The demands on the sign-in in the authorization request; nil for native codes and imports, which have no such request.
     package var demands: SignInDemands?
     /// Whether the sign-in steps up an existing session.
     ///
-    /// The class and age of such a sign-in are compared later, when the session is known.
+    /// The class and age of such a sign-in are checked later, when the session is known.
     package var isStepUp = false
     /// The maker of proofs for the key that the access token is bound to; nil for an unbound token.
     package var proof: ProofMaker?
@@ -306,8 +306,8 @@ package struct IdentityContext: Sendable {
 
 /// The permission for one further identity call in a sign-in.
 ///
-/// Some providers recognise a token only a moment after they issued it (decision 80). Reads that are repeated for other reasons
-/// use the same permission.
+/// Some providers recognise a token only a moment after they issued it (decision 80). All reads of one sign-in share the
+/// permission, so at most one of them is repeated for this reason.
 package final class SecondRead: Sendable {
     private let isLeft = Atomic(true)
 
@@ -362,7 +362,7 @@ package struct HandedIDToken: Sendable {
 package struct ImportRequest: Sendable {
     package var client: ClientName
     package var tokens: ImportedTokens
-    /// The idempotency key, which is the same for a retry of this very import.
+    /// The idempotency key, which is the same for each retry of this import.
     package var idempotencyKey: String
 
     package init(client: ClientName, tokens: ImportedTokens, idempotencyKey: String) {
@@ -402,7 +402,7 @@ package struct RefreshRequest: Sendable {
     package var usesNonces = false
     /// The record of the last request that was sent, which a confirming call repeats.
     package var sending = RefreshSending()
-    /// The API that the access token is for; nil for the session's own token.
+    /// The API that the new access token is for; nil for a refresh of the session's own access token.
     package var target: TokenTarget?
 
     package init(
@@ -422,7 +422,8 @@ package struct TargetExchange: Sendable {
     /// The session's own access token (`subject_token`).
     package var subjectToken: Secret
     package var target: TokenTarget
-    /// The maker of proofs for the key that the subject token is bound to and the new one will be; nil for unbound tokens.
+    /// The maker of proofs for the key of the subject token, which the new token will be bound to as well; nil for unbound
+    /// tokens.
     package var proof: ProofMaker?
     /// Whether the subject token is bound to a certificate.
     package var isCertified = false
@@ -443,10 +444,10 @@ package enum RefreshedSubject: Sendable, Equatable {
     case absent
     /// The id_token was verified, and names this subject.
     case subject(String)
-    /// The id_token did not verify, for this reason, so its claims are dropped (SEC-59). `subject` is the user that it names,
-    /// if the provider did sign it.
+    /// The verification of the id_token failed for the given reason, so its claims are dropped (SEC-59). `subject` is the
+    /// user in the id_token, if the provider's signature is valid.
     case unverifiable(String, subject: String? = nil)
-    /// The signature was verified, but the id_token belongs to another session, for this reason (OpenID Connect Core 12.2).
+    /// The signature is valid, but for the given reason the id_token belongs to another session (OpenID Connect Core 12.2).
     case foreign(String)
 }
 

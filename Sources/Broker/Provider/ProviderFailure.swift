@@ -52,15 +52,15 @@ package struct OAuthError: Error, Sendable, Equatable {
     package let code: String
     /// Whether a recovery call is offered (Clover's `X-Clover-Recovery-Available`).
     package var recoveryOffered: Bool
-    /// Whether the code comes from the answer's own `error` member.
+    /// Whether the code comes from the `error` member of the answer itself.
     ///
-    /// An answer in some other form gets a code from the broker.
+    /// If the answer has another form, the broker chooses the code.
     package var isNamed: Bool
     /// Whether the proof in the call had an outdated nonce.
     ///
     /// The refusal then proves nothing about the grant.
     package var isOfOldProof = false
-    /// The reason why the refusal may concern the call and not the grant; nil without such a reason.
+    /// The reason why the refusal may concern the call instead of the grant; nil without such a reason.
     package var doubt: Doubt?
 
     /// A reason why a server may refuse a grant that is still valid.
@@ -113,7 +113,9 @@ package struct OAuthError: Error, Sendable, Equatable {
         "use_dpop_nonce", "invalid_dpop_proof",
     ]
 
-    /// Whether the grant may be dead after a refresh with this refusal, which only further refusals can show.
+    /// Whether this refusal of a refresh may mean that the grant is dead.
+    ///
+    /// Only further refusals can confirm this.
     ///
     /// An answer with an empty body counts, and so does an OAuth error of another name. For example, one real server answers
     /// `invalid_request` for a refresh token that it rotated. An `invalid_grant` that may concern the call also counts.
@@ -121,7 +123,7 @@ package struct OAuthError: Error, Sendable, Equatable {
         if isEmpty { return true }
         if isInvalidGrant { return doubt != nil }
         guard isNamed, [400, 401].contains(status) else { return false }
-        // Keycloak answers so for a grant that is bound to another certificate.
+        // Keycloak answers `unauthorized_client` for a grant that is bound to another certificate.
         if code == "unauthorized_client" { return doubt == .otherCertificate }
         return !Self.aboutNoGrant.contains(code)
     }

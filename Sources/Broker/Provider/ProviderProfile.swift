@@ -10,7 +10,7 @@ package struct ProviderProfile: Sendable {
     package let issuer: String
     /// The rule for `iss` in this provider's callbacks, as a text or a template; nil if the provider publishes no issuer.
     ///
-    /// The namespace of subjects does not depend on this rule.
+    /// The namespace of subjects is `issuer`, and is independent of this rule.
     package let callbackIssuer: String?
     /// The sessions that a session's owner may list and end.
     package enum Ownership: String, Sendable {
@@ -75,9 +75,9 @@ package struct ClientProfile: Sendable {
     package var nativeCode: Bool
     /// The redirect URI's form in a native code's token request.
     ///
-    /// Google requires an empty one, and Apple requires that it is left out.
+    /// Google requires an empty redirect URI, and Apple requires that the parameter is left out.
     package var nativeRedirect: CodeGrant.RedirectParameter
-    /// Whether tokens that the app already holds may be imported once (Clover's PartialOAuth).
+    /// Whether the app may import tokens that it already holds (Clover's PartialOAuth, Clever's SDK 1.x).
     package var importTokens: Bool
     /// Whether every callback, including errors, has to contain the exact issuer in `iss`.
     ///
@@ -100,7 +100,7 @@ package struct ClientProfile: Sendable {
     package var lifetimes: SessionLifetimes
     /// The clock skew that is tolerated when the age of a sign-in is checked (`id_token: {leeway}`).
     package var signInLeeway = Duration.seconds(60)
-    /// The demand on every first sign-in from the configuration's own parameters (`authorization_parameters`).
+    /// The demand that the configured `authorization_parameters` make on every sign-in, except for the step-up of a session.
     package var configuredSignIn = StepUpDemand()
     /// The rules for sessions that belong to a key of the device.
     package var binding = BindingPolicy()
@@ -151,7 +151,7 @@ package struct ClientProfile: Sendable {
 
 /// The setting `sender_constrained`, which decides how a provider's tokens are bound.
 ///
-/// The setting applies when tokens are granted. Bound tokens stay bound after it is removed.
+/// The setting applies when tokens are granted. Tokens that were bound stay bound, even if the setting is removed.
 package enum SenderConstraint: String, Sendable, CaseIterable {
     /// Tokens are unbound, so any holder can use them.
     case off
@@ -171,7 +171,7 @@ package struct ProviderDirectory: Sendable {
     private let byRedirect: [String: (provider: ProviderName, client: ClientName)]
     /// The names of each provider's clients, for checking each use of a session.
     ///
-    /// Reading a whole profile would be slower, because all of its references are counted.
+    /// Copying a whole profile would be slower, because Swift counts each reference in it.
     private let clientNames: [ProviderName: [ClientName]]
 
     package init(_ clients: [any ProviderClient]) {
@@ -200,7 +200,7 @@ package struct ProviderDirectory: Sendable {
 
     /// Returns the client that registered a redirect URI; the configuration allows only one client for each.
     package func owner(ofRedirect target: String) -> (provider: ProviderName, client: ClientName)? {
-        // Most texts already have the spelling that is compared.
+        // Most texts already have the normalized spelling, so look up the text itself first.
         byRedirect[target] ?? RedirectURI(registered: target).flatMap { byRedirect[$0.registration] }
     }
 }

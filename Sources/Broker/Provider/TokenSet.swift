@@ -1,4 +1,4 @@
-/// The tokens that a provider issued, which are access, refresh and id token with their lifetimes.
+/// The access, refresh and id token that a provider issued, with their lifetimes.
 ///
 /// A token set is always sealed at rest.
 package struct TokenSet: Sendable {
@@ -64,7 +64,7 @@ package struct TokenKey: Sendable {
     package var pair: ProofKeyPair
     /// Whether the provider's token endpoint has issued nonces.
     ///
-    /// A refresh without a nonce may then be refused.
+    /// If so, a refresh without a nonce may be refused.
     package var usesNonces: Bool
 
     package init(pair: ProofKeyPair, usesNonces: Bool = false) {
@@ -79,7 +79,7 @@ extension TokenSet {
 
     /// Returns the set without its bindings, for revoking its tokens.
     ///
-    /// A revocation needs no proof, and shows the client's certificate of that moment.
+    /// A revocation needs no proof. It shows the certificate that the client has at that time.
     package var withoutKey: TokenSet {
         var set = self
         set.key = nil
@@ -101,7 +101,7 @@ extension TokenSet {
 
     /// Returns this set with the refresh token from an answer for another API.
     ///
-    /// The access token and its properties stay.
+    /// The access token and its properties stay unchanged.
     package func rotated(with answer: TokenSet) -> TokenSet {
         guard let refreshToken = answer.refreshToken else { return self }
         var set = self

@@ -54,8 +54,8 @@ struct AssertionSigner: Sendable {
 
     /// Returns the signed text; nil if the library refuses.
     ///
-    /// With a `thumbprint`, the header names the certificate instead of the key. `listed` contains the names of the algorithms
-    /// that the provider accepts; nil if it lists none.
+    /// With a `thumbprint`, the header names the certificate instead of the key. `listed` contains the names of the
+    /// algorithms that the provider's metadata list; nil without such a list.
     func sign(_ claims: Claims, type: String?, thumbprint: String? = nil, listed: [String]? = nil) async -> Secret? {
         let collection = JWTKeyCollection()
         switch key {
@@ -78,13 +78,13 @@ struct AssertionSigner: Sendable {
     }
 }
 
-/// `assertion`: the form of a client's assertion, if a server requires another form than RFC 7523bis.
+/// The setting `assertion`, for servers that require another form of a client's assertion than RFC 7523bis.
 package struct AssertionSettings: Sendable, Equatable {
     /// The setting `audience`.
     package enum Audience: Sendable, Equatable {
         /// `issuer`: the only audience that an attacker cannot misuse by confusing endpoints (SEC-19).
         case issuer
-        /// `token_endpoint`: for servers older than this rule.
+        /// `token_endpoint`: for servers from before the rule that the audience is the issuer.
         case tokenEndpoint
         /// `endpoint`: the address of the called endpoint, for servers that accept only this (Glewlwyd, idpyoidc).
         case endpoint
@@ -127,7 +127,7 @@ package struct SigningKey: Sendable {
     package var keyID: String?
     /// `private_key.algorithm`: RS256, PS256, ES256, ES384 or EdDSA.
     package var algorithm: SignatureAlgorithm
-    /// The name that the setting gives the algorithm; nil for a default.
+    /// The spelling of the algorithm in the setting; nil if the default algorithm is used.
     package var algorithmName: String?
 
     package init(

@@ -1,10 +1,10 @@
 import Broker
 
-/// Caches a document that is fetched, with one fetch at a time for all callers.
+/// Caches a fetched document; all callers share one fetch at a time.
 ///
-/// The document is fresh for its lifetime. It is used for another day while a fetch fails or takes long. Forced fetches take
-/// tokens from small buckets, so that unknown key ids cannot make the broker flood a provider (SEC-27). Tokens of the provider
-/// and tokens of strangers have separate buckets.
+/// The document is fresh for its lifetime. After that, it is used for another day if fetches fail or take long. A token with
+/// an unknown key id forces a fetch. Forced fetches are limited by small buckets, so that such tokens cannot make the broker
+/// flood a provider (SEC-27). The provider's tokens and strangers' tokens have separate buckets.
 actor CachedFetch<Value: Sendable> {
     typealias Fetched = (value: Value, lifetime: Duration)
 
@@ -41,17 +41,19 @@ actor CachedFetch<Value: Sendable> {
             guard let held, clock.monotonic() < held.usableUntil else { throw failure }
             retryAt = clock.monotonic() + .seconds(30)
             return (held.value, generation)
-        // The fetch continues in the background, and meanwhile callers get the cached document at once.
+        // The fetch takes longer than the patience and continues in the background. For some seconds, callers get the cached
+        // document at once.
         case nil: retryAt = clock.monotonic() + Self.patience * 5
         }
         guard let held else { throw .unusable(detail: "nothing fetched") }
         return (held.value, generation)
     }
 
-    /// Returns a newer document than the one of fetch `seen`; nil if the cause's bucket is empty or the fetch fails.
+    /// Returns a newer document than that of the fetch with the number `seen`; nil if the cause's bucket is empty or the
+    /// fetch fails.
     ///
-    /// `isOwn` is true if the fetch began for this caller. A fetch for another caller may have begun before the change that
-    /// this caller needs.
+    /// `isOwn` is true if the fetch began for this caller. Otherwise the fetch may have begun before the change that this
+    /// caller needs.
     func newer(
         than seen: UInt64, for cause: FetchCause
     ) async -> (value: Value, generation: UInt64, isOwn: Bool)? {

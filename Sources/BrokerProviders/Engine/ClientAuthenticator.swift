@@ -96,9 +96,9 @@ struct ClientAuthenticator: Sendable {
 
     /// Makes a call with the client's authentication.
     ///
-    /// If the server refuses it and another method is known for this endpoint, the call is made once more with that method.
-    /// A token call is made only once, with the configured method, because even a refusal of the client may spend a code or
-    /// refresh token. `listed` are the methods in the metadata for the endpoint.
+    /// If the server refuses the authentication and another method is known for this endpoint, the call is made a second time
+    /// with that method. A token call is made only once, with the configured method, because even a refusal of the client may
+    /// spend a code or refresh token. `listed` are the methods in the metadata for the endpoint.
     func send(
         to endpoint: Endpoint, listed: [String]?, _ addressee: Addressee,
         _ call: (Proof) async throws(ProviderFailure) -> ProviderAnswer
@@ -113,9 +113,9 @@ struct ClientAuthenticator: Sendable {
 
     /// The methods to try at an endpoint, at most two, in order.
     ///
-    /// At revocation the listed method comes first, because Canaille takes Basic only there. The configured method comes
-    /// second, because Glewlwyd lists Basic but takes the registered method. PAR uses the token endpoint's methods (RFC
-    /// 9126), and there the configuration is more reliable than the metadata.
+    /// At the revocation endpoint, the listed method comes first, because Canaille accepts only Basic there. The configured
+    /// method comes second, because Glewlwyd lists Basic but accepts the registered method. PAR uses the token endpoint's
+    /// methods (RFC 9126), and there the configuration is more reliable than the metadata.
     private func ways(to endpoint: Endpoint, listed: [String]?) -> [ClientAuthentication] {
         let among = method.among(listed)
         guard endpoint != .token, among.method != method.method else { return [method] }
@@ -124,14 +124,14 @@ struct ClientAuthenticator: Sendable {
 
     /// Whether an answer refuses the client's authentication, so that the call had no other effect (RFC 6749 section 5.2).
     private static func isRefused(_ answer: ProviderAnswer) -> Bool {
-        // Here the server refuses only the nonce of the broker's proof.
+        // The server refuses only the nonce of the broker's proof here.
         if answer.asksForNonce { return false }
         if answer.status == 401 { return true }
         guard (400..<500).contains(answer.status) else { return false }
         return answer.object?["error"]?.string == "invalid_client"
     }
 
-    /// Makes the authentication for a request; throws `notSent` if that fails.
+    /// Returns the authentication for a request; throws `notSent` if signing or the random generator fails.
     private func proof(
         _ way: ClientAuthentication, _ addressee: Addressee
     ) async throws(ProviderFailure) -> Proof {
@@ -143,7 +143,8 @@ struct ClientAuthenticator: Sendable {
             case .url(let text): text
             }
         switch way {
-        // With a certificate, the connection authenticates the client but does not name it (RFC 8705 section 2).
+        // With a certificate, the connection authenticates the client, but the request still has to contain the `client_id`
+        // (RFC 8705 section 2).
         case .none, .tlsClientAuth, .selfSignedTLSClientAuth: return Proof(parameters: [("client_id", clientID)])
         case .clientSecretBasic(let secret): return Proof(headers: [basic(secret.reveal())])
         case .blankSecretBasic: return Proof(headers: [basic("")])
@@ -157,7 +158,7 @@ struct ClientAuthenticator: Sendable {
                 ("client_id", clientID), ("client_assertion_type", Self.assertionType), ("client_assertion", assertion),
             ])
         case .apple(let teamID, _, _):
-            // The secret is made for each call, so it is always fresh.
+            // Apple's client secret is a JWT that expires, so make a new one for each call.
             let secret = try await signed(
                 issuer: teamID, audience: Self.appleAudience, seconds: 300, type: nil, hasID: false)
             return Proof(parameters: [("client_id", clientID), ("client_secret", secret)])
@@ -193,7 +194,7 @@ struct ClientAuthenticator: Sendable {
     }
 }
 
-/// The method that each endpoint last accepted after refusing the first one; at most one entry for each endpoint.
+/// The methods that endpoints accepted after they had refused the first method; at most one for each endpoint.
 private final class AcceptedWays: Sendable {
     private let methods = Mutex<[ClientAuthenticator.Endpoint: String]>([:])
 
@@ -214,8 +215,8 @@ private final class AcceptedWays: Sendable {
 enum ParameterBody {
     /// Returns body and media type; omissions and renamings refer to the standard names.
     ///
-    /// All parameters of a target are sent, and they override the configured ones. If one were missing, the token would be
-    /// for another API.
+    /// All parameters of a target are sent, and they override configured parameters of the same name. If a target's parameter
+    /// were missing, the token would be for another API.
     static func make(
         _ parameters: [(name: String, value: String)], _ settings: TokenRequestSettings,
         target: [(name: String, value: String)] = []

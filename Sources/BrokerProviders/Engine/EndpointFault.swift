@@ -1,7 +1,7 @@
 import Broker
 import Synchronization
 
-/// An endpoint in a provider's metadata that clients need, but whose URL is unusable.
+/// An unusable URL in a provider's metadata, for an endpoint that a client needs or calls.
 struct EndpointFault: Sendable, Equatable {
     let member: Metadata.Member
     /// The endpoint's name in the document.
@@ -88,7 +88,7 @@ final class EndpointWatch: Sendable {
         }
     }
 
-    /// The faults because of which a log-out has less effect, in words.
+    /// The faults that leave tokens alive at the provider after a log-out, as sentences.
     var warnings: [String] {
         faults.withLock { $0 }.filter { $0.member == .revocation && !$0.isNeeded }.map(\.text)
     }

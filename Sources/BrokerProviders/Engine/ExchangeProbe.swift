@@ -10,7 +10,7 @@ package protocol ExchangeProbing: ProviderClient {
 extension OAuthEngine {
     /// Makes one exchange call for each client with an exchange, with a made-up token.
     ///
-    /// If the client may exchange tokens, the refusal concerns the token. Otherwise the refusal concerns the client.
+    /// If the client may exchange tokens, the provider refuses the made-up token. Otherwise the provider refuses the client.
     func probeExchange() async -> [ProbeResult] {
         var results: [ProbeResult] = []
         for client in settings.clients {
@@ -33,9 +33,12 @@ extension OAuthEngine {
         return results
     }
 
-    /// Interprets the refusal of a made-up token; RFC 8693 section 2.2.2 requires `invalid_request`.
+    /// Interprets the provider's failure.
     ///
-    /// Other servers answer `invalid_grant` or `invalid_token`, or request a proof.
+    /// For a made-up token, RFC 8693 section 2.2.2 requires `invalid_request`.
+    ///
+    /// Some servers answer `invalid_grant` or `invalid_token` instead, or request a proof. These answers show that the client
+    /// itself was accepted.
     private static func result(of failure: ProviderFailure, _ place: String) -> ProbeResult {
         guard case .rejected(let refusal) = failure else {
             return ProbeResult(

@@ -14,7 +14,7 @@ struct Metadata: Sendable {
     var pushedAuthorization: EndpointURL?
     /// The members whose values are not usable URLs, by their name in the document.
     ///
-    /// A fault in such a member is reported only when the endpoint is needed, by `usable` (decision 80).
+    /// `usable` throws for such a member, so a faulty URL matters only if its endpoint is needed (decision 80).
     var unusable: [Member: String] = [:]
     /// The aliases whose values are not usable URLs.
     private var unusableAliases: Set<Member> = []
@@ -77,8 +77,8 @@ struct Metadata: Sendable {
 
     /// Reads a metadata document.
     ///
-    /// Each endpoint must be https, or loopback if the issuer is. Any other URL is never called (SEC-24), and is listed in
-    /// `unusable`. An empty member counts as absent.
+    /// `allows` decides whether an endpoint may be called (SEC-24). A URL that may not be called is listed in `unusable`. An
+    /// empty member counts as absent.
     init(document: JSONObject, issuer: String, allows: (EndpointURL) -> Bool) {
         self.issuer = issuer
         for member in Member.allCases {
@@ -87,7 +87,7 @@ struct Metadata: Sendable {
             case .usable(let url): self[keyPath: member.path] = url
             case .unusable(let url):
                 unusable[member] = member.rawValue
-                // The URL may still be the server's own endpoint, so proofs for other servers must not be made for it.
+                // The URL may still be the server's own endpoint, so backends must get no proofs for this URL.
                 if let url { uncalled.append(url) }
             }
         }
@@ -101,7 +101,8 @@ struct Metadata: Sendable {
         }
         bindsToCertificates = document["tls_client_certificate_bound_access_tokens"]?.bool ?? false
         promisesIssuer = document["authorization_response_iss_parameter_supported"]?.bool ?? false
-        // A text may mean true. A plain request instead of a pushed one would be weaker.
+        // Some servers write the value as text. Treat an unclear value as true, because a plain request would be weaker than
+        // a pushed one.
         switch document["require_pushed_authorization_requests"] {
         case nil, .null, .bool(false), .string(""), .string("false"): requiresPushedAuthorization = false
         default: requiresPushedAuthorization = true
@@ -130,10 +131,10 @@ struct Metadata: Sendable {
         }
     }
 
-    /// Reads the aliases of endpoints that the broker calls, with the rule for all endpoints.
+    /// Reads the aliases of endpoints that the broker calls; `allows` applies to aliases too.
     ///
-    /// Other endpoints have no aliases: the user agent calls them, or they need no client authentication (authorization, keys,
-    /// log-out).
+    /// Endpoints for authorization, keys and log-out have no aliases, because the user agent calls them or they need no
+    /// client authentication.
     private mutating func readAliases(_ object: JSONObject, _ allows: (EndpointURL) -> Bool) {
         uncalled += object.names.compactMap { object[$0]?.string.flatMap(EndpointURL.init) }
         for member in Member.aliased {
@@ -153,7 +154,7 @@ struct Metadata: Sendable {
 
     /// Returns the URL of an endpoint; nil if the document lacks it.
     ///
-    /// Throws unless it is a callable URL.
+    /// Throws if the document has a URL for the endpoint that may not be called.
     func usable(_ member: Member) throws(ProviderFailure) -> EndpointURL? {
         if let name = unusable[member] { throw .unusable(detail: "metadata: \(name) is not a URL to call") }
         return self[keyPath: member.path]
@@ -191,7 +192,7 @@ struct Metadata: Sendable {
 
     /// Fills missing members from a second document of the same issuer.
     ///
-    /// For example, only the RFC 8414 document may have a revocation endpoint (docs/providers/real-servers.md).
+    /// For example, some servers name the revocation endpoint only in the RFC 8414 document (docs/providers/real-servers.md).
     mutating func fill(from other: Metadata) {
         for member in Member.allCases where self[keyPath: member.path] == nil {
             if let url = other[keyPath: member.path] {
@@ -244,7 +245,7 @@ struct MetadataFetcher: Sendable {
         do throws(ProviderFailure) {
             primary = try await document(at: isOpenID ? openID : oauth, from: url)
         } catch {
-            // Some servers publish only the other document, and clients of either kind find it (RFC 8414 section 5).
+            // Some servers publish only the document of the other standard, so try that location too (RFC 8414 section 5).
             guard case .unusable = error, let other = try? await document(at: isOpenID ? oauth : openID, from: url)
             else { return .failure(error) }
             primary = other
@@ -280,8 +281,9 @@ struct MetadataFetcher: Sendable {
         return (metadata, answer.lifetime)
     }
 
-    /// Returns whether an endpoint may be called; an issuer on the Internet must not direct calls to this machine or its
-    /// network (SEC-24).
+    /// Returns whether an endpoint may be called.
+    ///
+    /// The metadata of an issuer on the Internet must not direct calls to this machine or its network (SEC-24).
     static func allows(_ endpoint: EndpointURL, from issuer: EndpointURL, allowPrivate: Bool) -> Bool {
         if issuer.isLoopback || allowPrivate { return true }
         let address = endpoint.base.host.flatMap { IPAddress(urlHost: $0) }
@@ -292,7 +294,7 @@ struct MetadataFetcher: Sendable {
         EndpointURL(issuer.withoutSlash.text + "/.well-known/openid-configuration")
     }
 
-    /// Returns the metadata's location, whose well-known part is between host and path (RFC 8414 section 3.1).
+    /// Returns the location of the RFC 8414 document, which has the well-known part between host and path (section 3.1).
     static func oauthLocation(_ issuer: EndpointURL) -> EndpointURL? {
         let path = issuer.base.path == "/" ? "" : issuer.base.path
         return EndpointURL(
@@ -316,7 +318,7 @@ enum IssuerTemplate {
 
     /// Returns whether an issuer stands for all tenants of the template.
     ///
-    /// The issuer of a single tenant is an ordinary one.
+    /// An issuer of a single tenant needs no template.
     static func covers(_ issuer: String, _ template: String) -> Bool {
         everybody.contains { template.replacing(placeholder, with: $0) == issuer }
     }

@@ -55,10 +55,10 @@ extension OAuthEngine {
     /// The pause before a new token is sent a second time.
     private static var secondReadPause: Duration { .milliseconds(500) }
 
-    /// Calls an API with the access token; if the API refuses the token, the token identifies no user.
+    /// Calls an API with the access token; throws `identityRejected` if the API refuses the token.
     ///
-    /// Some providers recognise a token only a moment after they issued it. If there is time, the call is then made a
-    /// second time (decision 80).
+    /// Some providers recognise a token only a moment after they issued it. So if the API refuses the token, `again` permits
+    /// it and there is time, the call is made a second time (decision 80).
     func call(
         _ url: EndpointURL, method: String = "GET", token: Secret, provedBy proof: ProofMaker? = nil,
         again: SecondRead? = nil, client: EngineClient, by deadline: Duration
@@ -128,8 +128,8 @@ extension OAuthEngine {
 
     /// Returns the claims, with the verified primary e-mail address from a list such as GitHub's.
     ///
-    /// An account may hide its address, so a missing one is not a fault. If the list calls the address in the profile
-    /// unverified, that address counts as unverified.
+    /// An account may hide its address, so the claims stay unchanged if the list has no verified primary address. But if the
+    /// list marks the address in the claims as unverified, that address counts as unverified.
     func withPrimaryEmail(
         _ claims: [(name: String, value: JSONValue)], from url: EndpointURL, token: Secret,
         provedBy proof: ProofMaker? = nil, client: EngineClient, by deadline: Duration
@@ -153,15 +153,15 @@ extension OAuthEngine {
 }
 
 extension OAuthEngine {
-    /// The greatest age of an id_token from an app, even if the configuration permits more.
+    /// The greatest age of an id_token from an app, even if the configuration permits a greater age.
     ///
-    /// Its use is remembered for longer (a day).
+    /// The row of its exchange is kept for a day, so a token is too old before the broker forgets its use.
     private static let longestAge = Duration.seconds(43_200)
 
     /// Verifies an id_token that an app got from one of the provider's SDKs, and returns its claims.
     ///
-    /// A stranger may have made the token. Fetches of newer keys for it therefore have a bucket of their own, apart from the
-    /// one for logins.
+    /// A stranger may have made the token. Therefore the bucket that limits fetches of newer keys for such tokens is separate
+    /// from the bucket for logins.
     func verified(
         _ handed: HandedIDToken, issuer: String, client: EngineClient, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> JSONObject {

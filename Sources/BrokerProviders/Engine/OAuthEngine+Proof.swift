@@ -2,10 +2,10 @@ import Broker
 import Crypto
 
 extension OAuthEngine {
-    /// The longest wait for a new nonce before a refresh.
+    /// The longest time that a refresh waits for a new nonce before its own call.
     private static var primingLimit: Duration { .seconds(5) }
 
-    /// Returns a call with DPoP proofs at a server, which has the given role.
+    /// Returns a call with DPoP proofs to a server that acts in the given role.
     func call(
         provedBy proof: ProofMaker, at url: EndpointURL, client: EngineClient, _ role: ProofNonces.Role,
         repeating nonce: String? = nil, confirms: Bool = false
@@ -16,7 +16,7 @@ extension OAuthEngine {
         return ProvenCall(proof, at: place, nonces, clock, repeating: nonce, confirms: confirms)
     }
 
-    /// Makes a call, and repeats all of it once if the server asks for another nonce.
+    /// Makes a call, and repeats the whole call one time if the server asks for another nonce.
     func sending(
         _ call: ProvenCall, _ send: () async throws(ProviderFailure) -> ProviderAnswer
     ) async throws(ProviderFailure) -> ProviderAnswer {
@@ -40,8 +40,8 @@ extension OAuthEngine {
         let call = call(provedBy: proof, at: url, client: client, .authorization)
         return try await sending(call) { () async throws(ProviderFailure) -> ProviderAnswer in
             let exchange = call.exchange
-            // The key depends on the nonce. Otherwise, the server would answer a repeat with the refusal that it stored for
-            // the first call.
+            // The idempotency key depends on the nonce. With an equal key, a server could answer the repeated call with the
+            // refusal that it stored for the first call.
             let headers = idempotencyKey.map { key in
                 idempotency(exchange.sent.map { IdempotencyKey.again(key, nonce: $0) } ?? key, client)
             }
@@ -54,8 +54,8 @@ extension OAuthEngine {
 
     /// Makes a refresh call with DPoP proofs; requests a nonce first if the refresh token should not be sent without one.
     ///
-    /// A confirming call repeats nonce and idempotency key of the request whose answer was lost. If that request was answered,
-    /// the call is a new one.
+    /// A confirming call repeats the nonce and the idempotency key of the request with the lost answer. If the request was
+    /// answered after all, the call gets a new key.
     func proven(
         _ request: RefreshRequest, _ proof: ProofMaker, at url: EndpointURL, client: EngineClient,
         by deadline: Duration
@@ -71,8 +71,8 @@ extension OAuthEngine {
             let answer = try await sending(call) { () async throws(ProviderFailure) -> ProviderAnswer in
                 let exchange = call.exchange
                 if exchange.isRepeated, !checksFirst { request.sending.spendsPerhaps() }
-                // Under the first key, a server that replays answers would repeat the refusal. A lost answer, however,
-                // should be repeated.
+                // A server that replays answers returns the same answer for the same key. For a lost answer this is wanted.
+                // After a refusal for the nonce it is unwanted, so that call gets another key.
                 let key =
                     last?.idempotencyKey
                     ?? (exchange.isRepeated || asksAnew
@@ -87,7 +87,8 @@ extension OAuthEngine {
             }
             return (answer, call.exchange)
         } catch {
-            // The refusal for the nonce may have spent the token, and the result of the repeat is unknown.
+            // The server may have spent the token before it refused the nonce. As the repeated call was not sent, the state
+            // of the token is unknown.
             if case .notSent(let detail) = error, call.exchange.isRepeated, !checksFirst {
                 throw .lost(detail: detail)
             }
@@ -97,7 +98,7 @@ extension OAuthEngine {
 
     /// Requests a nonce, unless a fresh one is known, with a pushed authorization request that is never used.
     ///
-    /// The refresh continues even if this fails.
+    /// If the request fails, the refresh continues without a new nonce.
     private func prime(_ proof: ProofMaker, at url: EndpointURL, client: EngineClient, by deadline: Duration) async {
         // If the server is down, skip this call. The breaker is shared, and the refresh itself should be the probe.
         guard caller.limiter.failuresInARow == 0, client.wire.dpop.par == .proof,
@@ -106,7 +107,8 @@ extension OAuthEngine {
             let verifier = try? random(32)
         else { return }
         let call = call(provedBy: proof, at: par, client: client, .authorization)
-        // Nonces belong to one origin.
+        // A nonce is valid only at one origin, so skip the request if its endpoint is at another origin than the token
+        // endpoint.
         guard call.place == self.call(provedBy: proof, at: url, client: client, .authorization).place,
             !nonces.isFresh(at: call.place, within: client.wire.dpop.nonceAge, moment: clock.monotonic())
         else { return }
@@ -134,8 +136,8 @@ extension OAuthEngine {
 enum IdempotencyKey {
     /// Returns the key for a call that is made again with another nonce.
     ///
-    /// A call for another API also needs a key of its own. Otherwise, a server that replays answers would return the first
-    /// call's token.
+    /// Calls for several APIs need different keys, too. With an equal key, a server that replays answers would return the
+    /// token of the first call.
     static func again(_ key: String, nonce: String?) -> String {
         Base64URL.encode(SHA256.hash(data: Array("\(key).\(nonce ?? "")".utf8)))
     }

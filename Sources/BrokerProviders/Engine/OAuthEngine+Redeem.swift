@@ -3,8 +3,7 @@ import Broker
 extension OAuthEngine {
     /// Redeems a code with one call.
     ///
-    /// With `verifiesIDToken`, the keys for the signature are fetched first, so that the code is not wasted if they are
-    /// unreachable.
+    /// With `verifiesIDToken`, the provider's keys are fetched first. If they are unreachable, the code stays unspent.
     func redeem(
         _ grant: CodeGrant, verifiesIDToken: Bool, by deadline: Duration
     ) async throws(ProviderFailure) -> TokenSet {
@@ -34,7 +33,7 @@ extension OAuthEngine {
         do throws(ProviderFailure) {
             tokens = try answers(client, binding: binding).read(answer, now: clock.now())
         } catch {
-            // For a code, a refusal with an empty body is not an OAuth error.
+            // An empty body may mean a dead grant only for a refresh. For a code, it is a violation of the protocol.
             if case .rejected(let refusal) = error, refusal.isEmpty {
                 throw .unusable(detail: "token answer: \(answer.summary), no object")
             }
@@ -44,13 +43,14 @@ extension OAuthEngine {
             if tokens.credential == .dpop {
                 tokens = keyed(tokens, by: proof, at: endpoint, client: client)
             } else {
-                // A client that requires bound tokens discards others (RFC 9449 section 5).
+                // A client that requires bound tokens must discard unbound ones (RFC 9449 section 5).
                 tokens.refusal = tokens.refusal ?? "token answer: not bound to our key, its token_type is not DPoP"
             }
         }
         tokens = client.bound(tokens)
         let required = client.wire.requiredScope
-        // A scope that is missing in the answer may be assumed, but proves nothing.
+        // If the answer omits the scope, the requested scope may be assumed elsewhere. Here the answer must show the required
+        // scope.
         if !required.isEmpty, tokens.refusal == nil, !required.allSatisfy((tokens.scope ?? []).contains) {
             tokens.refusal = "token answer: a required scope was not granted"
         }
@@ -83,7 +83,8 @@ extension OAuthEngine {
 
     /// Makes the refresh call with DPoP proofs of a key.
     ///
-    /// If the new access token is unbound, it is removed. The new refresh token is kept, because it may be the only valid one.
+    /// If the tokens have to be bound and the new access token is unbound, the access token is removed. The new refresh token
+    /// is kept, because it may be the only valid one.
     private func refresh(
         _ request: RefreshRequest, provedBy proof: ProofMaker, at endpoint: EndpointURL, client: EngineClient,
         by deadline: Duration
@@ -111,8 +112,9 @@ extension OAuthEngine {
 
     /// Makes the refresh call without a DPoP proof, for unbound tokens.
     ///
-    /// Some servers never bind such tokens later, and refuse a proof that comes with them. A refusal of this call is no
-    /// evidence about the grant. Other servers require a proof, and the broker's clock may be wrong.
+    /// Some servers never bind an unbound grant later, and refuse a proof that comes with its refresh token. A refusal of
+    /// this call is no evidence about the grant, because the server may require a proof and may have refused the first one
+    /// for a wrong clock.
     private func bare(
         _ request: RefreshRequest, at endpoint: EndpointURL, client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> TokenSet {

@@ -4,7 +4,7 @@ extension OAuthEngine {
     /// Revokes first the refresh token, then the access token, in the client's dialect (SEC-63); throws the first failure
     /// that should be retried.
     ///
-    /// If the endpoint is unknown, nothing is sent and the revocation counts as done.
+    /// If the client's style is `none` or the endpoint is unknown, the revocation counts as done without a call.
     func revoke(_ tokens: TokenSet, client name: ClientName, by deadline: Duration) async throws(ProviderFailure) {
         let client = try client(name)
         let style = client.wire.revocation.style
@@ -12,7 +12,7 @@ extension OAuthEngine {
             let endpoint =
                 if let fixed = client.revocation { fixed } else { try await metadata(for: client).usable(.revocation) }
         else { return }
-        // A bound access token alone proves no identity, and in the outbox its key may be missing.
+        // Only an unbound access token may authenticate a call, because a bound one needs its key or certificate.
         let isBearers = tokens.key == nil && tokens.certificate == nil && client.profile.senderConstraint == .off
         switch style {
         case .none: return
@@ -38,7 +38,7 @@ extension OAuthEngine {
         }
     }
 
-    /// Returns that one of two failures for which a retry is more useful.
+    /// Returns the first failure if a retry can help against it, and otherwise the second.
     private static func moreUrgent(_ first: ProviderFailure?, _ second: ProviderFailure) -> ProviderFailure {
         guard let first else { return second }
         switch first {
@@ -89,7 +89,9 @@ extension OAuthEngine {
         try checkRevoked(answer)
     }
 
-    /// Accepts any 2xx, and the refusal of an unknown token or of a type of token that cannot be revoked.
+    /// Accepts any 2xx without an error code.
+    ///
+    /// Also accepts the refusal of an unknown token, or of a token type that the provider cannot revoke.
     private func checkRevoked(_ answer: ProviderAnswer) throws(ProviderFailure) {
         try answer.requireUsable(at: clock.now())
         let code = answer.object.flatMap { OAuthErrorParser.code(in: $0, isFailure: !answer.isSuccess) }
@@ -105,8 +107,8 @@ extension OAuthEngine {
 extension OAuthEngine {
     /// Ends the provider's session that the id_token names (RP-Initiated Logout 1.0 section 2).
     ///
-    /// The call is a POST, which keeps the token out of access logs. Any 2xx or redirect counts as done. The result is
-    /// false if the endpoint or the id_token is missing.
+    /// The call is a POST, which keeps the token out of access logs. Any 2xx or redirect counts as done. The result is false
+    /// if the setting is off, or if the endpoint or the id_token is missing.
     func endSession(
         _ tokens: TokenSet, client name: ClientName, by deadline: Duration
     ) async throws(ProviderFailure) -> Bool {
@@ -135,7 +137,7 @@ extension OAuthEngine {
         }
     }
 
-    /// Returns the provider's log-out page for the user's browser (section 2 of the same document).
+    /// Returns the provider's log-out page for the user's browser (RP-Initiated Logout 1.0 section 2).
     ///
     /// The address leaves out the id_token, because addresses are stored in histories and logs. `logout_hint` is sent only
     /// if the provider documents one. Its value comes from a claim of the id_token.

@@ -11,9 +11,10 @@ extension OAuthEngine {
         guard let endpoint = try metadata.usable(.authorization) else {
             throw .unusable(detail: "no authorization endpoint is known")
         }
-        // Check all endpoints of the sign-in now, so that a user does not sign in in vain.
+        // Check all endpoints of the sign-in now. Otherwise a user could sign in and fail afterwards.
         for member in needs(of: client) { _ = try metadata.usable(member) }
-        // A server whose list of methods lacks S256 would misread the challenge (RFC 9700 section 2.1.1).
+        // If a server's list of methods lacks S256, the server would ignore or misread the challenge (RFC 9700 section
+        // 2.1.1).
         if request.codeChallenge != nil, let methods = metadata.challengeMethods, !methods.contains("S256") {
             throw .unusable(detail: "the metadata's code_challenge_methods_supported lacks S256")
         }
@@ -90,10 +91,10 @@ enum AuthorizationURL {
             ("response_type", "code"), (client.wire.clientParameter, client.settings.clientID),
             ("redirect_uri", client.settings.redirectName ?? request.redirectURI.text),
         ]
-        // Only with `openid` does the provider issue an id_token, which every sign-in needs.
+        // Every OpenID sign-in needs an id_token, and the provider issues one only for the scope `openid`.
         var scope = openID && !request.scope.contains("openid") ? ["openid"] + request.scope : request.scope
-        // The scope is added even if the app requests less, or the session to be stepped up has less. The token endpoint
-        // would otherwise refuse the target later.
+        // Add the scopes of the client's targets, even if the app or the session to be stepped up has fewer scopes. Without
+        // them, the token endpoint would later refuse tokens for the targets.
         scope += client.settings.targetScope.filter { !scope.contains($0) }
         if !scope.isEmpty {
             pairs.append((client.wire.scopeParameter, scope.joined(separator: client.wire.scopeSeparator)))

@@ -5,8 +5,9 @@ extension OAuthEngine {
 
     /// Makes one exchange call (RFC 8693) and returns another API's access token for the session's own.
     ///
-    /// An exchange spends no token, so if its answer is lost, no confirming call is needed. With a proof by the subject token's
-    /// key, the new token must be bound to that key. Otherwise, the returned set has an empty access token.
+    /// An exchange spends no token, so a lost answer needs no confirming call. If the request has a proof by the subject
+    /// token's key, the new token must be bound to that key. If the new token is unbound, the returned set has an empty
+    /// access token.
     func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try client(request.client)
         let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
@@ -25,7 +26,8 @@ extension OAuthEngine {
         var tokens = try answers(client, binding: binding).exchanged(answer, now: clock.now())
         guard let proof = request.proof else { return client.bound(tokens, isCertified: request.isCertified) }
         guard tokens.credential == .dpop else {
-            // As after such a refresh, the caller then waits before it calls the provider again.
+            // An empty access token makes the caller wait before it calls the provider again, as after a refresh with an
+            // unbound token.
             tokens.accessToken = Secret("")
             tokens.expiresAt = nil
             return tokens
@@ -57,7 +59,7 @@ extension TokenAnswer {
 
     /// Parses the answer to an exchange, which names the type of the new token (section 2.2.1).
     ///
-    /// A refresh token in it belongs to another grant, and an id_token in it to another sign-in. Both are dropped.
+    /// A refresh token in the answer belongs to another grant, and an id_token to another sign-in. Both are dropped.
     func exchanged(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         var tokens = try parse(answer, now: now)
         let whole = AnswerBody.object(answer)

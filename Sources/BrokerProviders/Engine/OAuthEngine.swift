@@ -2,7 +2,7 @@ package import Broker
 
 /// The OAuth 2.0 client for all kinds of providers that use codes.
 ///
-/// Their differences are settings of the engine.
+/// The differences between these kinds are settings.
 package struct OAuthEngine: Sendable {
     let settings: ProviderSettings
     let profile: ProviderProfile
@@ -13,7 +13,7 @@ package struct OAuthEngine: Sendable {
     let logOutCaller: ProviderCaller
     /// The source of the provider's `Date`.
     ///
-    /// The source is the token endpoint, because no cache answers for a token endpoint.
+    /// The token endpoint is asked, if it is configured, because its answers never come from a cache.
     let time: ProviderTime
     let clock: BrokerClock
     let keys: TokenKeys
@@ -25,7 +25,7 @@ package struct OAuthEngine: Sendable {
     private let fixed: Metadata?
     /// The endpoints in the metadata whose URLs are unusable.
     let watch = EndpointWatch()
-    /// Returns the meaning of a 4xx without an OAuth error, at this provider; nil if it is unknown.
+    /// Interprets this provider's 4xx answers without an OAuth error; returns nil for an unknown one.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
     /// Creates the engine; throws `CatalogueFailure` for settings that can never work.
@@ -103,8 +103,8 @@ package struct OAuthEngine: Sendable {
 
     /// Returns the client with the given name.
     ///
-    /// The domain passes only configured names. The client's calls use the connections of its present certificate, or of the
-    /// previous one if the tokens are bound to it.
+    /// Callers pass only configured names. The client's calls show its present certificate, or the previous one if
+    /// `thumbprint` names it.
     func client(_ name: ClientName, showing thumbprint: String? = nil) throws(ProviderFailure) -> EngineClient {
         guard var client = clients[name] else { throw .notSent(detail: "no such client") }
         if let shown = client.connections?.now(for: thumbprint) { client.caller.shown = shown }
@@ -193,7 +193,7 @@ extension ProofAddress {
 package protocol EngineBacked: ProviderInspection, TimeTelling {
     var engine: OAuthEngine { get }
 
-    /// Whether `check --online` tests the keys, because every login needs them.
+    /// Whether `check --online` tests the provider's keys; true if every login needs the keys.
     var probesKeys: Bool { get }
 }
 
@@ -275,7 +275,7 @@ struct EngineClient: Sendable {
 
     /// Throws if an answer refuses the certificate.
     ///
-    /// The server did not read the request, so no code or token in it is spent.
+    /// A server that refuses the certificate has not processed the request, so a code or token in it is unspent.
     func requireCertificate(_ answer: ProviderAnswer) throws(ProviderFailure) {
         guard certificate != nil else { return }
         let proves = authenticator.isByCertificate
@@ -287,7 +287,7 @@ struct EngineClient: Sendable {
         throw .retryable(status: answer.status, retryAfter: nil, detail: "the server refuses our certificate")
     }
 
-    /// Returns the tokens as bound to the certificate that was shown for them, if they have to be bound.
+    /// Marks the tokens as bound to the certificate that the call showed, if the client or `isCertified` requires this.
     func bound(_ tokens: TokenSet, isCertified: Bool = false) -> TokenSet {
         guard profile.senderConstraint == .mtls || isCertified else { return tokens }
         return tokens.bound(to: certificate?.thumbprint)

@@ -2,9 +2,10 @@ package import Broker
 import Crypto
 
 extension OAuthEngine {
-    /// Returns a fault for each requirement of the client's profile that the metadata does not show.
+    /// Returns a fault for each requirement of the client's `profile` that the metadata do not promise.
     ///
-    /// For a client without a profile, the last two are only doubts, because the provider may support them anyway.
+    /// For a client without a `profile`, only the last two requirements are checked (id_token algorithms, certificate-bound
+    /// tokens). They are then only doubts, because the provider may support them anyway.
     func lacks(_ known: Metadata, _ client: ClientSettings, isOpenID: Bool) -> [ProbeResult] {
         let known = client.wire.connection.identity == nil ? known : known.withAliases(under: settings.endpoints)
         let (wire, profile) = (client.wire, client.wire.profile)
@@ -111,7 +112,8 @@ extension OAuthEngine {
 
 /// Pushes authorization requests that are never used, for `coatcheck check --online`.
 ///
-/// Each contains the same authentication as a login: the client's own, and a proof of a temporary key.
+/// Each request contains the client's authentication, as in a login, and a proof of a temporary key if tokens are bound by
+/// DPoP.
 package protocol RequestPushing: ProviderClient {
     func pushUnopened(_ signer: any ProofSigner) async -> [ProbeResult]
 }

@@ -5,9 +5,9 @@ import Synchronization
 final class ProvenCall: Sendable {
     private struct State {
         var exchange: NonceExchange
-        /// The newest nonce that was known before the last answer arrived.
+        /// The newest nonce at this place before the last answer arrived.
         ///
-        /// For a confirming call, it is the newest nonce at the time of sending.
+        /// For a confirming call, the newest nonce when the request was sent.
         var newest: String?
     }
 
@@ -17,14 +17,15 @@ final class ProvenCall: Sendable {
     private let clock: BrokerClock
     /// Whether the call confirms an earlier one whose answer was lost.
     ///
-    /// In a busy process, the newest nonce changes during any call.
+    /// A confirming call compares with the newest nonce at its sending, because in a busy process other calls bring newer
+    /// nonces meanwhile.
     private let confirms: Bool
     /// Guards the nonces that were sent and requested.
     private let state: Mutex<State>
 
     /// Creates the call.
     ///
-    /// Its first nonce is the newest one, unless it repeats a request that had a given nonce.
+    /// Its first nonce is `nonce`, for repeating a request, or else the newest nonce at this place.
     init(
         _ proof: ProofMaker, at place: ProofNonces.Place, _ nonces: ProofNonces, _ clock: BrokerClock,
         repeating nonce: String? = nil, confirms: Bool = false
@@ -40,7 +41,7 @@ final class ProvenCall: Sendable {
     /// The nonces that were sent and requested.
     var exchange: NonceExchange { state.withLock { $0.exchange } }
 
-    /// Returns the `DPoP` field with a new proof, for sending the request once.
+    /// Returns the `DPoP` field with a new proof; each proof is sent only one time.
     func field(
         _ method: String, _ url: EndpointURL, token: Secret? = nil
     ) throws(VaultFailure) -> (name: String, value: String) {

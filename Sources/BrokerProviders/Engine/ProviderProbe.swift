@@ -4,10 +4,10 @@ package import Broker
 enum ProviderProbe {
     /// The largest tolerable clock difference, in seconds.
     ///
-    /// Beyond it, tokens look issued in the future, or already expired.
+    /// With a greater difference, tokens seem to be issued in the future or to have expired.
     private static let tolerableSkew: Int64 = 30
 
-    /// Requests any page at a URL, to test the connection and compare the clocks.
+    /// Requests a URL, to test the connection and to compare the clocks.
     static func reach(_ url: EndpointURL, caller: ProviderCaller, clock: BrokerClock) async -> [ProbeResult] {
         do throws(ProviderFailure) {
             let answer = try await caller.send(.get(url, accept: "*/*"), by: caller.ownLimit)
@@ -62,7 +62,7 @@ extension OAuthEngine {
                 results.append(ProbeResult(subject: "keys", isGood: false, text: text))
             }
         }
-        // Every page of the provider has its time, but only the authorization endpoint accepts a GET.
+        // Ask the authorization endpoint for the time, because it accepts a GET.
         if let url = known.authorization {
             results += await ProviderProbe.reach(url, caller: caller, clock: clock)
         }
@@ -71,7 +71,7 @@ extension OAuthEngine {
 
     /// Returns a fault for each endpoint that a sign-in needs but whose URL is unusable.
     ///
-    /// If only a feature does not work as a result, it returns a doubt.
+    /// For an endpoint that only a feature needs, the result is marked as doubtful.
     private func unusable(_ known: Metadata) -> [ProbeResult] {
         faults(of: known).map { fault in
             ProbeResult(
@@ -139,12 +139,12 @@ extension OAuthEngine {
 
 /// The result of one test of a provider, for `coatcheck check --online`.
 package struct ProbeResult: Sendable, Equatable {
-    /// The subject of the test: `discovery`, `keys`, `clock`, `reach`.
+    /// The subject of the test, for example `discovery`, `keys`, `clock` or `reach`.
     package let subject: String
     package let isGood: Bool
     /// The finding, and the change to make if something is wrong.
     ///
-    /// All words are the broker's own.
+    /// The text contains no free text of the provider.
     package let text: String
     /// Whether the finding may be harmless.
     package var isDoubtful = false
@@ -155,7 +155,7 @@ package protocol ProviderInspection: ProviderClient {
     /// The circuit breaker's state now.
     var breaker: CircuitBreaker.State { get }
 
-    /// The number of the last calls, without a success in between, that were unanswered or answered with a 5xx.
+    /// The number of calls since the last success; all of them were unanswered or answered with a 5xx.
     var failuresInARow: Int { get }
 
     /// The certificates that the clients show.

@@ -95,7 +95,8 @@ struct AdministrationContract {
         }
     }
 
-    @Test("The count of sessions → has only living sessions", arguments: StoreEngine.allCases)
+    @Test(
+        "Some sessions have ended or lapsed → the count has only the living sessions", arguments: StoreEngine.allCases)
     func live(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)
@@ -112,7 +113,8 @@ struct AdministrationContract {
         }
     }
 
-    @Test("Sealed values in every place → found, and counted by key", arguments: StoreEngine.allCases)
+    @Test(
+        "Sealed values of every kind of row → found page by page, and counted by key", arguments: StoreEngine.allCases)
     func sealed(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)

@@ -152,7 +152,7 @@ struct BackupTests {
         }
     }
 
-    @Test("A clean stop → one file is the whole database, because the log is merged into it")
+    @Test("A store is closed → its single file is the whole database, because the log is merged into it")
     func mergedLog() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/data/coatcheck.db"

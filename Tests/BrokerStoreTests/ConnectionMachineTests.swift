@@ -192,7 +192,7 @@ struct ConnectionMachineTests {
             ]),
     ]
 
-    @Test("Each event of a connection → the expected actions", arguments: scenarios)
+    @Test("A connection's events, one after the other → the expected actions", arguments: scenarios)
     func scenario(_ scenario: Scenario) {
         var machine = ConnectionMachine(scenario.limits)
         for (index, step) in scenario.steps.enumerated() {
@@ -201,7 +201,7 @@ struct ConnectionMachineTests {
         }
     }
 
-    @Test("Errors of the server → classified in one place")
+    @Test("An error code of the server → its kind: repeat, reconnect, duplicate or refused")
     func faults() {
         for (state, kind) in [
             ("40001", ServerFault.Kind.repeat), ("40P01", .repeat), ("08006", .reconnect), ("08P01", .reconnect),

@@ -48,7 +48,7 @@ struct ConnectionSettingsTests {
     }
 
     @Test(
-        "The address that libpq will use → checked, whatever source it comes from",
+        "libpq's address is another machine → TLS is verified in full; this machine → the options stay",
         arguments: [
             ("postgresql://localhost/x", ["host": "localhost", "hostaddr": "10.1.2.3"], false),
             ("postgresql:///x", ["host": "db.example"], false), ("postgresql:///x", ["hostaddr": "192.0.2.7"], false),

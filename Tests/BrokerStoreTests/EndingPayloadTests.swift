@@ -27,7 +27,7 @@ struct EndingPayloadTests {
         }
     }
 
-    @Test("A notice with any content → read or ignored")
+    @Test("A malformed notice → its good parts are read; an unknown reason → counts as `admin`")
     func hostile() {
         let token = Rows.digest()
         let good = "admin:\(Base64URL.encode(token.bytes))"

@@ -167,7 +167,7 @@ struct EndingsFileTests {
     // MARK: The file's disk
 
     @Test(
-        "The endings file is gone → endings hold, are answered with \"not written\", and are written when the file is back"
+        "The endings file is gone → sessions end as \"not written\", and the file gets the endings when it is back"
     )
     func gone() async throws {
         try await with { place in
@@ -200,7 +200,7 @@ struct EndingsFileTests {
     }
 
     @Test(
-        "Another file replaces the endings file → not used, because it lacks earlier endings; after a restart → used"
+        "Another file replaces the endings file → endings count as unwritten; after a restart → the file is used"
     )
     func another() async throws {
         try await with { place in
@@ -388,7 +388,7 @@ struct EndingsFileTests {
     // MARK: Shortening
 
     @Test(
-        "The file has grown → endings older than any session are removed, and a crash at any step loses none of the others"
+        "The file has grown → endings older than any session are removed; after a crash at any step, the others are there"
     )
     func shortening() async throws {
         try await with { place in
@@ -454,7 +454,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("No session has ended for longer than tombstones are kept → the file begins again")
+    @Test("The store was closed for longer than tombstones are kept → the endings file begins at the new start")
     func neglected() async throws {
         try await with { place in
             let store = try await place.open()

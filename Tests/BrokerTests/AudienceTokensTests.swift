@@ -327,7 +327,9 @@ import Testing
             await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .refreshLost)
     }
 
-    @Test("An upstream's 401 → a newer token only for its own target; the session's own token is separate")
+    @Test(
+        "An upstream refuses a target's token with 401 → a newer token for this target; the session's other tokens stay"
+    )
     func versions() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -407,7 +409,7 @@ import Testing
         #expect(try await row(broker, session).tokenVersion == before.tokenVersion + 1)
     }
 
-    @Test("Two upstreams void each other's tokens → one call a minute for each")
+    @Test("The upstreams of two targets keep refusing their tokens → one forced refresh for each target in a minute")
     func alternating() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -422,7 +424,7 @@ import Testing
             let second = await problem { try await ask(broker, session, Self.target("b"), insteadOf: b, by: "two") }
             #expect(first?.code == .notRefreshable && second?.code == .notRefreshable)
         }
-        // A token is served until an upstream refuses it.
+        // An ordinary call gets the stored token.
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == a.token.reveal())
         #expect(broker.provider.refreshes == 4)
         broker.clock.advance(.seconds(120))
@@ -599,7 +601,7 @@ import Testing
     }
 
     @Test(
-        "A record with the access token's own version → an older release can read it, with the session's origin (SEC-130)"
+        "A record with an access token's own version → an older release reads all members that it knows (SEC-130)"
     )
     func releaseBefore() throws {
         let broker = try TestBroker()

@@ -73,7 +73,7 @@ import Testing
 
     // MARK: Shared calls
 
-    @Test("Two callers want a token at once → one call; the second's wait and its share are counted")
+    @Test("Two callers want a token at once → one call, one `refreshWaited` event and one `refreshShared` event")
     func shared() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

@@ -69,7 +69,7 @@ import Testing
         #expect(!rig.may(.begin))
     }
 
-    @Test("An answer that takes more than five seconds → no evidence")
+    @Test("A provider's answer that takes more than five seconds → no evidence")
     func slow() async throws {
         let (rig, _) = try await away()
         let clock = rig.broker.clock
@@ -150,7 +150,7 @@ import Testing
     }
 
     @Test(
-        "For hours, the database's clock is the only evidence → sign-ins are allowed, and sessions end on time",
+        "For hours, the database's clock is the only evidence → sign-ins are allowed; burials wait for a second source",
         arguments: [(3, 0), (0, 8)])
     func databaseAlone(markAhead: Int, away: Int) async throws {
         let first = try TestBroker(

@@ -35,7 +35,9 @@ import Testing
         #expect(try await broker.store.session(handle: session.session.handle)?.endedAt == nil)
     }
 
-    @Test("A clock has jumped → refreshes and revocations do not use it", .timeLimit(.minutes(1)))
+    @Test(
+        "A clock has jumped → refreshes and revocations wait until ten minutes after the correction",
+        .timeLimit(.minutes(1)))
     func nothingBegins() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(60)))
         let session = try await broker.signIn(code: "c1")

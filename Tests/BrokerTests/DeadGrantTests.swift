@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(
-        "An error about the client or the moment, with another status, or outside of the OAuth member → never ends a session",
+        "An error about the client or a temporary fault, with another status, or outside of `error` → never ends a session",
         arguments: [
             OAuthError(status: 401, code: "invalid_client"), OAuthError(status: 400, code: "unauthorized_client"),
             OAuthError(status: 400, code: "temporarily_unavailable"), OAuthError(status: 400, code: "server_error"),

@@ -128,7 +128,8 @@ import Testing
     }
 
     @Test(
-        "The store refuses any single write → the claim is still released", .timeLimit(.minutes(1)),
+        "The store refuses a write at any step → the login can be finished after at most two more attempts",
+        .timeLimit(.minutes(1)),
         arguments: 0..<8)
     func releaseRefused(_ step: Int) async throws {
         let store = InMemoryStore()

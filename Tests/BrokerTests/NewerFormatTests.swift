@@ -71,7 +71,9 @@ import Testing
         #expect(try await broker.store.session(tokenDigest: row.tokenDigest)?.endedAt == nil)
     }
 
-    @Test("A tampered record → the session still ends with integrity (SEC-48)", .timeLimit(.minutes(1)))
+    @Test(
+        "A tampered record, in contrast to a newer format → the session ends with `integrity` (SEC-48)",
+        .timeLimit(.minutes(1)))
     func tampered() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

@@ -32,7 +32,8 @@ import Testing
         #expect(try await use() == 1)
     }
 
-    @Test("Any replica refreshes → listeners are notified once; there are no listeners → the store is not asked")
+    @Test(
+        "A refresh on any replica → this replica's listeners get one notice; without listeners, the store is not asked")
     func refreshes() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
@@ -62,7 +63,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("Any replica registers a presence key → listeners are notified once")
+    @Test("A presence key is registered on any replica → this replica's listeners get one notice")
     func presences() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()

@@ -32,7 +32,7 @@ reloaded() { grep -q '"message":"configuration reloaded"' "$work/broker.log"; }
 wait_for 20 reloaded
 same 0 $? "HUP → the running broker reloads"
 device a-phone
-# After a failed refresh, a session waits a moment before its next one, as Retry-After shows.
+# After a failed refresh, the broker waits a moment before it refreshes the session again, as Retry-After shows.
 refreshed() { request POST /v1/session/refresh; [ "$STATUS" = 200 ]; }
 wait_for 30 refreshed || true
 expect_status 200 "new secret loaded → the earlier session is refreshed"

@@ -67,7 +67,7 @@ sources = {
     "kotlin": squeezed("\n".join(p.read_text() for pattern in ("*.kt", "tests/*.kt") for p in (root / "clients/kotlin").glob(pattern))),
     "typescript": squeezed("\n".join(p.read_text() for p in (root / "clients/typescript").rglob("*.ts"))),
 }
-# The code of the scenarios. They start every example by its command.
+# The code of all scenarios, because a scenario has to start each example by its command.
 scripts = "\n".join(re.sub(r"^ *#.*", "", p.read_text(), flags=re.M) for p in (root / "Tests/scenarios").rglob("*") if p.suffix in (".sh", ".py"))
 for command in sorted((root / "examples").glob("*/run")):
     folder = str(command.parent.relative_to(root))

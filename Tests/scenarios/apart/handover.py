@@ -145,7 +145,7 @@ def hand_over(case):
     sandbox = Sandbox(case)
     shop = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shop)
     threading.Thread(target=shop.serve_forever, daemon=True).start()
-    # Another host name, so that it has its own cookies.
+    # Another host name, so that the page elsewhere has its own cookies.
     elsewhere = f"http://localhost:{shop.server_port}"
     clock = Clock(case)
     broker = Broker(case, sandbox, clock=clock, start=False)
@@ -253,7 +253,7 @@ def hand_over(case):
         clock.set(wall=61, monotonic=61)
         case.verdict("410 handover_expired" in opened(view, url), "a hand-over after 61 seconds → 410 handover_expired")
         clock.set()
-        # The web view's session ends with the app's.
+        # The web view's session ends with the app's session.
         url, secret = ticket(ana)
         put(view, secret)
         case.verdict("user-ana" in opened(view, url), "a new hand-over in time → a session of the user")

@@ -27,7 +27,7 @@ from support.programs import COATCHECK  # noqa: E402
 from support.sandbox import Sandbox  # noqa: E402
 
 OLD = os.environ.get("OLD_COATCHECK", "")
-# An older release refuses unknown settings.
+# An older release refuses unknown settings, so leave `limits` out.
 PLAIN = {"limits": None}
 PHONES, SLEEPERS, SECONDS = 12, 10, float(os.environ.get("UPGRADE_SECONDS", "6"))
 PATIENCE = 60

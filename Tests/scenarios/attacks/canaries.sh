@@ -6,7 +6,7 @@ start_stack
 RECORD="$work/answers"
 
 canaries="$work/canaries"
-# remember KIND VALUE
+# remember KIND VALUE: records a secret of this kind
 remember() { [ -n "$2" ] && printf '%s %s\n' "$1" "$2" >>"$canaries"; }
 
 step "1. Logins of every kind, and a record of every secret"

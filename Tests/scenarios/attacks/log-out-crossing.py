@@ -26,7 +26,7 @@ def log_outs(case):
         sandbox.fault("oidc", fault="slow-after", delay_ms=700, endpoint="refresh", times=1)
         running = [case.beside(lambda: broker.call("GET", "/v1/relay/api/slow?ms=800", **fields)) for _ in range(3)]
         running.append(case.beside(lambda: broker.call("POST", "/v1/session/refresh", **fields)))
-        # When the provider has the refresh, all requests have begun.
+        # Wait until the provider has the refresh, because by then all requests have begun.
         deadline = time.monotonic() + 10
         while not sandbox.calls("oidc/refresh") and time.monotonic() < deadline:
             time.sleep(0.02)

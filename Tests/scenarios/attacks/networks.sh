@@ -40,7 +40,7 @@ with sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True, timeout=10) as dat
     print(database.execute("SELECT count(*) FROM logins WHERE status = 0").fetchone()[0])
 PY
 }
-# signs_in ADDRESS SENTENCE
+# signs_in ADDRESS SENTENCE: checks that a user signs in from this address
 signs_in() {
     client user --address "$1" >"$work/user"
     same 201 "$(jq .status "$work/user")" "$2 ($(jq .seconds "$work/user") s)"
@@ -79,7 +79,7 @@ same 429 "$(client user --address 2001:db8:1:300::1 | jq .status)" "login from a
 
 step "Connections: one /56, then one /48, then three"
 fresh
-# occupy NAME NETWORKS EACH: opens silent connections and keeps them until the end
+# occupy NAME NETWORKS EACH: opens silent connections and keeps them until the end of the script
 occupy() {
     mkfifo "$work/$1.in"
     client connections --networks "$2" --each "$3" <"$work/$1.in" >"$work/$1" &

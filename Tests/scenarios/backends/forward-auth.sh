@@ -24,7 +24,7 @@ all_hers() {
     grep -v '^200  curl 0' "$work/$1.outcomes" | sed 's/^/#   /'
 }
 
-# subjects NAME: the number of its answers for each subject
+# subjects NAME: prints the number of answers in the file NAME for each subject
 subjects() {
     sed -n 's/.*"x_auth_subject": \["\([^]]*\)"\].*/\1/p' "$work/$1"-* | sort | uniq -c | sed 's/^ *//'
 }

@@ -59,7 +59,7 @@ cp "$here/generated_growth.ts" "$work/"
 (cd "$work" && timeout 120 tsc --target es2020 --module commonjs --lib es2020,dom --outDir js generated_growth.ts) >"$work/tsc.log" 2>&1
 same 0 $? "TypeScript types → compile"
 same "$later" "$(cd "$work" && node -e 'console.log(require("./js/generated_growth.js").growth(require("fs").readFileSync(process.argv[1], "utf8")))' "$here/generated_growth.json" 2>&1)" "TypeScript types → decode the later answers"
-# By default, this generator assumes that a schema refuses additional members.
+# By default, this generator assumes that a schema refuses additional members, but the contract allows them.
 generate go -p disallowAdditionalPropertiesIfNotPresent=false
 requests="model_begin_handover.go model_imported_tokens.go model_make_child.go model_redeem_handover.go"
 same "$requests" "$(cd "$work/go" && grep -l DisallowUnknownFields model_*.go | tr '\n' ' ' | sed 's/ $//')" "Go types → refuse unknown members only in requests"

@@ -11,7 +11,7 @@ at_provider() {
     STATUS=$(curl -s -m 20 -o "$work/body" -D "$work/headers" -w '%{http_code}' -b "$work/browser.jar" -c "$work/browser.jar" "$@" "$url")
     CALLBACK=$(header Location)
 }
-# log_out QUERY: DELETE /v1/session
+# log_out_with QUERY: sends DELETE /v1/session with this query
 log_out_with() { request DELETE "/v1/session$1"; }
 
 step "1. Refused parameters, and log-outs without a page"

@@ -6,7 +6,7 @@ start_sandbox
 mkdir -m 700 "$work/data"
 "$COATCHECK" keys generate --file "$work/keys.json" >/dev/null
 
-# write ISSUER [REDIRECT-URI]: the configuration to check
+# write ISSUER [REDIRECT-URI]: writes the configuration to check
 write() {
     cat >"$work/coatcheck.yaml" <<TEXT
 server: {listen: "127.0.0.1:0", public_url: "http://127.0.0.1:8080"}

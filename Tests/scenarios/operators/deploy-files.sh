@@ -162,7 +162,7 @@ for kind in postgresql sqlite example; do
     sed "s|/run/secrets/coatcheck|$work/secrets|" "$root/deploy/kubernetes/$kind/coatcheck.yaml" >"$work/manifest.yaml"
     "$COATCHECK" check --config "$work/manifest.yaml" >"$work/check.out" 2>&1
     matches '^1 .*sha256: has to be a SHA-256' "$? $(tr '\n' ' ' <"$work/check.out")" "$kind without the digest of an admin token → check fails"
-    # The command is the pod's own.
+    # The command of the pod's init container writes the digest into the configuration.
     mkdir -p "$work/pod"
     "$python" -c 'import sys, yaml
 component = yaml.safe_load(open(sys.argv[1]))

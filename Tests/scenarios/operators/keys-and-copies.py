@@ -102,7 +102,7 @@ def keys(case):
         database.execute("UPDATE exchanges SET created_at = created_at - 3600000")
     case.same([0], [key["values"] for key in stage.keys() if key["id"] == old], "`keys reseal`, an hour after the last code exchange → zero values need the old key")
     broker.stop(signal.SIGTERM)
-    # A minute after the change, every process seals with the new key. The file's times are set back by that time.
+    # A key must have sealed for a minute before others may be removed, so set the times in the file back.
     ring = json.loads(file.read_text())
     for key in ring["keys"]:
         key.pop("seals_from", None)

@@ -37,7 +37,7 @@ promtool check metrics <"$work/metrics" >"$work/lint.out" 2>&1
 same 0 $? "promtool check metrics → no complaint: $(head -3 "$work/lint.out" | tr '\n' ' ')"
 monitoring names "$work/metrics" >"$work/names.out"
 take_over <"$work/names.out"
-# broken FILE SED-EXPRESSION: a check fails for a copy with an unknown name
+# broken FILE SED-EXPRESSION: checks that a check fails for a copy of the file with this edit
 broken() {
     rm -rf "$work/tree"
     mkdir -p "$work/tree/Tests"

@@ -170,7 +170,7 @@ def spans(case):
     case.verdict(len(got) == 1 and "c" * 32 not in got[0][0], "a sign-in with a stranger's traceparent → the provider does not get the stranger's trace id", got)
     wait_for(10, lambda: any(s.trace_id.hex() == "c" * 32 and s.name == "POST oidc" for s in collector.spans))
     case.verdict(any(s.trace_id.hex() == "c" * 32 and s.name == "POST oidc" for s in collector.spans), "a sign-in with a stranger's traceparent → the broker's own span has the stranger's trace id")
-    # The log.
+    # The log lines contain the ids of trace and session.
     lines = [json.loads(line) for line in broker.log().splitlines() if line.startswith("{")]
     of_relay = [line for line in lines if line.get("route", "").startswith("/v1/relay")]
     case.same([(TRACE, handle)], [(x.get("trace_id"), x.get("session")) for x in of_relay], "the log line of a relayed call → has trace id and handle")

@@ -18,7 +18,8 @@ from support.fapi import PREFIX, Server, broker, fields  # noqa: E402
 from support.waiting import GaveUp, wait_for  # noqa: E402
 
 UPSTREAM = "/v1/relay/api/private/echo"
-# testName without the prefix → the broker's answer: to the login's start if it ends there, else to the forwarded callback.
+# For each testName (without the prefix), the broker's answer to the login's start if the login ends there, or else to the
+# forwarded callback.
 REFUSED_TOKEN = "502 identity_rejected"
 ANSWERS = {
     "test-happy-path": "201",
@@ -45,7 +46,7 @@ ANSWERS = {
     "test-happy-path-no-dpop-nonce": "201",
     "refresh-token-test": "201",
 }
-# The server's behaviour in the modules that succeed; without it they would be the happy path again.
+# The server's behaviour in the modules that succeed. A plain sign-in would only repeat the happy path.
 PLAYED = {
     "test-valid-aud-as-array": "aud-array", "test-token-endpoint-response-without-expires_in": "no-expires-in",
     "test-token-type-case-insensitivity": "token-type-inverted", "test-rs-dpop-auth-scheme-case-insensitivity": "inverted-scheme",

@@ -5,7 +5,7 @@ source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
 zephr_login() { start_login zephr ios '"social_provider":"google"'; browser "$AUTHORIZATION_URL" "$1"; }
-# register STATE-KEY ATTRIBUTES [MORE-MEMBERS]
+# register STATE-KEY ATTRIBUTES [MORE-MEMBERS]: the app submits the attributes of a registration
 register() { post /v1/registrations "{\"provider\":\"zephr\",\"client\":\"ios\",\"state_key\":$(json_text "$1"),\"attributes\":$2${3:+,$3}}"; }
 # partial USER: a login of this device until the 202; STATE_KEY is its key
 partial() {

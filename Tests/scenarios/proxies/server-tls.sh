@@ -13,7 +13,7 @@ certificate() {
 certificate first 30
 certificate second 30
 certificate expired -1
-# serve_certificate CERTIFICATE KEY: replaces the configured files by these
+# serve_certificate CERTIFICATE KEY: replaces the configured files by these two files
 serve_certificate() {
     cp "$work/$1.pem" "$work/served.pem.next" && mv "$work/served.pem.next" "$work/served.pem"
     cp -p "$work/$2.key" "$work/served.key.next" && mv "$work/served.key.next" "$work/served.key"

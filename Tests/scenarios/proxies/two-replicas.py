@@ -111,7 +111,7 @@ def compared(example):
     """compose.yaml and the processes are equal, except for places and ports."""
     compose = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())
     services = compose["services"]
-    # Two services of compose.yaml end at once or only hold the network.
+    # Leave out `prepare`, which ends at once, and `network`, which only holds the network.
     says.same(sorted({*services} - {"prepare", "network"}), example.services(), "compose.yaml and the command → start the same services")
     replicas = {name: example.settings(name) for name in ("broker-1", "broker-2")}
     ports = {"8080": example.url.rpartition(":")[2], "8089": example.sandbox.rpartition(":")[2]}

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/../support/lib.bash"
 
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/authority.key" -out "$work/authority.pem" -days 2 -subj '/CN=test authority' 2>/dev/null
-# certificate NAME SUBJECT-ALTERNATIVE-NAME
+# certificate NAME SUBJECT-ALTERNATIVE-NAME: makes NAME.key, and NAME.pem, which the authority has signed
 certificate() {
     openssl req -newkey rsa:2048 -nodes -keyout "$work/$1.key" -out "$work/$1.csr" -subj "/CN=$1" 2>/dev/null
     printf 'subjectAltName=%s\n' "$2" >"$work/$1.ext"
@@ -72,7 +72,7 @@ same "$before" "$(calls api/api)" "another host's certificate → no call to the
 step "3. Through the proxy, which gets the upstream's name"
 whole named
 same "CONNECT api.example.test:443 right ['host', 'proxy-authorization']" "$(sort -u "$work/proxy.log")" "calls through the proxy → the proxy gets only host and credentials"
-# At most one connection for the calls before HEAD, one for HEAD itself, and one more. There is never one for each call.
+# The proxy sees at most three connections: one for the calls before HEAD, one for HEAD itself, and one more.
 [ "$(wc -l <"$work/proxy.log")" -le 3 ]; same 0 $? "six calls → $(wc -l <"$work/proxy.log") tunnels, at most three"
 
 step "4. Through the proxy TLS is verified, too"

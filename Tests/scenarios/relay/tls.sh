@@ -5,7 +5,7 @@
 source "$(dirname "$0")/../support/lib.bash"
 
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/authority.key" -out "$work/authority.pem" -days 2 -subj '/CN=test authority' 2>/dev/null
-# certificate NAME SUBJECT-ALTERNATIVE-NAME
+# certificate NAME SUBJECT-ALTERNATIVE-NAME: makes NAME.key, and NAME.pem, which the authority has signed
 certificate() {
     openssl req -newkey rsa:2048 -nodes -keyout "$work/$1.key" -out "$work/$1.csr" -subj "/CN=$1" 2>/dev/null
     printf 'subjectAltName=%s\n' "$2" >"$work/$1.ext"

@@ -86,7 +86,7 @@ def sign_ins(case):
     case.same("400 state_mismatch", told(phone.forward(callback, fields)), "the owner's forward after the thief's → the login is spent")
     case.same(calls + 1, sandbox.calls("oidc/token"), "the thief's and the owner's forwards → no token call")
 
-    # Flow B.
+    # Flow B: the app has started the login.
     verifier = "v" * 43
     flow = {"provider": "oidc", "client": "ios", "code": "nobody-made-this-code", "code_verifier": verifier, "login_token": "t" * 43}
     is_evidence_wanted(case, broker.call("POST", "/v1/sessions", body=flow), "proof_required", "a login that the app started, without a proof → proof_required")

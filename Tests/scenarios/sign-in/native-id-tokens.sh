@@ -12,7 +12,7 @@ sdk() {
     sandbox POST "/native-id-token/$1" "{\"client_id\":\"$2\",\"user\":\"ana\",\"nonce\":\"$hashed\"${3:+,$3}}"
     TOKEN=$(json .id_token "$work/control")
 }
-# give PROVIDER CLIENT TOKEN [LOGIN_TOKEN] [NONCE]
+# give PROVIDER CLIENT TOKEN [LOGIN_TOKEN] [NONCE]: the app forwards an ID token to the broker
 give() {
     post /v1/sessions "{\"provider\":\"$1\",\"client\":\"$2\",\"id_token\":\"$3\",\"nonce\":\"${5:-$nonce}\",\"login_token\":\"${4:-$secret}\"}"
 }

@@ -84,7 +84,7 @@ def refresh_outgrown(stage, session):
 
 
 def refresh_after_its_commit(stage, session):
-    """The refresh has committed, and its answer is lost."""
+    """The refresh has committed, and its replica dies with the answer."""
     release, _ = stage.refresh(stage.dying, session)
     release.set()
     wait_for(10, lambda: stage.row(session, "token_version") == ["2"], 0)
@@ -128,7 +128,7 @@ def step_up_with_a_refresh_before(stage, session):
 
 
 def step_up_with_a_refresh_after(stage, session):
-    """Both calls are answered; the step-up's process dies before its commit, and the refresh commits after that."""
+    """Both calls are answered. The replica of the step-up dies before its commit, and then the refresh commits."""
     login = stage.login(session)
     stage.forward(stage.dying, login)
     release, refreshed = stage.refresh(stage.second, session)
@@ -139,7 +139,7 @@ def step_up_with_a_refresh_after(stage, session):
 
 
 def step_up_in_its_commit(stage, session):
-    """The step-up's commit waits in the database, and a refresh's commit behind it."""
+    """The step-up's commit waits in the database, and a refresh's commit waits behind it."""
     login = stage.login(session)
     stepped, _ = stage.forward(stage.dying, login)
     release, refreshed = stage.refresh(stage.second, session)
@@ -172,7 +172,7 @@ def step_up_behind_a_refresh(stage, session):
 
 
 def step_up_after_its_commit(stage, session):
-    """The step-up has committed, and its answer is lost."""
+    """The step-up has committed, and its replica dies with the answer."""
     login = stage.login(session)
     stage.case.beside(login.forward, ..., stage.dying)
     wait_for(10, lambda: stage.row(session, "token_version") == ["2"], 0)
@@ -244,11 +244,11 @@ def kills(case):
 
             wait_for(1, agree)
             case.verdict(len(set(grants)) == 1 and grants[0], f"{name}, the access token at the end → works, and is of one grant at every replica", grants)
-        # No work is left, and an old grant has ended if there is a new one.
+        # The outbox is empty at the end, and the first grant has ended if the session has a new one.
         case.verdict(wait_for(40, lambda: stage.query("SELECT count(*) FROM outbox") == [["0"]], 0.2), "all rounds of kills, the outbox at the end → empty")
         living = {item["grant"] for item in stage.tokens().values() if item["live"]}
         for name, session, outcome, old, _ in waiting:
-            # If the step-up died, another one has come since.
+            # If the step-up died with its replica, another step-up has followed.
             case.same(outcome.keeps_grant, old in living, f"{name}, the first grant → {'lives' if outcome.keeps_grant else 'was revoked'}")
         case.same([2, 2, 1], sorted(stage.sent().values(), reverse=True)[:3], "all refresh tokens of the rounds → sent once, except two whose claims were taken over")
 

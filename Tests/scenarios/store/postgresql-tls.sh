@@ -13,7 +13,7 @@ named="postgresql://coatcheck@db.example.test:$port/postgres?hostaddr=127.0.0.1&
 # An address that leads to this machine but is not a loopback address.
 address="postgresql://coatcheck@0.0.0.0:$port/postgres?"
 
-# try URL: runs `check --online` for a store there
+# try URL: runs `check --online` for a store at this URL; STORE is the line about the store
 try() {
     cat >"$work/coatcheck.yaml" <<TEXT
 server: {listen: "127.0.0.1:0", public_url: "http://127.0.0.1:8080"}

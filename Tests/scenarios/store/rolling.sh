@@ -18,7 +18,7 @@ public_port=$(free_port)
 ends=()
 managements=()
 
-# start_release N PROGRAM: a process of a release
+# start_release N PROGRAM: starts process N with a release's program
 start_release() {
     "$2" serve --config "$work/release-$1.yaml" >>"$work/release-$1.log" 2>&1 &
     releases[$1]=$!

@@ -145,7 +145,7 @@ def partition(case):
 
 
 def stands_still(pid):
-    """Whether every thread of a process has been stopped."""
+    """Returns whether every thread of a process has been stopped."""
     states = [task.read_text().rsplit(")", 1)[1].split()[0] for task in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
     return set(states) == {"T"}
 

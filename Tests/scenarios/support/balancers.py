@@ -10,7 +10,7 @@ from .calls import call
 from .waiting import GaveUp, wait_for
 from .wire import free_port
 
-# `option httpchk` sends HTTP/1.0 without a Host.
+# The checks of `option httpchk` are requests of HTTP/1.0 without a Host, and the broker has to accept them.
 HAPROXY = """defaults
     mode http
     timeout connect 5s
@@ -28,7 +28,7 @@ backend ready
     server one 127.0.0.1:{broker} check port {management} inter 100ms fall 2 rise 1
 """
 
-# Without the line about streams, lighttpd holds an answer back until its end.
+# Without `server.stream-response-body`, lighttpd holds an answer back until its end.
 LIGHTTPD = """server.modules = ("mod_proxy")
 server.document-root = "{folder}"
 server.bind = "127.0.0.1"

@@ -135,5 +135,5 @@ class Apache:
 
     @property
     def reached(self):
-        """Returns the number of calls that it has passed on."""
+        """Returns the number of calls that Apache has passed on."""
         return len(self.behind.calls)

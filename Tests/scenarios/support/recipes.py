@@ -166,7 +166,7 @@ FORWARD_AUTH = {
 
 
 def proxy(case, server, replicas, edits=(), **values):
-    """A recipe of deploy/proxy before these replicas."""
+    """A recipe of deploy/proxy in front of these replicas."""
     files = [(f"proxy/{name}", name) for name in PROXY[server]]
     edits = [(f"proxy/{file}", pattern, replacement) for file, pattern, replacement in edits]
     return Recipe(case, server, files, values, replicas, edits).start()

@@ -24,7 +24,7 @@ def psql(database, *more):
 
 
 class Lock:
-    """A transaction of another program. It holds its locks."""
+    """A transaction of another program, which holds its locks until it is released."""
 
     def __init__(self, database, sql):
         self.process = subprocess.Popen(

@@ -17,7 +17,7 @@ request() {
 
 get() { request GET "$@"; }
 
-# post PATH JSON [curl options…]
+# post PATH JSON [curl options…]: posts a JSON body
 post() {
     local path=$1 body=$2
     shift 2

@@ -53,8 +53,8 @@ def crowd(case):
     gate.always = Gate.slow(0.03)
     for turn in range(3):
         before = len(gate.calls)
-        # The gate delays the first call until all callers wait, because a session keeps eight of the ten tokens, so later
-        # callers would fetch again.
+        # The gate delays the first call until all callers wait. A session keeps only eight of the ten tokens, so later callers
+        # would fetch again.
         gate.plan.append(Gate.slow(3))
         with concurrent.futures.ThreadPoolExecutor(640) as pool:
             answers = collections.Counter(pool.map(lambda n: relay(broker, session, names[n % 10]).told, range(640)))

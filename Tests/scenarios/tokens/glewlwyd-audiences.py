@@ -151,11 +151,11 @@ def rotates(case):
     case.same("502 provider_error", stage.relay(session, "orders"), "rotating refresh tokens, the first API call after a refresh → 502 provider_error")
     case.same("200", stage.broker.look(session).told, "rotating refresh tokens, the session after its refused API call → alive")
 
-    # A process remembers a refusal, and does not ask again for a while.
+    # A process remembers a refused target for a while, so restart the broker.
     stage.broker.restart()
     case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "rotating refresh tokens, the second API's call in a new session → gets its token")
 
-    # With one resource, every token is for it, also the session's own.
+    # With one configured resource, every token is for that resource, even the session's own token.
     stage.broker.configure(upstreams={"ledger": None}, providers={"real": {"token_request": None}})
     stage.broker.restart()
     session = stage.sign_in()

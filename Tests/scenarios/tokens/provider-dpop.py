@@ -199,7 +199,7 @@ def upstreams_and_backends(case):
     case.same(200, broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000).status, "the repeated upload → 200")
     case.same("200", broker.look(session).told, "after the lost nonce → the session lives")
 
-    # A backend.
+    # A backend uses the token with a proof from its exchange.
     form = (f"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token={session}"
             "&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token")
 

@@ -148,5 +148,5 @@ class Gate:
             return False
         if use.ended is None or died <= use.ended + 2:
             return True
-        # The process was waiting for PostgreSQL.
+        # The process died while it waited for PostgreSQL.
         return any(begin < died and end > use.ended for begin, end in self.chaos.database.away)

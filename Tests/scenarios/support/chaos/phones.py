@@ -16,7 +16,7 @@ class Session:
         # The time when its user ended the session, or None. `is_sure` is true after a 204.
         self.ended_at = None
         self.is_sure = False
-        # Whether its end was judged.
+        # Whether the session's end was judged.
         self.is_counted = False
         self.began_at = time.monotonic()
         # The last answered use was sent at this time.
@@ -86,8 +86,8 @@ class Phone:
         if answer.status >= 500:
             has_time = re.fullmatch(r"\d+", answer.fields.get("retry-after", ""))
             if answer.told == "502 identity_rejected" and not self.chaos.database.is_right(sent):
-                # The provider's token has a time that differs from the database's. That refusal is final, so it has no
-                # Retry-After.
+                # The provider's token has a time that differs from the database's, so it is refused. This refusal is final, so
+                # it has no Retry-After.
                 self.chaos.tally.events["identities refused by a wrong clock"] += 1
             elif not has_time or "set-cookie" in answer.fields:
                 clocks = f"clocks {replica.clock_is} s and {self.chaos.database.clock_is} s off"

@@ -12,7 +12,8 @@ STEP = 120
 DOUBT = "30"
 # A use moves the idle end at most once a second, or once in a hundredth of the idle time. It is written after the answer.
 IDLE_GRAIN = 2.5
-# After a step of the database's clock, lapses are judged up to two minutes late. The cache and the sweeper need more time.
+# After a step of the database's clock, lapses are judged up to two minutes late. The cache and the sweeper need up to a minute
+# more.
 IDLE_LATE = 180
 BINDINGS = {"strict": {"mode": "enforce", "evidence": "pass", "pass": "1m"}, "silent": {"mode": "enforce", "evidence": "proof"}}
 EVIDENCE_CODES = ("proof_required", "use_dpop_nonce", "proof_invalid")

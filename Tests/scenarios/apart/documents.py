@@ -139,15 +139,15 @@ for page in pages:
             plain = re.sub(r"^(GET|POST|PUT|DELETE) \S+\n", "", block).replace("\n", " ")
             try:
                 json.loads(plain)
-                say(True, f"{where}: is JSON")
+                say(True, f"{where} → valid JSON")
             except ValueError as error:
-                say(False, f"{where}: is JSON", str(error))
+                say(False, f"{where} → valid JSON", str(error))
         elif language == "yaml":
             try:
                 yaml.safe_load(block)
-                say(True, f"{where}: is YAML")
+                say(True, f"{where} → valid YAML")
             except yaml.YAMLError as error:
-                say(False, f"{where}: is YAML", str(error))
+                say(False, f"{where} → valid YAML", str(error))
         elif language == "toml":
             say(block in (root / "Tests/mutants/list.toml").read_text(), f"{where} → is in the list of planted faults")
         elif file := quoted(text[: match.start()]):

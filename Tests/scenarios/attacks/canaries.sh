@@ -123,6 +123,6 @@ look "the files after a shutdown" "$work"/data/* "$work/broker.log"
 
 step "5. Only the owner can read the files"
 same 700 "$(stat -c %a "$work/data")" "data folder → mode 0700"
-for file in "$work"/data/*; do same 600 "$(stat -c %a "$file")" "$(basename "$file") is 0600"; done
+for file in "$work"/data/*; do same 600 "$(stat -c %a "$file")" "$(basename "$file") in the data folder → has the mode 0600"; done
 
 finish

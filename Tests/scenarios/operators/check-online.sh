@@ -33,7 +33,7 @@ check() {
     local status=0
     "$COATCHECK" check --config "$work/coatcheck.yaml" --online >"$work/body" 2>&1 || status=$?
     STATUS=$status
-    same "$1" "$status" "status $1"
+    same "$1" "$status" "check --online → exit status $1"
 }
 
 # says REGULAR-EXPRESSION SENTENCE: the answer has such a line

@@ -103,14 +103,14 @@ def cookies(case, broker, _):
             (f'coatcheck="a; b{session}"', "400 invalid_request"), (f'x="; coatcheck={other}; y="; coatcheck={session}', "400 invalid_request"),
             (f'coatcheck=""{session}""', "401 session_required"), (f"coatcheck='{session}'", "401 session_required"),
             (f'"coatcheck"={session}', "401 session_required"), (f'$Version="1"; $coatcheck="{session}"', "401 session_required")):
-        case.same(told, look(field).told, "refused: the cookie field " + field.replace(session, "S").replace(other, "O"))
+        case.same(told, look(field).told, "the cookie field " + field.replace(session, "S").replace(other, "O") + " → refused")
     half = look(f'coatcheck="{session}')
     case.verdict("`coatcheck` has a quote at one end" in half.json["detail"], "a cookie with one quote → the refusal names the cookie", half.json)
     for field in (
             f'coatcheck="{session}"', f'$Version="1"; coatcheck="{session}"; $Path="/"', f'$Version="1"; coatcheck="{session}";$Path="/";$Domain="h"',
             f'coatcheck="{session}"; $Version="1"', f'a="b=c"; coatcheck="{session}"; d="e', f"$Version=1; coatcheck={session}; $Port",
             f'\tcoatcheck="{session}" ', f'x="; coatcheck="{session}"; y="'):
-        case.same("200", look(field).told, "accepted: the cookie field " + field.replace(session, "S"))
+        case.same("200", look(field).told, "the cookie field " + field.replace(session, "S") + " → accepted")
     for client, wanted in (("ios", ["coatcheck", "coatcheck-login"]),):
         begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": client})
         token = re.search(r"coatcheck-login=([^;]+)", begun.fields["Set-Cookie"])[1]

@@ -106,10 +106,10 @@ for path in /v1/session /v1/providers /nowhere /openapi.yaml; do
     get "$path"
     expect_header X-Content-Type-Options nosniff "$path: nosniff"
     expect_header Referrer-Policy no-referrer "$path: no-referrer"
-    matches "default-src 'none'" "$(header Content-Security-Policy)" "$path: default-src 'none'"
-    matches "frame-ancestors 'none'" "$(header Content-Security-Policy)" "$path: frame-ancestors 'none'"
+    matches "default-src 'none'" "$(header Content-Security-Policy)" "$path → its policy has default-src 'none'"
+    matches "frame-ancestors 'none'" "$(header Content-Security-Policy)" "$path → its policy has frame-ancestors 'none'"
     matches '.' "$(header X-Request-Id)" "$path: X-Request-Id"
-    same "" "$(header Server)" "$path: no Server field"
+    same "" "$(header Server)" "$path → no Server field"
     same "" "$(header Strict-Transport-Security)" "$path on plain http → no Strict-Transport-Security"
 done
 

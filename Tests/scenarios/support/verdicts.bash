@@ -19,16 +19,16 @@ same() { if [ "$1" = "$2" ]; then ok "$3"; else not_ok "$3" "expected <$1>, got 
 matches() { if [[ $2 =~ $1 ]]; then ok "$3"; else not_ok "$3" "expected something like <$1>, got <$2>"; fi; }
 
 # expect_status 201 "the code makes a session"
-expect_status() { same "$1" "$STATUS" "${2:-the status is $1}"; }
+expect_status() { same "$1" "$STATUS" "${2:-the last request → $1}"; }
 
 # expect_json .code login_not_yours ["sentence"]     .a.b[0] walks the last answer's body
-expect_json() { same "$2" "$(json "$1")" "${3:-$1 is $2}"; }
+expect_json() { same "$2" "$(json "$1")" "${3:-the last answer → $1 is $2}"; }
 
 # expect_problem 403 login_not_yours "sentence"
 expect_problem() { same "$1 $2" "$STATUS $(json .code)" "$3 → $1 $2"; }
 
 # expect_header Cache-Control no-store ["sentence"]
-expect_header() { same "$2" "$(header "$1")" "${3:-$1 is $2}"; }
+expect_header() { same "$2" "$(header "$1")" "${3:-the last answer → its field $1 is $2}"; }
 
 # take_over: counts the lines `ok N - …` and `not ok N - …` of a program like those of this script
 take_over() {

@@ -1,7 +1,9 @@
-/// The party that pays for a request: an address, with its token buckets and its shares of the limits.
+/// The party that pays for a request.
 ///
-/// A use case receives the charge with its input. It takes each cost when it arises: before a row is made, a provider is called
-/// or a login is started.
+/// A party is an address, with its token buckets and its shares of the limits.
+///
+/// A use case receives the charge with its input. The use case takes each cost before the cost arises, for example before a
+/// row is made or a provider is called.
 package struct Charge: Sendable {
     private let ledger: ChargeLedger?
     private let address: IPAddress?
@@ -27,8 +29,8 @@ package struct Charge: Sendable {
 
     /// Takes the cost of an item; throws `rate_limited` if the address has used up its limit.
     ///
-    /// An item that was charged before costs nothing more. `payer` names the login or exchange whose charge pays, so that only
-    /// the share is taken. An item that is a guess also costs a wrong token.
+    /// An item that is already charged costs nothing more. If `payer` names a login or exchange, that charge pays for the
+    /// item, and only the item's share is taken. If the item is a guess, the address is also charged for a wrong token.
     func take(
         _ item: ChargedItem, for key: Digest, lasting: Duration, paidBy payer: Digest? = nil, isGuess: Bool = false
     ) throws(BrokerProblem) {
@@ -40,7 +42,7 @@ package struct Charge: Sendable {
     /// Releases the share of an item whose row was not made.
     func drop(_ item: ChargedItem, for key: Digest) { ledger?.drop(item, key) }
 
-    /// Refunds the charges for the items that led to a new session, to the addresses that paid them.
+    /// Refunds the charges for the items that led to a new session or a step-up, to the addresses that paid them.
     func sessionMade(exchange: Digest, gate: ExchangeGate) { ledger?.giveBack(exchange: exchange, gate: gate) }
 
     /// Whether the charge of a login or registration pays for its next provider call.
@@ -77,7 +79,7 @@ package struct Charge: Sendable {
         throw Self.refusal(wait, "wrong tokens")
     }
 
-    /// Refunds the cost of a guess that turned out right.
+    /// Refunds the cost of a guess that was right.
     func giveBackWrongToken() {
         guard let ledger, let address else { return }
         ledger.giveBackWrongToken(to: address)
@@ -85,7 +87,7 @@ package struct Charge: Sendable {
 
     /// Runs a lookup by a secret, and charges a wrong token if it fails.
     ///
-    /// The charge comes after the lookup, so a caller with a known token never has to wait.
+    /// The charge comes after the lookup, so a caller with a known token is never limited.
     package func forWrongTokens<Value>(
         _ lookup: () async throws(BrokerProblem) -> Value
     ) async throws(BrokerProblem) -> Value {
@@ -126,12 +128,15 @@ package enum ChargedItem: Sendable, CaseIterable {
 
 /// The limits of one address, and of all addresses together.
 package struct ChargeLimits: Sendable {
-    /// The largest number of started logins and exchanges of an address in a minute, and the largest number of hosted
-    /// callbacks.
+    /// The largest number of started logins and exchanges together that an address may have in a minute.
+    ///
+    /// Hosted callbacks have the same limit, counted separately.
     package var loginsPerMinute: Int
     /// The largest number of unknown secrets of an address in a minute.
     package var wrongTokensPerMinute: Int
-    /// The cap on pending logins, and the same cap on registrations and on handoffs.
+    /// The cap on pending logins.
+    ///
+    /// Registrations and handoffs each have the same cap.
     package var pending: Int
 
     package init(loginsPerMinute: Int = 60, wrongTokensPerMinute: Int = 60, pending: Int = 100_000) {
@@ -149,7 +154,7 @@ package struct ChargeLimits: Sendable {
 
     /// The limits for exchanges in progress.
     ///
-    /// Exchanges do not wait for a user, so an address may have as many as it may start in a minute.
+    /// Exchanges do not wait for a user. So the cap for one address is the whole cap, and only the rate of starts limits it.
     var exchangeShares: LimitShares {
         LimitShares(address: max(pending, 1), customer: shares.network, network: shares.network)
     }
@@ -178,15 +183,14 @@ package struct LimitShares: Sendable, Equatable {
 
     /// Creates limits for a minute from an address's limit.
     ///
-    /// These limits are generous, because callers do not compete for a common cap. A customer's line with its 256 networks may
-    /// have eight times as much as an address. A larger network may have a hundred times as much, because each phone of a
-    /// carrier has a network of its own.
+    /// These limits are generous, because callers do not compete for a common cap. A customer's line (a /56, which has 256
+    /// networks of size /64) may have eight times as much as an address. A larger network may have a hundred times as much,
+    /// because each phone of a carrier has a network of its own.
     package init(perMinute address: Int) {
         self.init(address: address, customer: Self.times(8, address), network: Self.times(100, address))
     }
 
-    /// Multiplies and returns the largest number instead of an overflow, because an operator may set the largest number as a
-    /// limit.
+    /// Multiplies, and returns the largest number on an overflow, because an operator may set a very large limit.
     private static func times(_ factor: Int, _ count: Int) -> Int {
         let (product, overflow) = count.multipliedReportingOverflow(by: factor)
         return overflow ? .max : product

@@ -1,8 +1,9 @@
 import Synchronization
 
-/// The charges of all addresses and networks: token buckets, and the shares of waiting items.
+/// The charges of all addresses and networks, which are token buckets and the shares of pending items.
 ///
-/// The ledger is in the process's memory, and bounded. A restart forgets all charges, and each replica has a ledger of its own.
+/// The ledger is in the process's memory, and its size is bounded. A restart forgets all charges, and each replica has a
+/// ledger of its own.
 package final class ChargeLedger: Sendable {
     private struct State {
         var books: [ChargedItem: ChargeBook] = [:]
@@ -18,8 +19,8 @@ package final class ChargeLedger: Sendable {
     static let paidCalls = 3
     /// The largest number of signature checks that the charge of a login, exchange or registration pays for.
     ///
-    /// An app that repeats requests after lost answers needs several. The sign-in's own signature is no longer counted once the
-    /// session is made.
+    /// An app that repeats requests after lost answers needs several checks. When the session is made, the count is
+    /// forgotten.
     static let paidSignatures = 16
     /// The time during which an exchange counts as paid, which is longer than a claim lasts.
     static let exchangeLifetime = Duration.seconds(60)
@@ -46,7 +47,7 @@ package final class ChargeLedger: Sendable {
         adopt(limits)
     }
 
-    /// Applies other limits, and keeps the charges.
+    /// Applies the new configuration's limits, and keeps the present charges.
     package func adopt(_ limits: ChargeLimits) {
         logins.adopt(perMinute: limits.loginsPerMinute)
         callbacks.adopt(perMinute: limits.loginsPerMinute)
@@ -56,7 +57,8 @@ package final class ChargeLedger: Sendable {
         state.withLock { state in
             state.capacity = pending
             for item in ChargedItem.allCases {
-                // Burned logins stay here until they expire, while the store's cap counts only the pending ones.
+                // Burned logins stay in this book until they expire, but the store's cap counts only pending logins. So the
+                // book needs more room.
                 let capacity = item == .login ? 2 * pending : pending
                 let shares = item == .exchange ? limits.exchangeShares : limits.shares
                 state.books[item, default: ChargeBook(capacity: capacity, shares: shares)]
@@ -69,8 +71,8 @@ package final class ChargeLedger: Sendable {
     ///
     /// Returns nil on success, and otherwise how long the address has to wait.
     ///
-    /// An item that was charged before costs nothing more. If there is a `payer`, that login's or exchange's charge pays, and
-    /// only the share is taken.
+    /// An item that is already charged costs nothing more. If `payer` names a login or exchange, that charge pays for the
+    /// item, and only the item's share is taken.
     func take(
         _ item: ChargedItem, _ key: Digest, from address: IPAddress, lasting: Duration, payer: Digest?, isGuess: Bool
     ) -> Duration? {
@@ -97,7 +99,7 @@ package final class ChargeLedger: Sendable {
 
     /// Releases an item's share, because its row was not made.
     ///
-    /// The costs that arose before stay charged.
+    /// The tokens from the buckets stay taken, because the cost has already arisen.
     func drop(_ item: ChargedItem, _ key: Digest) {
         state.withLock { state in _ = state.books[item]?.remove(key) }
     }
@@ -147,7 +149,8 @@ package final class ChargeLedger: Sendable {
     /// Counts a provider call, which is about to be made for a login or registration.
     func countCall(of key: Digest) {
         let now = monotonic()
-        // If the table is full, the call is not counted. Its charge was taken when its row was made.
+        // If the table is full, the call stays uncounted. The charge of its login or registration has bounded such calls
+        // already.
         _ = state.withLock { $0.calls.add(key, now: now, capacity: $0.capacity) }
     }
 
@@ -207,7 +210,7 @@ struct ChargeBook {
     private var held: [LimitedNetwork: Int] = [:]
     /// The keys of the items, in the order of their expiry.
     ///
-    /// All items of a kind have the same lifetime, so this is also the order of charging.
+    /// All items of a kind have the same lifetime, so the order of expiry is the order of charging.
     private var order: [(until: Duration, key: Digest)] = []
     private var first = 0
 
@@ -226,7 +229,7 @@ struct ChargeBook {
     /// The number of charged items.
     var count: Int { receipts.count }
 
-    /// The length of the list that orders items by their expiry.
+    /// The length of the list of expiries, which includes entries for removed items.
     var places: Int { order.count }
 
     /// Returns the number of items of an address.
@@ -243,7 +246,7 @@ struct ChargeBook {
         while first < order.count, order[first].until <= now {
             let key = order[first].key
             first += 1
-            // The key may have been charged again since.
+            // The item may have been removed and charged again with a later expiry. Then keep the new charge.
             if let receipt = receipts[key], receipt.until <= now { remove(key) }
         }
         compact()
@@ -282,7 +285,9 @@ struct ChargeBook {
     }
 }
 
-/// Counts the provider calls or signature checks that each item's charge has paid for in advance, in bounded memory.
+/// Counts the provider calls or signature checks of each item, because the item's charge pays for some of them in advance.
+///
+/// The memory is bounded.
 struct PaidCounts {
     /// The time that an item's key is remembered after its last count, which is longer than the item lives.
     private let lifetime: Duration

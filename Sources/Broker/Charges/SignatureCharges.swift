@@ -2,12 +2,12 @@ import Synchronization
 
 /// Charges the signature checks of sessions' proofs before they are made.
 ///
-/// Each check is charged to the address and the session together; to the session alone if an authenticated backend sends the
-/// proof.
+/// Each check is charged to the address and the session together. If an authenticated backend sends the proof, the check is
+/// charged to the session alone.
 ///
 /// A thief with a copy of a session's cookie and public key can send proofs with wrong signatures, and each check costs some
-/// hundred microseconds. A check takes a token, which is refunded if the signature is right. A phone therefore pays nothing,
-/// and the thief's proofs do not affect other sessions behind the same address.
+/// hundred microseconds. Only a wrong signature takes a token. An honest phone therefore pays nothing. The thief's proofs
+/// leave other sessions behind the same address unaffected.
 final class SignatureCharges: Sendable {
     /// A session, and the network that its proofs come from; the network is nil if a backend sends them.
     private struct Key: Hashable {
@@ -75,7 +75,7 @@ final class SignatureCharges: Sendable {
     /// Creates the charges; each session and address may have `perMinute` wrong signatures, and their networks more
     /// (`LimitShares`).
     ///
-    /// `maximum` buckets are remembered.
+    /// At most `maximum` buckets are remembered.
     init(perMinute: Int, maximum: Int = 65_536, monotonic: @escaping @Sendable () -> Duration) {
         self.monotonic = monotonic
         self.maximum = maximum

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Limits how often an address and its networks may do one thing, for example try a wrong token.
+/// Limits the number of acts of one sort, for example wrong tokens, that an address and its networks may do in a minute.
 ///
 /// Each address and each network has a token bucket that refills evenly, in bounded memory (SEC-119, SEC-121).
 ///
@@ -60,7 +60,7 @@ package final class TokenBuckets: Sendable {
             if isShared { overflow = left } else { buckets[key] = left }
         }
 
-        /// Refunds a token; a bucket never has more tokens than at its start.
+        /// Refunds a token, up to the number of tokens that a full bucket has.
         mutating func giveBack(_ key: IPAddress, now: Duration) {
             guard let bucket = buckets[key] else { return }
             buckets[key] = Bucket(tokens: min(perMinute, refilled(bucket, now: now) + 1), at: now)
@@ -105,7 +105,7 @@ package final class TokenBuckets: Sendable {
                 guard let more = tables[network.level.rawValue].wait(network.address, now: now) else { continue }
                 wait = max(wait ?? .zero, more)
             }
-            // A refused address is not remembered.
+            // A refused request takes no tokens, and makes no bucket for its address.
             guard wait == nil else { return wait }
             for network in networks { tables[network.level.rawValue].take(network.address, now: now) }
             return nil

@@ -13,7 +13,7 @@ package struct ChildKind: ConfiguredName {
 
 /// A child session's parent, kind and name, sealed in addition to the facts that every session has.
 ///
-/// This is a class, because few of a hundred thousand cached sessions are children.
+/// The type is a class, so that the many cached sessions that are no children store only an empty reference.
 package final class ChildFacts: Sendable {
     package let kind: ChildKind
     package let name: String
@@ -31,8 +31,8 @@ package final class ChildFacts: Sendable {
     }
 }
 
-// The record of a child has a format of its own. To a release that does not know families, it is a row of a newer format. Such
-// a release never serves the child as a session of its own, and leaves it alone.
+// The record of a child has a format of its own. For a release without families, it is a record of a newer format. So such a
+// release leaves the child's row unchanged and never serves the child as a top-level session.
 
 extension ChildFacts {
     static let format: UInt8 = 3
@@ -63,13 +63,13 @@ extension ChildFacts {
 
 /// The parent of a child session's row, and the digest of the child's kind and name.
 ///
-/// This is a class, because few of a hundred thousand cached rows belong to children.
+/// The type is a class, so that the many cached rows of top-level sessions store only an empty reference.
 package final class Lineage: Sendable, Equatable {
     /// The digest of the parent's token.
     package let parent: Digest
     /// The index digest of (parent, kind, name).
     ///
-    /// At most one living child has this digest at a time.
+    /// At most one unended child has this digest at a time.
     package let place: Digest
 
     package init(parent: Digest, place: Digest) {
@@ -117,7 +117,7 @@ package final class Family: Sendable {
 }
 
 extension ProviderDirectory {
-    /// Returns the rules for a child from its client's present settings; nil if the kind was removed from them.
+    /// Returns the rules for a child from its client's present settings; nil if the settings no longer have the child's kind.
     func policy(of child: ChildFacts, _ facts: SessionFacts) -> ChildPolicy? {
         self[facts.provider]?.profile.client(facts.client)?.children[child.kind]
     }

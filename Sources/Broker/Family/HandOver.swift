@@ -1,6 +1,6 @@
 /// An app's request for a ticket, which names the page that the app's web view is to open with the session.
 package struct HandoverOrder: Sendable {
-    /// The target's origin as browsers write it, followed by its path and query.
+    /// The origin of the page, in the form that browsers use.
     package var origin: String
     package var path: String
     /// SHA-256 of the secret that the app puts into the web view's cookie store.
@@ -19,7 +19,7 @@ package struct Handover: Sendable {
     package let expiresAt: WallTime
 }
 
-/// The web child that a ticket was exchanged for, with the path of the page to open.
+/// The web child that a ticket was exchanged for, and the path and query of the page to open.
 package struct HandedOver: Sendable {
     package let child: SignedIn
     package let path: String
@@ -31,9 +31,9 @@ package enum SameSitePolicy: String, Sendable, CaseIterable { case strict, lax, 
 
 /// Hands a session over to the app's web view: issues a ticket, and exchanges it for a child session of kind `web`.
 ///
-/// The ticket is useless without a secret, which the app puts into the web view's own cookie store. An address that is copied,
-/// followed by a scanner or sent to another person is therefore harmless. An attacker's own ticket cannot sign a victim in,
-/// either.
+/// The ticket is useless without a secret, which the app puts into the web view's own cookie store. So it is harmless if the
+/// address is copied, opened by a scanner or sent to another person. An attacker's own ticket cannot sign a victim in either,
+/// because the victim's browser lacks the secret.
 package struct HandOver: Sendable {
     /// The largest number of tickets that a session may request in a minute.
     package static let tickets = 8
@@ -104,8 +104,8 @@ package struct HandOver: Sendable {
 
     // MARK: Looking and spending
 
-    /// Checks a ticket without spending it; throws `handover_expired` if it is unknown, late, for another origin, or from a
-    /// session that is over.
+    /// Checks a ticket without spending it; throws `handover_expired` if the ticket is unknown, expired, for a backend's
+    /// origin, or of a session that is over.
     ///
     /// The owner of the session is not revealed.
     package func look(_ ticket: Secret) async throws(BrokerProblem) {
@@ -118,7 +118,8 @@ package struct HandOver: Sendable {
     ///
     /// While the ticket is valid, the same secret gets the same child again.
     ///
-    /// `held` are the sessions in the browser's cookies. A living session of another user is never replaced silently.
+    /// `held` are the session tokens in the browser's cookies. If one of them belongs to a living session of another user,
+    /// the call throws `other_session`.
     package func spend(
         _ ticket: Secret, verifier: Secret?, held: [Secret]
     ) async throws(BrokerProblem) -> HandedOver {
@@ -136,8 +137,8 @@ package struct HandOver: Sendable {
 
     /// Exchanges a ticket for a web child at a backend of the ticket's origin.
     ///
-    /// `admits` throws unless the backend may ask about the client's sessions. `isOwn` returns whether an origin belongs to the
-    /// backend. A ticket for another backend counts as unknown.
+    /// `admits` throws unless the backend may ask about the client's sessions. `isOwn` returns whether an origin belongs to
+    /// the backend. A ticket for another origin counts as unknown.
     package func redeem(
         _ ticket: Secret, verifier: Secret, isOwn: (String) -> Bool,
         admits: (LiveSession) throws(BrokerProblem) -> Void
@@ -153,7 +154,7 @@ package struct HandOver: Sendable {
     ///
     /// Only a request with the secret spends the ticket, because link scanners also send POST.
     ///
-    /// A short secret is always refused, because it could be guessed.
+    /// A secret of fewer than 43 characters is always refused, because it could be guessed.
     private func proof(_ verifier: Secret?, _ secrets: HandoverSecrets) throws(BrokerProblem) -> Secret {
         guard let verifier, Base64URL.isToken(verifier.reveal(), length: 43...128),
             context.vault.digest(verifier) == secrets.challenge
@@ -186,7 +187,8 @@ package struct HandOver: Sendable {
         }
         let child: LiveSession
         do throws(BrokerProblem) { child = try await ResumeSession(context).resume(digest) } catch {
-            // The answer is repeated as long as the child lives.
+            // A repeated request gets the same child as long as the child lives. If the child has ended, the ticket counts as
+            // expired.
             throw error.isOver ? BrokerProblem(.handoverExpired) : error
         }
         return HandedOver(child: SignedIn(child: child, token: token), path: secrets.path, sameSite: policy.sameSite)
@@ -211,7 +213,7 @@ package struct HandOver: Sendable {
 
     /// Returns the row of a living session, even if its client has left the configuration.
     ///
-    /// The session still belongs to a user.
+    /// The check must not overlook such a session, because it still belongs to a user.
     private func living(_ tokenDigest: Digest) async throws(BrokerProblem) -> SessionRow? {
         do throws(BrokerProblem) { try await ResumeSession(context).checkLives(tokenDigest) } catch {
             if error.isOver { return nil }
@@ -225,8 +227,8 @@ package struct HandOver: Sendable {
 
     private func secrets(of ticket: Secret) async throws(BrokerProblem) -> HandoverSecrets {
         guard Base64URL.isToken(ticket.reveal(), length: 43...43) else { throw BrokerProblem(.handoverExpired) }
-        // A ticket is spent only while the clock is trusted. A wrong clock would end it too soon, or give its child wrong
-        // times.
+        // A wrong clock could make the ticket expire too early, or give the child wrong times. So refuse the ticket while the
+        // clock is in doubt.
         try context.require(.begin)
         let key = key(of: ticket)
         do {

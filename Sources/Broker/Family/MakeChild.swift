@@ -32,8 +32,8 @@ package struct MakeChild: Sendable {
     ///
     /// An older child of the same kind and name ends (`replaced`).
     ///
-    /// After a lost answer the caller retries, and gets a new child of the same kind and name. The order is refused in these
-    /// cases:
+    /// If the answer is lost, the caller retries and gets another child, which replaces the first. The order is refused in
+    /// these cases:
     /// - The client lacks this kind (`client_not_allowed`).
     /// - The parent belongs to a key, and the order names no key for the child (`invalid_request`).
     /// - Apps already have 16 children in the family (`too_many_sessions`).
@@ -55,7 +55,8 @@ package struct MakeChild: Sendable {
         }
         try context.requireRing()
         try context.require(.begin)
-        // The charge is for the child's row, and for the former child's tombstone, which stays for thirty days.
+        // The charge pays for the child's row, and for the tombstone of the child that it replaces. The tombstone stays for
+        // thirty days.
         try charge.takeChild()
         let (child, token) = try made(order, of: parent, policy)
         guard try await insert(child, of: parent, order.kind) else {
@@ -71,7 +72,7 @@ package struct MakeChild: Sendable {
 
     /// Inserts a web child whose token is already known.
     ///
-    /// If the child already exists, the insertion changes nothing.
+    /// If the child already exists, its row stays unchanged.
     func insertWeb(
         _ order: ChildOrder, token: Digest, of parent: LiveSession, _ policy: ChildPolicy
     ) async throws(BrokerProblem) {
@@ -84,9 +85,9 @@ package struct MakeChild: Sendable {
 
     /// Inserts a child and announces the children that it replaces; returns false if its parent is over.
     ///
-    /// If the family is full, an older child ends. The first to end is a child whose kind was removed from the configuration,
-    /// because each of its requests is refused. Otherwise it is the web child unused for longest. Pages that a user opened must
-    /// not prevent the app from making widgets.
+    /// If the family is full, an older child ends. The first choice is a child whose kind was removed from the configuration,
+    /// because each of its requests is refused anyway. The second choice is the web child that was unused for longest, so
+    /// that open pages do not prevent the app from making widgets.
     private func insert(
         _ child: LiveSession, of parent: LiveSession, _ kind: ChildKind
     ) async throws(BrokerProblem) -> Bool {
@@ -95,7 +96,8 @@ package struct MakeChild: Sendable {
             do throws(StoreFailure) {
                 stored = try await context.store.insertChild(child.row, places: Self.places)
             } catch {
-                // Another child may have lost its place.
+                // The insertion may have succeeded and ended another child, whose digest is unknown here. So drop the whole
+                // cache.
                 if case .inDoubt = error {
                     context.cache.clear()
                     context.notices.doubtAll()
@@ -162,8 +164,8 @@ package struct MakeChild: Sendable {
 
     /// Returns the row for a requested child; it is not stored yet.
     ///
-    /// The child has its parent's digests, so a search by user or client finds both. A child does not count for any limit on
-    /// sessions.
+    /// The child has its parent's subject, provider and client digests, so a search by user or client finds both. Its
+    /// `subjectAndClient` differs, so that it does not count for the limit on sessions.
     private func row(
         _ order: ChildOrder, token: Digest, of parent: LiveSession, _ policy: ChildPolicy
     ) throws(VaultFailure) -> LiveSession {

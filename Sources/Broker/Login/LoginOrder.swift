@@ -21,7 +21,8 @@ struct LoginOrder: Sendable {
     init(
         standardFor client: ClientProfile, parameters: [(name: String, value: String)] = [], providerStarted: Bool
     ) {
-        // Start-up checks that a client has at least one redirect URI. An impossible empty list gives a dead URI.
+        // The configuration is checked at the start, so the list has at least one redirect URI. The fallback only avoids a
+        // crash.
         redirectURI = client.redirectURIs.first ?? RedirectURI(unchecked: "invalid:/")
         scope = client.scope
         appChallenge = nil
@@ -45,7 +46,8 @@ struct LoginOrder: Sendable {
         order.stepUp = LoginStepUp(demand: demand, session: session?.tokenDigest)
         guard let session else { return order }
         let granted = session.facts.scope
-        // If the provider's names of the granted scopes differ from the configured ones, it is unknown which were granted.
+        // If a granted scope is missing from the configured ones, the provider uses other names, and it is unknown which
+        // configured scopes were granted. Then request all of them.
         if !granted.isEmpty, granted.allSatisfy({ $0 == "openid" || scope.contains($0) }) {
             order.scope = scope.filter {
                 granted.contains($0) || $0 == "openid" || ($0 == "offline_access" && session.row.refreshable)

@@ -15,7 +15,7 @@ package struct LoginSecrets: Sendable {
     package var demands: SignInDemands
     /// Whether the login was made for a callback that the provider started (flow D).
     ///
-    /// A second such callback then makes no further login.
+    /// If its answer also arrives without a state, the broker makes no further login, to prevent a loop.
     package var providerStarted: Bool
     /// The thumbprint of the device key that must finish the login; nil for an unbound login.
     ///
@@ -118,7 +118,8 @@ extension LoginSecrets {
 
 /// A pending login as stored.
 ///
-/// A login can be used once and lives 10 minutes. Its row is stored for a day, so that a late callback gets `login_expired`.
+/// A login can be used only one time and lives 10 minutes. Its row is kept for another day, so that a late callback gets
+/// `login_expired`.
 package struct LoginRow: Sendable, Equatable {
     package enum Status: Int, Sendable {
         /// The login waits for its callback.

@@ -66,7 +66,9 @@ package struct StartLogin: Sendable {
         return joined
     }
 
-    /// Throws if the provider cannot fulfil a demand, because each such login would open a browser in vain.
+    /// Throws if the provider cannot fulfil a demand.
+    ///
+    /// Otherwise, the app would open a browser in vain.
     private static func checkCanFulfil(_ demand: StepUpDemand, _ profile: ProviderProfile) throws(BrokerProblem) {
         guard profile.stepUp.canFulfil(demand) else {
             throw BrokerProblem(
@@ -101,7 +103,7 @@ package struct StartLogin: Sendable {
         return only
     }
 
-    /// Charges a login before its row exists and before its key is computed.
+    /// Charges a login, verifies its proof and makes it; the charge comes before all expensive work.
     ///
     /// Every start of a login calls this method.
     private func begin(
@@ -166,8 +168,8 @@ package struct StartLogin: Sendable {
             providerStarted: order.providerStarted, thumbprint: thumbprint, key: key,
             stepUp: order.stepUp?.joining(start.demands))
         let expiresAt = now.advanced(by: context.settings.loginLifetime)
-        // A pushed request may be valid for only a minute (RFC 9126 section 2.2). The URL must be opened by then, but the
-        // sign-in there may take longer.
+        // A pushed request may be valid for only a minute (RFC 9126 section 2.2). The user has to open the URL within this
+        // time, but the sign-in itself may take longer.
         let openBy = start.lifetime.map { now.advanced(by: $0) }.flatMap { $0 < expiresAt ? $0 : nil }
         let stateDigest = context.vault.digest(state)
         let insertion: LoginInsertion
@@ -196,7 +198,7 @@ package struct StartLogin: Sendable {
     /// Returns the presented login token if it belongs to a pending login, so that several logins of one device share a
     /// starter.
     ///
-    /// An unknown token from the app is never used.
+    /// If the presented token is unknown, the caller makes a fresh token instead.
     private func joinedToken(_ presented: Secret?, now: WallTime) async throws(BrokerProblem) -> Secret? {
         guard let presented else { return nil }
         do throws(StoreFailure) {
@@ -209,7 +211,7 @@ package struct StartLogin: Sendable {
 
 /// The decoded members of `POST /v1/logins`.
 package struct StartLoginInput: Sendable {
-    /// The provider; nil if a session is stepped up, because its provider is used.
+    /// The provider; may be nil if a session is stepped up, because the session's provider is used.
     package var provider: ProviderName?
     /// The client; nil picks the provider's only client.
     package var client: ClientName?
@@ -219,7 +221,9 @@ package struct StartLoginInput: Sendable {
     package var codeChallengeMethod: String?
     package var socialProvider: String?
     package var parameters: [(name: String, value: String)]
-    /// The login token of the request (cookie or body), so that the new login has the same starter as a pending one.
+    /// The login token of the request (cookie or body).
+    ///
+    /// If it belongs to a pending login, the new login gets the same starter.
     package var loginToken: Secret?
     package var charge: Charge
     /// The proof of the key that the login is to be bound to.

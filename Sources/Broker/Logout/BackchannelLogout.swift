@@ -11,10 +11,11 @@ package struct BackchannelLogout: Sendable {
     /// If the token has a `sid`, it names the sessions with that `sid`. If it also has a `sub`, it also names that user's
     /// sessions whose own id_token lacked a `sid`. If the token has only a `sub`, it names all sessions of the user.
     ///
-    /// The answer does not reveal whether there was any session. A replayed token is `invalid_request`. If the replay memory is
-    /// unavailable, the answer is 503.
+    /// The answer does not reveal whether there was any session. For a replayed token, the problem is `invalid_request`. If
+    /// the store with the used tokens is unavailable, the answer is 503.
     ///
-    /// A valid token is never limited. An invalid token, and a fetch of newer keys for it, are each charged as a wrong token.
+    /// A valid token costs nothing. An invalid token is charged as a wrong token. If its verification needed newer keys or
+    /// several attempts, each fetch and attempt is charged instead (`KeyFetchCharge`).
     package func receive(
         provider name: ProviderName, token: Secret, charge: Charge = .nobody
     ) async throws(BrokerProblem) {
@@ -78,8 +79,8 @@ package struct BackchannelLogout: Sendable {
                 batches += 1
                 return batch
             case .replayed:
-                // After a first batch, the same token may have arrived twice, and its twin ended the rest. After a lost
-                // response, this call itself may have used the token. Neither case counts as a replay.
+                // After a first batch, a second copy of the token may have arrived and ended the remaining sessions. After a
+                // lost response, this call itself may have used the token. Neither case counts as a replay.
                 isReplayed = batches == 0 && !wasInDoubt
                 return EndedBatch(ended: [], more: false)
             }

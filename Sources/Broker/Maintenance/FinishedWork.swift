@@ -2,9 +2,9 @@ import Synchronization
 
 /// Removes finished rows from the outbox.
 ///
-/// Rows that finish during a removal share the next transaction.
+/// Rows that finish during a removal are removed together in the next transaction.
 ///
-/// If the process dies before a row is removed, the row's work is done again after its claim has lapsed.
+/// If the process dies before it removes a row, the row's work is done again when the row is due again.
 final class FinishedWork: Sendable {
     private struct State {
         var waiting: [Digest] = []

@@ -2,7 +2,8 @@ import Synchronization
 
 /// Seals older values again under the newest key, while the broker serves requests (SEC-49).
 ///
-/// The process that holds the lease works in batches. A value that has changed since it was read stays as it is.
+/// The process that holds the lease works in batches. If a value was changed after it was read, the changed value stays as it
+/// is.
 package final class Resealing: Sendable {
     /// The state of the work, with its counts.
     package struct Progress: Sendable, Equatable {
@@ -30,7 +31,9 @@ package final class Resealing: Sendable {
         var progress = Progress()
         var place: SealedPlace?
         var cursor: Digest?
-        /// The number of starts so far; the result of a step from an earlier start is dropped.
+        /// The number of starts so far.
+        ///
+        /// If it has changed during a step, the step's result is dropped.
         var generation = 0
 
         mutating func begin(_ progress: Progress, at place: SealedPlace? = nil) {
@@ -91,7 +94,7 @@ package final class Resealing: Sendable {
             state.withLock { $0.begin(Progress(state: .elsewhere)) }
             return false
         }
-        // After another rotation the work begins again.
+        // If the ring was rotated again, begin again with the new key.
         guard key == context.vault.currentKeyID else {
             _ = try await begin()
             return true
@@ -119,14 +122,14 @@ package final class Resealing: Sendable {
             if page.next == nil { state.place = place.next }
             if state.place == nil {
                 state.progress.state = .done
-                // Values that were written meanwhile are sealed with the new key.
+                // Rows were added and removed during the work. So report the number of values that were really checked.
                 state.progress.total = state.progress.seen
             }
             return state.place != nil
         }
     }
 
-    /// Releases the lease when this process stops for good, so that another can begin at once.
+    /// Releases the lease when this process stops, so that another process can begin at once.
     package func stop() async throws(StoreFailure) {
         guard progress.state == .running || progress.state == .done else { return }
         try await context.store.releaseLease(Self.leaseName, owner: owner)

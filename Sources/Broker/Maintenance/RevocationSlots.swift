@@ -2,12 +2,13 @@ import Synchronization
 
 /// Limits the revocation calls in progress, in total and for each provider.
 ///
-/// A provider that answers quickly may get more and more calls at a time, up to its share. The number is halved for a slow
-/// provider in each round, and becomes two for a failing one, because all providers share the batches. A provider that answers
-/// 429 gets no calls for as long as it asks.
+/// A provider that answers quickly may get more and more calls at a time, up to its share. All providers share the batches,
+/// so a slow or failing provider must not fill them. For a slow provider, the number is halved once in each round. For a
+/// failing provider, the number becomes two. A provider that answers 429 gets no calls until the end of the pause that it
+/// asks for.
 ///
-/// A row that has to wait is due after the provider's other waiting rows. Even 100,000 rows therefore leave space in each
-/// batch, and another provider's row is taken as soon as it is due.
+/// A row that has to wait becomes due after the provider's other waiting rows, each a few milliseconds later. So even 100,000
+/// rows of one provider leave room in each batch for the rows of other providers.
 final class RevocationSlots: Sendable {
     /// The result of a revocation call, as far as it affects the provider's limit.
     enum Answer: Sendable, Equatable {
@@ -39,7 +40,7 @@ final class RevocationSlots: Sendable {
         var restsUntil = Duration.zero
         /// The moment when `allowed` was last halved.
         ///
-        /// Answers to earlier calls halve it only once.
+        /// A slow answer to a call from before this moment does not halve the number again.
         var slowedAt = Duration.zero
         /// The earliest time at which the next waiting row may be due.
         var nextComesAt = Duration.zero
@@ -67,21 +68,21 @@ final class RevocationSlots: Sendable {
     private static let slow = Duration.seconds(1)
     /// The pause after a 429 without a time, and the longest pause.
     private static let (rest, longestRest) = (Duration.seconds(30), Duration.seconds(3600))
-    /// The time until a row is due again that found no free call, at a normal provider and at a slow one.
+    /// The pause of a row that found no free call, at a normal provider and at a slow one.
     private static let (soon, later) = (Duration.milliseconds(250), Duration.seconds(2))
     /// The time between the due times of a provider's waiting rows, so that 100,000 rows are due within five minutes.
     static let apart = Duration.milliseconds(3)
 
     /// Guards the counts.
     ///
-    /// A provider that is no longer configured leaves a few bytes in memory.
+    /// The counts of a provider that was removed from the configuration stay in memory; they take a few bytes.
     private let state = Mutex(State())
 
     /// Returns how many of a provider's simultaneous calls revocations may use: a quarter; the rest is for sign-ins and
     /// refreshes.
     static func share(of places: Int) -> Int { max(few, min(most, places / 4)) }
 
-    /// Reserves free calls from the total, at most `limit`; returns their number.
+    /// Reserves at most `limit` free calls of the total; returns the number of reserved calls.
     ///
     /// Each reserved call is released with `leave`.
     func enter(_ limit: Int) -> Int {
@@ -112,7 +113,7 @@ final class RevocationSlots: Sendable {
         }
     }
 
-    /// Returns how long a row waits whose provider refuses calls for `pause`.
+    /// Returns the time that a row waits if its provider refuses calls for `pause`.
     ///
     /// If `pause` is nil, the provider's calls are all in use.
     func putOff(_ provider: ProviderName, for pause: Duration? = nil, at moment: Duration) -> Duration {

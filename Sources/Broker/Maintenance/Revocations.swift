@@ -9,12 +9,12 @@ package struct Revocations: Sendable {
 
     /// The time for which a revocation is retried before it is dropped.
     ///
-    /// By then its tokens have expired, or no retry can succeed.
+    /// After this time, the tokens have probably expired, or no retry can succeed.
     private static let patience = Duration.seconds(3 * 86_400)
 
     /// The time for which a taken outbox row belongs to this process.
     ///
-    /// All calls for the row end within it.
+    /// All provider calls for the row have to end within this time.
     private static let claim = Duration.seconds(120)
 
     /// The largest number of rows that are taken at once.
@@ -63,11 +63,12 @@ package struct Revocations: Sendable {
         let deadline: Duration
     }
 
-    /// Takes a batch of outbox rows in one transaction, and postpones those that have to wait in another.
+    /// Takes a batch of due outbox rows, and postpones or removes the rows whose calls cannot begin now.
     ///
-    /// Each row that is worked on keeps its reserved call.
+    /// Returns the other rows, each with its reserved call.
     private func take(_ limit: Int) async throws(StoreFailure) -> (begun: [Begun], count: Int) {
-        // By a clock that has jumped, all sessions would have lapsed, and postponed rows would wait for as long as the jump.
+        // If the clock has jumped, living sessions may seem to have lapsed, and rows would be postponed by the length of the
+        // jump. So do no work while the clock is in doubt.
         guard context.may(.revoke) else { return ([], 0) }
         let places = slots.enter(limit)
         guard places > 0 else { return ([], 0) }
@@ -117,7 +118,7 @@ package struct Revocations: Sendable {
             context.events.emit(.rowDidNotOpen(kind: .outbox, unknownKey: isUnknownKey))
             return .over(isUnknownKey ? .again : .done)
         }
-        // A provider that left the configuration may come back into it.
+        // A provider that was removed from the configuration may be added again, so keep the row.
         guard context.providers.has(stored.provider, stored.client), let provider = context.providers[stored.provider]
         else { return .over(.again) }
         let moment = context.clock.monotonic()
@@ -146,7 +147,7 @@ package struct Revocations: Sendable {
     private func perform(_ work: Begun) async {
         do throws(StoreFailure) {
             let outcome = try await settle(work)
-            // Use the clock that was believed when the row was taken, because it may have jumped meanwhile.
+            // The clock may have jumped since the row was taken. So compute the time from the reading at the last take.
             let now = taken.now(context.clock.monotonic()) ?? context.clock.now()
             switch Self.rest(of: work.row, outcome, at: now) {
             case .removed: try await finished.remove(work.row.id, from: context.store)
@@ -180,7 +181,7 @@ package struct Revocations: Sendable {
 
     /// Emits the event that the store failed.
     ///
-    /// The rows are due again when their claim has lapsed.
+    /// Rows whose change failed are due again when their claim has lapsed.
     private func notWritten(_ failure: StoreFailure) {
         context.events.emit(.storeFailed(operation: "outbox", detail: "\(failure)"))
     }
@@ -191,7 +192,8 @@ package struct Revocations: Sendable {
     private func settle(_ work: Begun) async throws(StoreFailure) -> Outcome {
         let (row, stored, provider) = (work.row, work.stored, work.provider)
         var answer = RevocationSlots.Answer.none
-        // Only the duration of the last call counts, because time spent in the store is not the provider's.
+        // Only the duration of the last provider call decides whether the provider is slow, so leave out the time of store
+        // operations.
         var took = Duration.zero
         defer {
             let moment = context.clock.monotonic()
@@ -235,9 +237,9 @@ package struct Revocations: Sendable {
 
     /// Decides, immediately before a revocation call, whether to make it.
     ///
-    /// The call is left out if it would also end a session that is alive in the broker or is being made (decision 21). `isHit`
-    /// selects the sessions that count. A session from an id_token has no tokens to lose, but may depend on the provider's own
-    /// session.
+    /// The call is omitted if it would also end a session that is alive in the broker or is being made (decision 21). `isHit`
+    /// selects the sessions that count. A session from an id_token has no tokens to lose, but may depend on the provider's
+    /// own session.
     ///
     /// If the owner of the tokens is unknown, a call that ends all of a user's grants is left out. A call that may be made is
     /// registered until `end`.
@@ -291,7 +293,8 @@ package struct Revocations: Sendable {
 
     /// Returns the owner of tokens whose outbox row does not name one.
     ///
-    /// Each Zephr session is a sign-in of its own, and two sessions of the broker may use the same one.
+    /// For Zephr, the Zephr session itself identifies the sign-in, because two sessions of the broker may use the same Zephr
+    /// session. For other kinds, the owner stays unknown.
     private func heldBy(_ stored: StoredTokens, _ profile: ProviderProfile, _ row: OutboxRow) -> SignInOrigin? {
         guard stored.tokens.credential == .zephrCookie else { return nil }
         let sid = context.vault.index(.sid, [profile.issuer, stored.tokens.accessToken.reveal()])
@@ -314,7 +317,7 @@ package struct Revocations: Sendable {
 
     /// Whether a user or operator logged the session out, so that the provider's own session has to end, too.
     ///
-    /// Other sessions of the same sign-in are checked before the call.
+    /// The caller checks the other sessions of the same sign-in separately.
     private static func wasLoggedOut(_ session: SessionRow?) -> Bool {
         switch session?.endReason {
         case .loggedOut, .loggedOutElsewhere, .admin: true

@@ -2,7 +2,7 @@ import Synchronization
 
 /// The sign-ins whose session is about to be stored, and the revocation calls in progress.
 ///
-/// With both lists, the broker prevents that a revocation ends tokens which were just issued.
+/// With both tables, the broker prevents a revocation from ending tokens that were just issued.
 final class SignInsUnderWay: Sendable {
     private struct Call {
         let origin: SignInOrigin

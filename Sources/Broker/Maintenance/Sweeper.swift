@@ -19,7 +19,7 @@ package final class Sweeper: Sendable {
         announced = Mutex(context.clock.now())
     }
 
-    /// Releases the lease when this process stops sweeping for good, so that the next one can begin at once.
+    /// Releases the lease when this process stops, so that another process can begin at once.
     ///
     /// Uses of sessions that were kept during a doubt about the clock are written first.
     package func stop() async throws(StoreFailure) {
@@ -27,9 +27,10 @@ package final class Sweeper: Sendable {
         try await context.store.releaseLease(Self.lease, owner: owner)
     }
 
-    /// Compares the clock with the last time that a broker on this store has seen.
+    /// Compares the clock at the start with the last time that the store has seen.
     ///
-    /// `isTrusted` means that the operator vouches for the clock, so its time becomes the last time that the store has seen.
+    /// With `isTrusted`, the operator vouches for the clock. The present time then becomes the last time that the store has
+    /// seen.
     package static func checkClock(
         _ context: BrokerContext, isTrusted: Bool = false
     ) async throws(StoreFailure) -> ClockStart {
@@ -46,10 +47,10 @@ package final class Sweeper: Sendable {
     ///
     /// Returns the number of rows touched; nil if another process sweeps.
     ///
-    /// While the clock is doubted or uncertain, sessions and tombstones are left alone, and the time that the store has seen
-    /// stays. The fault is then undone by setting the clock right, or by a restart.
+    /// While the clock is in doubt or uncertain, sessions and tombstones stay, and so does the last time that the store has
+    /// seen. So the effects of a wrong clock can still be undone.
     package func sweep(limit: Int = 500) async throws(StoreFailure) -> Int? {
-        // A process with the right clock sweeps instead.
+        // Leave the sweep to a process whose clock agrees with the store's.
         guard !context.watch.isOff(context.clock) else { return nil }
         let now = context.clock.now()
         let lapsed = context.lapseTime
@@ -57,7 +58,7 @@ package final class Sweeper: Sendable {
             try await context.store.acquireLease(
                 Self.lease, owner: owner, now: now, until: now.advanced(by: .seconds(90)))
         else {
-            // The holder of the lease announces the lapses meanwhile.
+            // The holder of the lease announces the lapses up to now, so do not announce them again later.
             announced.withLock { $0 = max($0, lapsed) }
             return nil
         }

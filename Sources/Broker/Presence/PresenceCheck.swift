@@ -1,9 +1,10 @@
 import Synchronization
 
-/// Checks whether a call shows its user's presence, with a proof by the session's presence key over this very request.
+/// Checks whether a call shows its user's presence, with a proof by the session's presence key over exactly this request.
 ///
-/// The check has two steps, and all other reasons to refuse the call are checked between them. The first step is cheap and
-/// comes early. The second step uses up the proof just before the call is sent, once on all replicas together.
+/// The check has two steps. The first step (`judge`) is cheap and comes early. Then all other reasons to refuse the call are
+/// checked. The second step (`take`) uses up the proof immediately before the call is sent. A proof can be used up only one
+/// time on all replicas together.
 package struct PresenceCheck: Sendable {
     private let context: BrokerContext
 
@@ -36,7 +37,8 @@ package struct PresenceCheck: Sendable {
         guard session.facts.child == nil else {
             throw BrokerProblem(PresenceRefusal(.required, isBound: session.binding != nil, isOfParent: true))
         }
-        // A session of this kind can never have a presence key. An app that was asked for one would retry forever.
+        // An unbound session can never have a presence key. If the answer asked for a presence proof, the app would retry
+        // forever.
         guard session.binding != nil else {
             var problem = BrokerProblem(
                 .stepUpFailed, detail: "The call needs the user's presence, and this session belongs to no key.",
@@ -91,7 +93,7 @@ package struct PresenceCheck: Sendable {
 
 /// The presence proof of a call, checked but not used up yet.
 package struct JudgedPresence: Sendable {
-    /// Uses up the proof, once on all replicas together.
+    /// Uses up the proof, for all replicas together.
     ///
     /// Throws if the signature is wrong, another call used the proof first, the session has used too many proofs, or the store
     /// is unavailable.
@@ -109,12 +111,12 @@ package struct JudgedPresence: Sendable {
 }
 
 extension ProofCheck {
-    /// Verifies the signature of a presence proof, and uses up the proof once on all replicas together, for every method.
+    /// Verifies the signature of a presence proof, and uses up the proof for all replicas together, even for a safe method.
     ///
-    /// The proof expresses the user's decision, and a read may be as valuable as a write.
+    /// Safe methods are included because the proof expresses the user's decision, and a read may be as valuable as a write.
     ///
-    /// The nonce is checked again. Since the first check, the broker may have waited for the body or the session's token, and
-    /// used proofs with an older nonce are forgotten. If the nonce is aging, the answer brings a new one.
+    /// The age of the nonce is checked again, because the broker may have waited for the body or a token since the first
+    /// check, and forgets used proofs with older nonces. If the nonce is in its second period, the answer brings a new nonce.
     func takePresence(
         _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
     ) async throws(BrokerProblem) {
@@ -126,7 +128,8 @@ extension ProofCheck {
             throw BrokerProblem(PresenceRefusal(.limited))
         }
         try await takeOnce(candidate)
-        // Only taken proofs count. A thief could otherwise lock the user out, with captured proofs that wait for a slow store.
+        // Count the use only now, after the store has accepted the proof. Otherwise a thief could lock the user out with
+        // captured proofs that wait for a slow store.
         guard uses.take(session, at: context.clock.monotonic()) else {
             await giveBackPresence(candidate)
             throw BrokerProblem(PresenceRefusal(.limited))
@@ -136,7 +139,7 @@ extension ProofCheck {
 
     private func takeOnce(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
         do throws(ProofRefusal) {
-            // Take it in this process first. At most one call at a time then asks the store about a proof.
+            // Record the proof in this process first, so that at most one call at a time asks the store about it.
             try context.memory.proofs.take(
                 candidate.name, of: candidate.thumbprint, nonce: candidate.nonce, now: context.clock.now())
         } catch { throw BrokerProblem(PresenceRefusal(error)) }
@@ -147,7 +150,8 @@ extension ProofCheck {
             throw error
         }
         guard isFirst else {
-            // Another replica took the proof, and may still release it.
+            // Another replica has used the proof, and may still release it. So this process must not remember the proof as
+            // used.
             context.memory.proofs.giveBack(candidate)
             throw BrokerProblem(PresenceRefusal(.replayed))
         }
@@ -157,7 +161,7 @@ extension ProofCheck {
     func giveBackPresence(_ candidate: ProofVerifier.Candidate) async {
         if let shared = context.shared {
             do throws(StoreFailure) { try await shared.returnProof(candidate.name) } catch {
-                // The proof stays used, and the user is prompted once more.
+                // The proof stays used, so the app has to prompt its user a second time.
                 return context.events.emit(.storeFailed(operation: "returnProof", detail: "\(error)"))
             }
         }
@@ -167,8 +171,8 @@ extension ProofCheck {
 
 /// The number of presence proofs that each session has used in the last minute, limited and in memory.
 ///
-/// Each replica has numbers of its own. The limit bounds the rows that one session may make, and a user cannot have intended
-/// more calls.
+/// Each replica has numbers of its own. The limit bounds the number of rows that one session can make in the store. No user
+/// confirms more calls in a minute.
 final class PresenceUses: Sendable {
     /// The largest number of proofs that a session may use in a minute.
     static let perMinute = 30
@@ -188,7 +192,7 @@ final class PresenceUses: Sendable {
 
     init(maximum: Int = maximum) { self.maximum = maximum }
 
-    /// Returns whether a session may use another proof, apart from those in progress.
+    /// Returns whether a session may use another proof; proofs in progress are not counted yet.
     func allows(_ session: Digest, at now: Duration) -> Bool {
         state.withLock { state in
             (state.uses[session]?.count { now - $0 < Self.window } ?? 0) < Self.perMinute

@@ -6,7 +6,7 @@ package struct PresenceRefusal: Sendable, Equatable {
     package let isBound: Bool
     /// Whether the session is a child.
     ///
-    /// The app's parent session then makes the call itself.
+    /// If so, the app has to make the call with the parent session.
     package let isOfParent: Bool
 
     package init(_ refusal: ProofRefusal, isBound: Bool = true, isOfParent: Bool = false) {
@@ -17,7 +17,7 @@ package struct PresenceRefusal: Sendable, Equatable {
 
     /// The `reason` of `presence_invalid`.
     ///
-    /// A refused nonce, which elsewhere has a code of its own, is a reason here.
+    /// A refused nonce has the code `use_dpop_nonce` elsewhere, but is the reason `nonce` here.
     package var reason: String? { refusal == .nonce ? "nonce" : refusal.reason }
 
     /// The name of the refusal in metrics, which is a reason or a code.

@@ -1,12 +1,12 @@
 /// Registers the presence key of a session, a key that the device uses only after its user has confirmed (`PUT
 /// /v1/session/presence-key`).
 ///
-/// A session keeps its first presence key. The session's own key works without its user, so its holder could otherwise replace
-/// the presence key.
+/// A session keeps its first presence key. If the key could be replaced, the session's own key, which works without the user,
+/// would be enough to replace it.
 package struct RegisterPresenceKey: Sendable {
     /// The longest time since the user's sign-in at which a presence key may be registered, in seconds.
     ///
-    /// Within this time, the person holding the phone counts as its user.
+    /// Within this time, the person who holds the phone counts as the user who signed in.
     package static let longestAge: Int64 = 600
 
     private let context: BrokerContext
@@ -40,14 +40,15 @@ package struct RegisterPresenceKey: Sendable {
                     candidate, of: session.tokenDigest, paidBy: evidence.charge)
                 return try resume.view(of: session)
             }
-            // The sign-in comes first, because the proof costs the user a prompt.
+            // Check the sign-in before the proof is used up, because a new proof costs the user another prompt.
             let fresh = try await SignInCheck(context).require(
                 StepUpDemand(maximumAge: Self.longestAge), of: session)
             let candidate = try candidate(evidence, fresh)
             try await ProofCheck(context: context).takePresence(
                 candidate, of: fresh.tokenDigest, paidBy: evidence.charge)
             try await store(candidate, fresh)
-            // Read the session again. A step-up may have changed it meanwhile, and the answer's version has to fit its content.
+            // Read the session again. A step-up may have changed it since, and the version in the answer has to match the
+            // answer's other members.
             return try resume.view(of: try await resume.resume(fresh.tokenDigest))
         } catch {
             if let refusal = error.presence {
@@ -114,7 +115,7 @@ package struct RegisterPresenceKey: Sendable {
             context.cache.remove([session.tokenDigest])
             try checkIsSame(candidate, try resume.open(other, of: session.row))
         case .ended:
-            // The row names the reason of the session's end.
+            // `resume` throws the reason of the session's end, which is in the row.
             context.cache.remove([session.tokenDigest])
             _ = try await resume.resume(session.tokenDigest)
             throw BrokerProblem(.sessionRequired)

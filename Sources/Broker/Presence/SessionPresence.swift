@@ -34,8 +34,8 @@ extension SessionPresence {
 
 /// A session's presence key in its row, which is a `SessionPresence` sealed as `.presence` for the row.
 ///
-/// The key is sealed because it links sessions of one device. This is a class, so that the rows of sessions without such a key
-/// stay small. The key is opened only when it is needed.
+/// The key is sealed because it links sessions of one device. The type is a class, so that the rows of sessions without a
+/// presence key stay small. The sealed value is opened only when it is needed.
 package final class StoredPresence: Sendable, Equatable {
     package let sealed: Sealed
 
@@ -70,7 +70,7 @@ package enum PresenceCommitResult: Sendable, Equatable {
 extension ResumeSession {
     /// Opens the presence key of a session; nil if the session has none.
     ///
-    /// A sealed key that was tampered with ends the session, as other sealed values do.
+    /// If the sealed key was tampered with, the session ends, as for its other sealed values.
     package func presence(of session: LiveSession) throws(BrokerProblem) -> SessionPresence? {
         try session.row.presence.map { stored throws(BrokerProblem) in try open(stored, of: session.row) }
     }

@@ -9,7 +9,8 @@ package struct LoginStepUp: Sendable, Equatable {
         self.session = session
     }
 
-    /// Returns the step-up with the further demands of the authorization request, from the configuration's own parameters.
+    /// Returns the step-up with the configured demands that the authorization request contains, for those that the app left
+    /// open.
     func joining(_ asked: SignInDemands) -> LoginStepUp {
         guard session != nil else { return self }
         var joined = self
@@ -19,8 +20,8 @@ package struct LoginStepUp: Sendable, Equatable {
     }
 }
 
-// The record of a login that steps a session up has a format of its own. A release that does not know step-ups answers 503,
-// because it cannot read the record. It would otherwise replace the session by a new sign-in.
+// The record of a login that steps a session up has a format of its own. A release without step-ups cannot read such a
+// record, so it answers 503. If it could read the record, it would replace the session by a new session.
 
 extension LoginStepUp {
     static let format: UInt8 = 4

@@ -2,13 +2,14 @@ import Synchronization
 
 /// The refresh tokens that a session has had since the code of its step-up was sent.
 ///
-/// Some providers answer the code with a refresh token that the session already has, while a refresh may rotate that token and
-/// commit. Each of these tokens belongs to the session's grant. Revoking one, or storing it over a newer one, would end the
-/// session.
+/// Some providers answer the code of a step-up with a refresh token that the session already has. A refresh may rotate that
+/// token at the same time. All these tokens belong to the session's grant. The session would end if one of them was revoked,
+/// or replaced a newer one.
 final class SeenRefreshTokens: Sendable {
     /// The largest number of tokens that are kept.
     ///
-    /// A settlement that waits for its store reads the session repeatedly. The first token and the newest ones are kept.
+    /// A settlement that waits for the store reads the session repeatedly, and may see many tokens. The first token and the
+    /// newest ones are kept.
     private static let capacity = 8
 
     private struct State {
@@ -59,7 +60,8 @@ final class SeenRefreshTokens: Sendable {
 extension BrokerContext {
     /// Opens the sealed parts of a session's row, and returns its tokens.
     ///
-    /// Returns nil if the row has no tokens, or if they were tampered with; the next use of the session detects that.
+    /// Returns nil if the row has no tokens, or if a sealed part was tampered with. In the second case, the next use of the
+    /// session ends the session.
     ///
     /// Throws a passing problem if this process does not have the key yet, or if a newer version has sealed the row.
     func openSealed(_ row: SessionRow) throws(BrokerProblem) -> StoredTokens? {

@@ -22,15 +22,15 @@ package struct SignInCheck: Sendable {
 
     /// The smallest age that an upstream can demand, in seconds.
     ///
-    /// The call after the sign-in takes time, so a smaller age is raised to this one.
+    /// The call after the sign-in takes time, so a smaller age is raised to this value.
     private static let shortestAge: Int64 = 60
 
-    /// Handles an upstream's own challenge to an access token, of the session itself or of a `target`.
+    /// Handles an upstream's own challenge to the session's access token, or to the token of a `target`.
     ///
     /// Returns the current session if its sign-in meets the challenge, because another access token may be enough.
     ///
-    /// Throws `step_up_required` if another sign-in helps, for example if the access token is older than the session's last
-    /// sign-in. Otherwise throws `step_up_failed` if this was the last token.
+    /// Throws `step_up_required` if another sign-in helps, for example if the access token comes from a sign-in before the
+    /// last one. Otherwise throws `step_up_failed`, if `isLast` says that there is no other token to try.
     package func answer(
         challenge: StepUpDemand, of session: LiveSession, target: TokenTarget?, isLast: Bool
     ) async throws(BrokerProblem) -> LiveSession {
@@ -48,14 +48,15 @@ package struct SignInCheck: Sendable {
         throw problem
     }
 
-    /// Whether the access token comes from an earlier sign-in than the session's last one.
+    /// Returns whether the access token comes from a sign-in before the session's last sign-in.
     ///
-    /// The last sign-in brought no refresh token, and its access token has been refreshed with the earlier sign-in's token
-    /// since. The next sign-in brings another access token.
+    /// This happens if the last sign-in brought only an access token. After its expiry, a refresh with the older sign-in's
+    /// refresh token replaces it.
     private func isOfEarlierSignIn(
         _ session: LiveSession, _ target: TokenTarget?
     ) throws(BrokerProblem) -> Bool {
-        // The refresh token brings the tokens for other APIs. A sign-in that only lends an access token cannot change these.
+        // Tokens of the grant type `refresh` for other APIs come from the refresh token. A sign-in that brings only an access
+        // token cannot change them, so another sign-in would not help.
         guard let lent = session.facts.lentVersion, session.facts.child == nil, target?.grant != .refresh else {
             return false
         }
@@ -64,15 +65,15 @@ package struct SignInCheck: Sendable {
         return access.version != lent
     }
 
-    /// Refuses to compare the age of a sign-in while the clock is in doubt.
+    /// Throws if a demand has an age and the clock is in doubt, because the age cannot be judged then.
     ///
-    /// The answer is then 503.
+    /// The problem is `store_unavailable` (503).
     private func checkTellsAge(_ demand: StepUpDemand) throws(BrokerProblem) {
         if demand.maximumAge != nil { try context.require(.judgeAge) }
     }
 
     private func latest(_ session: LiveSession) async throws(BrokerProblem) -> LiveSession {
-        // The sign-in in a child's facts never changes.
+        // The sign-in in a child's facts never changes, so reading the row again is useless.
         guard session.facts.child == nil else { return session }
         return try await ResumeSession(context).reread(session)
     }
@@ -99,12 +100,12 @@ package struct SignInCheck: Sendable {
     }
 }
 
-/// The demand that a call requires a step-up for, with properties of its session.
+/// The demand that a session has to meet by a step-up, with properties of the session.
 package struct WantedStepUp: Sendable, Equatable {
     package let demand: StepUpDemand
     /// Whether the session is a child.
     ///
-    /// The app's parent session then steps up, and makes a new child.
+    /// If so, the app has to step up the parent session and to make a new child.
     package let isOfParent: Bool
     /// Whether the session belongs to a key, which decides the challenge's scheme.
     package let isBound: Bool

@@ -69,7 +69,7 @@ package struct StepUpDemand: Sendable, Equatable {
     /// The parameters of the authorization request that express the demand.
     var parameters: [(name: String, value: String)] {
         var pairs: [(name: String, value: String)] = []
-        // Providers that honour an age treat 0 as no limit, or as an error. With 1, they also ask the user to sign in.
+        // Some providers treat 0 as no limit or as an error. The value 1 also makes them ask the user to sign in.
         if let maximumAge { pairs.append(("max_age", String(max(maximumAge, 1)))) }
         if !contextClasses.isEmpty { pairs.append(("acr_values", contextClasses.joined(separator: " "))) }
         return pairs
@@ -104,7 +104,8 @@ package struct SignInFacts: Sendable, Equatable {
     package init(contextClass: String? = nil, methods: [String] = [], authenticatedAt: Int64? = nil) {
         self.contextClass = contextClass
         self.methods = methods
-        // A time beyond every calendar is dropped. So is 0, which some providers send if they do not know the time.
+        // Times after the year 9999 are dropped. The time 0 is dropped too, because some providers send it if they do not
+        // know the time.
         self.authenticatedAt = authenticatedAt.flatMap { (1..<253_402_300_800).contains($0) ? $0 : nil }
     }
 }

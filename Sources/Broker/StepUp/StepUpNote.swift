@@ -7,7 +7,7 @@ package struct StepUpNote: Sendable, Equatable {
     package let version: Int64
     /// The time of the provider's token response, by the clock of the process that stored it.
     package let answeredAt: WallTime
-    /// The grant that a step-up began; nil if the session still has the grant of its first sign-in.
+    /// The grant that this or an older step-up began; nil if the session still has the grant of its first sign-in.
     package let grant: Grant?
 
     /// A grant that replaced another grant in a step-up.
@@ -28,8 +28,8 @@ package struct StepUpNote: Sendable, Equatable {
 
     /// Returns whether this step-up was answered after another one.
     ///
-    /// `version` is the session's version when the code of the other step-up was sent. If this step-up was stored before that,
-    /// it was answered first, regardless of any clock. The times decide only between two step-ups that overlap.
+    /// `version` is the session's version when the code of the other step-up was sent. If this step-up was already stored
+    /// then, it was answered first, regardless of any clock. The times decide only between two step-ups that overlap.
     func isLater(than answeredAt: WallTime, ofCodeSentAt version: Int64) -> Bool {
         self.version > version && self.answeredAt > answeredAt
     }

@@ -2,7 +2,7 @@
 extension ExchangeSettlement {
     /// Stores the sign-in in its session, and retries until it is stored or the session has ended.
     ///
-    /// The user has just signed in, and must not have to repeat that because of a fault in the broker.
+    /// The user has just signed in, and must not have to sign in again because of a fault of the broker.
     func stepUp(
         _ session: Digest, _ demand: StepUpDemand, _ answer: TokenSet, _ identity: ProviderIdentity,
         _ requestedScope: [String], answered: Duration
@@ -12,7 +12,8 @@ extension ExchangeSettlement {
         let origin = SignInOrigin(
             subject: context.vault.index(.subject, [profile.issuer, identity.subject]),
             sid: identity.sid.map { context.vault.index(.sid, [profile.issuer, $0]) })
-        // Judge the sign-in at the time of the answer. A store that is away for minutes must not make it too old.
+        // Compare the age of the sign-in now. If the store is unavailable for minutes, the sign-in must not become too old
+        // while it waits.
         let isMet = demand.isMet(by: identity.signIn, at: time, leeway: plan.client.signInLeeway)
         await enter(origin)
         defer { context.memory.signIns.leave(row.key) }
@@ -52,7 +53,7 @@ extension ExchangeSettlement {
             case .moved: continue
             case .ended: throw await ended(current, tokens, origin)
             case .takenAway:
-                // An earlier try of this write may have settled the exchange, if its answer was lost.
+                // If the response of a former attempt was lost, that attempt may have settled the exchange.
                 let exchange: ExchangeRow?? = await insisting("exchange") { () async throws(StoreFailure) in
                     try await context.store.exchange(row.key)
                 }
@@ -83,7 +84,7 @@ extension ExchangeSettlement {
         let row: SessionRow?? = await insisting("session") { () async throws(StoreFailure) in
             guard let row = try await context.store.session(tokenDigest: session) else { return nil }
             do throws(BrokerProblem) { exchange.seen.note(try context.openSealed(row)?.tokens.refreshToken) } catch {
-                // A replica with a newer key, or of a newer version, sealed the row.
+                // A replica with a newer key or of a newer version has sealed the row, so retry.
                 throw StoreFailure.newerFormat
             }
             return row
@@ -99,7 +100,8 @@ extension ExchangeSettlement {
         guard let session = plan.stepUp?.session else { return tokens }
         await noteRefresh(of: session, tokens)
         do throws(BrokerProblem) { _ = try await standing(session) } catch {
-            // The process ends, so the tokens are left alone.
+            // The process ends before the session could be read. The session may use these tokens, so they must not be
+            // revoked.
             return nil
         }
         return exchange.seen.contains(tokens.refreshToken) ? nil : tokens
@@ -137,7 +139,7 @@ extension ExchangeSettlement {
 
     /// Spends the exchange of a step-up whose sign-in did not meet the demand.
     ///
-    /// The session keeps its earlier state.
+    /// The session stays unchanged.
     private func tooWeak(
         _ demand: StepUpDemand, _ got: SignInFacts, _ tokens: TokenSet?, _ origin: SignInOrigin
     ) async -> BrokerProblem {
@@ -198,7 +200,7 @@ extension ExchangeSettlement {
         let hasGrant = old?.tokens.refreshToken != nil
         let isKept = hasGrant && (fresh.refreshToken == nil || exchange.seen.contains(fresh.refreshToken))
         let isNewGrant = !isKept
-        // The grant may still prove to be the same.
+        // A refresh in progress may still show that the answer belongs to the same grant.
         let question = isNewGrant ? questionFor(fresh.refreshToken) : nil
         let next: StoredTokens?
         var outbox: [OutboxRow] = []
@@ -222,7 +224,8 @@ extension ExchangeSettlement {
         if let scope = next?.tokens.scope { facts.scope = scope }
         facts.signIn = identity.signIn
         facts.lastStepUp = StepUpNote(version: row.version + 1, answeredAt: answeredAt, grant: grant)
-        // The refresh token comes from an earlier sign-in, and so does each token that it brings.
+        // If the kept refresh token comes from an older sign-in, later access tokens belong to that sign-in. So note the
+        // version of the access token that this sign-in brought.
         let isLent =
             isNewGrant ? question != nil : next?.tokens.accessToken.isEqual(to: fresh.accessToken) == true
         facts.lentVersion = isLent ? next?.accessVersion ?? row.tokenVersion + (isNewGrant ? 1 : 0) : nil
@@ -235,7 +238,8 @@ extension ExchangeSettlement {
             tokenVersion: row.tokenVersion, version: row.version, isNewGrant: isNewGrant,
             tokens: try next.map { try vault.seal($0.record, as: .tokens, row: row.tokenDigest) },
             facts: try vault.seal(facts.record, as: .session, row: row.tokenDigest),
-            // A revocation spares a session according to the sign-in of its refresh token.
+            // A revocation finds the sessions that it must spare by their `sid`, so store the `sid` of the sign-in that the
+            // refresh token comes from.
             sid: isNewGrant ? sid : row.sid ?? sid, tokenExpiresAt: next?.tokens.expiresAt, refreshable: refreshable,
             idleExpiresAt: SessionLimits.idleEnd(usedAt: used, created: row.createdAt, facts.lifetimes), now: used,
             outbox: outbox)
@@ -249,7 +253,8 @@ extension ExchangeSettlement {
         _ old: StoredTokens, _ row: SessionRow, _ now: WallTime, waiting rest: Duration?
     ) throws -> OutboxRow {
         var tokens = old.tokens.withoutKey
-        // The provider's own session stays, because its user is signed in.
+        // Without the id_token, the log-out call is omitted, so that the provider's own session stays. Its user has just
+        // signed in.
         tokens.idToken = nil
         let stored = StoredTokens(
             provider: old.provider, client: old.client, tokens: tokens, issuedAt: old.issuedAt,
@@ -264,7 +269,7 @@ extension ExchangeSettlement {
 // MARK: An answer that is stored after a later one
 
 extension ExchangeSettlement {
-    /// Settles a step-up whose answer waited for the store while a later answer to another step-up was stored.
+    /// Settles a step-up whose answer waited for the store, while a newer answer to another step-up was stored.
     ///
     /// The session stays as it is, and the tokens go to the outbox. The demand is compared with the session's present sign-in.
     private func overtaken(
@@ -283,7 +288,7 @@ extension ExchangeSettlement {
             let isOwn = try await context.store.settleExchange(
                 row.key, fence: row.fence, outcome: .session(session), outbox: outbox, registration: nil)
             if isOwn { return true }
-            // An earlier try of this write may have settled the exchange, if its answer was lost.
+            // If the response of a former attempt was lost, that attempt may have settled the exchange.
             return try await context.store.exchange(row.key)?.outcome == .session(session)
         }
         guard let isSettled else { throw Self.notStored }
@@ -305,7 +310,7 @@ extension StoredTokens {
     ///
     /// The values that a refreshed id_token must repeat still belong to the refresh token.
     ///
-    /// Tokens that are bound to a key stay as they are, because the new one is bound to another key.
+    /// If the tokens are bound to a key, the set stays unchanged, because the new access token is bound to another key.
     func lending(_ fresh: TokenSet, issuedAt: WallTime) -> StoredTokens {
         guard tokens.key == nil, fresh.key == nil, tokens.credential == fresh.credential else { return self }
         var next = self

@@ -1,6 +1,6 @@
 // A provider may answer a step-up with the refresh token of a refresh in progress, before the broker has stored that token.
-// Such a token looks like another grant's. The refresh's owner knows the grant, so the revocation of the session's grant waits
-// for the owner. The step-up is stored at once.
+// Such a token looks like the token of another grant. Only the owner of the refresh can show that it belongs to the session's
+// grant. So the revocation of the session's grant waits for the end of the refresh. The step-up itself is stored at once.
 
 extension RefreshState {
     /// The time after the end of a claim in which its owner may still write.
@@ -16,7 +16,7 @@ extension RefreshState {
 extension ExchangeSettlement {
     /// Notes whether a refresh of the session in progress may bring the refresh token of the step-up's answer.
     ///
-    /// A refresh that is claimed after this check brings a token younger than the answer.
+    /// A refresh that is claimed after this check gets its refresh token after the answer, so it needs no attention.
     func noteRefresh(of session: Digest, _ answer: TokenSet) async {
         guard answer.refreshToken != nil, !exchange.seen.contains(answer.refreshToken) else { return }
         let state: RefreshState?? = await insisting("refreshState") { () async throws(StoreFailure) in
@@ -53,8 +53,8 @@ extension ExchangeSettlement {
                         return
                     }
                     seen.note(try context.openSealed(row)?.tokens.refreshToken)
-                    // Two refreshes may have passed since the last look. The token may then be the session's, so it is left
-                    // alone.
+                    // If two refreshes were stored since the last look, the session may have had the token in between. So
+                    // leave the token unrevoked.
                     let isSkipped = row.tokenVersion > question.version + 1
                     if seen.contains(token) || isSkipped { return try await context.store.removeOutbox(ids) }
                     guard row.tokenVersion == question.version,

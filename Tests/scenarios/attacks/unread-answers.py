@@ -1,4 +1,6 @@
-"""Answers that a stranger does not read, or reads slowly (SEC-105): the broker's memory (from /proc), and the bytes that arrive."""
+"""Answers that a stranger does not read, or reads slowly (SEC-105): the broker's memory (from /proc), and the bytes that
+arrive.
+"""
 
 import concurrent.futures
 import pathlib
@@ -34,7 +36,7 @@ def pipelined(name, path, status, with_session=False):
 
 
 def read_slowly(end, rate=16 * 1024, seconds=90):
-    """Reads until the end, this number of bytes a second."""
+    """Reads until the end, `rate` bytes a second."""
     data, begin = bytearray(), time.monotonic()
     end.settimeout(seconds)
     while time.monotonic() - begin < seconds:

@@ -38,7 +38,7 @@ class Load:
             time.sleep(0.02)
 
     def until(self, number):
-        """Waits until each proxy has given that number of answers."""
+        """Waits until each proxy has given `number` answers."""
         wait_for(30, lambda: all(len(found) >= number for found in self.answers.values()))
 
     def stop(self):

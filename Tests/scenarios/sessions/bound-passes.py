@@ -127,7 +127,8 @@ def backends(case):
 
 
 def streams(case):
-    """An event stream, also a relayed one, ends cleanly with the pass that opened it. If a proof opened it, it continues."""
+    """An event stream, even a relayed one, ends cleanly with the pass that opened it. A stream that a proof opened continues.
+    """
     sandbox = Sandbox(case)
 
     class Upstream(http.server.BaseHTTPRequestHandler):

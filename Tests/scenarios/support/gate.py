@@ -111,7 +111,7 @@ class Gate:
 
     @staticmethod
     def wait(taken, seconds=None, event=None):
-        """Waits this long, or for an event. Ends early if the caller disconnects."""
+        """Waits for `seconds`, or for an event. Ends early if the caller disconnects."""
         end = time.monotonic() + (60 if seconds is None else seconds)
         while time.monotonic() < end and taken.is_open():
             if event and event.wait(0.02):

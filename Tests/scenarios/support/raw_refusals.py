@@ -91,7 +91,7 @@ def broken_chunks():
 
 
 def other_names(route):
-    """A name that is not the broker's is 421, in any form."""
+    """A request for another host name gets 421, in any form."""
     method, target = route.line.split(" ")
     for name, data in (
         ("Host evil.example", route.request("Connection: close", host="Host: evil.example")),

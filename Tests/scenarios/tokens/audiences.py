@@ -92,7 +92,7 @@ def on_the_wire(case):
 
 
 def refused(case):
-    """The provider refuses one API's token: the session lives, and the API is not asked for again for a minute."""
+    """The provider refuses a token for one API. The session lives, and the broker asks again only after a minute."""
     sandbox = Sandbox(case)
     clock = Clock(case)
     broker = Broker(case, sandbox, clock=clock, settings=settings(sandbox))

@@ -47,7 +47,7 @@ def readiness(case):
 
 
 def renewed(case):
-    """Another certificate while sessions live: one refresh on use, and no log-out."""
+    """A client's certificate is replaced while sessions live. Each used session is refreshed once, and no session ends."""
     authority, sandbox, broker = stack(case)
     sessions = [broker.sign_in() for _ in range(3)]
     for session in sessions:

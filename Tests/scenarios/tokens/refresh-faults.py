@@ -227,7 +227,7 @@ def unchecked_subject(case):
 
 
 def three_hundred_callers(case):
-    """300 callers at the moment of expiry, and the provider needs 4 s."""
+    """300 callers come when the token expires, and the provider needs 4 s for the refresh."""
     sandbox, gate, broker = stack(case)
     sandbox.settings("oidc", access_token_lifetime=1)
     session = broker.sign_in()

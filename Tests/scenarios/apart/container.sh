@@ -18,7 +18,7 @@ for name in coatcheck sandbox; do
     containers+=("$container")
     tree[$name]=$(bh mount "$container")
     bh inspect --type image "coatcheck-$name" >"$work/$name.json"
-    same 10001 "$(jq -r .Docker.config.User "$work/$name.json")" "$name: image → unprivileged user 10001"
+    same 10001 "$(jq -r .Docker.config.User "$work/$name.json")" "$name: image → runs as the unprivileged user 10001"
     kib=$(du -skx "${tree[$name]}" | cut -f1)
     packed=$(tar -C "${tree[$name]}" -c . | gzip -6 | wc -c)
     echo "# $name: $((kib / 1024)) MiB unpacked, $((packed / 1048576)) MiB as a compressed archive; the largest parts (MiB):"
@@ -60,8 +60,8 @@ inside() {
         _ "$root" "$volume" "$work/etc" "$group" "$@"
 }
 entry() { jq -r '.Docker.config | ((.Entrypoint // []) + (.Cmd // []))[]' "$work/$1.json"; }
-same "coatcheck serve --config /etc/coatcheck/coatcheck.yaml" "$(entry coatcheck | tr '\n' ' ' | sed 's/ $//')" "broker's image → entry point and command"
-same "coatcheck-sandbox --listen 127.0.0.1:8089" "$(entry sandbox | tr '\n' ' ' | sed 's/ $//')" "sandbox's image → entry point and command"
+same "coatcheck serve --config /etc/coatcheck/coatcheck.yaml" "$(entry coatcheck | tr '\n' ' ' | sed 's/ $//')" "broker's image → has its entry point and its command"
+same "coatcheck-sandbox --listen 127.0.0.1:8089" "$(entry sandbox | tr '\n' ' ' | sed 's/ $//')" "sandbox's image → has its entry point and its command"
 inside coatcheck "$work/volume" sh -c 'touch /usr/local/bin/x' 2>/dev/null
 same 1 "$(($? != 0))" "image's user writes to the root → refused"
 sandbox_port=$(free_port)

@@ -149,7 +149,7 @@ walk_live() {
     expect_status 204 "cookie session logs out → 204"
     denied "the ended cookie session" 401 GET -H "Cookie: coatcheck=$cookie"
     expect_json .code session_ended
-    expect_json .reason logged_out "ended cookie session → the reason logged_out"
+    expect_json .reason logged_out "ended cookie session → the answer has the reason logged_out"
     matches 'Max-Age=0' "$(header Set-Cookie)" "ended cookie session → the answer clears the cookie"
     request DELETE /v1/session -H "Authorization: Bearer $other"
     expect_status 204 "bearer client logs out → 204"

@@ -175,7 +175,7 @@ def introspection(case):
         url = openidc(case, broker.url, service.port, certificate, method, name=method)
         for token, status in (("guess", 401), (session, 200)):
             answer = call(url + "/orders", Authorization=f"Bearer {token}")
-            case.same(status, answer.status, f"mod_auth_openidc: {method} with {'a session' if status == 200 else 'a guess'} → 200 only for a session")
+            case.same(status, answer.status, f"mod_auth_openidc, {method} with {'a session' if status == 200 else 'a guess'} → {status}")
         service.seen.clear()
     broker.log_out(session)
 

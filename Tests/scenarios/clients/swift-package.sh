@@ -16,7 +16,7 @@ same coatcheck "$(ls "$work/app/.build/checkouts")" "app's checkouts → only co
 
 step "2. A first sign-in"
 COATCHECK_URL=$BROKER timeout 60 "$work/app/.build/debug/Shop" >"$work/app.log" 2>"$work/app.err"
-same 0 $? "app → succeeds"
+same 0 $? "app that depends on the package → runs with success"
 app_example "app"
 
 step "3. examples/swiftui with its one command"

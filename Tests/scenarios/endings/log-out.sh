@@ -21,13 +21,13 @@ expect_problem 400 invalid_request "logout_url with another value than true or f
 log_out_with '?logout=true'
 expect_problem 400 invalid_request "unknown query parameter"
 log_out_with '?logout_url=true&logout_url=true'
-expect_problem 400 invalid_request "logout_url twice"
+expect_problem 400 invalid_request "log-out with logout_url twice"
 log_out_with '?logout_url=true'
-same "200 null" "$STATUS $(json .logout_url)" "no session → logout_url is null"
+same "200 null" "$STATUS $(json .logout_url)" "log-out without a session → logout_url is null"
 log_out_with '?logout_url=false'
-expect_status 204 "logout_url=false → 204"
+expect_status 204 "log-out with logout_url=false → 204"
 JAR= request DELETE '/v1/session?logout_url=true' -b "coatcheck=$(random_token)"
-same "200 null" "$STATUS $(json .logout_url)" "invented cookie → logout_url is null"
+same "200 null" "$STATUS $(json .logout_url)" "log-out with an invented cookie → logout_url is null"
 device github-phone
 sign_in github web
 log_out_with '?logout_url=true'

@@ -67,7 +67,7 @@ with_packages
 export PYTHON
 # pasted TEXT [SED-EXPRESSION]: runs the page's first block after a line, with values instead of the page's dots
 pasted() {
-    block_behind "$page" sh "$1" | sed -E "${2:-}; s/ +#.*//" >"$work/block.sh" || { not_ok "$1 → a block"; return; }
+    block_behind "$page" sh "$1" | sed -E "${2:-}; s/ +#.*//" >"$work/block.sh" || { not_ok "the section $1 → has a block of commands"; return; }
     (cd "$place" && PATH=$work/bin:$PATH bash -e -u -o pipefail "$work/block.sh") >"$work/out" 2>&1 </dev/null
     local status=$?
     same 0 "$status" "$1 → the page's commands succeed"
@@ -97,10 +97,10 @@ expect_status 201 "sign-in → a session"
 step "The table of runbooks"
 # The commands are in the cells of the table's last column. The section's first block defines the words in them.
 block_behind "$page" sh "## Runbooks" >"$work/words.sh"
-matches 'alias broker=.*config=' "$(tr '\n' ' ' <"$work/words.sh")" "page → has the words of the commands"
+matches 'alias broker=.*config=' "$(tr '\n' ' ' <"$work/words.sh")" "the first block of the runbooks → defines the words of the commands"
 sed -n '/^| to | with systemd/,/^$/p' "$page" | tail -n +3 | awk -F' *[|] *' '{ print $4 }' | grep -oE '`[^`]*`' | tr -d '`' \
     | sed -E 's/--subject …/--subject user-ana/; s/--provider …/--provider oidc/; s|kubectl apply -k …|kubectl apply -k deploy/kubernetes/example|' >"$work/cells"
-matches '^([89]|[1-9][0-9])$' "$(wc -l <"$work/cells")" "table → has at least eight commands"
+matches '^([89]|[1-9][0-9])$' "$(wc -l <"$work/cells")" "the table of runbooks → has at least eight commands"
 while IFS= read -r line <&3; do
     { echo 'shopt -s expand_aliases'; cat "$work/words.sh"; printf '%s\n' "$line"; } >"$work/line.sh"
     (cd "$place" && PATH=$work/bin:$PATH bash -e -o pipefail "$work/line.sh") >"$work/out" 2>&1 </dev/null
@@ -109,7 +109,7 @@ while IFS= read -r line <&3; do
 done 3<"$work/cells"
 get /v1/session
 same "401 admin" "$STATUS $(json .reason)" "sessions end → the user's session is ended"
-same "deploy/coatcheck" "$(sort -u "$cluster/pods")" "table → its commands run in the Deployment's pod"
+same "deploy/coatcheck" "$(sort -u "$cluster/pods")" "the table of runbooks → its commands run in the Deployment's pod"
 
 step "Upgrade"
 pasted "### Upgrade"
@@ -135,9 +135,9 @@ matches 'rollout restart deploy/coatcheck$' "$(tail -1 "$cluster/commands")" "A 
 
 step "Back up SQLite"
 pasted "### Back up and restore SQLite"
-same "SQLite format 3" "$(head -c 15 "$place/nightly.db" | tr -d '\0')" "Back up → the copy is a database"
-same "" "$(ls "$work/data" | grep nightly)" "Back up → the volume's copy is removed"
-matches 'coatcheck-0' "$(tail -1 "$cluster/pods")" "Back up → its commands run in the StatefulSet's pod"
+same "SQLite format 3" "$(head -c 15 "$place/nightly.db" | tr -d '\0')" "commands of Back up → the copy is a database"
+same "" "$(ls "$work/data" | grep nightly)" "commands of Back up → the volume's copy is removed"
+matches 'coatcheck-0' "$(tail -1 "$cluster/pods")" "commands of Back up → its commands run in the StatefulSet's pod"
 
 step "Broken commands are noticed"
 for broken in 's/--dry-run=client/--dry-run=clinet/' 's/-n coatcheck rollout restart/-n coatcheck rollout restrat/' 's/generic coatcheck-clients/coatcheck-clients/' 's/kubectl apply -f -/kubectl apply -f x/'; do

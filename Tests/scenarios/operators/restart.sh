@@ -135,7 +135,7 @@ first=$SAID
 wait_for 60 serves
 same 0 $? "handed-over sockets → the broker serves on them"
 wait_for 10 grep -qF '"listening","listener":"public","port":'"$BROKER_PORT"',"from":"handed over"' "$work/handed.log"
-same 0 $? "handed-over sockets → logged"
+same 0 $? "handed-over sockets → the broker logs them"
 for round in 1 2; do
     hammer_begin
     slow_call

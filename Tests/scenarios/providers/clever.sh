@@ -124,7 +124,7 @@ start_login clever ios
 browser "$AUTHORIZATION_URL" ana
 fault clever '{"fault":"status","endpoint":"token","status":400,"body":"<html><h1>Bad Request</h1></html>","times":1}'
 forward "$CALLBACK"
-same 400 "$STATUS" "token endpoint answers 400 with HTML → 400"
+same 400 "$STATUS" "token endpoint answers 400 with HTML → the app gets 400"
 start_login clever ios
 browser "$AUTHORIZATION_URL" ana
 fault clever '{"fault":"rate-limited","endpoint":"token","times":1}'

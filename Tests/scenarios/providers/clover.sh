@@ -20,7 +20,7 @@ expect_json .subject "$merchant" "Clover session → the subject is the merchant
 expect_json .identity.unverified.employee_id "$employee" "employee id from the callback → listed as unverified"
 expect_json .tokens.refreshable true
 sandbox GET '/requests?provider=clover&endpoint=token'
-same /clover-api/oauth/v2/token "$(json '[0].path' "$work/control")" "token request → path on the API host"
+same /clover-api/oauth/v2/token "$(json '[0].path' "$work/control")" "token request → its path is on the API host"
 json '[0].body' "$work/control" >"$work/token.json"
 same '["client_id", "code", "code_verifier"]' "$(python3 -c 'import json, sys; print(json.dumps(sorted(json.load(open(sys.argv[1])))))' "$work/token.json")" "token request → only client_id, code and code_verifier"
 

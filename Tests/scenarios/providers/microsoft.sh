@@ -22,7 +22,7 @@ expect_json .identity.name "Ana Example"
 expect_json .tokens.refreshable true
 sandbox GET '/requests?provider=microsoft&endpoint=token'
 same "POST /microsoft/common/oauth2/v2.0/token" "$(json '[0].method' "$work/control") $(json '[0].path' "$work/control")" "token request → POST to the address from the metadata"
-same "grant_type code redirect_uri code_verifier client_id" "$(form_names)" "token request → has the expected fields"
+same "grant_type code redirect_uri code_verifier client_id" "$(form_names)" "token request → has exactly grant_type, code, redirect_uri, code_verifier and client_id"
 same "" "$(sent_header Authorization)" "public client's token request → has no Authorization"
 
 step "2. Each tenant's token contains its own issuer"

@@ -13,7 +13,7 @@ expect_json .subject user-ana
 expect_json .tokens.refreshable true
 sandbox GET '/requests?provider=cloudentity&endpoint=token'
 same /cloudentity/example/demo/oauth2/token "$(json '[0].path' "$work/control")" "token request → its path is below the issuer"
-same "grant_type code redirect_uri code_verifier client_id" "$(form_names)" "token request → has the expected fields"
+same "grant_type code redirect_uri code_verifier client_id" "$(form_names)" "token request → has exactly grant_type, code, redirect_uri, code_verifier and client_id"
 matches '^.{32,255}$' "$(sent_header X-Idempotency-Key)" "token request → contains an idempotency key"
 same "" "$(sent_header Authorization)" "public client's token request → has no Authorization"
 
@@ -53,7 +53,7 @@ same 540 "$(jq '(.expires_at | fromdate) - (.open_by | fromdate)' "$work/body")"
 same "client_id request_uri" "$(python3 -c 'import sys, urllib.parse as u; print(*sorted(dict(u.parse_qsl(u.urlsplit(sys.argv[1]).query))))' "$AUTHORIZATION_URL")" "pushed request → URL has only client_id and request_uri (SEC-10)"
 sandbox GET '/requests?provider=cloudentity&endpoint=par'
 same "POST /cloudentity/example/demo/par" "$(jq -r '.[0] | "\(.method) \(.path)"' "$work/control")" "login → one POST to the PAR endpoint"
-same "response_type redirect_uri scope state nonce code_challenge code_challenge_method client_id client_assertion_type client_assertion" "$(form_names)" "pushed request → has the expected fields"
+same "response_type redirect_uri scope state nonce code_challenge code_challenge_method client_id client_assertion_type client_assertion" "$(form_names)" "pushed request → has exactly the fields of an authorization request and a client assertion"
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
 expect_status 201 "callback of the pushed request → a session"
@@ -88,7 +88,7 @@ expect_status 201
 expect_json .provider google
 expect_json .tokens.refreshable true
 sandbox GET '/requests?provider=google&endpoint=token'
-same "grant_type code redirect_uri code_verifier" "$(form_names)" "token request → has the expected fields"
+same "grant_type code redirect_uri code_verifier" "$(form_names)" "token request → has exactly grant_type, code, redirect_uri and code_verifier"
 same "Basic $(printf %s google-app:wq8ZrT5nLk2YvB7xHs0d | base64 | tr -d '\n')" "$(sent_header Authorization)" "token request → has client id and secret in HTTP Basic"
 request POST /v1/session/refresh
 expect_status 200 "first refresh → 200"
@@ -131,7 +131,7 @@ sandbox DELETE /requests
 apple "$CODE" "$nonce"
 expect_status 201 "authorizationCode with a hashed nonce → a session"
 sandbox GET '/requests?provider=apple&endpoint=token'
-same "grant_type code client_id client_secret" "$(form_names)" "token request → has the expected fields, but no redirect_uri"
+same "grant_type code client_id client_secret" "$(form_names)" "token request → has exactly grant_type, code, client_id and client_secret"
 same "" "$(sent_header Authorization)" "token request → has no Authorization"
 matches 'client_secret=eyJ[A-Za-z0-9_-]+\.eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+' "$(json '[0].body' "$work/control")" "token request → its client secret is a signed JWT"
 
@@ -150,7 +150,7 @@ wait_for 10 eval '[ "$(curl -s "$MANAGEMENT/metrics" | sed -n "s/^coatcheck_revo
 same 0 "$(calls apple/revoke)" "refused login → its tokens are not revoked"
 log_out
 told apple/revoke 2
-same "token token_type_hint client_id client_secret" "$(form_names)" "revocation → has the expected fields"
+same "token token_type_hint client_id client_secret" "$(form_names)" "revocation → has exactly token, token_type_hint, client_id and client_secret"
 same "refresh_token access_token" "$(jq -r '[.[].body | capture("token_type_hint=(?<hint>[a-z_]+)").hint] | join(" ")' "$work/control")" "log-out → revokes the refresh token, then the access token"
 same "200 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "both revocations → Apple answers 200"
 

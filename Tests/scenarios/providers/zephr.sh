@@ -25,7 +25,7 @@ expect_status 201
 matches "^$SANDBOX/zephr/" "$AUTHORIZATION_URL" "authorization URL → an address of the Zephr site"
 
 step "2. A known user signs in"
-matches 'status=success' "$CALLBACK" "known user → the callback says status=success"
+matches 'status=success' "$CALLBACK" "known user's sign-in → the callback has status=success"
 forward "$CALLBACK"
 expect_status 201 "known user's callback → a session"
 expect_json .provider zephr

@@ -89,7 +89,7 @@ done
 matches 'ALPN protocol: http/1.1' "$(shake -alpn h2,http/1.1 | tr '\n' ' ')" "ALPN with h2 and http/1.1 → http/1.1"
 
 curl -s -o "$work/metrics" "$MANAGEMENT/metrics"
-matches "coatcheck_tls_certificate_expires_seconds $(date -d "$(openssl x509 -in "$work/first.pem" -noout -enddate | cut -d= -f2)" +%s)" "$(cat "$work/metrics")" "metrics → the certificate's expiry time"
+matches "coatcheck_tls_certificate_expires_seconds $(date -d "$(openssl x509 -in "$work/first.pem" -noout -enddate | cut -d= -f2)" +%s)" "$(cat "$work/metrics")" "metrics → contain the certificate's expiry time"
 
 step "a login, and the relay"
 sign_in oidc ios
@@ -119,7 +119,7 @@ done
 
 step "HUP replaces the certificate without dropping connections"
 served() { shake | openssl x509 -noout -subject 2>/dev/null; }
-same "subject=CN = first" "$(served)" "before HUP → the first certificate"
+same "subject=CN = first" "$(served)" "before HUP → the first certificate is served"
 curl -sN -b "$JAR" "$BROKER/v1/session/events" >"$work/events" &
 listener=$!
 wait_for 10 grep -q '^event: session' "$work/events"

@@ -43,8 +43,8 @@ def crossing(case):
     asked.result(30)
     case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == 2 * A_PAIR), "the refresh ends after the step-up → both earlier token pairs are revoked")
     case.same(stood, broker.row(session, "token_version, grant_version"), "the refresh ends after the step-up → its tokens are not stored")
-    case.same(200, broker.refresh(session).status, "the next refresh → 200 with the new grant")
-    case.same("mfa", broker.look(session).json["acr"], "the next refresh → the new class stays")
+    case.same(200, broker.refresh(session).status, "the next refresh after a crossed step-up → 200 with the new grant")
+    case.same("mfa", broker.look(session).json["acr"], "the next refresh after a crossed step-up → the session keeps the new class")
 
     # The refresh ends after the step-up, and the provider refuses it.
     release = threading.Event()

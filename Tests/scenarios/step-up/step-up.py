@@ -140,7 +140,7 @@ def acceptances(case):
     case.same(200, broker.refresh(session).status, "after the step-up → a refresh uses the new grant")
     after = broker.look(session).json
     case.same(("phr", answer.json["authenticated_at"]), (after["acr"], after["authenticated_at"]), "a refresh after the step-up → class and time stay")
-    case.same(1.0, broker.metric("coatcheck_logins_total", result="stepped_up"), "one step-up → the metric is 1")
+    case.same(1.0, broker.metric("coatcheck_logins_total", result="stepped_up"), "one step-up → the metric of step-ups is 1")
 
     sandbox.fault("oidc", fault="no-refresh-token", times=1)
     revoked = sandbox.calls("oidc/revoke")
@@ -214,7 +214,7 @@ def requirements(case):
 
     refused = relay()
     case.same("401 step_up_required", told(refused), "a call that needs a stronger sign-in → step_up_required")
-    case.same({"acr_values": "mfa phr", "max_age": 300}, refused.json["step_up"], "the refusal → has the demanded classes and age")
+    case.same({"acr_values": "mfa phr", "max_age": 300}, refused.json["step_up"], "a relayed call that needs a step-up → the refusal has the demanded classes and age")
     case.same(
         'Bearer error="insufficient_user_authentication", acr_values="mfa phr", max_age="300"', refused.fields["WWW-Authenticate"], "a relayed call that needs a step-up → the refusal has the challenge of RFC 9470")
     case.verdict(not refused.fields["Set-Cookie"], "a relayed call that needs a step-up → the cookie stays")

@@ -57,12 +57,12 @@ walk_errors() {
     fault oidc '{"fault":"html-200","endpoint":"token","times":1}'
     device "odd-$1"
     sign_in oidc ios ben
-    expect_problem 502 provider_error "broken provider, the broker's own 502"
+    expect_problem 502 provider_error "a request at a broken provider, through the proxy"
     same "" "$(header Retry-After)" "broken provider → no Retry-After from the proxy"
     fault oidc '{"fault":"status","status":503,"headers":{"Retry-After":"9"},"endpoint":"token","times":1}'
     device "busy-$1"
     sign_in oidc ios ben
-    expect_problem 503 provider_unavailable "busy provider, the broker's own 503"
+    expect_problem 503 provider_unavailable "a request at a busy provider, through the proxy"
     matches '^[0-9]+$' "$(header Retry-After)" "busy provider → the broker's own Retry-After: $(header Retry-After)"
     JAR=
     request GET /v1/session -H 'Cookie: coatcheck=none'

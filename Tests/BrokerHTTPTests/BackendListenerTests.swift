@@ -84,7 +84,8 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("Backends have their own listener → only this listener serves their routes, and it serves no other routes")
+    @Test(
+        "Backends have their own listener → it serves exactly their routes, and the public listener serves the others")
     func routes() throws {
         let backend = try harness().backendResponder.routes.map(\.template)
         #expect(backend == ["/v1/forward-auth", "/v1/introspect", "/v1/handovers/redeem", "/v1/token"])
@@ -133,7 +134,7 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("A proven backend asks about unknown sessions → it is not charged; wrong credentials → charged")
+    @Test("A proven backend asks about unknown sessions → free; wrong credentials → charged")
     func wrongCookies() async throws {
         for own in [true, false] {
             let harness = try harness(own: own, wrongTokens: 5)

@@ -192,7 +192,7 @@ struct BackendRouteTests {
         #expect(!exchange.body.contains("canary"))
     }
 
-    @Test("The backend's settings allow the access token → forward-auth sends it with the answer")
+    @Test("The backend's settings allow the access token → forward-auth's answer has the token")
     func forwardedToken() async throws {
         let harness = try harness(token: true)
         var headers = Backends.proof
@@ -332,7 +332,7 @@ struct BackendRouteTests {
         #expect(known.json?["active"]?.bool == true && known.json?["scope"]?.string == "")
     }
 
-    @Test("A Zephr session → token exchange refuses it")
+    @Test("A token exchange for a Zephr session → refused")
     func zephr() async throws {
         let harness = try harness(token: true)
         harness.provider.change { $0.credential = .zephrCookie }

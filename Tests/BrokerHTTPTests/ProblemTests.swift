@@ -68,7 +68,7 @@ struct ProblemTests {
         if code.status == 503 { #expect(json["error"]?.string == "temporarily_unavailable") }
     }
 
-    @Test("Retry-After → rounded up, and at least one second")
+    @Test("A time to wait → Retry-After has it rounded up to whole seconds, and at least one")
     func retryAfter() {
         let answer = responder().answer(
             BrokerProblem(.rateLimited, retryAfter: .milliseconds(1)), requestID: "r", ProblemResponder.Circumstances())

@@ -43,7 +43,9 @@ struct RequestBodyTests {
         ("/v1/registrations", "\"provider\":\"as\",", "login_token"),
     ]
 
-    @Test("A member with a wrong type, or a repeated member, in any body → the answer names it", arguments: members)
+    @Test(
+        "A member with a wrong type, or a repeated member, in any body → the answer names the member",
+        arguments: members)
     func wrongTypes(path: String, base: String, member: String) async throws {
         let harness = try HTTPHarness()
         for value in [
@@ -59,7 +61,8 @@ struct RequestBodyTests {
         #expect(reply.faults.contains("/\(member) duplicate"), "\(reply.body)")
     }
 
-    @Test("A text member that is too long or has forbidden characters → the answer names it", arguments: members)
+    @Test(
+        "A text member that is too long or has forbidden characters → the answer names the member", arguments: members)
     func wrongTexts(path: String, base: String, member: String) async throws {
         guard !["parameters", "tokens", "attributes"].contains(member) else { return }
         let harness = try HTTPHarness()

@@ -114,7 +114,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "An exchanged token → stored only with the claim's own fence and version, and this releases the claim",
+        "An exchanged token → stored only with the claim's own fence and version, and storing it releases the claim",
         arguments: StoreEngine.allCases)
     func exchanged(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in

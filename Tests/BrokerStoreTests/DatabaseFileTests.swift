@@ -39,7 +39,7 @@ struct DatabaseFileTests {
 
     private func reopen(_ path: String) async throws -> SQLiteStore { try await SQLiteStore.open(path: path) }
 
-    @Test("A shared directory in which others may write → refused; a readable one → keeps its mode")
+    @Test("A shared directory that others may write to → refused; a directory that others may read → keeps its mode")
     func sharedDirectory() async throws {
         try await TemporaryStore.withDirectory { directory in
             try Data("x".utf8).write(to: URL(fileURLWithPath: directory + "/neighbour"))

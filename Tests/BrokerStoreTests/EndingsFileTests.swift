@@ -297,7 +297,7 @@ struct EndingsFileTests {
 
     // MARK: Crashes
 
-    @Test("kill -9 at each step → the file has the answered endings, and the others follow at the next start")
+    @Test("kill -9 at each step → the file has the answered endings, and gets the other endings at the next start")
     func crashes() async throws {
         try await with { place in
             let rows = [Rows.session(), Rows.session()]

@@ -145,7 +145,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token's id → new only once, even if it arrives fifty times at once (SEC-67)",
+        "A logout token's id arrives fifty times at once → new for one call, and a replay for the others (SEC-67)",
         arguments: StoreEngine.allCases)
     func logoutTokens(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

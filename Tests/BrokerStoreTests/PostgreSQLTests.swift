@@ -351,7 +351,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Three replicas at the same time → one claim, one refresh, one use of a logout token, each outbox row once"
+        "Three replicas do the same at once → one claim, one refresh, one use of a logout token, and each outbox row once"
     )
     func acrossReplicas() async throws {
         try await withReplicas(3) { stores, _ in

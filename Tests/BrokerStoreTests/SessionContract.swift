@@ -218,7 +218,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A use with a shorter idle time → leaves the idle end, because the later one counts",
+        "A use with a shorter idle time → leaves the idle end, because the later of the two ends counts",
         arguments: StoreEngine.allCases)
     func slideShorter(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -133,7 +133,7 @@ import Testing
         #expect(broker.provider.grants == 0 && broker.burned == 0)
     }
 
-    @Test("A provider's error code → passed on only if a standard defines it for that member")
+    @Test("A provider's error code → passed on to the app if a standard defines the code for the member that has it")
     func words() async throws {
         let broker = try broker()
         for error in Self.errors {

@@ -56,7 +56,7 @@ import Testing
         #expect(await problem { try await ask(broker, session, Self.target("b")) }?.code == .providerError)
     }
 
-    @Test("A token is due but lives → served at once, and the next one is fetched in the background")
+    @Test("A target's token is due but lives → served at once, and the next token is fetched in the background")
     func beside() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

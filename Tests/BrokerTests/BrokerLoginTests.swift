@@ -36,7 +36,7 @@ import Testing
         #expect(await problem { try await broker.forward(broker.callback(login), login.state) }?.code == .loginNotYours)
     }
 
-    @Test("A callback without a state, or with an empty or unknown one → no session (SEC-04)")
+    @Test("A callback without a state, or with an empty or unknown state → no session (SEC-04)")
     func states() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test(
-        "The provider promises iss → iss is required; any provider sends iss → it must be equal (SEC-09)",
+        "The provider promises iss, and iss is missing → refused; any provider's iss differs → refused (SEC-09)",
         arguments: ["", "&iss=", "&iss=https%3A%2F%2Fas.example%2F", "&iss=https%3A%2F%2Fevil.example"])
     func issuers(_ extra: String) async throws {
         let broker = try TestBroker()
@@ -226,7 +226,7 @@ import Testing
     }
 
     @Test(
-        "The provider is unavailable at the start → 503; it refuses the start → 502",
+        "The provider is unavailable at a login's start → 503; the provider refuses the start → 502",
         arguments: [
             (ProviderFailure.notSent(detail: ""), ProblemCode.providerUnavailable),
             (.lost(detail: ""), .providerUnavailable),

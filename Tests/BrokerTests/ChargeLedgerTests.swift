@@ -67,7 +67,7 @@ import Testing
         #expect(ledger.count(.login, of: one) == 1)
     }
 
-    @Test("A login becomes a session → the charges of login and handoff are released then, and not before (SEC-119)")
+    @Test("A login becomes a session → only now are the charges of login and handoff released (SEC-119)")
     func comingBack() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 1), monotonic: clock.clock.monotonic)

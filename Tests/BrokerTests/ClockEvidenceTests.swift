@@ -95,7 +95,7 @@ import Testing
         #expect(tellers.reduce(0) { $0 + $1.asked.withLock { $0 } } <= 21)
     }
 
-    @Test("A witness does not answer, or reports another time → it no longer counts")
+    @Test("A witness does not answer, or reports another time → the witness no longer counts")
     func silent() async throws {
         let (rig, _) = try await away()
         let clock = rig.broker.clock
@@ -210,7 +210,9 @@ import Testing
 
     // MARK: Evidence
 
-    @Test("One kind of evidence → sign-ins at once, lapses after an hour, burials and the mark ten minutes later")
+    @Test(
+        "One kind of evidence → sign-ins at once, lapses after an hour; ten minutes later burials and moves of the mark"
+    )
     func oneKind() async throws {
         let (rig, _) = try await away()
         rig.tellers.withLock { $0 = [teller("p", rig)] }

@@ -271,7 +271,8 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("A replay seems too late only because of a wrong clock → 503, and it is answered once the clock is right")
+    @Test(
+        "A repeated forward seems too late because of a wrong clock → 503, and answered as soon as the clock is right")
     func replayByWrongClock() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()

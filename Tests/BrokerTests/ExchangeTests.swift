@@ -27,7 +27,7 @@ import Testing
         #expect(answers.count == 50)
     }
 
-    @Test("The same forward at two replicas of one store → one call")
+    @Test("One forward arrives at two replicas of one store → one provider call")
     func replicas() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider)
@@ -39,7 +39,7 @@ import Testing
         #expect(one.provider.grants == 1)
     }
 
-    @Test("A stranger brings the same code → code_already_used, without a call")
+    @Test("A stranger forwards a used code → code_already_used, without a provider call")
     func stranger() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -114,7 +114,7 @@ import Testing
                 == .codeAlreadyUsed)
     }
 
-    @Test("The call was surely not sent → the claim is released, and the same starter may try any number of times")
+    @Test("The token call was surely not sent → the claim is released, and the starter may try any number of times")
     func notSent() async throws {
         let broker = try TestBroker(script: .init(redeem: Array(repeating: .notSent(detail: ""), count: 5)))
         let login = try await broker.start()
@@ -163,7 +163,7 @@ import Testing
     }
 
     @Test(
-        "The provider answers with an OAuth error → the code is spent: code_rejected, and the same answer later without a call"
+        "The provider answers with an OAuth error → the code is spent; code_rejected now and, without a call, for each repeat"
     )
     func rejected() async throws {
         let broker = try TestBroker(script: .init(redeem: [.rejected(OAuthError(status: 400, code: "invalid_grant"))]))

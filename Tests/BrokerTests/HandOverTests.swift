@@ -34,7 +34,7 @@ struct HandOverTests {
         await problem { try await broker.useCases.handOver.look(ticket) }?.code
     }
 
-    @Test("A ticket → good until its last millisecond, and then its place is free for the next one")
+    @Test("A ticket → good until its last millisecond, and then its place is free for the next ticket")
     func time() async throws {
         let session = try await broker.signIn()
         let ticket = try await begin(session)

@@ -14,7 +14,7 @@ struct IPAddressTests {
     func malformed(_ text: String) { #expect(IPAddress(text) == nil) }
 
     @Test(
-        "Addresses of both families → read, and written in one form",
+        "An IPv4 or IPv6 address → read, and written in one form",
         arguments: [
             ("1.2.3.4", "1.2.3.4"), ("::ffff:10.1.2.3", "10.1.2.3"), ("::FFFF:a01:203", "10.1.2.3"),
             ("2001:0DB8:0:0:0:0:0:1", "2001:db8::1"), ("::", "::"), ("::1", "::1"), ("1::", "1::"),

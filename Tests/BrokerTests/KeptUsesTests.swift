@@ -202,7 +202,8 @@ import Testing
         #expect(try await row(broker, session).lastUsedAt == broker.clock.now.advanced(by: .seconds(-280)))
     }
 
-    @Test("More sessions are used than there is room for → the first ones are kept, and the memory is bounded")
+    @Test(
+        "More sessions are used than there is room for → the first sessions' uses are kept, and the memory is bounded")
     func bound() throws {
         let uses = KeptUses(maximum: 2)
         let digests = try (0..<3).map { try #require(Digest(Array(repeating: UInt8($0), count: 32))) }

@@ -174,7 +174,7 @@ import Testing
         #expect(buckets.take(Self.phone(0)) == .seconds(10))
     }
 
-    @Test("A charge is released → released for the line and the network, too")
+    @Test("An address's charge is released → the charges of its line and its network are released, too")
     func comingBack() throws {
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1, pending: 1000), monotonic: TestClock().clock.monotonic)

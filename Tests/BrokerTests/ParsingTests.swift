@@ -155,7 +155,7 @@ import Testing
         #expect(try JSONParser.parse(Array(text.utf8), maximumBytes: 400).value.integer == expected)
     }
 
-    @Test("The writer's output → the parser reads the same")
+    @Test("A JSON value is written and parsed → the same value")
     func roundTrip() throws {
         var writer = JSONWriter()
         let nasty = "a\"\\\u{0}\u{1F}\u{7F}\n\r\té😀"

@@ -25,7 +25,7 @@ struct PlainTextTests {
         }
     }
 
-    @Test("Visible ASCII → 0x21 to 0x7E, at any place", arguments: [1, 7, 8, 9, 17])
+    @Test("A text → visible ASCII if each of its bytes is in 0x21 to 0x7E", arguments: [1, 7, 8, 9, 17])
     func visible(length: Int) {
         for place in 0..<length {
             for byte in UInt8(0)...0x7F {

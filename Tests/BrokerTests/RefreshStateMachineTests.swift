@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(
-        "A pair arrives → stored before its id_token is checked; another subject → then ends the session (SEC-56, SEC-59)"
+        "A pair arrives → stored first, and its id_token is checked next; another subject → the session ends (SEC-56, SEC-59)"
     )
     func otherSubject() {
         run(
@@ -87,7 +87,7 @@ import Testing
             ])
     }
 
-    @Test("A condemnation comes too late → reads the winner's pair instead (SEC-55)")
+    @Test("A condemnation comes too late → the machine reads the winner's pair instead (SEC-55)")
     func lateCondemnation() {
         run(
             .expiring,
@@ -224,7 +224,8 @@ import Testing
     }
 
     @Test(
-        "A refusal without a body, or with another error → proves nothing until there are enough of them (guarantee 2)")
+        "A refusal without a body, or with a counted error → releases the claim; enough refusals → condemn (guarantee 2)"
+    )
     func emptyRefusals() {
         let called: [(Input, Action)] = [(stale, .claim(version: 3)), (granted, .call(confirming: false))]
         run(.expiring, called + [(.rejected(.counted(enough: false)), .release(then: .unavailable))])

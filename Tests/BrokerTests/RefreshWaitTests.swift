@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test(
-        "The refresh token has an end → the session ends with it, after a login and after each refresh",
+        "A refresh token with an end, from a login or a refresh → the session ends with the token",
         .timeLimit(.minutes(1)))
     func refreshTokenEnd() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(86_400)))

@@ -84,7 +84,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("This replica refreshes → its listeners are notified once")
+    @Test("A replica refreshes → its own listeners get one notice, even if its next look finds the new version")
     func ownRefresh() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
@@ -180,7 +180,9 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A session changes on another replica → read again at once, but listeners hear only from the regular check")
+    @Test(
+        "A session changes on another replica → read again at once, but listeners get notices only from the regular check"
+    )
     func changes() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

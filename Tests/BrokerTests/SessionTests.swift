@@ -140,7 +140,7 @@ import Testing
         #expect(refused?.code == .storeUnavailable)
     }
 
-    @Test("A user has more sessions in a client than the cap → the oldest one makes room, with that reason (SEC-100)")
+    @Test("A user has more sessions in a client than the cap → the oldest session ends as `session_limit` (SEC-100)")
     func sessionCap() async throws {
         var settings = BrokerSettings()
         settings.sessionsPerSubjectAndClient = 2
@@ -276,7 +276,7 @@ import Testing
     }
 
     @Test(
-        "Three refusals without a body over five minutes, while others get tokens → the session ends"
+        "Three refusals without a body over five minutes, while other sessions get tokens → the session ends"
     )
     func emptyRefusals() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))

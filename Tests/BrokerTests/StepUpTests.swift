@@ -36,7 +36,7 @@ struct StepUpTests {
         #expect(SignInFacts(authenticatedAt: 0).authenticatedAt == nil)
     }
 
-    @Test("An age of zero → sent as one second, which every provider accepts")
+    @Test("A demanded age of zero → sent as one second, which every provider accepts")
     func parameters() {
         func ages(_ age: Int64?) -> [String] {
             StepUpDemand(maximumAge: age).parameters.map { "\($0.name)=\($0.value)" }
@@ -45,7 +45,7 @@ struct StepUpTests {
         #expect(ages(nil).isEmpty)
     }
 
-    @Test("Classes that may be demanded → one to eight, each of 1 to 200 bytes that fit into a quoted text")
+    @Test("A demand for classes → has one to eight classes, each of 1 to 200 bytes that fit into a quoted text")
     func classes() {
         func text(_ count: Int) -> String { String(repeating: "c", count: count) }
         for classes in [

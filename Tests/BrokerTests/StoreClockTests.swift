@@ -126,7 +126,9 @@ import Testing
         #expect(await use(alike, session.token) == nil)
     }
 
-    @Test("The clock of a process's machine is seconds off → ten seconds after its start it judges lapses exactly")
+    @Test(
+        "The clock of a process's machine is seconds off → ten seconds after its start, the process judges lapses exactly"
+    )
     func seconds() async throws {
         let cluster = try Cluster(idle: 30)
         try await cluster.compare()

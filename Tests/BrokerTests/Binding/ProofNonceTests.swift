@@ -43,7 +43,7 @@ struct ProofNonceTests {
         }
     }
 
-    @Test("A nonce of another key ring, or a changed one → refused; of any replica → accepted")
+    @Test("A changed nonce, or a nonce from another key ring → refused; a nonce from any replica → accepted")
     func foreign() throws {
         let other = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes))
         let good = ProofNonce.text(at: start, by: vault)

@@ -126,7 +126,7 @@ import Testing
     }
 
     @Test(
-        "The holder of a bound login's token sends more than sixteen signatures → each further one is charged as a start"
+        "The holder of a bound login's token sends more than sixteen signatures → each further signature is charged as a start"
     )
     func boundLogin() async throws {
         let fixture = try Fixture(.enforce, perMinute: 4)

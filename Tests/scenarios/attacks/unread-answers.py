@@ -1,6 +1,4 @@
-"""Answers that a stranger does not read, or reads slowly (SEC-105): the broker's memory (from /proc), and the bytes that
-arrive.
-"""
+"""Answers that a stranger reads slowly or not at all (SEC-105): the broker's memory (from /proc), and the arriving bytes."""
 
 import concurrent.futures
 import pathlib

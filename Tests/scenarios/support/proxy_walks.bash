@@ -1,6 +1,6 @@
 # The checks of each proxy. `walk_NAME SERVER` makes its checks at SITE, with `cookie`, the session that the first walk made.
 
-# raw PATH-AND-QUERY [curl options…]: status and problem code at the broker and through the proxy
+# raw PATH-AND-QUERY [curl options…]: compares the answers at the broker and through the proxy
 raw() {
     local path=$1 direct
     shift

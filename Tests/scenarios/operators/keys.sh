@@ -123,7 +123,7 @@ matches 'sealed again [1-9]' "$(cat "$work/out")" "reseal → prints the number 
 wait "$refreshes"
 same 8 "$(grep -c 200 "$work/refreshes")" "refreshes during the reseal → all succeed"
 admin GET /admin/v1/keys/reseal
-expect_json .state done "management listener → reseal done"
+expect_json .state done "a reseal on the command line → the management listener reports it as done"
 for n in 1 2 3 4 5 6 7 8; do JAR="$work/phone-$n.jar"; request POST /v1/session/refresh; echo "$STATUS"; done >"$work/refreshes"
 same 8 "$(grep -c 200 "$work/refreshes")" "refreshes after the reseal → all succeed"
 # The answer of an exchange can be repeated for ten minutes, and this needs the old key.

@@ -70,7 +70,7 @@ device a-phone
 request POST /v1/session/refresh
 expect_status 200
 sandbox GET '/requests?provider=microsoft&endpoint=refresh'
-same "grant_type refresh_token client_id" "$(form_names)" "refresh request → the expected fields"
+same "grant_type refresh_token client_id" "$(form_names)" "refresh request → has exactly grant_type, refresh_token and client_id"
 
 step "6. Log-out calls only the log-out page, with the id_token"
 log_out

@@ -208,7 +208,7 @@ matches 'ok +store: answers and is up to date' "$(cat "$work/check.log")" "check
 matches 'no commit waits for a standby' "$(cat "$work/check.log")" "check --online → reports that no commit waits for a standby"
 on 2
 JAR= request GET "${managements[2]}/metrics"
-matches 'coatcheck_store_connections 8' "$(body)" "metrics → the number of store connections"
+matches 'coatcheck_store_connections 8' "$(body)" "metrics → contain the number of store connections"
 for name in store_connections_lost_total store_waiting sessions_live 'build_info\{version="[0-9.]+",store="postgresql"\}'; do
     matches "coatcheck_$name [0-9]+" "$(body)" "metrics for dashboard and alerts → contain $name"
 done
@@ -244,6 +244,6 @@ for n in 1 2 3; do
     same 201 "$STATUS" "PostgreSQL recovered → sign-in on replica $n works"
     # Another connection of the replica's pool may be dead. This may cause a 503 for a moment, but never a 401.
     wait_for 20 eval 'here_session; [ "$STATUS" != 503 ]'
-    expect_status 200 "PostgreSQL recovered → the earlier session is alive"
+    expect_status 200 "PostgreSQL recovered → the session from before the crash is alive"
 done
 finish

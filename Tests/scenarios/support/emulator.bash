@@ -30,5 +30,5 @@ sent_header() { jq -r --arg name "$1" ".[${2:-0}].headers[] | select((.[0] | asc
 told() {
     wait_for 30 eval '[ "$(calls "'"$1"'")" -ge '"$2"' ]'
     sandbox GET "/requests?provider=${1%/*}&endpoint=${1#*/}"
-    same "$2" "$(jq length "$work/control")" "log-out → the expected number of calls: ${1#*/}"
+    same "$2" "$(jq length "$work/control")" "log-out → the provider gets $2 ${1#*/} calls"
 }

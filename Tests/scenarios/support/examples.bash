@@ -12,11 +12,11 @@ start_run() {
 
 # app_example NAME: checks the lines of an app of `examples`, in "$work/app.log", and that its session has ended
 app_example() {
-    matches 'signedOut|user(=|":)null' "$(grep '^at the start:' "$work/app.log")" "$1: at the start → signed out"
+    matches 'signedOut|user(=|":)null' "$(grep '^at the start:' "$work/app.log")" "$1: start → the app shows no user"
     matches 'user(=|: "|":")Ana Example' "$(grep '^after the sign-in:' "$work/app.log")" "$1: sign-in → Ana is signed in"
     matches '^the API answers 200: .*/api/private/orders.*Bearer at-' "$(grep '^the API' "$work/app.log")" \
         "$1: relayed call → the API answers, and got an access token"
-    matches 'signedOut|user(=|":)null' "$(grep '^after the sign-out:' "$work/app.log")" "$1: sign-out → signed out"
+    matches 'signedOut|user(=|":)null' "$(grep '^after the sign-out:' "$work/app.log")" "$1: sign-out → the app shows no user"
     request GET "$MANAGEMENT/admin/v1/sessions" -H "Authorization: Bearer $ADMIN_TOKEN"
     same "200 0" "$STATUS $(jq '.items | length' "$work/body")" "$1: sign-out → the broker has no session"
 }

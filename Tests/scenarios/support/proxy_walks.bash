@@ -7,7 +7,7 @@ raw() {
     request GET "http://127.0.0.1:$BROKER_PORT$path" --path-as-is -H "Host: $named" "$@"
     direct="$STATUS $(json .code) $(json .path)$(json .query)"
     request GET "$SITE$path" --path-as-is "$@"
-    same "$direct" "$STATUS $(json .code) $(json .path)$(json .query)" "$path → arrives as it is"
+    same "$direct" "$STATUS $(json .code) $(json .path)$(json .query)" "$path through the proxy → the same answer as at the broker itself"
 }
 
 # last_client PATH: the address that the broker's log has for the last request of a route

@@ -195,7 +195,7 @@ def upstreams_and_backends(case):
     sandbox.fault("api", endpoint="api", fault="forgets-nonces", times=1)
     answer = broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000)
     case.same("503 upstream_nonce", answer.told, "a streamed body whose nonce was forgotten → 503 upstream_nonce")
-    case.verdict(answer.fields["Retry-After"] == "1" and answer.fields["Coatcheck-Source"] == "broker", "503 upstream_nonce → a Retry-After of one second", str(answer.fields))
+    case.verdict(answer.fields["Retry-After"] == "1" and answer.fields["Coatcheck-Source"] == "broker", "a streamed body whose nonce was forgotten → Retry-After is one second", str(answer.fields))
     case.same(200, broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000).status, "the repeated upload → 200")
     case.same("200", broker.look(session).told, "after the lost nonce → the session lives")
 

@@ -56,9 +56,9 @@ def refused(case):
         for what, answer in (
             ("a sign-in", broker.log_in()[1]), ("a refresh", broker.refresh(session)), ("a relayed call", relay(broker, session)),
         ):
-            case.verdict(answer.is_passing_fault, f"{word}: {what} → 503", answer.told)
-        case.same("200", broker.look(session).told, f"{word} → the session lives")
-        case.same(before, sandbox.calls("oidc/refresh"), f"{word} → the provider receives no refresh")
+            case.verdict(answer.is_passing_fault, f"{what} with a certificate refused as {word} → 503", answer.told)
+        case.same("200", broker.look(session).told, f"a certificate refused as {word} → the session lives")
+        case.same(before, sandbox.calls("oidc/refresh"), f"a certificate refused as {word} → the provider receives no refresh")
     lines = [json.loads(line) for line in broker.log().splitlines() if '"client certificate refused"' in line]
     case.verdict(lines and lines[0]["level"] == "error", "a refused certificate → a line in the log, as an error", lines[:1])
     case.verdict(any("unknown_ca" in line["detail"] for line in lines), "a refused certificate → the log has the name of the TLS alert", lines[:1])

@@ -128,9 +128,9 @@ sign_in cloudentity ios ana
 fault cloudentity '{"fault":"drop-after","endpoint":"refresh","times":1}'
 refresh
 case $STATUS in
-    200) ok "lost answer → replayed within the request" ;;
-    503) ok "lost answer → 503 first"; sleep "$(header Retry-After)"; refresh; expect_status 200 "lost answer, retried → replayed" ;;
-    *) not_ok "lost answer → replayed" ;;
+    200) ok "lost refresh answer of Cloudentity → replayed within the request" ;;
+    503) ok "lost refresh answer of Cloudentity → 503 first"; sleep "$(header Retry-After)"; refresh; expect_status 200 "lost refresh answer of Cloudentity, retried → replayed" ;;
+    *) not_ok "lost refresh answer of Cloudentity → replayed" ;;
 esac
 
 step "10. Clover: single-use refresh tokens at a separate endpoint"

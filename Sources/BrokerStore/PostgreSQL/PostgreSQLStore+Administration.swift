@@ -67,11 +67,12 @@ extension PostgreSQLStore: StoreAdministration {
     package func reseal(_ rows: [ResealedRow]) async throws(StoreFailure) -> Int {
         var count = 0
         for place in SealedPlace.allCases {
-            // The order is the same everywhere. Otherwise two replicas could wait for each other's rows.
+            // All replicas lock the rows in the order of their keys. Otherwise two replicas could wait for each other's rows.
             let rows = rows.filter { $0.old.place == place }
                 .sorted { $0.old.key.bytes.lexicographicallyPrecedes($1.old.key.bytes) }
             guard !rows.isEmpty else { continue }
-            // A session's audience tokens are deleted with it, in the order of their sessions, so each is resealed alone.
+            // A session's ending locks its audience tokens in another order. So reseal each of these tokens in a transaction
+            // of its own.
             for batch in place == .audiences ? rows.map({ [$0] }) : [rows] {
                 count += try await reseal(place, batch)
             }
@@ -116,7 +117,8 @@ extension PostgreSQLStore: StoreAdministration {
 enum PostgreSQLAdministrationSQL {
     /// Counts the sessions that are live at a time.
     ///
-    /// The index alone counts the hours after that time. The rows of the hour that contains it are read.
+    /// Sessions that lapse in a later hour are counted by an index alone. Only the rows of the hour that contains the time
+    /// are read.
     static let liveSessions = Statement(
         "live_sessions", "i",
         """
@@ -137,7 +139,7 @@ enum PostgreSQLAdministrationSQL {
             default: "b"
             }
         let moment = needsMoment(kind)
-        // Names are sorted by their bytes, as in every engine.
+        // Sort names by their bytes, as every engine does.
         let order = type == "t" ? "\(key) COLLATE \"C\"" : key
         let place = type == "b" ? after(key, 1) : "\(order) > $1"
         return Statement(
@@ -145,10 +147,11 @@ enum PostgreSQLAdministrationSQL {
             "SELECT \(key), \(columns) FROM \(from) WHERE \(place) ORDER BY \(order) LIMIT $2")
     }
 
-    /// The condition that a digest comes after the one in a parameter.
+    /// The condition that a digest comes after the digest in a parameter.
     ///
-    /// The upper bound is true for all digests. The planner sees only parameters, and expects a comparison to match a third of
-    /// the table. For one page it would then read and sort the whole table. Between two bounds it expects few rows.
+    /// The upper bound is true for all digests and exists only for the planner. With the lower bound alone, the planner
+    /// expects a third of the table, and would read and sort the whole table for one page. With two bounds, the planner
+    /// expects few rows.
     private static func after(_ key: String, _ number: Int) -> String {
         "\(key) > $\(number) AND \(key) < '\\x\(String(repeating: "ff", count: 33))'"
     }

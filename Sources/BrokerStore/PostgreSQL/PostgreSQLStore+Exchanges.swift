@@ -23,7 +23,8 @@ extension PostgreSQLStore {
                 gateTaken(row.gate)
                 return .claimed(row)
             }
-            // Another request may have closed the gate when it claimed this same exchange after the statement began.
+            // The gate may be closed because another request claimed this same exchange after the statement began. So look
+            // for the exchange's row, and claim again if the row exists.
             if answer.verdict != .missing { return .gateClosed }
             if try await exchange(row.key) == nil { return .gateClosed }
         }
@@ -51,7 +52,8 @@ extension PostgreSQLStore {
                     throw StoreFailure.unavailable("a claim has no verdict")
                 }
                 let isGateOpen = try columns.truth()
-                // If the claim failed on a closed gate, the row is absent.
+                // The statement returns the existing row if it made no claim. If it claimed a released exchange again, it
+                // returns the row only if the gate was open.
                 let hasRow = !verdict.claims || (verdict == .again && isGateOpen)
                 return ClaimAnswer(
                     verdict: verdict, isGateOpen: isGateOpen, row: hasRow ? try ExchangeRow(&columns) : nil)
@@ -131,7 +133,7 @@ extension PostgreSQLStore {
 }
 
 extension ExchangeRow.Outcome {
-    /// Whether a retry would receive a result that must already be durable.
+    /// Whether the outcome is a result that a retry must receive only after it is durable.
     fileprivate var isPromised: Bool {
         switch self {
         case .session, .registration: true
@@ -171,10 +173,11 @@ enum PostgreSQLExchangeSQL {
 
     /// Claims an exchange in one statement: locks and judges the existing row, takes the gate, and writes the row.
     ///
-    /// Values: key, proof, salt, key id, fence, claim, lifetime, attempts, time, the gate's kind, the gate, the most attempts,
-    /// the handoff's keeping time, moment, the lapsed claims that are spared (the range of times since their lapse).
+    /// Values: key, proof, salt, key id, fence, claim, lifetime, attempts, time, the gate's kind, the gate, the most
+    /// attempts, the handoff's keeping time, moment, the range of the times since their lapse for which lapsed claims are
+    /// spared.
     ///
-    /// If another transaction inserts the row meanwhile, the statement fails with 23505 and changes nothing.
+    /// If another transaction inserts the row at the same time, the statement fails with 23505 and changes nothing.
     static let claim = Statement(
         "claim_exchange", "bbbtibiiiibiiiii",
         """

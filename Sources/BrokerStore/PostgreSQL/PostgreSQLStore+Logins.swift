@@ -82,10 +82,10 @@ extension PostgreSQLStore {
     }
 }
 
-/// The estimate of all pending logins, for the cap on their total (SEC-119).
+/// The estimated number of all pending logins, for the cap on this number (SEC-119).
 ///
-/// The count is read from time to time, and updated with this process's own changes (decision 22). Replicas may exceed the cap
-/// by the logins that they begin within two seconds.
+/// The number is read from the database at most every two seconds, and updated with this process's own changes (decision 22).
+/// So replicas together may exceed the cap by the logins that they begin within two seconds.
 final class PendingLoginEstimate: Sendable {
     private struct State {
         var count: Int?
@@ -156,7 +156,9 @@ enum PostgreSQLLoginSQL {
     static let columns =
         "format, state, login_token, login_id, created_at, expires_at, status, exchange, sealed_key, sealed"
 
-    /// Locks a login token, so that logins with this token are stored one after the other, and each counts all earlier ones.
+    /// Locks a login token, so that logins with this token are stored one after the other.
+    ///
+    /// Each of them then counts all logins before it.
     static let turn = Statement("login_turn", "i", "SELECT pg_advisory_xact_lock($1)")
     static let insert = Statement(
         "insert_login", "bbtiiibtbi",

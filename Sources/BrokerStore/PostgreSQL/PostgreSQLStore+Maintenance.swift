@@ -53,7 +53,7 @@ extension PostgreSQLStore {
                 return try row.optionalDigest()
             }.compactMap { $0 }
             let hasMore = named >= max(limit, 1)
-            // Another request with the same token was first, at the same time.
+            // The id was stored by another request with the same token since this statement began.
             if !hasMore, remembered == 0, ended.isEmpty { return .replayed }
             return .ended(EndedBatch(ended: ended, more: hasMore))
         }
@@ -82,7 +82,7 @@ extension PostgreSQLStore {
 
     package func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
         guard !counts.isEmpty else { return [:] }
-        // The order is the same everywhere. Otherwise two replicas could wait for each other's rows.
+        // All replicas change the rows in the order of their keys. Otherwise two replicas could wait for each other's rows.
         let sorted = counts.sorted { $0.key < $1.key }
         let values: [Parameter] = [
             .list(of: .text, sorted.map { .text($0.key) }), .list(of: .integer, sorted.map { .integer($0.value) }),
@@ -116,7 +116,7 @@ extension PostgreSQLStore {
             PostgreSQLMaintenanceSQL.lapsedSince,
             [.time(now), .time(lapsedSince), .integer(RetentionPeriods.announcedLapses)]
         ) { rows in try rows.map { try EndedSession(lapsed: &$0) } }
-        // Listeners of other replicas learn of lapses from the replica that sweeps.
+        // Only the sweeping replica finds lapsed sessions, so it notifies the other replicas' listeners.
         endings?.tell(result.ended)
         result.touched += try await buryLapsed(
             before: now.advanced(by: .zero - RetentionPeriods.lapsed), at: now, limit: limit)
@@ -143,8 +143,8 @@ extension PostgreSQLStore {
 ///
 /// Rows that another process has locked are skipped, so that replicas can work at the same time.
 ///
-/// PostgreSQL plans these statements for an unknown limit, and then expects a tenth of the table. Two rules keep the plans
-/// small:
+/// PostgreSQL plans these statements without the value of the limit, and then expects a tenth of the table. Two rules avoid
+/// that a batch reads the whole table:
 /// - A step chooses rows in the order of an index.
 /// - The next step finds these rows by a list of their keys (`ANY (ARRAY (…))`), because PostgreSQL expects a list to be short.
 ///   A join would read the whole table for one batch.
@@ -278,7 +278,8 @@ enum PostgreSQLMaintenanceSQL {
         """)
     /// Makes tombstones of the sessions in a list, each with its reason; the third value is the time.
     ///
-    /// Each row is locked and must still have lapsed before the fourth value, because the session may have been used meanwhile.
+    /// Each row is locked and must still have lapsed before the fourth value, because the session may have been used since it
+    /// was listed.
     static let buryLapsed = Statement(
         "bury_lapsed", "BTii",
         """

@@ -20,7 +20,7 @@ extension PostgreSQLStore {
         let lane = selector.isOfMany ? lanes.walks : lanes.scans
         var place = after.map { (moment: $0.moment, handle: $0.handle.text) }
         var found: [SessionRow] = []
-        // Unreadable rows are left out, and the list continues after them.
+        // Unreadable rows are left out, and further rows are read in their place.
         while found.count < limit {
             let wanted = limit - found.count
             let cursor = place.map { [Parameter.time($0.moment), .text($0.handle)] } ?? []
@@ -166,8 +166,9 @@ extension PostgreSQLStore {
                 .time(commit.idleExpiresAt),
             ] + commit.outbox.parameters + [.integer(commit.version)]
         var statements = [BoundStatement(PostgreSQLSessionSQL.stepUp, values)]
-        // While a statement waits for the session's lock, another transaction may store a target's first row. That row would be
-        // invisible to the statement, so an earlier statement takes the lock.
+        // A statement sees only rows that were committed before it began. While it waits for the session's lock, another
+        // transaction may store a target's first row. So take the lock in a statement before, and the step-up's statement
+        // sees this row.
         if !commit.isNewGrant {
             statements.insert(BoundStatement(PostgreSQLSessionSQL.hold, [.digest(commit.tokenDigest)]), at: 0)
         }

@@ -2,13 +2,13 @@ package import Broker
 
 /// The store for replicas: PostgreSQL, reached through libpq (decision 22).
 ///
-/// Each operation is one statement that is correct at READ COMMITTED: it locks rows, judges their current state, and times
-/// claims by the server's clock. A few connections, each with a thread, carry out the waiting operations and share round trips
-/// among them.
+/// Nearly each operation is one statement that is correct at READ COMMITTED. The statement locks rows, judges their current
+/// state, and times claims by the server's clock. A few connections, each with a thread, execute the waiting operations.
+/// Several operations share a round trip.
 package final class PostgreSQLStore: BrokerStore {
     let lanes: PostgreSQLLanes
     let pendingLogins: PendingLoginEstimate
-    /// The exchange of notices with other replicas; nil if other replicas are not notified.
+    /// The exchange of notices with other replicas; nil if this process sends and receives none.
     let endings: EndingExchange?
     /// The clock that times claims instead of the server's clock, in tests.
     private let testClock: (@Sendable () -> Duration)?
@@ -95,7 +95,7 @@ package final class PostgreSQLStore: BrokerStore {
     /// Call this before reporting work that was already done. PostgreSQL waits for the standby only after a write, and the
     /// first writer's commit may still be unconfirmed.
     func confirm() async throws(StoreFailure) {
-        // There are several rows, so that concurrent confirmations seldom wait for each other.
+        // Choose one of several rows, so that concurrent confirmations seldom wait for each other.
         let name = "confirmation-\(Int.random(in: 0..<Self.confirmations))"
         try await write(PostgreSQLMaintenanceSQL.confirm, [.text(name)])
     }
@@ -157,7 +157,7 @@ extension PostgreSQLStore {
 
     /// Returns whether the server's commits wait for a standby.
     ///
-    /// Otherwise a fail-over to a standby loses the last answered writes.
+    /// If they do not wait, a fail-over to a standby loses the last answered writes.
     package static func waitsForStandby(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> Bool {
         try await connected(settings) { connection throws(StoreOpenFailure) in
             let names = try connection.execute("SHOW synchronous_standby_names", within: .seconds(5))

@@ -1,7 +1,7 @@
 import Broker
 import Synchronization
 
-/// A thread that checks for waiting jobs, and sends the waiting notices.
+/// A thread that checks for jobs that wait too long, and sends the waiting notices.
 ///
 /// The thread sleeps until it is signalled, and then ticks every 100 ms until the work is done.
 final class StoreTicker: Sendable {

@@ -1,8 +1,8 @@
-/// The state machine of one pipelining connection: events go in, actions come out.
+/// The state machine of one pipelining connection, which turns events into actions.
 ///
 /// The machine is free of libpq, threads and clocks. Each write ends with its own sync, so a failed write leaves other writes
-/// alone. A write is answered when the server has answered its sync, because only then is it committed. Reads that are sent
-/// together share a sync: if one fails, the server skips the reads behind it, and they are sent again.
+/// unaffected. A write is answered after the server has answered its sync, because the sync commits the write. Reads that are
+/// sent together share a sync. If one of them fails, the server skips the reads behind it, and these are sent again.
 struct ConnectionMachine {
     /// The number of an operation on this connection.
     typealias Ticket = UInt64
@@ -15,11 +15,11 @@ struct ConnectionMachine {
         case ticked
         /// Operations were sent, followed by one sync.
         ///
-        /// A write is sent alone.
+        /// A write has a batch of its own.
         case sent([Ticket], isWrite: Bool)
         /// The last statement of the oldest unfinished operation succeeded.
         ///
-        /// The server has not committed the operation yet.
+        /// The operation is committed only by the following sync.
         case completed
         /// The oldest unfinished operation failed.
         case failed(ServerFault)
@@ -54,7 +54,7 @@ struct ConnectionMachine {
     struct Limits: Equatable {
         /// The highest number of operations in progress.
         var depth = 32
-        /// The connection takes further operations from the lane when at most this many are in progress.
+        /// The number of operations in progress at or below which the connection takes further operations from the lane.
         var refill = 0
         /// The number of reads that share a sync.
         var batch = 1
@@ -168,7 +168,8 @@ struct ConnectionMachine {
         }
         isSpent = isSpent || fault.kind == .reconnect
         if batch.isWrite, fault.leavesDoubt { return batch.tickets.map { .answer($0, .inDoubt) } + more() }
-        // Completed reads of a failed batch are valid. A write is valid only with its commit.
+        // In a failed batch, the reads before the failure have valid results. A write has no result, because it was not
+        // committed.
         let kept = batch.isWrite ? 0 : batch.completed
         let answers = batch.tickets.enumerated().map { index, ticket in
             let refusal = index == kept && fault.kind != .reconnect ? Verdict.refused(fault) : .notDone
@@ -180,7 +181,8 @@ struct ConnectionMachine {
     /// Handles a connection that is lost, or whose server is silent.
     private mutating func lost(at now: Duration) -> [Action] {
         guard phase == .ready else { return [] }
-        // A failed operation changed nothing. If the server also ended the connection, the operations behind were left out.
+        // If the oldest operation failed and the server then ended the connection, the server skipped all operations behind
+        // it. So none of them can have taken effect.
         let isBrokenOff = underWay.first.map { $0.cameToNothing && $0.fault?.endsConnection == true } ?? false
         let answers = underWay.flatMap { batch in
             let mayBeDone = batch.isWrite && !isBrokenOff && !batch.cameToNothing

@@ -4,11 +4,11 @@ import CLibPQ
 /// The settings of a connection to PostgreSQL: the operator's URL, and defaults for all that the URL leaves open (library note
 /// 11).
 package struct ConnectionSettings: Sendable {
-    /// Whether a pooler lends the broker a server connection for single transactions only.
+    /// Whether the connection goes through a pooler, which may use another server connection for each transaction.
     package let isPooled: Bool
     /// Keywords and values in libpq's reading order.
     ///
-    /// If a keyword occurs twice, the later value is used.
+    /// If a keyword occurs twice, libpq uses the last value.
     let parameters: [(keyword: String, value: String)]
     /// Whether each host is this machine.
     package let isLocal: Bool
@@ -26,9 +26,8 @@ package struct ConnectionSettings: Sendable {
 
     /// Reads a `postgresql://` URL.
     ///
-    /// Errors repeat no part of the URL, because it may hold a password. `variable` reads the process's environment, and
-    /// `exists` returns whether a file exists. `resolve` asks libpq for the options that it would add to the URL from other
-    /// sources.
+    /// Errors omit the URL, because it may contain a password. `variable` reads the process's environment, and `exists`
+    /// returns whether a file exists. `resolve` asks libpq for the options that it would add to the URL from other sources.
     package init(
         url: String, isPooled: Bool = false, variable: (String) -> String? = { _ in nil },
         exists: (String) -> Bool = { _ in false },
@@ -53,7 +52,8 @@ package struct ConnectionSettings: Sendable {
         let resolved = resolve(given)
         isLocal = Self.addresses(resolved).allSatisfy { Self.isLocal($0) }
         var parameters = Self.defaults.filter { given[$0.0] == nil }
-        // libpq's default `prefer` looks like a `prefer` in a service file. Both are too weak here.
+        // A resolved `prefer` may be libpq's default or come from a service file. Both are too weak for another machine, so
+        // neither counts as a choice of the operator.
         let isSaid =
             (given["sslmode"] ?? variable("PGSSLMODE")) != nil || ![nil, "prefer"].contains(resolved["sslmode"])
         if !isLocal, !isSaid {
@@ -70,7 +70,9 @@ package struct ConnectionSettings: Sendable {
         self.parameters = parameters + given.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
     }
 
-    /// Returns the addresses that libpq connects to: a host's address if given, else its name; empty for a socket.
+    /// Returns the addresses that libpq connects to.
+    ///
+    /// For each host, this is its address if given, or else its name; it is empty for a socket.
     private static func addresses(_ options: [String: String]) -> [String] {
         let list = { (keyword: String) in
             (options[keyword] ?? "").split(separator: ",", omittingEmptySubsequences: false).map { String($0) }
@@ -99,12 +101,14 @@ package struct ConnectionSettings: Sendable {
 /// In order of precedence: the given options, the service named in them or in the environment, the environment's other
 /// variables, libpq's defaults.
 package enum ResolvedOptions {
-    /// An invalid option, so that libpq resolves the options and then fails before it contacts a server.
+    /// An invalid option.
+    ///
+    /// With it, libpq resolves the options and then fails before it contacts a server.
     private static let stop = ("target_session_attrs", "none-at-all")
 
     /// Returns the options of a libpq connection.
     ///
-    /// If libpq refuses them, returns only the given ones.
+    /// If libpq cannot resolve the options, returns only the given options.
     package static func find(_ given: [String: String]) -> [String: String] {
         let options = given.filter { $0.key != stop.0 }.map { ($0.key, $0.value) } + [stop]
         let attempt = LibPQConnection.withStrings(options.map(\.0)) { keywords in

@@ -3,7 +3,7 @@ import CLibPQ
 
 /// A connection through libpq, used by one thread at a time.
 ///
-/// Each wait has a deadline, which limits the effect of a silent server.
+/// Each wait has a deadline, so a silent server cannot block the thread for long.
 final class LibPQConnection {
     let handle: OpaquePointer
     let notices = NoticeSink()
@@ -40,7 +40,7 @@ final class LibPQConnection {
 
     /// Runs SQL commands in order and returns the text of the first row of the last result.
     ///
-    /// Use this only to open, migrate and listen; it is unusable in pipeline mode.
+    /// Call this only on connections that are outside pipeline mode, to open, migrate and listen.
     @discardableResult
     func execute(_ sql: String, within limit: Duration) throws(StoreOpenFailure) -> [String?] {
         guard PQsendQuery(handle, sql) == 1 else { throw .unreachable(message) }
@@ -141,7 +141,7 @@ final class NoticeSink {
 enum SessionSetup {
     /// The names and values of the settings.
     ///
-    /// Settings unknown to the engine are skipped.
+    /// A setting that the server does not know is skipped.
     static let values: [(name: String, value: String)] = [
         ("statement_timeout", "5000"), ("lock_timeout", "4000"), ("idle_in_transaction_session_timeout", "10000"),
         ("default_transaction_isolation", "read committed"), ("plan_cache_mode", "force_generic_plan"),

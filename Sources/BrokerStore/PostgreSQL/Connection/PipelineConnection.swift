@@ -5,9 +5,9 @@ import CLibPQ
 final class PipelineConnection {
     private static let readable: Int16 = 1
     private static let writable: Int16 = 4
-    /// The number of statements between two complete replannings.
+    /// The number of statements after which the server is asked to make new plans for all statements.
     ///
-    /// A plan made for small tables reads too much once they have grown (decision 38).
+    /// A plan that was made for small tables reads too much after the tables have grown (decision 38).
     private static let planLife = 500
     private static let forgettingPlans = "DISCARD PLANS"
 
@@ -36,9 +36,9 @@ final class PipelineConnection {
     private var prepared: Set<String> = []
     /// The number of statements sent since the last `DISCARD PLANS`.
     private var planned = 0
-    /// Whether `DISCARD PLANS` works here.
+    /// Whether the server supports `DISCARD PLANS` and it is necessary.
     ///
-    /// Through a pooler, plans are never kept.
+    /// Through a pooler the value is false, because plans are never kept there.
     private var replans = false
     private var sent: [Sent] = []
     /// The index in `sent` of the operation that the next result belongs to.
@@ -107,13 +107,13 @@ final class PipelineConnection {
             let fresh = try LibPQConnection(settings, wakeup: wakeup)
             if !settings.isPooled {
                 try fresh.execute(SessionSetup.sql, within: .seconds(3))
-                // Another engine with PostgreSQL's protocol may lack the command.
+                // Another engine with PostgreSQL's protocol may lack the command, so try it one time.
                 replans = (try? fresh.execute(Self.forgettingPlans, within: .seconds(3))) != nil
             }
             guard PQsetnonblocking(fresh.handle, 1) == 0, PQenterPipelineMode(fresh.handle) == 1 else {
                 throw .unreachable("libpq has no pipeline mode")
             }
-            // Discards the warnings from setting up.
+            // Drop the warnings from setting up, so that they are not taken for warnings about a commit.
             _ = fresh.notices.takeWarning()
             connection = fresh
             observer.changed(id, isUp: true)
@@ -133,9 +133,10 @@ final class PipelineConnection {
             default: isLost = true
             }
         }
-        // A lost connection would never wake the thread.
+        // Do not wait on a lost connection, because it would never wake the thread.
         if isLost { return }
-        // Without a connection, this thread still checks the patience of waiting jobs.
+        // Without a connection, wait too, and return for a signal or the machine's deadline. The loop then fails jobs that
+        // have waited too long.
         let limit = machine.deadline.map { max($0 - now, .zero) }
         _ = wakeup.wait(for: connection?.descriptor ?? -1, events: events, atMost: limit)
     }
@@ -151,7 +152,9 @@ final class PipelineConnection {
         }
     }
 
-    /// Sends jobs followed by one sync, in so few bytes that the request fits into one packet, and so does the answer.
+    /// Sends jobs followed by one sync.
+    ///
+    /// The request and the answer are meant to fit into one packet each.
     private func send(_ jobs: ArraySlice<any PipelineJob>) {
         guard let connection, !isLost else { return giveBack(jobs) }
         let batch = nextTicket
@@ -189,7 +192,7 @@ final class PipelineConnection {
 
     /// Returns jobs to the lane after their sync could not be sent.
     ///
-    /// These jobs are not committed.
+    /// Without the sync, the server does not commit these jobs, so they can be sent again.
     private func unsent(_ jobs: ArraySlice<any PipelineJob>) {
         isLost = true
         giveBack(jobs)
@@ -255,7 +258,7 @@ final class PipelineConnection {
         while !sent.isEmpty, !isLost, self.connection === connection, PQisBusy(connection.handle) == 0 {
             guard let result = PQgetResult(connection.handle) else {
                 empty += 1
-                // libpq returns one nil between two statements. More in a row mean that the connection is dead.
+                // libpq returns one nil between two statements. More than two in a row mean that the connection is dead.
                 if empty > 2 { break }
                 continue
             }

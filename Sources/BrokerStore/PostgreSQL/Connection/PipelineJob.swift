@@ -20,7 +20,7 @@ protocol PipelineJob: AnyObject, Sendable {
 enum JobFailure: Error, Sendable, Equatable {
     case server(ServerFault)
     case inDoubt
-    /// The job was never begun, or it changed nothing, so it can safely be repeated.
+    /// The job was not begun, or it changed nothing, so it can be repeated safely.
     case store(StoreFailure)
 
     /// The failure that the store's caller receives.

@@ -3,13 +3,13 @@ import Synchronization
 
 /// The queue of the jobs for one group of connections, for example those for single reads.
 ///
-/// Idle connections share the waiting jobs. While all connections are busy, jobs collect in the queue and then share a round
-/// trip. A lane with `gathering` leaves jobs to the connections that are awake. It wakes another connection when many jobs
-/// wait, or when one has waited long.
+/// Idle connections share the waiting jobs. While all connections are busy, jobs gather in the queue, and then several jobs
+/// share a round trip. A lane with `gathering` leaves jobs to the connections that are awake. It wakes another connection
+/// when many jobs wait, or when a job has waited long.
 final class PipelineLane: Sendable {
     /// The largest number of jobs that may wait.
     ///
-    /// The lane refuses further jobs.
+    /// At this number, the lane refuses further jobs.
     static let maximumWaiting = 10_000
     /// The longest wait of a job for a connection.
     static let patience = Duration.seconds(5)
@@ -62,7 +62,7 @@ final class PipelineLane: Sendable {
     /// Guards the queue and the lists of connections.
     private let state = Mutex(State())
     private let wakeups: [Wakeup]
-    /// The number of jobs that may wait for connections which are already awake.
+    /// The number of jobs up to which a new job is left to the connections that are awake.
     private let gathering: Int
     /// Wakes the ticker, which checks for jobs that have waited too long.
     private let alarm: @Sendable () -> Void
@@ -113,13 +113,14 @@ final class PipelineLane: Sendable {
 
     /// Queues a job.
     ///
-    /// The job's `finish` is called in every case, also if the lane is full or closed.
+    /// The job's `finish` is called in every case, even if the lane is full or closed.
     func submit(_ job: any PipelineJob) {
         let (refusal, woken): (String?, Int?) = state.withLock { state in
             if state.isClosed { return ("closed", nil) }
             if state.count >= Self.maximumWaiting { return ("too much waits", nil) }
             state.jobs.append(job)
-            // Connections that are awake take the job after their answers arrive. A wake-up would cost more than a read.
+            // Leave the job to the connections that are awake. They take it when their answers arrive, and waking another
+            // connection would cost more than a read.
             if state.count <= gathering, !state.awake.isEmpty { return (nil, nil) }
             return (nil, state.wake())
         }
@@ -184,7 +185,8 @@ final class PipelineLane: Sendable {
             while let job = state.jobs[state.head...].first, now >= job.patience { late += state.take(1) }
             let hasWaited = state.jobs[state.head...].first.map { now >= $0.patience - Self.patience + Self.haste }
             guard hasWaited == true else { return (late, state.count > 0, nil) }
-            // From now on these connections get jobs only after they return.
+            // The connections that count as awake have not taken the jobs, so they may be silent. Forget them until they take
+            // jobs again.
             state.awake = []
             return (late, true, state.wake())
         }
@@ -196,7 +198,7 @@ final class PipelineLane: Sendable {
     /// Whether the lane is closed and its queue is empty.
     var isDrained: Bool { state.withLock { $0.isClosed && $0.count == 0 } }
 
-    /// Refuses new jobs, and waits for the connections to finish the waiting ones and end.
+    /// Refuses new jobs, and waits until the connections have finished the waiting jobs and have ended.
     ///
     /// The wait lasts for `patience` at most.
     func close() async {
@@ -257,7 +259,7 @@ final class ConnectionObserver: Sendable {
 final class PostgreSQLLanes: Sendable {
     /// The smallest number of connections with which the store works.
     static let fewest = 3
-    /// The number of single reads that may wait for an awake connection before another one is woken: half of a batch.
+    /// The number of single reads, half of a batch, that may wait for awake connections before another connection is woken.
     private static let gathering = 32
 
     let points: PipelineLane
@@ -278,11 +280,12 @@ final class PostgreSQLLanes: Sendable {
             let wakeups = (0..<count).compactMap { _ in Wakeup() }
             guard wakeups.count == count else { return nil }
             return PipelineLane(wakeups: wakeups, gathering: gathering, monotonic: MonotonicTime.now) {
-                // A connection that is up watches the queue itself, unless it is silent.
+                // Signal the ticker only if jobs may be overlooked. If all connections are open and the lane does not gather
+                // jobs, each job wakes a connection itself.
                 if gathering > 0 || observer.standing < total { ticker.signal() }
             }
         }
-        // At least two connections write, because a locked row can occupy one of them.
+        // At least two connections write, because a write that waits for a locked row occupies one of them.
         let isApart = total - reading > 3
         guard let points = lane(reading, gathering: Self.gathering),
             let writes = lane(total - reading - (isApart ? 2 : 1)), let scans = lane(1),
@@ -294,11 +297,13 @@ final class PostgreSQLLanes: Sendable {
         for lane in all {
             var limits = ConnectionMachine.Limits()
             if lane === points {
-                // The next batch is sent when the last one is answered, and grows until then.
+                // One batch is in progress at a time. Further reads gather until the batch is answered, and then make the
+                // next batch.
                 limits.depth = 64
                 limits.batch = 64
             } else {
-                // Through a pooler, one transaction at a time: the pooler takes the server's connection back after each sync.
+                // Through a pooler, only one transaction at a time is sent, because the pooler may change the server
+                // connection after each sync.
                 limits.depth = settings.isPooled ? 1 : 8
             }
             for index in lane.connections {

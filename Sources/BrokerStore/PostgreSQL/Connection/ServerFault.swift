@@ -15,7 +15,7 @@ struct ServerFault: Error, Sendable, Equatable {
         case reconnect
         /// The row already exists (23505).
         case duplicate
-        /// The statement changed nothing, and a retry would fail now.
+        /// The statement changed nothing, and an immediate retry would fail too.
         case refused
     }
 
@@ -31,7 +31,7 @@ struct ServerFault: Error, Sendable, Equatable {
         }
     }
 
-    /// Whether it is unknown if the statement took effect (08…).
+    /// Whether the statement may have taken effect although it failed (08…).
     ///
     /// The pooler pgbouncer reports 08P01 for a server that it lost and that may have committed.
     var leavesDoubt: Bool { state.hasPrefix("08") }

@@ -30,7 +30,7 @@ final class Wakeup: Sendable {
     /// Ends the current `poll`, or the next one.
     func signal() {
         var byte: UInt8 = 1
-        // A full pipe wakes the thread as well.
+        // If the pipe is full, the write fails. The bytes that are already in the pipe wake the thread.
         _ = write(writing, &byte, 1)
     }
 

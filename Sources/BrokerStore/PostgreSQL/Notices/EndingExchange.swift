@@ -2,11 +2,11 @@ import Broker
 import CLibPQ
 import Synchronization
 
-/// Exchanges notices between replicas: which sessions have ended (guarantee 6), and which have changed by a step-up or a
-/// presence key.
+/// Exchanges notices between replicas about sessions that have ended (guarantee 6) or have changed by a step-up or a presence
+/// key.
 ///
-/// Notices are sent after the commit and gathered for 100 ms, because each takes a lock on the whole database. Correctness does
-/// not depend on notices, because cached rows expire after five seconds anyway.
+/// Notices are gathered for 100 ms after the commit and sent together, because each sending takes a lock on the whole
+/// database. Correctness does not depend on notices, because cached rows expire after five seconds anyway.
 final class EndingExchange: Sendable {
     static let channel = "coatcheck_endings"
     static let tell = Statement(
@@ -22,7 +22,9 @@ final class EndingExchange: Sendable {
         var listener: EndingListener?
     }
 
-    /// The name of this process in its notices, by which it recognises and ignores them.
+    /// The name of this process in its notices.
+    ///
+    /// The process ignores notices with its own name.
     let origin = EndingPayload.origin()
     private let lane: PipelineLane
     private let ticker: StoreTicker
@@ -180,7 +182,7 @@ enum EndingPayload {
 
 /// Receives the other replicas' notices on a connection and thread of its own.
 ///
-/// The connection is tested every two seconds, because a dead one loses notices silently.
+/// The connection is tested every two seconds, because a dead connection loses notices without an error.
 final class EndingListener: Sendable {
     private static let pulse = Duration.seconds(2)
     private static let longestPause = Duration.seconds(2)

@@ -1,8 +1,9 @@
 /// Migrates the PostgreSQL schema to the newest version.
 ///
-/// A lock ensures that one of several processes does the work. A migration may wait for a table that a transaction is reading,
-/// and all later users of the table wait behind the migration. Therefore its wait is short. When the wait ends in vain,
-/// everything is rolled back, other transactions proceed for a while, and the migration is tried again.
+/// A lock ensures that one of several processes does the work. A migration may wait for a table that a transaction is
+/// reading, and all later users of the table wait behind the migration. Therefore the migration waits only briefly. If the
+/// wait ends without the lock, the migration is rolled back, other transactions proceed for a while, and the migration is
+/// tried again.
 struct Migrator {
     let connection: LibPQConnection
     let isPooled: Bool
@@ -35,7 +36,7 @@ struct Migrator {
                 return result
             } catch {
                 let state = connection.faultState
-                // The caller closes the connection, which rolls back if this command could not.
+                // If this command fails, the caller closes the connection, which rolls back as well.
                 _ = try? connection.execute("ROLLBACK", within: .seconds(5))
                 guard let state, Self.busy.contains(state) else { throw error }
                 guard MonotonicTime.now() + pause < end else {
@@ -55,7 +56,7 @@ struct Migrator {
         try connection.execute("SELECT pg_advisory_xact_lock(\(PostgreSQLSchema.lock))", within: Self.limit)
         try connection.execute("SET LOCAL lock_timeout = \(Self.lockTimeout)", within: Self.limit)
         try connection.execute(PostgreSQLSchema.versionTable, within: Self.limit)
-        // Another migrator may have been first.
+        // Read the version again, because another migrator may have migrated the schema while this one waited for the lock.
         let found = try version()
         for migration in PostgreSQLSchema.migrations where migration.version > found {
             try connection.execute(migration.sql, within: Self.limit)

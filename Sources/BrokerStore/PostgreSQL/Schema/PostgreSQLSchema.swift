@@ -1,7 +1,7 @@
 /// The schema's history in PostgreSQL.
 ///
-/// Append only: a released migration is final. `readableFrom` is the oldest program version (a migration's number) that still
-/// works with the database afterwards (SEC-130).
+/// Migrations are only appended, because a released migration is final. `readableFrom` is the oldest schema version whose
+/// program still works with the migrated database (SEC-130).
 enum PostgreSQLSchema {
     struct Migration: Sendable {
         let version: Int
@@ -32,9 +32,9 @@ enum PostgreSQLSchema {
 
     static var newest: Int { migrations.last?.version ?? 0 }
 
-    // Keys are random digests, so they are spread evenly. Frequently written rows are small: a session's times, version and
-    // claim are in a row of their own. A slide or a claim therefore leaves its sealed values and its eight indexes alone.
-    // Sealed values do not compress. `handle` is sorted by its bytes, as in every engine.
+    // Keys are random digests, so they are spread evenly. A session's times, version and claim are written often, so they are
+    // in a small row of their own. A slide or a claim therefore leaves the session's sealed values and its eight indexes
+    // unchanged. Sealed values do not compress. `handle` is sorted by its bytes, as in every engine.
     private static let first = """
         CREATE TABLE logins (
             state bytea NOT NULL PRIMARY KEY CHECK (octet_length(state) = 32),
@@ -206,8 +206,8 @@ enum PostgreSQLSchema {
         ALTER TABLE outbox ALTER COLUMN tokens SET STORAGE EXTERNAL;
         """
 
-    // Proofs of calls that changed something, each usable once over all replicas, for eleven minutes. The short life makes a
-    // write-ahead log unnecessary.
+    // Used proofs of calls with an unsafe method or with presence, so that no replica accepts them again. A row is needed for
+    // eleven minutes only, so the table works without a write-ahead log.
     private static let proofs = """
         CREATE UNLOGGED TABLE taken_proofs (
             name bytea NOT NULL PRIMARY KEY CHECK (octet_length(name) = 32),
@@ -222,8 +222,8 @@ enum PostgreSQLSchema {
     // include a child that was just made, because `insertChild` locks the same row. The index on children has a condition on
     // the end reason only, so queries test that column (decision 38).
     //
-    // Existing rows lack parent and place. The checks are NOT VALID for them, which avoids a scan of the table under the lock.
-    // An operator may create the columns and the index beforehand, which avoids the scan for the index
+    // In existing rows, parent and place are NULL. `NOT VALID` omits the check of these rows, which avoids a scan of the
+    // table under the lock. An operator may create the columns and the index beforehand, which avoids the scan for the index
     // (docs/operate/upgrades.md).
     private static let families = """
         ALTER TABLE sessions ADD COLUMN IF NOT EXISTS parent bytea, ADD COLUMN IF NOT EXISTS place bytea,
@@ -244,20 +244,21 @@ enum PostgreSQLSchema {
             EXECUTE FUNCTION children_end_with_their_parent();
         """
 
-    // The token version at the beginning of the session's present grant. A step-up begins another grant (decision 70). The
-    // previous release uses the token version, which rises with it.
+    // The token version at the beginning of the session's present grant. A step-up may begin another grant (decision 70). The
+    // previous release uses the token version, which rises at the same time.
     private static let grants = """
         ALTER TABLE session_states ADD COLUMN grant_version bigint NOT NULL DEFAULT 0;
         """
 
-    // The key that the session's device uses only with its user's confirmation (decision 71). The previous release ignores it.
+    // The presence key, which the session's device uses only with its user's confirmation (decision 71). The previous release
+    // ignores these columns.
     private static let presences = """
         ALTER TABLE sessions ADD COLUMN IF NOT EXISTS presence_key text, ADD COLUMN IF NOT EXISTS presence bytea;
         ALTER TABLE sessions ALTER COLUMN presence SET STORAGE EXTERNAL;
         """
 
-    // The number that orders the states of a session for apps. The previous release ignores it. It is in the row that every
-    // change to a session locks first.
+    // The version of a session, from which an app knows the newer of two states. The previous release ignores this column.
+    // The column is in the row that every change to a session locks first.
     private static let versions =
         "ALTER TABLE session_states ADD COLUMN IF NOT EXISTS version bigint NOT NULL DEFAULT 1"
 

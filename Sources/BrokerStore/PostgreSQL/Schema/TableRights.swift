@@ -1,6 +1,6 @@
 package import Broker
 
-/// The rights on its tables that the broker's role needs.
+/// The rights that the broker's role needs on the broker's tables.
 ///
 /// A migration that another role has run may leave tables that the broker's role cannot use. Triggers run as the role of the
 /// statement that fires them, so missing rights on one table can fail statements on another.
@@ -18,7 +18,7 @@ enum TableRights {
 
     /// Returns one text with the role and the rights that the role lacks; null if it has all.
     ///
-    /// A missing table is reported by the migration.
+    /// Missing tables are left out, because the migration reports them.
     static let lacking = Statement(
         "lacking_rights", "",
         """

@@ -4,15 +4,15 @@ import Broker
 enum EndingSQL {
     /// Ends the sessions of a step named `doomed (token, reason)` at the time in parameter `now`.
     ///
-    /// `buried (token, reason)` are the sessions that it ended. Their rows are locked first, parents before children and
-    /// otherwise in key order, and then read in their current state. If a refresh committed meanwhile, its new token pair is
-    /// revoked. Only columns that every format keeps are changed.
+    /// The step `buried (token, reason)` returns the sessions that were ended. Their rows are locked first, parents before
+    /// children and otherwise in key order, and then read in their current state. If a refresh committed meanwhile, its new
+    /// token pair is revoked. Only columns that every format keeps are changed.
     ///
-    /// The list of keys makes PostgreSQL expect few rows. With `doomed` alone it would join both tables whole
-    /// (`PostgreSQLMaintenanceSQL`).
+    /// The rows are found by a list of keys, because PostgreSQL then expects few rows. With a join to `doomed`, PostgreSQL
+    /// would read both tables whole (`PostgreSQLMaintenanceSQL`).
     ///
     /// A live row is recognised by its missing reason, as in every query by key. With `ended_at IS NULL`, the planner could
-    /// choose the indexes of live sessions, which it believes to be empty while they are young (decision 38).
+    /// choose the indexes of live sessions. It takes new indexes for empty, and would read too much (decision 38).
     static func steps(now: Int) -> String {
         """
         locked AS MATERIALIZED (
@@ -45,7 +45,7 @@ enum EngineClock {
 
     /// Whether the claim of `row` is valid at `moment`.
     ///
-    /// A claim that ends later than any new claim could means that the clock was set back, so it does not count as valid.
+    /// If a claim ends later than a new claim could end, the clock was set back, so the claim does not count as valid.
     static func stands(_ row: String, _ moment: String) -> String {
         "(\(row).claim_until > \(moment) AND \(row).claim_until <= \(moment) + 600000)"
     }

@@ -2,12 +2,12 @@ import Broker
 
 /// The statements for sessions' tokens for other APIs in PostgreSQL.
 ///
-/// The writer of such a row has locked the session's state, and so has the trigger that deletes the rows. All other statements
-/// touch one row.
+/// A statement that writes such a row locks the session's state first, and so does the statement whose trigger deletes the
+/// rows. All other statements touch only one row.
 enum PostgreSQLAudienceSQL {
-    // A trigger deletes a session's rows when the session ends, and when a step-up begins another grant. Every statement that
-    // does either deletes them, even in a release from before the table. The trigger runs under the lock on the session's state
-    // and sees the current rows.
+    // A trigger deletes a session's rows when the session ends, and when a step-up begins another grant. So the rows are
+    // deleted even by the statements of an older release that lacks this table. The trigger runs under the lock on the
+    // session's state and sees the current rows.
     static let migration = """
         CREATE TABLE audience_tokens (
             key bytea NOT NULL PRIMARY KEY CHECK (octet_length(key) = 32),
@@ -52,8 +52,8 @@ enum PostgreSQLAudienceSQL {
 
     /// Stores an exchanged token and releases its claim.
     ///
-    /// Values: the row's, then the token version and the tokens. The rows are locked in the same order as for endings, and read
-    /// in their current state.
+    /// Values: the columns of the row, then the session's token version and tokens. The rows are locked in the same order as
+    /// for endings, and read in their current state.
     static let keep = Statement(
         "keep_audience", "bbiiitb" + "ib",
         """

@@ -13,7 +13,8 @@ enum PostgreSQLSessionSQL {
     private static let joined = "sessions s JOIN session_states st ON st.token = s.token"
     /// The join of `sessions` and the state table for pages, written as one lookup for each row of `sessions`.
     ///
-    /// PostgreSQL plans for an unknown limit, and would join both tables whole for a small page.
+    /// PostgreSQL plans without the value of the limit. With an ordinary join, it would read both tables whole for a small
+    /// page.
     static let walked = "sessions s CROSS JOIN LATERAL (SELECT * FROM session_states WHERE token = s.token LIMIT 1) st"
 
     static let byToken = Statement("session_by_token", "b", "SELECT \(columns) FROM \(joined) WHERE s.token = $1")
@@ -28,7 +29,8 @@ enum PostgreSQLSessionSQL {
             AND s.format = 1 AND st.format = 1
         ORDER BY s.created_at, s.handle
         """)
-    /// Locks a parent, so that insertions of its children happen one after the other, and never while the parent ends.
+    /// Locks a parent, so that its children are inserted one after the other, and a child is never inserted while the parent
+    /// ends.
     static let lockParent = Statement(
         "lock_parent", "b", "SELECT token FROM session_states WHERE token = $1 FOR UPDATE")
     /// Inserts a child of a live parent, after `lockParent` in the same transaction.
@@ -84,7 +86,7 @@ enum PostgreSQLSessionSQL {
         case newerFormat, gone, moved
         /// The claim of another owner is still valid.
         case busy
-        /// The claim of another owner has lapsed, but may not be taken over, at least for now.
+        /// The claim of another owner has lapsed, but may not be taken over now.
         case lapsed
         case heldBack
         /// The claim was granted before, to a request with the same name.
@@ -165,7 +167,7 @@ enum PostgreSQLSessionSQL {
     static let commitRotated = Statement("commit_rotated", "bitbtbioioob" + "b", committing(from: compared))
     /// Commits refreshed tokens for a target, together with a token for another API.
     ///
-    /// The values of the other token's row follow.
+    /// The values of `commitRotated` come first, then those of the token's row.
     static let commitAudience = Statement(
         "commit_audience", "bitbtbioioob" + "b" + "bbiiitb",
         committing(from: compared, and: "\(PostgreSQLAudienceSQL.storing(from: "won", first: 14)),"))
@@ -302,8 +304,8 @@ enum PostgreSQLSessionSQL {
 
     /// Records a logout token as used, and ends the sessions that it selects.
     ///
-    /// Values: the selector's, then reason, time, limit, id and its end. If two requests use the same id at once, the one that
-    /// stored it first succeeds.
+    /// Values: the selector's, then reason, time, limit, id and its end. If two requests use the same id at once, only the
+    /// request that stores the id first succeeds.
     static func consume(_ selector: SessionSelector) -> Statement {
         let (name, types, _) = part(selector)
         let (condition, order) = chosen(selector)
@@ -376,9 +378,9 @@ enum PostgreSQLSessionSQL {
 
     /// The condition and the order that select the sessions to end.
     ///
-    /// A selector for many sessions names parents only, because the trigger ends and locks the children after their parents.
-    /// Children share the selected column with their parents. If they were named too, they would be locked in key order, and
-    /// two endings of one family could wait for each other.
+    /// A selector for many sessions selects parents only, because the trigger ends and locks the children after their
+    /// parents. Children have the same value in the selected column. If they were selected too, they would be locked in key
+    /// order, and two endings of one family could wait for each other.
     private static func chosen(_ selector: SessionSelector) -> (condition: String, order: String) {
         let parents = selector.namesOne ? "" : "s.parent IS NULL AND "
         guard let shared = sharedColumn(selector) else { return (part(selector).condition + parents, "") }
@@ -387,9 +389,9 @@ enum PostgreSQLSessionSQL {
 
     /// The column of a selector that has the same value in many sessions.
     ///
-    /// PostgreSQL expects each of the column's few values to be equally frequent. For a provider with ten sessions it would
-    /// walk all sessions in the order of creation. A range over the column, in an order that begins with it, leads to a single
-    /// index.
+    /// PostgreSQL assumes that each of the column's few values is equally frequent. So for a provider with ten sessions, it
+    /// would read all sessions in the order of creation. With a range condition on the column and an order that begins with
+    /// the column, it uses the column's index.
     private static func sharedColumn(_ selector: SessionSelector) -> String? {
         switch selector {
         case .provider: "s.provider"

@@ -15,7 +15,7 @@ COATCHECK_URL=$BROKER CREDENTIAL='' timeout 20 "$root/examples/node/run" >"$work
 same "1 CREDENTIAL" "$? $(grep -o CREDENTIAL "$work/refused.log")" "service without its credential → a hint about the credential"
 for example in examples/expo examples/compose; do
     COATCHECK_URL=$BROKER timeout 300 "$root/$example/run" >"$work/app.log" 2>"$work/app.err"
-    same 0 $? "$example → succeeds"
+    same 0 $? "$example with its one command → succeeds"
     [ -s "$work/app.log" ] || tail -5 "$work/app.err"
     app_example "$example"
 done

@@ -21,7 +21,7 @@ app_example "app"
 
 step "3. examples/swiftui with its one command"
 COATCHECK_URL=$BROKER timeout 400 "$root/examples/swiftui/run" >"$work/app.log" 2>"$work/app.err"
-same 0 $? "examples/swiftui → succeeds"
+same 0 $? "examples/swiftui with its one command → succeeds"
 [ -s "$work/app.log" ] || tail -5 "$work/app.err"
 app_example "examples/swiftui"
 follows_app examples/swiftui "$root/examples/swiftui/run" "$root/clients/swift/README.md"

@@ -36,7 +36,7 @@ get /v1/session -H "authorization: bearer $session"
 expect_status 200 "lower-case bearer scheme → 200"
 get /v1/session
 expect_problem 401 session_required "request without the bearer token"
-matches '.' "$(header WWW-Authenticate)" "401 → has WWW-Authenticate"
+matches '.' "$(header WWW-Authenticate)" "request without the bearer token → the 401 has WWW-Authenticate"
 get "/v1/session?session_token=$session"
 same 4 "${STATUS:0:1}" "session token in the URL → refused (SEC-43)"
 

@@ -99,11 +99,11 @@ pending 2
 same 0 $? "broker killed and restarted → both revocations are pending"
 # For ana, the refresh token (refused) and the access token are sent, and later both again. For cleo, both are sent twice.
 wait_for 90 eval '[ "$(calls oidc/end_session)" -ge 3 ]'
-same "8 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "later retries → both revocations are completed"
+same "8 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "retries after the outage and the kill → both revocations are completed"
 sandbox GET '/tokens?provider=oidc'
-same 0 "$(jq '[.[] | select(.live and (.user == "ana" or .user == "cleo"))] | length' "$work/control")" "later retries → ana and cleo have no live token"
+same 0 "$(jq '[.[] | select(.live and (.user == "ana" or .user == "cleo"))] | length' "$work/control")" "retries after the outage and the kill → ana and cleo have no live token"
 wait_for 10 pending 0
-same 0 $? "later retries → no revocation is pending"
+same 0 $? "retries after the outage and the kill → no revocation is pending"
 
 step "8. Operators: listing, ending, permissions (SEC-97)"
 JAR=

@@ -42,7 +42,7 @@ begin oidc
 fault oidc '{"fault":"status","status":500,"endpoint":"token","times":3}'
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint answers 500"
-same "" "$(json .retry)" "first 500 → the code can still be used"
+same "" "$(json .retry)" "first answer 500 of the token endpoint → the code can still be used"
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint answers 500 again"
 forward "$CALLBACK"
@@ -78,7 +78,7 @@ for name in html-200 empty-200 array-token no-access-token empty-token crlf-toke
     esac
     first=$STATUS
     forward "$CALLBACK"
-    same "$first" "$STATUS" "forward repeated → the same status"
+    same "$first" "$STATUS" "forward repeated after an unusable answer → the same status"
     more_calls 1
     sandbox DELETE /faults
 done

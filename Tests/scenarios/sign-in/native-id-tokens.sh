@@ -86,7 +86,7 @@ request POST "/v1/token" -H 'X-Coatcheck-Backend: orders-credential-4f1d9c' \
     --data-urlencode subject_token_type=urn:ietf:params:oauth:token-type:access_token --data-urlencode "subject_token=$session"
 same "400 invalid_target" "$STATUS $(json .error)" "token exchange of a session without tokens → invalid_target"
 get /v1/session
-expect_status 200 "all refusals → the session is alive"
+expect_status 200 "refused calls of a session without tokens → the session is alive"
 
 step "5. Android's Credential Manager: ID tokens of another registration"
 sdk google google-app '"azp":"google-android"'

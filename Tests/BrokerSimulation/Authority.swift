@@ -32,7 +32,7 @@ final class Authority: @unchecked Sendable {
         let session: Digest
         /// Whether the answer contains a refresh token, and whether that token is the one of the session's grant.
         let (givesToken, repeatsToken): (Bool, Bool)
-        /// Whether the answer repeats the newest refresh token of the provider, which the broker may still have to store.
+        /// Whether the answer repeats the grant's newest refresh token, which the broker may still have to store.
         let repeatsNewest: Bool
         /// Whether the sign-in is weaker than demanded, or another person's.
         let (isWeak, isStrangers): (Bool, Bool)
@@ -85,7 +85,7 @@ final class Authority: @unchecked Sendable {
     /// Notes that a process is about to make a call with a proof, even if the call is then held up.
     func prove(_ call: TokenCall) { proven.append(call) }
 
-    /// Returns whether a process has repeated a call that was refused for its nonce, with the nonce from the refusal.
+    /// Returns whether a process has repeated a call that the provider refused for its nonce, with the refusal's nonce.
     func hasRepeated(_ call: TokenCall) -> Bool {
         proven.contains {
             $0.process === call.process && $0.code == call.code && (call.code != nil || $0.family === call.family)
@@ -112,7 +112,7 @@ final class Authority: @unchecked Sendable {
     /// Notes the login that a code belongs to, because only that login's key may redeem the code.
     func bind(_ code: String, toLoginOf state: Secret) { keys[code] = pushed[state.reveal()] }
 
-    /// The nonce that is good now.
+    /// The nonce that the provider accepts now.
     var newestNonce: String { "nonce-\(nonce)" }
 
     /// Makes all earlier nonces useless.
@@ -121,7 +121,7 @@ final class Authority: @unchecked Sendable {
     /// Returns whether a code may be redeemed with a key.
     func mayRedeem(_ code: String, key: String?) -> Bool { keys[code].map { $0 == key } ?? true }
 
-    /// Returns whether a code was sent with this verifier.
+    /// Returns whether any call sent this verifier with a code.
     func wasSent(_ verifier: Secret?) -> Bool {
         verifier.map { own in calls.contains { $0.verifier?.reveal() == own.reveal() } } ?? false
     }
@@ -210,14 +210,14 @@ final class Authority: @unchecked Sendable {
         }
     }
 
-    /// Notes that a process died, stood still or was cut off, so the results of its calls may be lost before their commit.
+    /// Notes that a process died, paused or was cut off from the store, so its calls' results may be lost before their commit.
     func strike(_ process: SimulatedProcess, _ mishap: Family.Mishap) {
         for call in calls where call.process === process && call.isOpen && !call.isExchange {
             call.struck = mishap
         }
     }
 
-    /// Notes that tokens are in the store; `inVain` if they are only to be revoked.
+    /// Notes that a refresh token is in the store; `inVain` if it is stored for its revocation only.
     func wrote(_ refreshToken: String, at moment: Int, inVain: Bool = false) {
         guard let (family, token) = named(refreshToken) else { return }
         var underway = false
@@ -228,7 +228,7 @@ final class Authority: @unchecked Sendable {
             default: break
             }
         }
-        // The grant has survived its earlier mishaps.
+        // The grant lives, and no call is in progress whose result may be lost, so its earlier mishaps no longer count.
         if family.death == nil, !underway, !inVain {
             family.mishaps = []
             family.hasLostTarget = false

@@ -11,13 +11,13 @@ final class Family {
 
     let number: Int
     let code: String
-    /// The owner of the grant.
+    /// The person whose grant this is.
     let person: Int
     /// The number of the refresh token that is good now.
     var current = 0
     /// The thumbprint of the key that the grant's tokens are bound to.
     var key: String?
-    /// The refresh tokens whose access token came unbound.
+    /// The numbers of the refresh tokens whose access token came without a binding.
     var unbound: Set<Int> = []
     var death: Death?
     /// Whether the grant's session was ended at the broker.
@@ -27,13 +27,13 @@ final class Family {
     var mishaps: [Mishap] = []
     /// Whether a mishap hit a call with a target.
     ///
-    /// Each target has an idempotency key of its own. The provider replays such an answer only if the repeat has the same key.
+    /// Each target has an idempotency key of its own. The provider replays the lost answer only to a call with the same key.
     var hasLostTarget = false
     /// Whether an abandoned call arrived after two more refreshes.
     ///
     /// By then every row has forgotten the call (`RefreshMarks`), so the refusal looks as if the user had withdrawn the grant.
     var isReusedUnremembered = false
-    /// The first refresh whose id_token names another user.
+    /// The number of the first refresh token whose answer had another user's id_token.
     var strangerFrom: Int?
     /// The number of the last answer's refresh token, and the idempotency key of its call.
     var lastAnswer: (key: String, token: Int)?
@@ -47,7 +47,7 @@ final class Family {
     var isWeak = false
     var isStrangers = false
     var isUnfit: Bool { isWeak || isStrangers }
-    /// The scope that came with each refresh token, if the provider names scopes.
+    /// The scope in the answer with each refresh token, if the provider names scopes.
     var scopes: [Int: [String]] = [:]
     /// The refresh token of another grant that this grant's answer repeats.
     var repeated: String?

@@ -6,7 +6,7 @@ final class PortTrace {
     private var state: UInt64 = 0xCBF2_9CE4_8422_2325
     private(set) var lines = 0
 
-    /// Creates a trace; `prints` also prints each line.
+    /// Creates a trace, which prints each line if `prints` is true.
     init(prints: Bool) { self.prints = prints }
 
     func add(_ line: String) {

@@ -16,7 +16,7 @@ final class Promise<Value: Sendable>: @unchecked Sendable {
         return await withUnsafeContinuation { waiter = $0 }
     }
 
-    /// Waits for the value; a cancelled task gets `value` instead.
+    /// Waits for the promised value; returns `value` if the task is cancelled.
     func wait(orCancelled value: Value) async -> Value {
         await withTaskCancellationHandler {
             await wait()

@@ -43,7 +43,7 @@ extension Rules {
     /// Notes that the target of a process's last call for a session was refused.
     func refusedTarget(of session: Digest?, by process: SimulatedProcess, _ calls: [TokenCall]) {
         guard let session, let own = world.family(of: session) else { return }
-        // The exchanged access token may be lent by a step-up, and so belong to another family.
+        // The session may use an access token that a step-up without a refresh token brought, which is of another family.
         let last = calls.last { call in
             guard call.process === process, call.target != nil, let family = call.family else { return false }
             return family === own || (family.hasNoRefreshToken && family.person == own.person)
@@ -84,7 +84,7 @@ extension Rules {
         }
     }
 
-    /// Checks that a session was condemned only for the answer to a plain refresh.
+    /// Checks that a session was condemned only because of the answer to a refresh without a target.
     func condemned(
         _ family: Family?, by process: SimulatedProcess, _ reason: EndReason, _ calls: [TokenCall]
     ) {

@@ -1,10 +1,12 @@
 import Broker
 
-/// The promises about the access tokens that apps get, and about the delay until they get one.
+/// The promises about the access tokens that apps get, and about the delay until an app gets its token.
 extension Rules {
     /// The time that a flight may take from its last read of the store until its callers are answered.
     private static let flightPatience = 20_000
-    /// The longest wait for a token after any trouble, because claims have to lapse and refusals have their pauses.
+    /// The longest wait for a token after any trouble.
+    ///
+    /// In this time, claims lapse and the pauses after refusals end.
     private static let aftermath = 120_000
     /// The largest difference between the corrected clocks of processes.
     private static let tolerance = 2_000
@@ -77,7 +79,7 @@ extension Rules {
             world.weather.isFine,
             world.troubledAt + Self.aftermath < askedAt
         else { return }
-        // A step-up ends the refreshes of the former grant.
+        // A step-up aborts the refreshes of the grant that it replaces, so their callers may be refused.
         if let steppedUp = world.steppedUpAt(ticket.holder.digest), steppedUp >= askedAt - Standing.cacheAge { return }
         fault(
             "a session waited for its token in fine weather: \(problem.code.rawValue), \(problem.privateDetail ?? "")")
@@ -86,8 +88,8 @@ extension Rules {
 
 /// The targets that the provider has refused to a process.
 ///
-/// The process then leaves the target alone, for a minute in the same session and for five seconds in the client's other
-/// sessions.
+/// The process then requests the target no more, for a minute in the same session and for five seconds in the client's
+/// other sessions.
 final class RefusedTargets {
     private struct Place: Hashable {
         let process: ObjectIdentifier
@@ -113,7 +115,7 @@ final class RefusedTargets {
         shared[Shared(process: ObjectIdentifier(process), target: target)] = (moment, session)
     }
 
-    /// Notes that a session's user has signed in again, and may have agreed.
+    /// Forgets the refusals of a session whose user has signed in again, because the user may have agreed to the target.
     func forget(_ session: Digest) { refused = refused.filter { $0.key.session != session } }
 
     /// Returns whether a call comes too soon after its target was refused.

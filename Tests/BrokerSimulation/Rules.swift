@@ -1,6 +1,6 @@
 import Broker
 
-/// The promises whose breach users do not see at once.
+/// The promises that can be broken without an effect that a user sees at once.
 ///
 /// - An owner releases its claim.
 /// - A process has one flight for a session, and a claim has one deadline.
@@ -49,9 +49,9 @@ final class Rules: @unchecked Sendable {
     private var waiting: [Place: Set<Int>] = [:]
     private var nextWaiter = 0
 
-    /// The longest time until an owner comes back to its claim; the calls of a claim end within 15 s.
+    /// The longest time until an owner renews, releases or uses its claim; the calls of a claim end within 15 s.
     private static let claimPatience = 40_000
-    /// The longest time of all calls of one claim.
+    /// The longest time for all calls of one claim together.
     private static let callBudget = 15_000
     /// The longest wait of a caller for an answer while a pair cannot be written.
     private static let earlyAnswer = 1_500
@@ -108,7 +108,7 @@ final class Rules: @unchecked Sendable {
 
     // MARK: Flights
 
-    /// Notes that a process begins a step of a refresh; one flight makes these steps one after the other.
+    /// Notes that a process begins a step of a refresh; a session has one flight in a process, so it has one step at a time.
     func begins(_ session: Digest, in process: SimulatedProcess) {
         steps[Place(process, session), default: 0] += 1
         if steps[Place(process, session), default: 0] > 1 { fault("two flights of process \(process.number)") }
@@ -116,7 +116,7 @@ final class Rules: @unchecked Sendable {
 
     func ends(_ session: Digest, in process: SimulatedProcess) { steps[Place(process, session), default: 1] -= 1 }
 
-    /// Whether a claim's name is new; a claim under an old name may be released while another flight runs.
+    /// Whether no process has asked for a claim with this name; a claim with an old name may be released during another flight.
     func isNew(_ claim: RefreshClaim) -> Bool { claims[claim.name] == nil && !askedFor.contains(claim.name) }
 
     // MARK: Versions that are wanted or known
@@ -196,7 +196,7 @@ final class Rules: @unchecked Sendable {
         let before = waiting[place, default: []]
         let begun = scheduler.now
         guard !before.isEmpty else { return }
-        // A caller may wait for the store itself, which the wait for a pair does not include.
+        // In addition to the wait for the pair, a caller may wait for its own call to the store.
         let patience = Self.earlyAnswer + (process.storeAwayFor > 0 ? Self.storePatience : 0)
         scheduler.after(patience) { [self] in
             guard process.isUndisturbed(since: begun), !before.isDisjoint(with: waiting[place, default: []]) else {
@@ -211,7 +211,7 @@ final class Rules: @unchecked Sendable {
         if process.isUndisturbed(since: moment) { fault("process \(process.number) left a caller without an answer") }
     }
 
-    /// Checks that the one retry follows a lost answer, if there was time for it.
+    /// Checks that one retry follows a lost answer, if there was time for the retry.
     ///
     /// If a session has ended meanwhile, its claim cannot be renewed for the retry.
     func lost(_ call: TokenCall, token: Int, confirmed: @escaping () -> Bool) {

@@ -8,11 +8,11 @@ package enum Scenario: String, CaseIterable, Sendable {
     case storeAwayAmidRefresh
     /// An exchange takes longer than its claim, and the starter's repeat destroys it.
     case exchangeOutlivesItsClaim
-    /// A redeemed code is given up with most of its claim left.
+    /// A process gives up a redeemed code while most of the claim's time is left.
     case storeAwayAmidExchange
-    /// A changed subject is noticed after the commit, and forgotten in a crash.
+    /// A process notices a changed subject after the commit, and a crash loses this knowledge.
     case subjectForgottenByCrash
-    /// For some minutes, every token answer is a 401 with an empty body.
+    /// For ten minutes, every token answer is a 401 with an empty body.
     case emptyRefusals
     /// A lost rotation is reported as `grant_revoked`.
     case lostRotationMisnamed
@@ -22,14 +22,14 @@ package enum Scenario: String, CaseIterable, Sendable {
     case wallClockLeaps
     /// The work for a logout token is interrupted between its steps, and its repeat is treated as a replay.
     case interruptedLogoutToken
-    /// All processes lose the store for longer than a claim while pairs are on their way, and find it again one after the
+    /// All processes lose the store for longer than a claim while they wait for pairs, and find the store again one after the
     /// other.
     case storeFoundAgainApart
     /// One process is cut off from the store for longer than its claim, and comes back with a pair.
     case holderIsCutOff
-    /// A process stands still during a refresh, and receives a refusal long after another has taken over.
+    /// A process pauses during a refresh, and receives a refusal long after another process has taken over the claim.
     case frozenHolder
-    /// Pairs and sessions cannot be written for longer than a claim, while all other writes succeed.
+    /// Token pairs and sessions cannot be written for longer than a claim, while all other writes succeed.
     case writesAreHeld
     /// Users log out while replicas miss each other's notices, and while earlier calls are still on their way.
     case deafReplicas
@@ -37,13 +37,13 @@ package enum Scenario: String, CaseIterable, Sendable {
     case strangersForward
     /// One person signs in more often than sessions are allowed.
     case tooManySessions
-    /// A revocation takes all of a person's grants along.
+    /// A revocation of one grant ends all grants of the person.
     case revocationTakesAll
     /// Unused sessions lapse.
     case sessionsRunOut
     /// Sessions with short idle times are used while the clocks of processes and store are stepped and set right.
     case clocksStepInUse
-    /// Many callers ask for a newer token at once, on several processes.
+    /// Many callers ask for a newer token at the same time, on several processes.
     case manyWantNewer
     /// Apps have widgets. One refresh serves both, and the app's end ends the widget.
     case familiesEndTogether
@@ -61,7 +61,7 @@ package enum Scenario: String, CaseIterable, Sendable {
     case stepUpsRepeatTheToken
     /// The store is away for longer than an exchange's claim, while owners have the provider's answers in hand.
     case outagesOutliveExchanges
-    /// Step-ups wait during outages of the store, while their users step up again at a process that finds it earlier.
+    /// Step-ups wait for the store during outages, while their users step up again at a process that finds it earlier.
     case stepUpsCrossOutages
     /// Several APIs' tokens come from one refresh token. Some are refused, and sessions step up and end meanwhile.
     case audiencesShareOneGrant
@@ -72,8 +72,8 @@ package enum Scenario: String, CaseIterable, Sendable {
     case scopesShrink
     /// The ring gets newer keys, and processes receive them one after the other.
     case keysRotate
-    /// Sessions are handed over to pages, which end with them.
+    /// Sessions are handed over to pages, and a page ends with its session.
     case pagesAreHandedOver
-    /// The provider refuses some targets and all else works, so every session has its token at once.
+    /// The provider refuses some targets and everything else works, so every app gets its session's token at once.
     case nothingFails
 }

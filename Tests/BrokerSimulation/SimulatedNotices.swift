@@ -1,6 +1,8 @@
 import Broker
 
-/// The connection that notifies a process of sessions that ended or changed on others, and that may break unnoticed.
+/// The connection that notifies a process of sessions that ended or changed on other processes.
+///
+/// The connection may break unnoticed.
 final class SimulatedNotices: @unchecked Sendable {
     /// The pause between two checks of the connection.
     static let pulse = 2_000

@@ -15,9 +15,11 @@ final class SimulatedProcess: @unchecked Sendable {
     let lane: Lane
     let world: Simulation
     private(set) var isDead = false
-    /// Whether the process takes requests, because the store has answered it once.
+    /// Whether the process takes requests.
+    ///
+    /// The process takes requests after the store's first answer.
     private var hasStarted = false
-    /// The error of the process's wall clock.
+    /// The error of the process's wall clock, in milliseconds.
     var wallOffset = 0
     /// The end of the last time that this process alone is cut off from the store.
     private var cutOffUntil = 0
@@ -97,7 +99,7 @@ final class SimulatedProcess: @unchecked Sendable {
             }
         }
         if world.weather.wallLeaps > 0 || world.weather.clocksComeBack {
-            // In reality the outbox is checked every second, and the clock every two.
+            // The real broker checks the outbox every second, and the clock every two seconds.
             let inquiry = ClockInquiry(context, kernel: { nil }, sources: { [] })
             lane.start {
                 while !self.isDead {
@@ -108,7 +110,7 @@ final class SimulatedProcess: @unchecked Sendable {
         }
         let sweeper = Sweeper(context, owner: "\(ObjectIdentifier(self))")
         lane.start {
-            // A process starts only once the store has answered it.
+            // The process takes requests only after the store has answered the check of the clock.
             while !self.isDead {
                 for _ in 0..<3 where context.watch.ahead == nil { try? await comparison?.look() }
                 do {
@@ -150,7 +152,7 @@ final class SimulatedProcess: @unchecked Sendable {
         notices?.breakOff(for: milliseconds)
     }
 
-    /// Loses the store together with all processes, and finds it again at a moment of its own.
+    /// Loses the store at the same time as all processes, and finds the store again at a moment of the process's own.
     func loseStore(until moment: Int) {
         searchesUntil = max(searchesUntil, moment)
         notices?.breakOff(for: moment - world.scheduler.now)
@@ -203,7 +205,9 @@ final class SimulatedProcess: @unchecked Sendable {
         WallTime(milliseconds: Self.begin + Int64(world.scheduler.now + wallOffset + world.wallLeap))
     }
 
-    /// A dead process has no time left, so all of its remaining work ends.
+    /// The monotonic time.
+    ///
+    /// The time leaps when the process dies, so that all deadlines of the remaining work are over.
     var monotonic: Duration { .milliseconds(world.scheduler.now + (isDead ? 1_000_000_000 : 1_000_000)) }
 
     private func sleep(_ duration: Duration) async throws {

@@ -81,7 +81,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         throw .rejected(OAuthError(status: code == "invalid_client" ? 401 : 400, code: code))
     }
 
-    /// Makes a call with proofs, and once more if the provider asks for another nonce, according to the engine's own rule.
+    /// Makes a call with proofs, and repeats it if the provider asks for another nonce and the broker's own rule allows this.
     private func proven<Value>(
         _ proof: ProofMaker?, code: String? = nil, family: Family? = nil, repeating nonce: String? = nil,
         confirms: Bool = false, _ sending: RefreshSending? = nil,
@@ -364,12 +364,12 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         }
         if duration > 1_000 { world.noteTrouble() }
         let (process, world, authority) = (process, world, authority)
-        /// Whether an answer refuses only the target.
+        /// Whether an answer refuses only the call's target, and not the grant.
         func isOfTarget(_ said: Answer) -> Bool {
             guard let target = call.target, case .failure(.rejected) = said else { return false }
             return SimulatedTarget(target).isRefused && world.weather.refusedClient == 0
         }
-        /// Gives the process the answer, unless the process has given up by then.
+        /// Gives the answer to the process, unless the process is dead or no longer waits.
         func tell(_ said: Answer, token: Int? = nil) {
             if answer.value != nil || process.isDead {
                 if token != nil, !call.isExchange { call.note(.answerLost) }
@@ -400,7 +400,8 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         } else {
             let loses = strikes(weather.lostAfter)
             scheduler.after(way) { [self, scheduler] in
-                // The call arrives after its caller has given up, and may meet a token that its repeat was given.
+                // The call arrives after its process has given up. If its token was rotated more than once meanwhile, the
+                // broker no longer remembers the call.
                 if answer.value != nil, call.code == nil, !call.isExchange, let family = call.family {
                     call.note(.answerLost)
                     if family.death == nil, family.current > call.token + 1 { family.isReusedUnremembered = true }
@@ -425,7 +426,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             }
         }
         scheduler.after(rest) {
-            // A paused process checks its clock when it continues, and may find an answer that came meanwhile.
+            // A paused process sees the end of the call's time only when it continues. An answer may have arrived meanwhile.
             process.whenAwake {
                 guard answer.value == nil, !process.isDead else { return }
                 call.state = .failed

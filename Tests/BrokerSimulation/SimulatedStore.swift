@@ -29,7 +29,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         try await perform(operation, work)
     }
 
-    /// Performs one operation on the store's own side, regardless of the process's fate meanwhile.
+    /// Performs one operation on the store's own side, even if the process dies or pauses meanwhile.
     private func perform<Value: Sendable>(
         _ operation: StoreOperation?, _ work: @escaping StoreWork<Value>
     ) async throws(StoreFailure) -> Value {
@@ -175,7 +175,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     }
 
     func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState? {
-        // A step-up also reads the state of a refresh, at the same time as flights do.
+        // Exchanges and token checks of a step-up also read the state of a refresh, so they do not count as a flight's step.
         let isFlight = SimulatedProcess.work.map { !["exchange", "tokensInQuestion"].contains($0) } ?? true
         if isFlight { world.rules.begins(tokenDigest, in: process) }
         defer { if isFlight { world.rules.ends(tokenDigest, in: process) } }
@@ -242,7 +242,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         let world = world
         try await around(.addOutbox) { store throws(StoreFailure) in
             try await store.addOutbox(rows)
-            // A pair that came too late for its session cannot make up for the session's losses.
+            // A pair in the outbox is to be revoked, so it does not replace a pair that the session has lost.
             for row in rows { world.wrote(row.tokens, of: row.boundTo, inVain: true) }
         }
     }
@@ -264,7 +264,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
 
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) { process.notices?.listen(handler) }
 
-    /// Returns no versions, because a process itself notifies its listeners of its refreshes.
+    /// Returns no versions, because each process notifies its listeners of refreshes by itself.
     func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [StandingSession] { [] }
 
     /// Accepts every proof, because the simulation's sessions are all unbound.

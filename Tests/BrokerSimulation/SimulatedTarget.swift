@@ -22,7 +22,7 @@ struct SimulatedTarget {
         return TokenTarget(grant: name == "x" ? .exchange : .refresh, audience: name)
     }
 
-    /// Refuses some targets, with the errors that servers have for it.
+    /// Throws if the provider refuses the target, with one of the errors that real servers use.
     ///
     /// The grant stays good.
     func check() throws(ProviderFailure) {

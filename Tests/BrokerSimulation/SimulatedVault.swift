@@ -1,6 +1,8 @@
 import Broker
 
-/// A vault with the seed's randomness and quick digests, which seals in the clear, bound to row and kind.
+/// A vault with the seed's randomness and quick digests.
+///
+/// A sealed record is readable, and bound to its row and kind.
 struct SimulatedVault: Vault {
     /// The number of a process's newest key; the process also has all older keys.
     final class Ring: @unchecked Sendable {

@@ -21,11 +21,11 @@ package final class Simulation: @unchecked Sendable {
     /// The end of the lock on the tables of sealed values.
     private var heldUntil = 0
     private(set) lazy var rules = Rules(self)
-    /// The error of every process's wall clock.
+    /// The error of the wall clocks of all processes, in milliseconds.
     private(set) var wallLeap = 0
     /// The number of the broker's newest certificate.
     private(set) var certificate = 1
-    /// The error of the store's own clock.
+    /// The error of the store's own clock, in milliseconds.
     private(set) var storeOffset = 0
     private var longestOutage = 0
     private var awaySince = 0
@@ -35,13 +35,13 @@ package final class Simulation: @unchecked Sendable {
     private var sessions: [Int: Digest] = [:]
     /// The grants that sessions had before their step-ups.
     private var former: [Digest: [Family]] = [:]
-    /// Refresh tokens of exchanges that were given up, and whether the process's clock was over a minute off then.
+    /// Refresh tokens of given-up exchanges, and whether the process's clock was then wrong by more than a minute.
     private var givenUp: [(token: String, byWrongClock: Bool)] = []
     /// The sessions in the order of their creation.
     private var made: [SessionRow] = []
     /// The users that the provider sent a logout token for.
     private var noticed: Set<Int> = []
-    /// Codes whose users got the answer that only a new login helps.
+    /// Codes whose users got the answer that they have to sign in again.
     private(set) var refusedCodes: Set<String> = []
     let standing = Standing()
     let stepUps = StepUps()
@@ -50,7 +50,7 @@ package final class Simulation: @unchecked Sendable {
     private var listeners: [SessionListener] = []
     /// Whether to print the events.
     private let trace: Bool
-    /// The record of all that crosses the ports; nil if nothing is recorded.
+    /// The record of all calls through the ports; nil if they are not recorded.
     let ports: PortTrace?
 
     /// Whether faults still happen.
@@ -67,7 +67,7 @@ package final class Simulation: @unchecked Sendable {
     ///   - scenario: The kind of weather; nil for mixed weather.
     ///   - trace: Whether to print the events.
     ///   - ports: Whether to record the crossings of the ports.
-    ///   - printsPorts: Whether to print these as well.
+    ///   - printsPorts: Whether to print these crossings, too.
     package init(
         seed: UInt64, _ scenario: Scenario? = nil, trace: Bool = false, ports: Bool = false, printsPorts: Bool = false
     ) {
@@ -86,7 +86,7 @@ package final class Simulation: @unchecked Sendable {
         processes = (0..<weather.processes).map { SimulatedProcess($0, self) }
     }
 
-    /// The number of port crossings so far and a hash of them; nil if nothing is recorded.
+    /// The number and a hash of the port crossings so far; nil if they are not recorded.
     package var portSummary: String? { ports?.summary }
 
     /// Runs to the end, and returns the verdict.
@@ -96,7 +96,7 @@ package final class Simulation: @unchecked Sendable {
         }
         forecast()
         scheduler.run(until: weather.length)
-        // In fine weather, work in progress is finished, and every session's token is requested once more.
+        // The faults are over. Let the work in progress finish, and request every session's token one more time.
         for process in processes {
             process.clearUp()
         }
@@ -134,7 +134,7 @@ package final class Simulation: @unchecked Sendable {
                 process.crash()
                 processes[index] = SimulatedProcess(index, self)
             }
-            // Some processes are restarted in order.
+            // About a third of the crashes are orderly stops instead.
             guard scheduler.now % 3 == 0 else { return replace() }
             say("stop of process \(index)")
             process.stop(replace)
@@ -148,7 +148,7 @@ package final class Simulation: @unchecked Sendable {
         moments(weather.outages) { [self] in
             let length = scheduler.random.number(weather.outageRange)
             say("store away for \(length)")
-            // Overlapping outages are one outage for a claim.
+            // Overlapping outages have the effect of one long outage on a claim, so count them as one.
             if scheduler.now >= awayUntil { awaySince = scheduler.now }
             awayUntil = max(awayUntil, scheduler.now + length)
             longestOutage = max(longestOutage, awayUntil - awaySince)
@@ -354,7 +354,7 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Notes a committed step-up; the session then has the new grant or keeps its own.
+    /// Notes a committed step-up, after which the session has the step-up's grant, or keeps its own grant.
     func steppedUp(_ commit: StepUpCommit, by process: SimulatedProcess) {
         let notice: EndingNotice =
             commit.isNewGrant ? .changed([commit.tokenDigest]) : .steppedUp([commit.tokenDigest])
@@ -374,7 +374,7 @@ package final class Simulation: @unchecked Sendable {
         storedTokens(commit.tokens, of: commit.tokenDigest)
         if commit.isNewGrant { standing.marks(commit.tokenDigest, isUnchecked: false, at: scheduler.now) }
         rules.refusedTargets.forget(commit.tokenDigest)
-        // If the refresh token stays, its earlier mishaps still count.
+        // If the session keeps its refresh token, the grant's earlier mishaps still count.
         guard commit.isNewGrant, let token, let family = authority.named(token)?.family else { return }
         if let old = families[commit.tokenDigest], old !== family {
             old.replacedAt = scheduler.now
@@ -425,7 +425,7 @@ package final class Simulation: @unchecked Sendable {
     /// Notes that a user got the final refusal of a code.
     func refused(_ code: String) { refusedCodes.insert(code) }
 
-    /// Notes that a step-up was settled after a later one of its session, so its own grant has to end.
+    /// Notes that a later step-up of the session was settled first, so the grant of this step-up has to end.
     func overtaken(_ row: OutboxRow, of session: Digest) {
         guard let token = refreshToken(row.tokens, of: row.boundTo), let (family, number) = authority.named(token),
             number == 0
@@ -438,7 +438,7 @@ package final class Simulation: @unchecked Sendable {
 
     /// Notes that an exchange's tokens went to the outbox.
     func gaveUp(_ row: OutboxRow, by process: SimulatedProcess) {
-        // A code's own refresh token is its grant's first. A later one is the session's, repeated.
+        // A code's own refresh token has the number 0. Another number means that the answer repeated the session's token.
         guard let token = refreshToken(row.tokens, of: row.boundTo), authority.named(token)?.token == 0 else { return }
         say("gave up \(token)")
         authority.wrote(token, at: scheduler.now, inVain: true)
@@ -497,8 +497,8 @@ package final class Simulation: @unchecked Sendable {
         rules.gave(own: token, of: ticket.holder.digest, by: process, askedAt: askedAt)
         rules.checkCertificate(token, of: ticket.holder.digest, by: process, askedAt: askedAt)
         guard let end = ticket.holder.loggedOut ?? ticket.replaced else { return }
-        // Other processes receive the end, or notice that they are deaf, within three seconds. A cached entry lives for five at
-        // most.
+        // Within three seconds, other processes receive the notice of the end, or notice that notices are missing. A cached
+        // session is used for at most five seconds.
         let patience = process.isUndisturbed(since: end.at) ? 3_000 : 5_000
         if process === end.by && askedAt >= end.at || askedAt > end.at + patience {
             say("FAULT: a session that was logged out or replaced at \(end.at) gave a token")
@@ -508,7 +508,9 @@ package final class Simulation: @unchecked Sendable {
 
     // MARK: The verdict
 
-    /// Judges the use of a session, because a lapsed session has to be refused.
+    /// Judges an accepted use of a session.
+    ///
+    /// A lapsed session has to be refused.
     func used(_ ticket: Ticket, askedAt: Int) {
         if let idleEnd = weather.idleEnd, askedAt > ticket.usedAt + idleEnd + weather.lateEnd {
             say("FAULT: a session was used \(askedAt - ticket.usedAt) ms after its last use")
@@ -529,8 +531,8 @@ package final class Simulation: @unchecked Sendable {
     func toldOfEnd(_ ticket: Ticket) async {
         guard let row = try? await memory.session(tokenDigest: ticket.digest), row.endedAt == nil else { return }
         if let idleEnd = weather.idleEnd {
-            // The world's own clock counts. Uses move the idle time once in a hundredth of it, and at most once a second. A
-            // page ends with its parent, but its use leaves the parent's idle time as it is.
+            // Compare with the simulation's own clock. A use moves the idle end at most once in a hundredth of the idle time,
+            // and at most once a second. A page ends with its parent, but its use does not move the parent's idle end.
             if let used = ticket.answeredAt, let holders = ticket.holder.answeredAt,
                 case let unused = scheduler.now - min(used, holders),
                 unused < idleEnd - max(1_500, idleEnd / 100 + 500)
@@ -565,7 +567,7 @@ package final class Simulation: @unchecked Sendable {
         if !authority.codesCalledTwice.isEmpty { say("FAULT: called twice: \(authority.codesCalledTwice.sorted())") }
         for ticket in tickets { await judge(ticket) }
         for child in children { await judge(child: child) }
-        // A caller with a living token is served before the refresh ends, so the refresh may still have to be written.
+        // A caller with a valid token gets it before the refresh ends, so give each refresh the time to be written.
         let settled = Promise<Bool>()
         scheduler.after(30_000) { settled.resolve(true) }
         _ = await settled.wait()
@@ -627,7 +629,7 @@ package final class Simulation: @unchecked Sendable {
             say("FAULT: a child outlives its parent: \(row.handle)")
             verdict.endedSessionsAlive += 1
         } else if row.endedAt != nil, row.endReason != .replaced, !(child.isPage && row.endReason == .sessionLimit) {
-            // The child was replaced by its own successor, because the app's first request reached the store last.
+            // The app's first request for a child reached the store last, so it replaced the child of the app's second request.
             say("FAULT: a child ended without its parent: \(row.endReason?.rawValue ?? "")")
             verdict.wrongfulLogOuts += 1
         }
@@ -692,7 +694,7 @@ package final class Simulation: @unchecked Sendable {
         verdict.rulesBroken += 1
     }
 
-    /// Whether a person had so many newer sessions that this one is beyond the limit.
+    /// Whether the session's person has so many newer sessions that this session is over the limit.
     private func isBeyondLimit(_ ticket: Ticket) -> Bool {
         guard let index = made.firstIndex(where: { $0.tokenDigest == ticket.digest }) else { return false }
         let own = made[index]

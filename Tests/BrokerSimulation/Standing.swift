@@ -1,12 +1,12 @@
 import Broker
 
-/// The access tokens that sessions have in the store, and the former ones.
+/// The access tokens that sessions have or had in the store.
 ///
-/// An app gets a token that was stored at the moment of its call, or that a cache may still hold.
+/// An app may get only a token that was stored at the moment of its call, or that a cache may still have.
 final class Standing {
     /// The greatest age of a cached session.
     static let cacheAge = 5_000
-    /// The longest time between two looks at the refresh token of a session whose step-up was refused, with two store calls.
+    /// The longest time between two reads of a session's refresh token after a refused step-up, including two store calls.
     private static let betweenLooks = 400
 
     /// An access token, and the end of its time in the store; nil while it is stored.
@@ -72,7 +72,7 @@ final class Standing {
         }
     }
 
-    /// Returns whether two own tokens of a session were replaced so soon after each other that one look may have missed the first.
+    /// Returns whether a session's own token was replaced twice within the time between two reads, so that a read may miss one.
     func hadTwoReplacementsAtOnce(_ session: Digest, in period: Range<Int>) -> Bool {
         let moments = own[session, default: []].compactMap(\.until).filter(period.contains)
         return zip(moments, moments.dropFirst()).contains { $1 - $0 < Self.betweenLooks }

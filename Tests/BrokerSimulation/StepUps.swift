@@ -17,7 +17,7 @@ final class StepUps {
     /// Notes a sign-in under the key of its exchange.
     func begins(_ signIn: SignIn, as exchange: Digest) { begun[exchange] = signIn }
 
-    /// Notes that an exchange was settled with the session as a later step-up had left it.
+    /// Notes that an exchange was settled without a change of the session, because a later step-up was stored before.
     func settles(_ exchange: Digest) {
         if let signIn = begun[exchange] { stored.insert(signIn.code) }
     }
@@ -56,7 +56,7 @@ extension Simulation {
         }
     }
 
-    /// Checks that each sign-in in a process's hands reached its session, and that the grants of refused sign-ins ended.
+    /// Checks that each sign-in whose tokens a process received reached its session, and that refused sign-ins' grants ended.
     func judgeStepUps() async {
         for code in refusedCodes.sorted() where stepUps.stored.contains(code) {
             say("FAULT: the step-up of \(code) was stored, and its user heard of a loss")
@@ -67,7 +67,7 @@ extension Simulation {
                 call.isDelivered, family.mishaps.isEmpty, !family.identityFailed
             else { continue }
             if family.isUnfit {
-                // The broker leaves a token alone that the session may have had between two looks (decision 70).
+                // The broker does not revoke a token that the session may have had between two reads (decision 70).
                 let mayBeItsOwn = standing.hadTwoReplacementsAtOnce(session, in: call.sentAt..<call.sentAt + 30_000)
                 if family.death == nil, !family.hasNoRefreshToken, weather.reach == .token, !mayBeItsOwn {
                     say("FAULT: the grant of \(code) lives at the provider, although the step-up was refused")

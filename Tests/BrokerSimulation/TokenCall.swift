@@ -4,7 +4,7 @@ import Broker
 final class TokenCall {
     enum State {
         case sent
-        /// The call has no result, and the process knows it.
+        /// The call has failed, and the process knows this.
         case failed
         /// The process received this refresh token.
         case delivered(Int)
@@ -23,7 +23,7 @@ final class TokenCall {
     }
     let sentAt: Int
     var state = State.sent
-    /// Whether the code's call was answered 429 or 5xx, so it may be made again.
+    /// Whether the code may be sent again, because the provider did not perform this call.
     var mayBeRepeated = false
     /// The refresh token that is sent.
     var token = 0

@@ -20,7 +20,9 @@ extension User {
         }
     }
 
-    /// Asks for a token of an API, and for a newer one if its upstream refuses the first.
+    /// Asks for a token of an API.
+    ///
+    /// With `forced`, asks for a newer token, as if the upstream had refused the first one.
     private func audience(_ ticket: Ticket, _ target: TokenTarget, forced: Bool) async -> Seen {
         let (world, process, began) = (world, world.process(), world.scheduler.now)
         let answer = await process.serve(hangUpAfter: patience()) { useCases in

@@ -46,7 +46,7 @@ extension User {
         _ = await wake.wait()
     }
 
-    /// Returns the token of the page that a ticket is spent for.
+    /// Spends a ticket, and returns the token of the page's session.
     private func spend(_ ticket: Secret, _ secret: Secret) async -> Secret? {
         let answer = await world.process().serve(hangUpAfter: patience()) {
             try await $0.handOver.spend(ticket, verifier: secret, held: [])

@@ -2,7 +2,7 @@ import Broker
 
 /// A person who signs in again for an existing session.
 extension User {
-    /// Steps the session up, while other calls may use it.
+    /// Steps a session up, in most cases while other calls use the session.
     func stepUpBeside(_ ticket: Ticket, _ widget: Ticket?) async -> Seen {
         guard world.scheduler.random.chance(0.6) else { return await stepUp(ticket) }
         async let seen = stepUp(ticket)
@@ -52,7 +52,7 @@ extension User {
         }
     }
 
-    /// Returns another session to finish the step-up with, in a share of the cases.
+    /// Returns another session for finishing the step-up, with the probability `othersFinish`; otherwise nil.
     private func otherSession(than ticket: Ticket) -> Ticket? {
         guard world.scheduler.random.chance(world.weather.othersFinish) else { return nil }
         let others = world.tickets.filter { $0.digest != ticket.digest }
@@ -65,7 +65,9 @@ extension User {
         if case .success? = answer { world.toldStranger("another session's step-up") }
     }
 
-    /// Forwards the callback, and retries if the app was asked to or hung up; some forwards are repeated after a success.
+    /// Forwards the callback, and retries if the answer allows this or the app hung up.
+    ///
+    /// Sometimes repeats it after a success.
     private func forwardStepUp(_ input: ForwardCodeInput, _ code: String, _ ticket: Ticket) async -> Seen {
         var succeeded = false
         var repeats = world.scheduler.random.chance(0.3) ? 1 : 0

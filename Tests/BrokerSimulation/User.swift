@@ -1,6 +1,6 @@
 import Broker
 
-/// A person with an app, with all that they do: sign in, use the session, hang up, repeat and log out.
+/// A person with an app, who signs in, uses the session, hangs up, repeats calls and logs out.
 struct User: Sendable {
     /// The longest time that the broker may take for an answer, in milliseconds.
     static let patience = 60_000
@@ -44,7 +44,7 @@ struct User: Sendable {
         return ticket
     }
 
-    /// Forwards the callback, and retries if the app was asked to or hung up.
+    /// Forwards the callback, and retries if the answer allows this or the app hung up.
     private func forward(_ input: ForwardCodeInput, _ code: String) async -> Ticket? {
         var first: Ticket?
         var repeats = world.scheduler.random.chance(0.3) ? 1 : 0
@@ -92,7 +92,7 @@ struct User: Sendable {
 
     /// Forwards the callback without the starter's proof, so the exchange's result has to stay secret.
     ///
-    /// The provider's answer to the stranger's own verifier may be returned, if the owner has yet to begin an exchange.
+    /// If the owner has not begun an exchange yet, the stranger may get the provider's answer to the stranger's own verifier.
     private func forwardAsStranger(_ input: ForwardCodeInput) async {
         var stolen = input
         stolen.codeVerifier = try? world.vault.randomToken()
@@ -118,7 +118,7 @@ struct User: Sendable {
         var input = ForwardCodeInput()
         let (provider, client) = (ProviderName(unchecked: "as"), ClientName(unchecked: "app"))
         guard world.scheduler.random.chance(0.5) else {
-            // Flow B: the app began it.
+            // In flow B, the app began the login.
             input.provider = provider
             input.client = client
             input.code = Secret(code)
@@ -230,9 +230,9 @@ struct User: Sendable {
 
     static let widget = ChildKind(unchecked: "widget")
 
-    /// Makes a child of a session, and retries after a lost answer; nil if a child cannot be made.
+    /// Makes a child of a session, and retries after a lost answer; returns nil if the broker refuses the child.
     ///
-    /// A child with a predecessor takes the predecessor's place.
+    /// If `old` is given, the new child takes the place of the old one.
     private func makeChild(_ parent: Ticket, inPlaceOf old: Ticket? = nil) async -> Ticket? {
         for _ in 0..<6 {
             let process = world.process()
@@ -256,7 +256,7 @@ struct User: Sendable {
         return nil
     }
 
-    /// Finds the session, and notes its use only much later.
+    /// Finds the session, and stores its use only much later.
     private func slideLate(_ ticket: Ticket) async {
         let process = world.process()
         let found = await process.serve(hangUpAfter: Self.patience) { try await $0.resumeSession.resume(ticket.token) }

@@ -1,15 +1,17 @@
-/// The effect of one or more runs on their users, in figures that have to be zero, except for the last.
+/// The effect of one or more runs on their users.
+///
+/// All figures except `beyondSaving` have to be zero.
 package struct Verdict: Sendable, Equatable {
     package var wrongfulLogOuts = 0
     package var codesCalledTwice = 0
     package var pairsThrownAway = 0
-    /// Sign-ins whose tokens were in hand, although their users have to sign in again.
+    /// Sign-ins whose tokens a process had received, and whose users still have to sign in again.
     package var signInsLost = 0
     package var endedSessionsAlive = 0
     package var answeredWritesLost = 0
     /// Broken promises that users do not see at once (`Rules`).
     package var rulesBroken = 0
-    /// Sessions that ended with `refresh_lost` after a mishap of their owner or a lost answer, and could not be saved.
+    /// Sessions that ended with `refresh_lost` after a mishap or a lost answer that no broker could have repaired.
     package var beyondSaving = 0
 
     package init() {}

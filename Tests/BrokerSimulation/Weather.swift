@@ -45,7 +45,9 @@ struct Weather {
     var processes = 1
     var users = 1
     var rotation = Rotation.reuseDetected
-    /// The time that the faults last; afterwards everything works.
+    /// The time that the faults last, in milliseconds.
+    ///
+    /// Afterwards everything works.
     var length = 180_000
     var accessTokenLife = 40
     // The provider.
@@ -76,7 +78,7 @@ struct Weather {
     var outageRange = 1_000...40_000
     /// The delay until a further process finds the store again, after the first process has found it.
     var foundAgainRange = 0...0
-    /// The number of times that one process alone is cut off from the store, and their lengths.
+    /// The number of times that one process alone is cut off from the store, and the length of each.
     var partitions = 0
     var partitionRange = 1_000...60_000
     /// The number of locks on the tables of sealed values, and their lengths; sessions and pairs then cannot be written.
@@ -95,9 +97,9 @@ struct Weather {
     var wallJumpRange = -45_000...45_000
     /// The number of steps of the store's own clock, as `wallJumps` are steps of a process's clock.
     var storeJumps = 0
-    /// Whether a clock that is stepped is set right again after a while.
+    /// Whether a clock is set right again some time after it was stepped.
     var clocksComeBack = false
-    /// The number of times that a wall clock is wrong by three months, and their lengths.
+    /// The number of times that all wall clocks are wrong by three months or an hour, and the length of each.
     var wallLeaps = 0
     var wallLeapRange = 1_000...60_000
     // The callers.
@@ -125,7 +127,7 @@ struct Weather {
     var keepsGrant = 0.0
     /// A step-up is answered with the refresh token that the session's grant has then.
     var repeatsToken = 0.0
-    /// The share of the repeated refresh tokens that are the provider's newest, which the broker may still have to store.
+    /// The share of the repeated refresh tokens that are the grant's newest at the provider, which the broker may not have yet.
     var repeatsNewest = 0.0
     /// The pause between two forced refreshes in seconds, which is short to allow more of them in a run.
     var forcedPause = 0
@@ -137,7 +139,9 @@ struct Weather {
     var othersFinish = 0.0
     /// A refresh is answered with less scope than before.
     var shrinks = 0.0
-    /// The number of times that the ring gets a newer key, which processes receive one after the other.
+    /// The number of times that the ring gets a newer key.
+    ///
+    /// The processes receive the key one after the other.
     var rotations = 0
     var rotationRange = 0...10_000
     /// The app replaces its widget by another.
@@ -155,12 +159,12 @@ struct Weather {
     var reach = RevocationReach.token
     /// The time until an unused session ends; nil for longer than a run.
     var idleEnd: Int?
-    /// Whether times of processes or of the store are wrong now and then.
+    /// Whether the clocks of processes or of the store are sometimes wrong.
     var clocksStep: Bool { wallJumps + wallLeaps + storeJumps > 0 }
     /// The longest life of a session beyond its idle time.
     var lateEnd: Int { clocksComeBack ? 180_000 : 1_000 }
 
-    /// Makes the provider bind its tokens and issue nonces, in one of the ways of real servers.
+    /// Makes the provider bind its tokens to a key, with one of the treatments of nonces that real servers have.
     mutating func bind(_ random: inout SeededRandom) {
         nonces = random.pick([.none, .kept, .changing, .changing])
         forgets = random.pick([0, 0.05, 0.3])
@@ -177,7 +181,7 @@ struct Weather {
         certificateRefusal = random.pick(["invalid_client", "unauthorized_client", "invalid_grant"])
     }
 
-    /// Returns the weather of a seed, with a few kinds of trouble at once, but never all.
+    /// Returns the mixed weather of a seed, with a few of the kinds of faults at the same time.
     static func mixed(_ random: inout SeededRandom) -> Weather {
         var weather = Weather()
         weather.processes = random.number(1...3)

@@ -5,7 +5,7 @@ package struct NotWithinTime: Error, CustomStringConvertible {
 
 /// The longest wait for a condition.
 ///
-/// It is shorter than every suite's time limit, because that limit ends a test without a message.
+/// The wait is shorter than every suite's time limit, because that limit ends a test without a message.
 package let patience = Duration.seconds(45)
 
 /// Waits until a condition is true; throws an error that names the condition if it stays false.

@@ -67,8 +67,8 @@ package final class TestClock: Sendable {
                     return state.held == duration
                 }
                 try Task.checkCancellation()
-                // A millisecond of real time lets other tasks run. If the other side of a race takes longer, the test has to
-                // use `hold`.
+                // A millisecond of real time lets other tasks run. If the event that this wait races with may take longer,
+                // the test has to use `hold`.
                 try await Task.sleep(for: isHeld ? .seconds(3600) : .milliseconds(1))
             })
     }

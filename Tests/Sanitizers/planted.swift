@@ -82,7 +82,7 @@ enum Planted {
         counter.value += 1
     }
 
-    /// The same, but the resuming side goes on writing.
+    /// The waiting side reads memory that the resuming side still writes after it has resumed.
     private static func afterContinuation() async {
         let counter = await withUnsafeContinuation { (continuation: UnsafeContinuation<Counter, Never>) in
             DispatchQueue.global().async {

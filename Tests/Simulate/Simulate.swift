@@ -10,7 +10,7 @@ import Glibc
 @main
 enum Simulate {
     static func main() {
-        // The order of dictionaries depends on this variable, and has to be the same for each run of a seed.
+        // Without this variable, the order of dictionaries differs between runs, and so would two runs of a seed.
         if getenv("SWIFT_DETERMINISTIC_HASHING") == nil {
             setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
             let arguments = CommandLine.unsafeArgv

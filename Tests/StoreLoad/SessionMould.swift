@@ -8,7 +8,7 @@ struct SessionMould: Sendable {
     private let facts: [UInt8]
     private let tokens: [UInt8]
 
-    /// Copies a session of the store, opened with its keys, or makes one if the store has none.
+    /// Copies a session of the store that `vault` opens, or makes a session of usual size if the store has none.
     init(_ store: any StoreAdministration, _ vault: OpenSSLVault) async throws {
         for row in try await store.rows(of: .sessions, after: nil, limit: 100).rows {
             guard case .session(let row, _) = row, row.endedAt == nil, let sealed = row.tokens else { continue }
@@ -17,7 +17,7 @@ struct SessionMould: Sendable {
             model = row
             return
         }
-        // Identity, subject and scope; a JWT as access token, a refresh token and an id_token.
+        // These sizes fit an identity, a subject and a scope, and a JWT as access token with a refresh token and an id_token.
         (facts, tokens) = (Array(repeating: 0x66, count: 260), Array(repeating: 0x74, count: 1500))
         let now = WallTime(seconds: Int64(Date().timeIntervalSince1970))
         let nothing = Sealed(keyID: vault.currentKeyID, envelope: [])

@@ -5,7 +5,7 @@ import Foundation
 
 /// Fills a store through its port, or measures the port.
 ///
-/// It is not shipped.
+/// This program is not part of a release.
 ///
 ///     store-load fill URL COUNT KEYS            adds sessions, sealed with that key file, until there are COUNT
 ///
@@ -91,7 +91,7 @@ struct StoreLoad {
         let sessions = try await some(count, of: store)
         guard !sessions.isEmpty else { throw Fault.noSessions }
         let operation = try operation(what, store, sessions)
-        // Connections are made and statements prepared before the measurement.
+        // Before the measurement, run for half a second, so that connections are made and statements are prepared.
         _ = try await repeated(for: .milliseconds(500), atOnce: atOnce, operation)
         let (cpu, begin) = (processorTime(), ContinuousClock.now)
         let done = try await repeated(for: time, atOnce: atOnce, operation)
@@ -159,7 +159,7 @@ struct StoreLoad {
         }
     }
 
-    /// Returns the number of operations.
+    /// Repeats an operation for a time, with `atOnce` in progress, and returns the number of finished operations.
     private static func repeated(
         for time: Duration, atOnce: Int, _ operation: @escaping Operation
     ) async throws -> Int {

@@ -21,7 +21,7 @@ struct CertificateWatchTests {
     private static let files = ClientIdentity.Files(certificate: "shown.pem", key: "shown.key")
     private static let good = CertificateWatch.Pair(
         certificate: Array(ConfigurationFixture.certificate.utf8), key: Array(ConfigurationFixture.certificateKey.utf8))
-    /// A certificate from 2030 to 2099; `good` is valid from 2026 to 2126.
+    /// A certificate that is valid from 2030 to 2099; `good` is valid from 2026 to 2126.
     private static let later = CertificateWatch.Pair(
         certificate: Array(
             """
@@ -87,7 +87,9 @@ struct CertificateWatchTests {
 
     private var failures: Bool { metrics.text().contains("coatcheck_certificate_reload_failures_total 1") }
 
-    @Test("A new certificate pair does not load → one line and one count, and the served certificate stays")
+    @Test(
+        "A new pair of certificate and key does not fit, or its file is missing → a line, and the current certificate stays"
+    )
     func refused() {
         let before = identity.current.id
         take(.success(Self.half))
@@ -101,7 +103,7 @@ struct CertificateWatchTests {
         #expect(identity.current.id == before)
     }
 
-    @Test("A new certificate pair is not valid yet → one line; its time comes → it is served")
+    @Test("A new certificate is not valid yet → a line, and the current certificate stays; its time comes → it is used")
     func notYet() {
         let before = identity.current.id
         for _ in 0..<3 { take(.success(Self.later)) }
@@ -111,7 +113,7 @@ struct CertificateWatchTests {
         #expect(identity.current.id != before && failures && lines.all.contains("client certificate reloaded"))
     }
 
-    @Test("A certificate that has expired → never replaces a good one, but replaces any other")
+    @Test("An expired certificate arrives → a valid certificate stays; an expired one is replaced")
     func runOut() {
         clock.set(1_906_502_400)
         take(.success(Self.later))
@@ -119,17 +121,17 @@ struct CertificateWatchTests {
         take(.success(Self.good))
         let good = identity.current.id
         #expect(good != later && !failures)
-        // The year 2110.
+        // In the year 2110, `later` has expired and `good` is valid.
         clock.set(4_417_977_600)
         take(.success(Self.later))
         #expect(identity.current.id == good && failures && lines.all.contains("has run out"))
-        // The year 2128, when neither certificate is valid.
+        // In the year 2128, both certificates have expired.
         clock.set(4_986_000_000)
         take(.success(Self.later))
         #expect(identity.current.id == later)
     }
 
-    @Test("The pair is already served → no change and no line")
+    @Test("The files have the pair that is already in use → no change and no line")
     func same() {
         let before = identity.current.id
         take(.success(Self.good))

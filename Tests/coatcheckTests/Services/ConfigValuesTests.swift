@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Comparison of two configurations by every value in their files")
 struct ConfigValuesTests {
-    /// Loads a file with these settings: a client's `children`, a backend's `allow`, and a default of a Zephr attribute.
+    /// Loads a file with the given `children` of a client, `allow` of a backend, and default of a Zephr attribute.
     private func load(
         children: String = "{quiet: {}}", allow: String = "[{provider: example}]", attribute: String = "x"
     ) throws -> Configuration {
@@ -42,7 +42,7 @@ struct ConfigValuesTests {
         return changes
     }
 
-    @Test("An empty mapping replaces another one → both paths have changed")
+    @Test("A child kind with an empty mapping is renamed → the paths of both names have changed")
     func mapping() throws {
         let children = "providers.example.clients.ios.children"
         #expect(
@@ -61,7 +61,7 @@ struct ConfigValuesTests {
     }
 
     @Test(
-        "Other quotes turn a value into a text → its path has changed",
+        "Quotes turn a number or boolean into a text → its path has changed",
         arguments: [("true", "\"true\""), ("1", "'1'"), ("-2", "\"-2\"")])
     func quotes(_ plain: String, _ quoted: String) throws {
         #expect(
@@ -69,7 +69,7 @@ struct ConfigValuesTests {
                 == ["providers.news.attribute_defaults.source"])
     }
 
-    @Test("Other quotes around a text → no change")
+    @Test("Quotes are added to a text → no change")
     func sameText() throws {
         #expect(paths(try load(attribute: "app"), try load(attribute: "\"app\"")).isEmpty)
     }

@@ -4,12 +4,12 @@ import Testing
 
 @testable import coatcheck
 
-/// Freed memory of the process, and its return to the system.
+/// The return of the process's freed memory to the system.
 @Suite(.timeLimit(.minutes(2))) struct FreedMemoryTests {
     @Test(
-        "Memory is freed between blocks that stay in use → returned to the system, although it is not at a heap's end")
+        "Memory is freed between blocks that stay in use → returned to the system, although each heap's end is in use")
     func givenBack() async throws {
-        // Each remaining block keeps its page in use. So the last page of every heap is in use, too.
+        // One block in 64 stays allocated. So the last page of each heap stays in use, too.
         let size = 128 << 20, block = 1024, stays = 64
         var blocks = (0..<size / block).map { _ in
             let block = UnsafeMutableRawPointer.allocate(byteCount: block, alignment: 16)
@@ -36,7 +36,7 @@ import Testing
         FreedMemoryRule.Figures(unused: unused << 20, used: used << 20, released: released)
     }
 
-    @Test("An attempt to return memory left some → repeated within ten seconds after less is in use")
+    @Test("An attempt returns little memory, and ten seconds later less memory is in use → another attempt")
     func leftBehind() {
         var rule = FreedMemoryRule(atRest: nil)
         rule.tried(leaving: Self.figures(unused: 4, used: 6), at: .zero)
@@ -44,7 +44,7 @@ import Testing
         #expect(rule.isWorthIt(Self.figures(unused: 290, used: 26), at: .seconds(10)))
         rule.tried(leaving: Self.figures(unused: 275, used: 26), at: .seconds(10))
         #expect(!rule.isWorthIt(Self.figures(unused: 277, used: 26), at: .seconds(20)))
-        // Most bodies are gone. There is only a little more free memory than before, but whole pages are now unused.
+        // Most bodies are gone. There is only a little more free memory, but now whole pages are unused and can be returned.
         #expect(!rule.mayTry(at: .seconds(19)))
         #expect(rule.mayTry(at: .seconds(20)))
         #expect(rule.isWorthIt(Self.figures(unused: 282, used: 20), at: .seconds(20)))
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test("The first attempt is made under load → repeated after the load", arguments: [true, false])
+    @Test("The first attempt is made under load, and then the load ends → another attempt", arguments: [true, false])
     func triedUnderLoad(beganAtRest: Bool) {
         var rule = FreedMemoryRule(atRest: beganAtRest ? Self.figures(unused: 3, used: 6) : nil)
         rule.note(Self.figures(unused: 40, used: 26))
@@ -64,13 +64,13 @@ import Testing
         rule.tried(leaving: Self.figures(unused: 36, used: 26), at: .seconds(5))
         rule.note(Self.figures(unused: 37, used: 26))
         #expect(!rule.isWorthIt(Self.figures(unused: 37, used: 26), at: .seconds(15)))
-        // If the rule knows an idle state for comparison, a smaller drop is enough.
+        // If the rule knows the memory use at rest, a smaller drop of the used memory is enough for another attempt.
         let rest = Self.figures(unused: 38, used: beganAtRest ? 24 : 17)
         rule.note(rest)
         #expect(rule.isWorthIt(rest, at: .seconds(15)))
     }
 
-    @Test("There is load at the start, and later a few MiB are in use → the other pages are returned")
+    @Test("An attempt under load returns little, and later 4 instead of 9 MiB are in use → another attempt")
     func beganUnderLoad() {
         var rule = FreedMemoryRule(atRest: Self.figures(unused: 4, used: 3))
         rule.note(Self.figures(unused: 52, used: 9))
@@ -80,10 +80,11 @@ import Testing
         #expect(rule.isWorthIt(Self.figures(unused: 55, used: 4), at: .seconds(15)))
     }
 
-    @Test("The memory at rest → known before the first check")
+    @Test("The process starts → its memory use at rest is known before the first check")
     func atRest() { #expect(FreedMemory().atRest != nil) }
 
-    @Test("Memory that cannot be returned → tried once a minute; rows have ended → a reason for an attempt")
+    @Test(
+        "An attempt returns too little → the next one a minute later, or as soon as 4,096 cached sessions are released")
     func patience() {
         var rule = FreedMemoryRule(atRest: nil)
         #expect(!rule.isWorthIt(Self.figures(unused: 7, used: 6), at: .zero))

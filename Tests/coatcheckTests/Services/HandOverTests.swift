@@ -45,7 +45,9 @@ struct HandOverTests {
         Refused(environment: ["LISTEN_FDS": "2", "LISTEN_PID": "4321"], names: "two sockets for the public listener"),
     ]
 
-    @Test("A malformed variable → refused, and the message names it", arguments: refused)
+    @Test(
+        "LISTEN_FDS or LISTEN_PID is malformed, missing or another process's → refused, and the message names the variable",
+        arguments: refused)
     func refuses(_ row: Refused) {
         do {
             _ = try HandOver(row.environment, pid: Self.pid)
@@ -77,7 +79,8 @@ struct HandOverTests {
             descriptors: [.management: 3, .public: 4, .backend: 5]),
     ]
 
-    @Test("Sockets → found by their names; a socket without a name → the public one", arguments: taken)
+    @Test(
+        "Handed-over sockets with names → these listeners; a socket without a name → the public one", arguments: taken)
     func takes(_ row: Taken) throws {
         #expect(try HandOver(row.environment, pid: Self.pid).descriptors == row.descriptors)
     }

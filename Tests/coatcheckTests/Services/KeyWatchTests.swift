@@ -14,7 +14,7 @@ struct KeyWatchTests {
         let file: String
         let vault: OpenSSLVault
         let watch: KeyWatch
-        /// The first ring.
+        /// The ring that the file has at first.
         let first: KeyRing
         let lines: WrittenLines
         let time: TestClock
@@ -51,7 +51,9 @@ struct KeyWatchTests {
         }
     }
 
-    @Test("The key file becomes unusable → no change and one line; it is good again → used")
+    @Test(
+        "The key file is truncated, foreign or gone → one line, and the ring stays; it is good again → its ring is used"
+    )
     func faulty() throws {
         let watched = try Watched()
         let key = watched.vault.currentKeyID
@@ -73,7 +75,7 @@ struct KeyWatchTests {
         #expect(watched.lines.all.contains("keys reloaded"))
     }
 
-    @Test("A key is added → known at once, and seals from its time on")
+    @Test("A key that waits is added to the file → it opens records at once, and seals from its time on")
     func twoSteps() throws {
         let watched = try Watched()
         let key = watched.vault.currentKeyID
@@ -97,11 +99,11 @@ struct KeyWatchTests {
         #expect(watched.lines.all.split(separator: "\n").count == 2)
     }
 
-    /// The changes to the ring's file while a key waits for its time.
+    /// The fault of the ring's file while a key waits: the file is gone or truncated, before or at the key's time.
     enum Trouble: CaseIterable { case awayBefore, halfBefore, away, half }
 
     @Test(
-        "A key waits for its time, and its file changes in any way → it still seals from its time on",
+        "A key waits for its time, and the key file is gone or truncated → the key still seals from its time on",
         arguments: Trouble.allCases)
     func dueInTrouble(_ trouble: Trouble) throws {
         let watched = try Watched()
@@ -127,7 +129,7 @@ struct KeyWatchTests {
         watched.time.advance(.seconds(1))
         watched.watch.look()
         #expect(watched.vault.currentKeyID == rotated.list.first?.id)
-        // Further trouble is logged like the first.
+        // After the file was good again, a new fault of the file is logged again.
         try Watched.write(rotated, watched.file)
         watched.watch.look()
         try FileManager.default.removeItem(atPath: watched.file)
@@ -135,7 +137,7 @@ struct KeyWatchTests {
         #expect(watched.lines.all.split(separator: "\n").count { $0.contains("keys not reloaded") } == 2)
     }
 
-    @Test("A key waits for its time, and its file does not respond → it still seals from its time on")
+    @Test("A key waits for its time, and reading the key file hangs → the key still seals from its time on")
     func hanging() throws {
         let watched = try Watched()
         let rotated = try watched.watch.ring.rotated(
@@ -152,7 +154,7 @@ struct KeyWatchTests {
         #expect(watched.vault.currentKeyID == new)
     }
 
-    @Test("The links of a mounted Secret are exchanged → the file is read again")
+    @Test("Kubernetes exchanges the link of a mounted Secret → the key file is read again")
     func links() throws {
         let watched = try Watched(linked: true)
         let rotated = try watched.watch.ring.rotated(now: watched.time.now, random: SystemRandom.bytes)
@@ -169,7 +171,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A key file that others may read or write → counts as open; a link counts like its target, and the own group may read"
+        "A key file that others can access → open to others, even through a link; that the process's group can read → not"
     )
     func modes() throws {
         let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
@@ -187,7 +189,7 @@ struct KeyWatchTests {
             #expect(FileMode.isOpenToOthers(file) == isOpen, "\(String(mode, radix: 8))")
             #expect(FileMode.isOpenToOthers(link) == isOpen)
         }
-        // A file of another group; only root can change a file's owner.
+        // Only root can give the file to another group. Then even read permission for this group is open to others.
         if geteuid() == 0, chown(file, 0, 54_321) == 0 {
             chmod(file, 0o640)
             #expect(FileMode.isOpenToOthers(file))
@@ -197,7 +199,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A ring that is not the store's → noticed by a sample of rows; one foreign row in twenty → no effect")
+        "A ring opens no row in a sample of the store → not good; one foreign row in twenty → good, with a log line")
     func ringCheck() async throws {
         let now = WallTime(seconds: 1_795_000_000)
         let ring = try KeyRing.generate(now: now, random: SystemRandom.bytes)
@@ -232,7 +234,7 @@ struct KeyWatchTests {
         let right = RingWatch(vault, keys(vault), store, now: { now }, log: log)
         await right.look()
         #expect(right.isGood)
-        // If one record in twenty belongs to another ring, the broker still serves requests.
+        // If another ring sealed one record in twenty, the broker still serves requests.
         try await add(18, vault)
         try await add(1, stranger)
         await right.look()
@@ -243,7 +245,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A ring that opens no record → seals none, and is replaced completely once the file's ring opens records")
+        "A ring opens no record of the store → it seals none, and a ring in the file that opens records replaces it")
     func takenWhole() async throws {
         let watched = try Watched()
         let (time, store) = (watched.time, InMemoryStore())
@@ -288,7 +290,7 @@ struct KeyWatchTests {
         #expect(watched.vault.index(.subject, ["a"]) == owner.index(.subject, ["a"]), "its index key came with it")
         #expect(watched.watch.ring.list.map(\.id) == right.list.map(\.id))
 
-        // The key of the other ring is reported. The broker serves all other records, in this process and in the next.
+        // The first ring's records are reported. The broker serves all other records, in this process and after a restart.
         let other = try OpenSSLVault(ring: watched.first)
         try await add(4, other, to: store)
         await ring.look()
@@ -298,7 +300,7 @@ struct KeyWatchTests {
         let next = RingWatch(owner, watched.watch, store, now: { time.now }, log: log)
         await next.look()
         #expect(next.isGood && next.foreign != nil)
-        // If a key of the store's own ring is missing, its records count as usual.
+        // Records of a third, unknown ring count as unreadable, so with four of them the ring is not good.
         let lost = try KeyRing.generate(now: time.now, random: SystemRandom.bytes)
         try await add(4, OpenSSLVault(ring: lost), to: store)
         await next.look()

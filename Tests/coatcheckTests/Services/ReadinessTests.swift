@@ -9,12 +9,12 @@ import Testing
 
 @Suite("The order of a shutdown", .timeLimit(.minutes(2)))
 struct ReadinessTests {
-    /// The steps, in order.
+    /// The steps of the shutdown, in order.
     private final class Journal: Sendable {
         private let lines = Mutex<[String]>([])
-        /// The readiness.
+        /// The readiness under test.
         ///
-        /// Its state is recorded together with the wait.
+        /// The journal records its state at each wait.
         let readiness = Mutex<Readiness?>(nil)
         func note(_ line: String) { lines.withLock { $0.append(line) } }
         var all: [String] { lines.withLock { $0 } }
@@ -33,7 +33,7 @@ struct ReadinessTests {
     }
 
     @Test(
-        "A shutdown → readiness is red for the whole delay before a listener closes, and the drain is logged (SEC-123)",
+        "A shutdown → not ready for the whole delay before a listener closes, and the drain is logged (SEC-123)",
         .timeLimit(.minutes(1)))
     func order() async throws {
         let journal = Journal()

@@ -13,7 +13,7 @@ import Testing
 struct ReloadTests {
     /// A complete broker without listeners.
     ///
-    /// The test owns its file and its log.
+    /// The test sets the text of the configuration file, and reads the broker's log.
     private final class Wired: Sendable {
         let composition: Composition
         private let work: ConfigurationReload
@@ -102,7 +102,7 @@ struct ReloadTests {
         """
 
     @Test(
-        "The new file is unusable → no change, and the log names each fault",
+        "The new file has a fault → the configuration stays, and the log names the fault",
         arguments: [
             ("limits: {body: 64KiB}", "limits: {body: 64KiB", "is not YAML"),
             ("kind: oauth2", "kind: oauth", "has to be"),
@@ -154,7 +154,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("Others may read a secret's file → a warning at each reload, even if no setting changed")
+    @Test("Others may read a secret's file → a warning at each reload, even without a changed setting")
     func warnings() async throws {
         let isOpen = Mutex(false)
         let wired = try Wired(Self.text, isOpen: { isOpen.withLock { $0 } })
@@ -183,14 +183,17 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("Reading the file hangs → one line, later reloads work, and its late content never replaces a newer one")
+    @Test(
+        "Reading the file hangs → a line, later reloads work, and the late content never replaces a newer configuration"
+    )
     func hanging() async throws {
         let gate = DispatchSemaphore(value: 0)
         let hangs = Mutex(false)
         let clock = BrokerClock(
             now: SystemClock.wallTime, monotonic: { .seconds(1000) },
             sleep: { _ in
-                // If the reading hangs, the time for it is over at once. Otherwise it never ends.
+                // While the reading hangs, this wait ends at once, so the time for the reading is over. Otherwise the
+                // wait is endless.
                 while !hangs.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(5)) }
             })
         let wired = try Wired(
@@ -206,7 +209,7 @@ struct ReloadTests {
         #expect(good.contains("configuration reloaded"), "\(good)")
         let running = wired.running
         gate.signal()
-        // A later reload has ended, and the late reading has returned meanwhile. Its result was not used.
+        // This reload runs after the late reading has returned, and shows that the late content was not used.
         _ = await wired.reload(Self.text.replacingFirst("GET /a", with: "GET /good"))
         #expect(wired.running === running)
         // After the stop, a reload changes nothing.
@@ -216,7 +219,9 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("Providers without a change → keep their connections, breakers and caches; the others are made again")
+    @Test(
+        "A reload changes one provider → this provider is made again; the other keeps its connections, breaker and caches"
+    )
     func kept() async throws {
         let wired = try Wired(Self.text)
         let before = wired.running
@@ -227,7 +232,7 @@ struct ReloadTests {
         #expect(wired.running !== before && wired.running.kept == 1)
         #expect(wired.limiter("one") === one && wired.limiter("two") !== two)
         #expect(wired.running.transport === before.transport)
-        // The clients contain copies of these session settings, so they were made again.
+        // All clients contain a copy of the session's lifetimes, so all providers are made again.
         _ = await wired.reload(Self.text.replacingFirst("idle: 30d", with: "idle: 20d"))
         #expect(wired.running.kept == 0 && wired.running.transport === before.transport)
         _ = await wired.reload(Self.text + "\noutbound: {connect_timeout: 3s}")
@@ -236,7 +241,7 @@ struct ReloadTests {
         await before.transport.shutdown()
     }
 
-    @Test("A secret's file → read again; only the provider or client that uses it is made again")
+    @Test("A secret's file has changed → only the provider that uses the secret is made again")
     func secret() async throws {
         let secret = Wired.Held("zQ8vN2kLr5TwX7yB3mHd")
         let wired = try Wired(Self.text, secret: { secret.value })
@@ -251,7 +256,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("The log level, hosts, backends and limits → changed at once")
+    @Test("A reload changes the log level, backends and limits → the new values apply at once")
     func rest() async throws {
         let wired = try Wired(Self.text)
         let digest = "3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d"
@@ -265,7 +270,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("The share of recorded traces → changed at once; their destination → needs a restart")
+    @Test("A reload changes the share of recorded traces → applies at once; their destination → refused")
     func tracing() async throws {
         func text(_ port: Int, _ sample: String) -> String {
             Self.text + "\ntracing: {otlp: \"http://127.0.0.1:\(port)\", sample: \(sample)}"
@@ -287,7 +292,7 @@ struct ReloadTests {
         init(_ value: RunningConfiguration) { self.value = value }
     }
 
-    @Test("The former configuration → released when its last user has ended")
+    @Test("A reload, and no request uses the configuration before → that configuration is released")
     func released() async throws {
         let wired = try Wired(Self.text)
         let before = Kept(wired.running)
@@ -297,7 +302,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("Several signals during a reload → one more reload, so no change is missed")
+    @Test("100 signals during a reload → at least one more reload afterwards, and never two at once")
     func signals() async throws {
         let runs = Mutex((count: 0, under: 0, most: 0))
         let (first, firstBegan) = AsyncStream.makeStream(of: Void.self)
@@ -329,7 +334,7 @@ struct ReloadTests {
         #expect((2...101).contains(count))
     }
 
-    @Test("Two configurations → compared by salted digests of all their values, including secrets")
+    @Test("The salted digests of two configurations → show the paths of all values that differ")
     func compared() throws {
         let one = try ConfigurationFixture.load(ConfigurationFixture.minimal)
         let other = try ConfigurationFixture.load(
@@ -344,7 +349,7 @@ struct ReloadTests {
                 "providers.example.clients.ios.client_id", "providers.example.clients.ios.scope",
             ])
         #expect(items.contains { $0.path == "server.public_url" && !$0.isChanged && $0.needsRestart })
-        // With another salt, the digests differ.
+        // With another salt, each value has another digest.
         let digests = one.values.digests(salt) { vault.digest($0) }
         let salted = one.values.digests([1]) { vault.digest($0) }
         #expect(digests.keys == salted.keys && digests.allSatisfy { salted[$0.key] != $0.value })

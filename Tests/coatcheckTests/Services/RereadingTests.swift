@@ -13,7 +13,7 @@ struct RereadingTests {
         private let list = Mutex<[Int]>([])
         private let late = Mutex(0)
 
-        /// A reading that returns after `release`.
+        /// A reading that returns after `release(number)`.
         func hanging(_ number: Int) -> @Sendable () -> Int {
             let gate = DispatchSemaphore(value: 0)
             gates.withLock { $0[number] = gate }
@@ -34,9 +34,9 @@ struct RereadingTests {
             try await eventually("the readings are as the test wants them") { isTrue(self) }
         }
 
-        /// A reader that waits this long.
+        /// A reader that waits for a reading for at most `patience`.
         ///
-        /// Nil means for ever.
+        /// With nil, the reader waits without a limit.
         func reader(patience: Duration?) -> Rereading<Int> {
             Rereading(
                 sleep: { _ in try await Task.sleep(for: patience ?? .seconds(3600)) }, isLate: { [self] in wasLate() },
@@ -44,7 +44,7 @@ struct RereadingTests {
         }
     }
 
-    @Test("A reading hangs → one line, newer readings go on, and its result is dropped")
+    @Test("A reading hangs and returns after a newer reading → reported as late one time, and its result is dropped")
     func hanging() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(50))
@@ -57,7 +57,7 @@ struct RereadingTests {
         #expect(readings.taken == [2])
     }
 
-    @Test("A late result, and there is no newer one → used")
+    @Test("Two readings hang and return late, in their order → both results are used")
     func late() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(50))
@@ -69,7 +69,7 @@ struct RereadingTests {
         try await readings.wait { $0.taken == [1, 2] }
     }
 
-    @Test("As many readings hang as may → no reading begins until one has returned")
+    @Test("As many readings hang as are allowed → no further reading begins until one of them has returned")
     func bounded() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(20))
@@ -83,7 +83,7 @@ struct RereadingTests {
         try await readings.wait { $0.taken.contains(100) && !reader.isReading }
     }
 
-    @Test("A stop → does not wait for a reading, and uses no later result")
+    @Test("A stop during a reading → does not wait for the reading, whose result is dropped")
     func stop() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: nil)

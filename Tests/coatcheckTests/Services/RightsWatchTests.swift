@@ -31,7 +31,7 @@ struct RightsWatchTests {
         #expect(log.contains(#""level":"error""#) && log.contains(lacking), "\(log)")
         await watch.look()
         #expect(lines.take().isEmpty)
-        // While the store does not answer, the state does not change.
+        // The store does not answer, so the watch keeps its state.
         answers.set(.failure(.unavailable("away")))
         await watch.look()
         #expect(!watch.isGood && lines.take().isEmpty)

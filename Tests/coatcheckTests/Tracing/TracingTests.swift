@@ -36,7 +36,7 @@ struct TracingTests {
         #expect(!span.continuesCaller)
     }
 
-    @Test("A trace context, also in a later version → read and written")
+    @Test("A trace context of version 00, or of a later version with more fields → read")
     func read() throws {
         let read = try #require(TraceParent(Self.field))
         #expect(read == TraceParent(traceID: Self.trace, spanID: Self.parent, isSampled: true))
@@ -46,7 +46,7 @@ struct TracingTests {
                 == TraceParent(traceID: Self.trace, spanID: Self.parent, isSampled: false))
     }
 
-    @Test("A stranger's trace context → continued, but its decision to record is ignored")
+    @Test("A stranger's trace context → its trace id is continued, and its decision to record is ignored")
     func strangers() throws {
         for (sample, flag, count) in [(0.0, "01", 0), (1.0, "00", 1)] {
             let spans = Spans()
@@ -64,7 +64,7 @@ struct TracingTests {
         }
     }
 
-    @Test("A trusted proxy's decision to record → followed; a backend's → followed after it has proved itself")
+    @Test("A trusted proxy decides whether to record → followed; a backend decides → followed after its authentication")
     func trusted() {
         for (sample, flag, count) in [(0.0, "01", 1), (1.0, "00", 0)] {
             let text = "00-\(Self.trace)-\(Self.parent)-\(flag)"
@@ -90,7 +90,7 @@ struct TracingTests {
         #expect(spans.all.count == 1)
     }
 
-    @Test("Spans → nested, ended once, and marked if they failed")
+    @Test("A span with a child that fails and ends twice → two finished spans, nested, and the child has failed")
     func nesting() throws {
         let spans = Spans()
         let request = spans.tracer().starter.begin(
@@ -109,7 +109,7 @@ struct TracingTests {
         #expect(all[0].attributes == ["http.response.status_code": .integer(503), "error.type": .text("503")])
     }
 
-    @Test("A body for the collector → OTLP's JSON with hexadecimal ids, and with 64-bit numbers as text")
+    @Test("A span for the collector → OTLP's JSON, with hexadecimal ids and 64-bit numbers as text")
     func body() throws {
         let span = FinishedSpan(
             traceID: Self.trace, spanID: Self.parent, parentID: nil, name: "GET /v1/session", kind: .server,
@@ -126,7 +126,8 @@ struct TracingTests {
         #expect((try? JSONSerialization.jsonObject(with: Data(text.utf8))) != nil)
     }
 
-    @Test("The queue is full → spans are dropped and counted; the collector is missing → no further effect")
+    @Test(
+        "100 spans more than the queue's capacity → dropped and counted; no collector → spans are dropped and counted")
     func bounded() async throws {
         let metrics = MetricsRegistry()
         let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })
@@ -146,13 +147,13 @@ struct TracingTests {
             return line.flatMap { Int($0.dropFirst(name.count)) } ?? 0
         }
         try await eventually("the collector has refused a batch") { refused() > 0 }
-        // The next line comes a second later.
+        // The exporter tries again only after a second.
         #expect(refused() % 512 == 0)
         running.cancel()
         try await running.value
     }
 
-    @Test("A start ends before it has sent spans (its port is in use) → no client stays open")
+    @Test("The broker's start fails before its span exporter runs → the exporter's HTTP client is closed")
     func neverRan() throws {
         let settings = try #require(
             try ConfigurationFixture.load(ConfigurationFixture.minimal + "\ntracing: {otlp: \"http://127.0.0.1:1\"}\n")

@@ -4,7 +4,7 @@ package struct AdminSessions: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// The conditions of a listing; all nil lists everything.
+    /// The conditions of a listing; if all are nil, every session is listed.
     package struct Filter: Sendable {
         package var provider: ProviderName?
         package var client: ClientName?
@@ -17,7 +17,8 @@ package struct AdminSessions: Sendable {
         }
     }
 
-    /// Returns a page of live or ended sessions ("why was I logged out?"), optionally only the unbound ones.
+    /// Returns a page of live or ended sessions, for questions such as "why was I logged out?"; with `isUnbound`, only
+    /// unbound sessions.
     ///
     /// A filter by subject or client also needs the provider.
     package func list(
@@ -62,7 +63,7 @@ package struct AdminSessions: Sendable {
 
     /// Ends the unbound sessions of a filter, and stops after a few seconds.
     ///
-    /// Each session is read, because only the opened facts show whether it is unbound.
+    /// Each session is read and opened, because only its sealed facts show whether it is unbound.
     package func endUnbound(
         _ filter: Filter, cursor: String?, actor: String
     ) async throws(BrokerProblem) -> PartlyEnded {

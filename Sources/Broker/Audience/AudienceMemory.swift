@@ -2,7 +2,8 @@ import Synchronization
 
 /// The short-lived memory of a process about tokens for other APIs: refusals by the provider, and uses that were noted.
 ///
-/// A forgotten entry costs one more provider call. Entries are lost at a restart, and when there are too many.
+/// If an entry is lost, the cost is one more provider call or store write. Entries are lost at a restart, and all are dropped
+/// when there are too many.
 final class AudienceMemory: Sendable {
     /// The reason why a token is not requested now.
     enum Refusal: Sendable, Equatable {
@@ -64,8 +65,8 @@ final class AudienceMemory: Sendable {
                 state.refused[key] = nil
             }
             guard let until = state.places[place] else { return nil }
-            // After the pause, one call tests the target again, and the others wait for its result (`begins`). An old refusal
-            // is dropped, so that callers need not wait.
+            // When the pause ends, the next caller tests the target again, and its call renews the pause for the others
+            // (`begins`). A refusal that is older than another pause is dropped without this.
             if moment - until >= Self.pause { state.places[place] = nil }
             return moment < until ? .refused : nil
         }
@@ -73,7 +74,8 @@ final class AudienceMemory: Sendable {
 
     /// Notes that a provider call for a target begins.
     ///
-    /// If the client's target was refused a short while ago, other sessions wait for the result of this call.
+    /// If the target is refused for the client, the pause for the other sessions is renewed, until the result of this call is
+    /// known.
     func begins(_ place: Place, at moment: Duration) {
         state.withLock { state in
             if state.places[place] != nil { state.places[place] = moment + Self.pause }
@@ -82,8 +84,8 @@ final class AudienceMemory: Sendable {
 
     /// Notes that the provider refused a session's target.
     ///
-    /// If the refusal is `ofClient`, it concerns the client's configuration, and also holds for the client's other sessions for
-    /// a moment.
+    /// With `ofClient`, the refusal concerns the client's configuration, so it also holds for the client's other sessions for
+    /// five seconds.
     ///
     /// A refusal that concerns one user ends the pause of the other sessions, which the start of this call may have renewed.
     func refused(_ key: Digest, of session: Digest, _ place: Place, ofClient: Bool, at moment: Duration) {

@@ -5,7 +5,7 @@ package struct AudienceTokens: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns an access token for a target, which is fetched or renewed if the kept one has too little time left.
+    /// Returns the stored access token for a target, or a new one if there is no stored token or it expires too soon.
     ///
     /// `refused` is an access token that an `upstream` has refused; a newer one is then returned. A child uses its parent's
     /// tokens. A token younger than a minute is not renewed for a child.
@@ -86,7 +86,7 @@ package struct AudienceTokens: Sendable {
 
     /// Notes in the background that a token is used, at most once a minute.
     ///
-    /// A ninth token replaces the one unused for longest.
+    /// The noted time decides which token is dropped when a session gets a ninth token.
     private func noteUse(of kept: KeptAudience) {
         let now = context.clock.now()
         guard now.since(kept.row.usedAt) >= AudienceMemory.noting, context.may(.writeUse),
@@ -95,7 +95,7 @@ package struct AudienceTokens: Sendable {
         let context = context
         context.spawner.spawn("useAudience") {
             do throws(StoreFailure) { try await context.store.useAudience(kept.row.key, at: now) } catch {
-                // The next use tries again.
+                // The next use of the token writes its time again.
                 context.events.emit(.storeFailed(operation: "useAudience", detail: "\(error)"))
             }
         }
@@ -103,7 +103,7 @@ package struct AudienceTokens: Sendable {
 
     /// Joins the session's refresh in progress, or begins one.
     ///
-    /// If that refresh has another purpose, the caller tries again after it.
+    /// If the refresh in progress has another purpose, the caller waits for its end and tries again.
     private func fetch(
         _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need, _ kept: KeptAudience?,
         for asker: ForcedRefreshes.Asker?
@@ -116,7 +116,8 @@ package struct AudienceTokens: Sendable {
         while true {
             let moment = context.clock.monotonic()
             let underWay = flights.underWay(session.tokenDigest)
-            // A token that still lives is served at once, and the next one is fetched in the background.
+            // If the stored token is about to expire but still valid, return it at once, and fetch the next token in the
+            // background.
             let living = need == .expiring ? kept.flatMap { usable($0, session) } : nil
             if underWay?.audience != audience.key {
                 if let refusal = memory.refusal(audience.key, place, at: moment) {
@@ -141,7 +142,8 @@ package struct AudienceTokens: Sendable {
                 context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
             }
             if let living { return living }
-            // The caller that began the flight waits for its calls. The others wait as long as waiters do.
+            // The caller that began the flight waits for all calls of the flight. The other callers wait only for the usual
+            // patience of waiters.
             let patience = isNew ? RefreshFlight.callBudget + .seconds(5) : context.settings.waiterPatience
             guard let outcome = await flight.wait(until: (isNew ? moment : begun) + patience) else {
                 throw BrokerProblem(
@@ -153,10 +155,12 @@ package struct AudienceTokens: Sendable {
                 continue
             }
             guard let access = try outcome.get().access else { throw BrokerProblem(.internalError) }
-            // A flight that began for another need may have found the stored token good enough.
+            // If a flight began for a weaker need, it may have returned the stored token, which this caller must not use
+            // again.
             if !isNew, case .forced(let from) = need, access.version <= from { continue }
             if RefreshTiming.hasRunOut(access, at: context.clock.now()) {
-                // The store was away for long, or the process was suspended. The token of the next flight is fresh.
+                // The token has expired before it arrived, because the store was unavailable or the process was suspended. So
+                // fetch a fresh token one time.
                 guard !isNew, !hasRepeated else { throw .ranOut }
                 hasRepeated = true
                 continue
@@ -210,7 +214,7 @@ extension BrokerProblem {
 extension SharedFlight.Outcome {
     /// Throws the result of a refresh for another purpose if that result holds for every caller.
     ///
-    /// For example, the store is away or the session is over.
+    /// For example, the store is unavailable, or the session is over.
     func throwIfFinal() throws(BrokerProblem) {
         guard case .failure(let problem) = self else { return }
         switch problem.code {

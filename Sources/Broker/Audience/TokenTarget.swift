@@ -1,6 +1,6 @@
 /// The API of an access token other than the session's own, with the exact parameters of the provider call.
 package struct TokenTarget: Sendable, Hashable {
-    /// The token that the provider call presents.
+    /// The token with which the provider is asked for the access token.
     package enum Grant: String, Sendable, Hashable {
         /// The session's refresh token (RFC 6749 section 6).
         case refresh
@@ -11,7 +11,7 @@ package struct TokenTarget: Sendable, Hashable {
     package let grant: Grant
     /// `resource`, sent once for each value (RFC 8707), in the configuration's order.
     package let resources: [String]
-    /// `audience` (RFC 8693 section 2.1; Auth0 and others take it in a refresh, too).
+    /// `audience` (RFC 8693 section 2.1; Auth0 and others accept it in a refresh, too).
     package let audience: String?
     /// `scope`; empty to leave the parameter out.
     package let scope: [String]

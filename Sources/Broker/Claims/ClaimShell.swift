@@ -18,7 +18,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     /// Claims a row, and retries under the same name after a lost answer, even if the store fails again.
     ///
-    /// If the store may have granted the claim although the call will not be made, the claim is released.
+    /// If `again` stops the retries although the store may have granted the claim, the claim is released in the background.
     ///
     /// - Parameters:
     ///   - request: The claim.
@@ -43,7 +43,8 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     // MARK: Releasing
 
-    /// Releases a claim in the background, and retries for as long as the claim keeps other owners from claiming the row.
+    /// Releases a claim in the background, and retries until the claim would lapse anyway and no longer keeps other owners
+    /// from claiming the row.
     func giveBack(
         after pause: Duration, _ giveBack: @escaping @Sendable () async throws(StoreFailure) -> Void
     ) {
@@ -65,7 +66,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     // MARK: Renewing
 
-    /// Does the owner's work, and renews the claim meanwhile.
+    /// Does the owner's work, and renews the claim during the work.
     ///
     /// Once a second it checks whether a renewal is due.
     ///
@@ -130,7 +131,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     /// Emits the event that a store operation failed.
     func failed(_ operation: StaticString, _ failure: StoreFailure) {
-        // A row of a newer format proves nothing about the store, so other work goes on.
+        // A row of a newer format is no sign that the store is unavailable, so do not note an outage.
         if failure != .newerFormat { context.memory.store.failed(at: context.clock.monotonic()) }
         context.events.emit(.storeFailed(operation: operation, detail: "\(failure)"))
     }
@@ -181,7 +182,8 @@ struct DoublingPause: Sendable {
 }
 
 extension BrokerClock {
-    /// Retries a write until it succeeds, however long the store is away, because its input cannot be had again.
+    /// Retries a write until it succeeds, however long the store is unavailable, because the input of the write exists only
+    /// here.
     ///
     /// Returns nil if the process ends first.
     @discardableResult
@@ -196,10 +198,10 @@ extension BrokerClock {
     }
 }
 
-/// A row whose provider calls only one owner at a time makes: an exchange, or a session that is refreshed.
+/// A row that an owner has to claim before it calls the provider: an exchange, or a session that is refreshed.
 ///
-/// The store decides which claim is granted, and how a lapsed claim is treated. These rules differ, because a lapsed exchange
-/// is spent and a lapsed refresh is taken over.
+/// The store decides whether a claim is granted. The kinds differ after a lapse: a lapsed exchange is spent, and a lapsed
+/// refresh is taken over.
 protocol ClaimedRow: Sendable {
     /// The row to claim, with the claim's name.
     associatedtype Request: Sendable
@@ -207,7 +209,7 @@ protocol ClaimedRow: Sendable {
 
     /// The name of the store operation that renews a claim.
     static var renewal: StaticString { get }
-    /// The time until the first try to release a claim that may exist although the call will not be made.
+    /// The pause before the first attempt to release a claim that may have been granted although its answer was lost.
     static var pauseBeforeGivingBack: Duration { get }
     /// The time after its end during which a lapsed claim still keeps other owners from claiming the row.
     static var grace: Duration { get }
@@ -224,7 +226,7 @@ protocol ClaimedRow: Sendable {
 
 /// An exchange as a claimed row.
 ///
-/// A lapsed exchange is spent, so callers do not wait for it, unless the store was away meanwhile.
+/// A lapsed exchange is spent, so other callers wait for it only if the store was unavailable during the claim.
 struct ClaimedExchange: ClaimedRow {
     let context: BrokerContext
     let key: Digest
@@ -233,7 +235,8 @@ struct ClaimedExchange: ClaimedRow {
 
     /// The lapsed claims that only their owners may continue now.
     ///
-    /// If this process is the owner, it may have been suspended for longer than the claim.
+    /// If this process still works on the exchange, all its lapsed claims are spared, because the process may have been
+    /// suspended for longer than the claim.
     var spared: SparedClaims {
         guard !context.memory.exchanges.contains(key) else { return .all }
         return context.memory.store.spared(context.settings.claimLifetime, at: context.clock.monotonic())
@@ -259,7 +262,7 @@ struct ClaimedExchange: ClaimedRow {
 
 /// A session as a claimed row.
 ///
-/// A lapsed refresh is left to its owner for a while, and then taken over.
+/// A lapsed refresh claim is left to its owner for `RefreshMarks.grace`, and may then be taken over.
 struct ClaimedSession: ClaimedRow {
     let store: any BrokerStore
     let tokenDigest: Digest

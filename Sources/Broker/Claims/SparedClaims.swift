@@ -1,9 +1,10 @@
-/// The lapsed claims of exchanges that are left to their owners for now, because the store was away.
+/// The lapsed claims of exchanges that are left to their owners for now, because the store was unavailable.
 ///
-/// As this process saw it, the store was away during such a claim. The owner may have the provider's answer in hand, and could
-/// not renew its claim (decision 44). Any other lapsed claim belongs to a dead owner.
+/// If the store was unavailable during a claim, the owner could not renew the claim, and may have the provider's answer in
+/// memory (decision 44). This process decides from its own calls to the store. The owner of any other lapsed claim counts as
+/// dead.
 package struct SparedClaims: Sendable, Equatable {
-    /// The claims that are spared, by the time since their lapse; nil if all claims may be taken.
+    /// The range of the times since their lapse for which claims are spared; nil if no claims are spared.
     package let lapsedFor: ClosedRange<Duration>?
 
     /// The time after the store's return during which claims are spared.
@@ -19,7 +20,7 @@ package struct SparedClaims: Sendable, Equatable {
 
     /// Creates the spared claims from a claim's lifetime and an absence of the store.
     ///
-    /// The store went away `begun` ago, and came back, or failed for the last time, `ended` ago.
+    /// The store became unavailable `begun` ago. It was available again, or failed for the last time, `ended` ago.
     init(lifetime: Duration, awaySince begun: Duration, backFor ended: Duration) {
         let earliest = max(.zero, ended - lifetime)
         lapsedFor = ended < Self.period && earliest <= begun ? earliest...begun : nil

@@ -1,6 +1,6 @@
 /// The URL of a provider's redirect to the app, parsed once and strictly (SEC-12).
 ///
-/// The broker never fetches it.
+/// The broker only reads the URL and never fetches it.
 package struct CallbackURL: Sendable {
     /// The text before the parameters that the provider added, byte for byte.
     ///
@@ -23,8 +23,8 @@ package struct CallbackURL: Sendable {
     /// Parses a text: `scheme:`, then printable ASCII up to the `?`, and after it any bytes except control bytes.
     ///
     /// Backslash, space and user information are refused before the `?`. `names` returns the parameters of the target's
-    /// provider. `queries` are the registered redirect URIs with a query part. A provider returns that part before the answer's
-    /// own parameters.
+    /// provider. `queries` are the registered redirect URIs with a query part. A provider puts this query part before the
+    /// parameters of its answer.
     package init(
         parsing text: String, queries: [String] = [], names: (_ target: String) -> FormNames = { _ in .ofEveryCallback }
     ) throws(Failure) {
@@ -58,7 +58,7 @@ package struct CallbackURL: Sendable {
 
     /// Returns the text before an empty fragment or the `_=_` that Facebook adds.
     ///
-    /// Another fragment may be part of an answer and is refused.
+    /// Any other fragment is refused, because it may contain an answer of the provider.
     private static func withoutFragment(_ text: String) throws(Failure) -> String {
         guard let hash = text.utf8.firstIndex(of: URLByte.hash) else { return text }
         let fragment = text[text.utf8.index(after: hash)...]

@@ -19,7 +19,7 @@ package struct FormNames: Sendable, Equatable {
     }
 }
 
-/// A fault in one parameter of a form, in the broker's own words.
+/// A fault in one parameter of a form; its text contains only words of the broker.
 ///
 /// A name is shown only if the reader knows it.
 package struct FormFault: Error, Sendable, Equatable {

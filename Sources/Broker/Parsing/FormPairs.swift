@@ -67,7 +67,7 @@ package struct FormPairs: Sendable, Equatable {
         return (part[..<equals], part[(equals + 1)...])
     }
 
-    /// Returns whether a name has not occurred before, in a time that the text's author cannot influence.
+    /// Returns whether a name is new among the pairs; the time does not depend on the choice of names.
     ///
     /// If there are too many names to compare one by one, `names` contains them all.
     static func isNew(

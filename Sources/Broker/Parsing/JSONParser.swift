@@ -137,7 +137,7 @@ package struct JSONParser {
         guard depth <= maximumDepth else { throw failure(.tooDeep) }
         position += 1
         var object = JSONObject()
-        // Filled once an object has too many members to compare one by one.
+        // Used only if the object has too many members to compare one by one.
         var names: Set<[UInt8]> = []
         var members = 0
         skipSpace()
@@ -148,7 +148,8 @@ package struct JSONParser {
             members += 1
             guard members <= maximumMembers else { throw failure(.tooManyMembers) }
             let name = try string()
-            // Two names that differ only in such halves would become equal.
+            // Half a surrogate pair is replaced in the name, so two different names could become equal. Do not use such a
+            // name.
             let isNamed = !isHalved
             skipSpace()
             guard take(UInt8(ascii: ":")) else { throw failure(.syntax) }
@@ -158,7 +159,7 @@ package struct JSONParser {
             if isNamed, Self.isNew(name, among: object, &names) {
                 object.append(name, member)
             } else if isNamed, duplicates.count < Self.maximumDuplicates {
-                // Long enough to find the place.
+                // 128 characters of each name are enough to find the place in the text.
                 duplicates.append(JSONPointer.make(path.map { $0.text.firstScalars(128) }))
             }
             path.removeLast()
@@ -171,8 +172,8 @@ package struct JSONParser {
 
     /// Returns whether an object has no member of that name yet, comparing byte by byte (RFC 8259 section 8.3).
     ///
-    /// The text's author cannot influence the time. If there are too many names to compare one by one, `names` contains them
-    /// all.
+    /// The time does not depend on the choice of names. If there are too many names to compare one by one, `names` contains
+    /// them all.
     private static func isNew(_ name: String, among object: JSONObject, _ names: inout Set<[UInt8]>) -> Bool {
         let few = 16
         guard object.members.count > few else { return object[name] == nil }
@@ -233,7 +234,7 @@ package struct JSONParser {
             case UInt8(ascii: "\""):
                 let last = bytes[start..<position]
                 position += 1
-                // Most texts are plain ASCII without escapes, and are copied once.
+                // Most texts are plain ASCII without escapes, so copy them without further checks.
                 if text.isEmpty, seen < 0x80 { return String(decoding: last, as: UTF8.self) }
                 guard let valid = String(validating: text + last, as: UTF8.self) else { throw failure(.invalidUTF8) }
                 return valid
@@ -267,7 +268,7 @@ package struct JSONParser {
                 {
                     code = 0x10000 + (code - 0xD800) << 10 + (low - 0xDC00)
                 } else if mendsTexts {
-                    // The text after the half is read on its own.
+                    // The next escape is not the second half of the pair, so read it separately.
                     position = behind
                 }
             }

@@ -4,7 +4,7 @@ package struct JSONWriter {
     package private(set) var bytes: [UInt8] = []
     private var needsComma = false
 
-    /// Creates a writer; `capacity` is a guess in bytes.
+    /// Creates a writer; `capacity` is the expected size in bytes.
     package init(capacity: Int = 512) { bytes.reserveCapacity(capacity) }
 
     /// Writes an object whose members `body` writes.

@@ -31,7 +31,7 @@ package enum PlainText {
         let count = bytes.count
         guard let start = UnsafeRawPointer(bytes.baseAddress) else { return true }
         guard count >= 8 else {
-            // Filled up with a letter, which is plain for every check.
+            // Fill the word with the letter `a`, which is plain for every check.
             var word: UInt64 = 0x6161_6161_6161_6161
             for index in 0..<count { word = word << 8 | UInt64(bytes[index]) }
             return fault(word) == 0

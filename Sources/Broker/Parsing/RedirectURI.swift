@@ -79,7 +79,7 @@ package struct RedirectURI: Sendable, Hashable {
             path = String(rest)
         }
         if scheme == "http" || scheme == "https" { guard host?.isEmpty == false else { return nil } }
-        // With `..`, a checker and a browser could read different paths.
+        // Browsers remove the segments `.` and `..`, so a check of the text could see another path than the browser.
         let segments = path.utf8.split(separator: UInt8(ascii: "/"))
         guard !segments.contains(where: { $0.elementsEqual(".".utf8) || $0.elementsEqual("..".utf8) }) else {
             return nil

@@ -1,7 +1,7 @@
 /// All dependencies of the use cases: the ports and the settings.
 ///
-/// The context is a class, because every use case holds it and is made again for each request. A copied struct would retain
-/// about twenty references each time.
+/// The context is a class, because use cases hold it and are made for each request. Copying a struct would count about twenty
+/// references each time.
 package final class BrokerContext: Sendable {
     package let clock: BrokerClock
     package let spawner: Spawner
@@ -12,7 +12,9 @@ package final class BrokerContext: Sendable {
     package let cache: SessionCache
     package let notices: SessionNotices
     package let settings: BrokerSettings
-    /// The short-lived memory of this process; losing it costs a call, never a session.
+    /// The short-lived memory of this process.
+    ///
+    /// If it is lost, the cost is at most a further call.
     let memory: ProcessMemory
     package let watch: ClockWatch
     /// The operations of a store that several processes share; nil if this process has the store alone.
@@ -36,7 +38,7 @@ package final class BrokerContext: Sendable {
         memory = ProcessMemory(
             startedAt: clock.monotonic(), nonceScope: shared == nil ? Self.scope(vault, clock) : "")
         self.watch = watch
-        // Later looks are compared with the state of both clocks now.
+        // Read both clocks now, so that later looks can detect a jump since the start.
         watch.look(clock)
     }
 
@@ -62,14 +64,14 @@ package final class BrokerContext: Sendable {
 
     /// Returns a nonce scope that belongs to this process only.
     private static func scope(_ vault: any Vault, _ clock: BrokerClock) -> String {
-        // Without random bytes, every sign-in fails anyway, and the moment also distinguishes processes.
+        // If there are no random bytes, the time alone distinguishes the processes, and every sign-in fails anyway.
         let random = (try? vault.random(16)) ?? []
         return "\(clock.now().milliseconds) \(clock.monotonic()) " + Base64URL.encode(random)
     }
 
     /// Throws if the key ring fails to open the stored values.
     ///
-    /// Values that were sealed with such a ring could not be opened once the right ring is back.
+    /// Values that are sealed with a wrong ring could not be opened with the right ring later.
     func requireRing() throws(BrokerProblem) {
         guard vault.isTheStores else {
             throw BrokerProblem(
@@ -93,7 +95,7 @@ package struct BrokerSettings: Sendable {
     package var replayWindow: Duration = .seconds(600)
     /// The lifetime of a claim of an exchange or refresh; a living owner renews the claim.
     ///
-    /// This must be longer than all provider calls of one claim together.
+    /// The lifetime must be longer than all provider calls of one claim together.
     package var claimLifetime: Duration = .seconds(25)
     /// The longest time that a caller waits for another caller's exchange or refresh.
     package var waiterPatience: Duration = .seconds(10)

@@ -5,13 +5,13 @@
 package enum BrokerEvent: Sendable {
     case loginStarted(provider: ProviderName, client: ClientName)
     case loginRefused(provider: ProviderName?, client: ClientName?, code: ProblemCode, detail: String)
-    /// A callback named an issuer, but the provider's own issuer is unknown, so the two could not be compared.
+    /// A callback has an `iss`, but the provider's own issuer is unknown, so the `iss` was left unchecked.
     case issuerUnchecked(provider: ProviderName)
     case loginBurned(provider: ProviderName, client: ClientName)
     case loginSucceeded(provider: ProviderName, client: ClientName, session: SessionHandle)
     /// The user of a session signed in again for a step-up.
     case steppedUp(provider: ProviderName, client: ClientName, session: SessionHandle)
-    /// The id_token of a login has a `sid` that cannot be kept.
+    /// The id_token of a login has a `sid` that cannot be used for lookups.
     ///
     /// If the provider later announces a log-out by that `sid`, the log-out misses the session.
     case sidUnusable(provider: ProviderName, client: ClientName, session: SessionHandle)

@@ -24,7 +24,9 @@ package enum Detached {
     }
 }
 
-/// A result that one side resolves once and the other waits for; the mutex guards both.
+/// A result that the work resolves and one caller waits for.
+///
+/// The mutex guards the result and the waiting caller.
 private final class PendingResult<Value: Sendable>: Sendable {
     private enum State {
         case empty

@@ -32,7 +32,7 @@ package final class RequestScope: Sendable {
     /// Notes that the answer has a nonce for the next proof.
     func givesNonce() { nonce.withLock { $0 = true } }
 
-    /// Notes the session that the present request concerns; the last one counts.
+    /// Notes the session that the present request concerns; a later call replaces it.
     package static func concerns(_ session: SessionHandle) { current?.noted.withLock { $0.session = session } }
 
     /// Notes the upstream whose call has failed in the present request.

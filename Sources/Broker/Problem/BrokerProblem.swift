@@ -1,7 +1,7 @@
 /// A refusal or failure that is reported to the caller.
 ///
 /// A problem has a stable `code` (which fixes the status), a text for the caller, and a private detail for the log. One place
-/// turns it into a response.
+/// (`ProblemResponder`) makes a response from the problem.
 package struct BrokerProblem: Error, Sendable {
     package var code: ProblemCode
     /// The text for the caller in the broker's own words; it never contains input or a secret.

@@ -175,8 +175,8 @@ package enum RecordFailure: Error, Sendable, Equatable {
 }
 
 // Formats of records that may belong to a key. A bound record has its own format, because older releases must not serve it
-// without a proof. They treat it as a row of a newer format, so they leave it alone. The format of unbound records is
-// unchanged.
+// without a proof. For older releases, such a record is of a newer format, so they leave its row unchanged. The format of
+// unbound records is unchanged.
 
 private enum BindableFormat {
     static let unbound: UInt8 = 1
@@ -194,7 +194,7 @@ extension RecordWriter {
         if let thumbprint { string(Base64URL.encode(thumbprint.bytes)) }
     }
 
-    /// Creates a record that may be bound to a device key, and may contain a key of the broker's.
+    /// Creates a record that may be bound to a device key, and may contain a key of the broker.
     init(boundTo thumbprint: Digest?, holding key: ProofKeyPair?) {
         guard let key else {
             self.init(boundTo: thumbprint)
@@ -207,7 +207,8 @@ extension RecordWriter {
 }
 
 extension RecordReader {
-    /// Returns the reader of a record behind its thumbprint, and that thumbprint, which is nil for an unbound record.
+    /// Returns a reader that is positioned after the thumbprint, and the thumbprint itself; the thumbprint is nil for an
+    /// unbound record.
     static func bindable(_ bytes: [UInt8]) throws(RecordFailure) -> (reader: RecordReader, thumbprint: Digest?) {
         guard bytes.first == BindableFormat.bound else {
             return (try RecordReader(bytes, format: BindableFormat.unbound), nil)

@@ -4,7 +4,7 @@ package struct FinishRegistration: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Sends the registration to Zephr once, and makes the session.
+    /// Sends the registration to Zephr with one call, and makes the session.
     ///
     /// For 10 minutes, the same starter with the same attributes gets the session again.
     package func finish(_ input: FinishRegistrationInput) async throws(BrokerProblem) -> SignedIn {
@@ -19,7 +19,7 @@ package struct FinishRegistration: Sendable {
         let (row, isGuess) = try await input.charge.forWrongTokens { () async throws(BrokerProblem) in
             try await registration(registrationKey, provider, input, loginToken)
         }
-        // A guess has already been charged.
+        // An unknown state key was already charged as a guess, so charge no wrong token for it a second time.
         let charge = isGuess ? Charge.nobody : input.charge
         return try await charge.forWrongTokens { () async throws(BrokerProblem) in
             try await finish(input, provider, row, loginToken)
@@ -82,7 +82,7 @@ package struct FinishRegistration: Sendable {
         guard !fields.isEmpty else { return }
         var faults: [FieldFault] = []
         for attribute in attributes {
-            // `fields` are the missing fields. A site may accept others, which only the site knows.
+            // `fields` are the fields that Zephr lacks. Zephr may accept further attributes, so let unknown ones pass.
             guard let field = fields.first(where: { $0.name.hasBytes(of: attribute.name) }) else { continue }
             if !field.accepts(attribute.value) {
                 faults.append(FieldFault(JSONPointer.make(["attributes", attribute.name]), .wrongType))

@@ -79,7 +79,7 @@ package struct RegistrationSecrets: Sendable {
 
 /// A Zephr partial registration that waits for its attributes.
 ///
-/// The registration can be completed once, lives 15 minutes, and is bound to its starter.
+/// The registration can be completed only one time, lives 15 minutes, and is bound to its starter.
 package struct RegistrationRow: Sendable, Equatable {
     package enum Status: Int, Sendable {
         case open = 0

@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// The newest nonce, by arrival, is kept for each client, origin and role, in memory only.
 ///
-/// After a start, a server therefore requests a nonce at the first call.
+/// Therefore, after a start of the broker, the first call may be sent twice, because the server requests a nonce.
 package final class ProofNonces: Sendable {
     /// The role of the server that issued a nonce (RFC 9449 sections 8 and 9).
     package enum Role: Sendable { case authorization, resource }

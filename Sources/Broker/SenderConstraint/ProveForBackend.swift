@@ -1,4 +1,4 @@
-/// Makes the DPoP proof with which a backend can use a bound access token once (`POST /v1/token`).
+/// Makes the DPoP proof that a backend needs for one request with a bound access token (`POST /v1/token`).
 ///
 /// The key stays in the broker.
 package struct ProveForBackend: Sendable {
@@ -21,8 +21,8 @@ package struct ProveForBackend: Sendable {
 
     /// Returns the proof for one request with an access token.
     ///
-    /// Throws `invalid_request` for a malformed address and for the provider's own endpoints. A proof for these would let its
-    /// holder act as the broker.
+    /// Throws `invalid_request` for a malformed address and for the provider's own endpoints. With a proof for these
+    /// endpoints, the backend could act as the broker.
     package func proof(
         of access: AccessToken, for target: Target, session: LiveSession
     ) async throws(BrokerProblem) -> String {

@@ -1,7 +1,7 @@
 /// The known translators that connect IPv4 clients to the broker over IPv6 (RFC 6052).
 ///
 /// Each translator has a prefix of 96 bits, and the client's IPv4 address follows the prefix. All IPv4 clients behind one
-/// translator are in the same /64, which limits would count as one address.
+/// translator are in the same /64. Without this type, the limits would count them as one address.
 package struct AddressTranslators: Sendable {
     private let prefixes: [IPNetwork]
 

@@ -24,8 +24,8 @@ package enum Presets {
             revocation: RevocationSettings(reaches: .user)),
         nonce: true, scope: ["openid", "email", "profile"], stepUp: .nothing, nativeRedirect: .empty)
 
-    // The name comes once, in the form post; the identity is only in the id_token. Apple's revocation is its call for
-    // deleting an account, so it also ends the user's authorization (Technical Note TN3194).
+    // Apple sends the user's name only at the first sign-in, in the form post. The identity is only in the id_token. Apple's
+    // revocation is its call for deleting an account, so it also ends the user's authorization (Technical Note TN3194).
     private static let apple = Preset(
         name: "apple", displayName: "Apple", service: .oidc, issuer: "https://appleid.apple.com",
         endpoints: EndpointSettings(revocation: "https://appleid.apple.com/auth/revoke"),
@@ -35,8 +35,9 @@ package enum Presets {
             idToken: IDTokenSettings(algorithms: [.rs256, .es256])),
         nonce: true, scope: ["openid", "name", "email"], callbackParameters: ["user"], stepUp: .nothing)
 
-    // `common` accepts every tenant, so its issuer is a template. Microsoft lacks the revocation of single tokens. A
-    // certificate's assertion is for the tenant's token endpoint, is signed with PS256, and names the certificate.
+    // `common` accepts every tenant, so its issuer is a template. Microsoft lacks the revocation of single tokens. An
+    // assertion with a certificate has the tenant's token endpoint as its audience, is signed with PS256, and names the
+    // certificate in its header.
     private static let microsoft = Preset(
         name: "microsoft", displayName: "Microsoft", service: .oidc,
         issuer: "https://login.microsoftonline.com/common/v2.0",
@@ -117,8 +118,8 @@ package enum Presets {
         wire: WireSettings(revocation: RevocationSettings(style: .none)),
         secretInBody: true, pkce: .unsupported, scope: ["openid", "profile", "email"], stepUp: .nothing)
 
-    // A repeated call with the same key gets the first answer again. A public client may have to authorize a revocation
-    // with its token.
+    // A repeated call with the same idempotency key gets the first answer again. A public client may have to authorize a
+    // revocation with its token.
     private static let cloudentity = Preset(
         name: "cloudentity", displayName: "Cloudentity", service: .oidc,
         wire: WireSettings(
@@ -153,7 +154,7 @@ package struct Preset: Sendable {
     /// The scope of a client whose entry has no `scope`.
     package var scope: [String] = []
     package var callbackParameters: [String] = []
-    /// The demands on a sign-in that the provider can fulfil; nil if the kind decides.
+    /// The demands on a sign-in that the provider can fulfil; nil for the default of its kind.
     package var stepUp: StepUpCapability?
     /// The form of the redirect parameter when a native SDK's code is redeemed.
     package var nativeRedirect = CodeGrant.RedirectParameter.omitted

@@ -3,7 +3,7 @@ import NIOSSL
 
 /// Recognises a server's refusal of the broker's certificate.
 ///
-/// Such a fault concerns the operator, not the user.
+/// The operator has to mend such a fault, because the user's sign-in is right.
 enum CertificateRefusal {
     /// The alerts about a certificate (RFC 8446 section 6.2), with the registry's names.
     private static let alerts: [Int: String] = [

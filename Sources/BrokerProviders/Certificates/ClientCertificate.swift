@@ -24,7 +24,7 @@ package struct ClientCertificate: Sendable {
     package let key: NIOSSLPrivateKey
     /// The digest of the whole certificate chain, which identifies it.
     ///
-    /// Each chain has connections of its own.
+    /// Connections are kept separately for each chain.
     package let id: Broker.Digest
     /// The thumbprint that tokens name in `cnf` (`x5t#S256`, RFC 8705 section 3.1).
     package let thumbprint: String

@@ -76,7 +76,7 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
         asked.headers += client.wire.tokenRequest.headers
         let answer: ProviderAnswer
         do throws(ProviderFailure) { answer = try await engine.caller.send(asked, by: deadline) } catch {
-            // The question is free of side effects, so it may be repeated after a lost answer.
+            // The introspection call has no side effects, so it may be repeated after a lost answer.
             if case .lost(let detail) = error { throw .retryable(status: 0, retryAfter: nil, detail: detail) }
             throw error
         }
@@ -90,7 +90,7 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
         guard owner.hasBytes(of: client.settings.clientID) else {
             throw .rejected(OAuthError(status: answer.status, code: "another_clients_token"))
         }
-        // The token's age is unknown, so it ends at the latest one full lifetime from now.
+        // The token's age is unknown, so assume the latest possible end, which is one full lifetime from now.
         return TokenSet(
             accessToken: request.tokens.accessToken, expiresAt: engine.clock.now().advanced(by: own.defaultLifetime))
     }

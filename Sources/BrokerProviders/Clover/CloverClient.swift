@@ -22,7 +22,8 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
         _ request: AuthorizationRequest, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart {
         var request = request
-        // Permissions are set on the app. It is unknown whether Clover accepts PKCE from a client with a secret.
+        // Permissions are set on the app, so request no scope. It is unknown whether Clover accepts PKCE from a client with a
+        // secret, so use PKCE only for a public client.
         request.scope = []
         if try engine.client(request.client).authenticator.isConfidential { request.codeChallenge = nil }
         return try await engine.start(request, openID: false, by: deadline)
@@ -30,7 +31,7 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
 
     package var callbackHints: [String] { ["client_id", "merchant_id"] }
 
-    /// Refuses a callback without a merchant, because only the callback names it.
+    /// Refuses a callback without a merchant, because only the callback names the merchant.
     ///
     /// Without the merchant, the code would be wasted.
     package func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? {
@@ -98,7 +99,7 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
 
     package func importFault(_ tokens: ImportedTokens) -> FieldFault? { nil }
 
-    /// Refreshes an imported pair once with the broker's client id.
+    /// Refreshes an imported pair with the broker's client id, which shows that the pair belongs to this client.
     ///
     /// A token from the time before Clover's tokens expired is exchanged for a pair.
     package func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {

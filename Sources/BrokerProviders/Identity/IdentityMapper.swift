@@ -28,7 +28,7 @@ enum IdentityMapper {
     ) -> [(name: String, value: JSONValue)] {
         var claims: [(name: String, value: JSONValue)] = wanted.compactMap { entry in
             if let text = object.halvedTexts[entry.pointer], entry.name != "email_verified" {
-                // In any other claim, two different values could become equal.
+                // Replacing half a pair could make two different values equal, so drop any other claim with such a text.
                 return displayClaims.contains(entry.name) && isPlain(.string(text)) ? (entry.name, .string(text)) : nil
             }
             guard let value = object.value(at: entry.pointer) else { return nil }
@@ -56,8 +56,8 @@ enum IdentityMapper {
 
     /// Returns the claims of the first source, and the further claims that only the second source has.
     ///
-    /// The verdict on an address comes from the source of the address. If that source has no verdict, a negative one of the
-    /// other source counts.
+    /// The verdict on an address comes from the source of the address. If this source has no verdict, a negative verdict of
+    /// the other source counts.
     static func merged(
         _ first: [(name: String, value: JSONValue)], with second: [(name: String, value: JSONValue)]
     ) -> [(name: String, value: JSONValue)] {
@@ -94,7 +94,7 @@ enum IdentityMapper {
         return kept
     }
 
-    /// Reads Apple's name, which comes only once, as JSON in the form post.
+    /// Reads the user's name from Apple, which comes only at the first sign-in, as JSON in the form post.
     private static func appleUser(_ text: String) -> [(name: String, value: JSONValue)]? {
         guard let user = try? JSONParser.parseObject(Array(text.utf8), maximumBytes: 2048, maximumDepth: 3),
             user["name"]?.object != nil

@@ -107,7 +107,7 @@ struct CompactToken: Sendable {
 
 /// An asymmetric JWS algorithm (RFC 7518, RFC 8037).
 ///
-/// `none` and HMAC are left out on purpose (SEC-25).
+/// `none` and HMAC are left out, because anyone or the client itself could make such a token (SEC-25).
 package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     case rs256 = "RS256"
     case rs384 = "RS384"

@@ -54,7 +54,7 @@ struct IDTokenRules: Sendable {
         if let issuer = first?.claims["iss"]?.string, token.claims["iss"]?.string?.hasBytes(of: issuer) != true {
             return "iss is not the login's"
         }
-        // The nonce may be missing, but a present one must be the login's.
+        // The nonce may be missing, but if there is a nonce, it must be the login's nonce.
         if let nonce = token.claims.present("nonce"), let first {
             guard let text = nonce.string, first.claims["nonce"]?.string?.hasBytes(of: text) == true else {
                 return "nonce is not the login's"

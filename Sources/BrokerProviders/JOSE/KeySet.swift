@@ -50,7 +50,8 @@ final class KeySet: Sendable {
         guard let name = token.keyID else { return fitting.count == 1 ? fitting : [] }
         let named = fitting.filter { keys[$0].keyID?.hasBytes(of: name) == true }
         if !named.isEmpty { return Array(named.prefix(Self.maximumTries)) }
-        // A set may omit the names although its tokens have them.
+        // Some providers omit `kid` in the key set although their tokens have a `kid`. Then a single key without `kid` is
+        // tried.
         let nameless = fitting.filter { keys[$0].keyID == nil }
         return nameless.count == 1 ? nameless : []
     }
@@ -134,11 +135,12 @@ struct TokenKeys: Sendable {
 
     /// Throws `identityRejected` unless the token's signature verifies.
     ///
-    /// If no key is suitable and `mayFetch` permits it, newer keys are fetched once, from the bucket of the cause.
+    /// If no key is suitable and `mayFetch` permits it, newer keys are fetched one time; the fetch is taken from the bucket
+    /// of `cause`.
     func verify(
         _ token: CompactToken, for cause: FetchCause = .provider, mayFetch: @escaping @Sendable () -> Bool = { true }
     ) async throws(ProviderFailure) {
-        // A stranger's token may be tried with several keys. Each try is charged, like a fetch.
+        // If several keys have to be tried for a stranger's token, `mayFetch` charges each attempt like a fetch.
         let mayTry: @Sendable () -> Bool
         switch cause {
         case .provider: mayTry = { true }

@@ -12,8 +12,8 @@ struct LogoutTokenRules: Sendable {
     let clients: [(name: ClientName, id: String)]
     let leeway: Duration
 
-    /// Returns the clients that the token is for; throws `identityRejected` if the issuer is another one, or none of the
-    /// clients is the broker's.
+    /// Returns the clients that the token is for; throws `identityRejected` if the issuer is another one, or if the token's
+    /// `aud` names no client of the broker.
     ///
     /// Strangers can send tokens, so this check comes before the keys for the token are fetched.
     func parties(_ claims: JSONObject) throws(ProviderFailure) -> [ClientName] {

@@ -75,7 +75,7 @@ package struct OAuth2Client: EngineBacked, CodeExchanging, TokenExchanging, Toke
         }
         let claims = try await engine.verified(token, issuer: issuer, client: client, mayFetchKeys: mayFetchKeys)
         let context = IdentityContext(client: token.client, nonce: .none, callback: [], requestedScope: [])
-        // The configured pointers apply only to the API's answer.
+        // The configured pointers apply only to the API's answer, so read the standard claims from the id_token.
         return try OIDCIdentity.identity(
             claims, dressedBy: claims, context: context, client: client, subject: "/sub",
             names: IdentitySettings.standardClaims)

@@ -45,7 +45,7 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
         let issuer = client.wire.idToken.issuer ?? engine.settings.issuer ?? ""
         let claims = try await engine.verified(token, issuer: issuer, client: client, mayFetchKeys: mayFetchKeys)
         let context = IdentityContext(client: token.client, nonce: .none, callback: [], requestedScope: [])
-        // An app's own id_token comes alone, so there is no access token for userinfo.
+        // An id_token from an app comes without an access token, so userinfo is not called.
         return try OIDCIdentity.identity(claims, dressedBy: claims, context: context, client: client)
     }
 
@@ -122,7 +122,7 @@ enum OIDCIdentity {
                 url, method: settings.method, token: tokens.accessToken, provedBy: context.proof,
                 subject: settings.source == .api ? settings.subject ?? "/sub" : "/sub", again: context.secondRead,
                 client: client, by: deadline)
-            // Another user's userinfo must not describe this subject (SEC-32).
+            // Userinfo of another user must not be used for this subject (SEC-32).
             let own = claims["sub"]?.string ?? ""
             guard settings.source == .api || source["sub"]?.string?.hasBytes(of: own) == true else {
                 throw .identityRejected(detail: "userinfo: sub is not the id_token's")

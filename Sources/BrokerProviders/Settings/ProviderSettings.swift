@@ -89,7 +89,7 @@ package struct ProviderSettings: Sendable {
 extension ClientSettings {
     /// The resources that the client's sign-ins request for other APIs (RFC 8707 section 2.1).
     ///
-    /// Targets of a token exchange add no resources here.
+    /// Only targets that are fetched by a refresh add their resources.
     package var targetResources: [String] {
         Self.distinct(targets.filter { $0.grant == .refresh }.flatMap(\.resources))
     }

@@ -395,8 +395,8 @@ package struct ServerConnection: Sendable, Equatable {
         if isInputClosed, let exchange, exchange.head.isSafe, exchange.body != .receiving {
             return lastWrite + limits.halfClosed
         }
-        // A request that was received completely has no deadline here. A body has none while its reader does not want more of
-        // it.
+        // A request that was received completely has no deadline here. A body has no deadline while its reader is busy with
+        // earlier pieces.
         let waitsForClient =
             exchange.map { !$0.isServed || ($0.body == .receiving && isBodyWanted && !dropsBody) } ?? true
         guard waitsForClient else { return nil }

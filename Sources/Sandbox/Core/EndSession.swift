@@ -2,7 +2,7 @@ import Hummingbird
 
 /// RP-initiated log-out.
 ///
-/// It ends the session that the id_token hint names or, if a person confirms it, the browser's session.
+/// The request ends the session that the id_token hint names or, if a person confirms it, the browser's session.
 struct EndSession {
     let server: any AuthorizationServer
     let call: Call

@@ -89,7 +89,7 @@ final class CertificateWatch: Sendable {
         var digest: Digest
         /// Whether the new certificate was held back at the last reading, because it was invalid then.
         ///
-        /// It is tried again at each reading, because it may become valid, or the previous certificate may expire.
+        /// Each reading tries a held-back pair again, because it may become valid, or the previous certificate may expire.
         var isHeld = false
     }
 

@@ -43,7 +43,7 @@ struct ConfigurationReload: Sendable {
     func stop() { reading.stop() }
 }
 
-/// Replaces the running configuration by the one that was read from the file.
+/// Replaces the running configuration by the configuration that was read from the file.
 ///
 /// Only one caller uses this at a time.
 private struct Exchange: Sendable {

@@ -7,7 +7,7 @@ final class LocalTrace: Sendable {
     ///
     /// Even a trusted proxy may pass on a trace id that a stranger has chosen.
     let ownID: String
-    /// Whether the trace continues that of a caller.
+    /// Whether the trace continues a caller's trace.
     let continuesCaller: Bool
     private let callerSamples: Bool
     private let sampled: Atomic<Bool>

@@ -162,7 +162,7 @@ COPIES = {
         (("Caddyfile", "coatcheck_ask acr=.*", 'coatcheck_ask ""'), "with a cookie of a session without a step-up"),
         (("Caddyfile", r"forward-auth\?\{args.0\}", "forward-auth"), "with a cookie of a session without a step-up"),
         # This copy denies all other paths without asking the broker.
-        (("Caddyfile", "@others not path .*", "@others path /none"), "a plain sign-in elsewhere")],
+        (("Caddyfile", "@others not path .*", "@others path /none"), "served after a plain sign-in")],
     "haproxy": [
         (("haproxy.lua", r" \.\. demanded\(.*", ","), "with a cookie of a session without a step-up"),
         (("haproxy.lua", r'if part == "\.\." .*', "table.insert(parts, part)"), "a plain sign-in at /orders/../")],

@@ -20,8 +20,8 @@ public protocol ASWebAuthenticationPresentationContextProviding: NSObjectProtoco
 public class ASWebAuthenticationSession: NSObject {
     public typealias CompletionHandler = (URL?, (any Error)?) -> Void
 
+    @available(iOS 17.4, macOS 14.4, *)
     public class Callback: NSObject {
-        @available(iOS 17.4, macOS 14.4, *)
         public class func https(host: String, path: String) -> Callback { Callback() }
     }
 

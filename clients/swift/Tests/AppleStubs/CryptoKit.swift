@@ -1,7 +1,7 @@
 // swift-format-ignore-file
 // CryptoKit framework: SecureEnclave.isAvailable, SecureEnclave.P256.Signing.PrivateKey, P256.Signing.PublicKey
-// (x963Representation), P256.Signing.ECDSASignature (rawRepresentation), SHA256.hash(data:). The key is not Sendable here,
-// so the library needs no such promise.
+// (x963Representation), P256.Signing.ECDSASignature (rawRepresentation), SHA256.hash(data:). The key and the signature are not
+// Sendable here, so the library needs no such promise.
 import Foundation
 import LocalAuthentication
 import Security
@@ -11,7 +11,7 @@ public enum P256 {
         public struct PublicKey: Sendable {
             public var x963Representation: Data { Data() }
         }
-        public struct ECDSASignature: Sendable {
+        public struct ECDSASignature {
             public var rawRepresentation: Data { Data() }
         }
     }

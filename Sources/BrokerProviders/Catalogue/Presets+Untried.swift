@@ -1,18 +1,18 @@
 import Broker
 
-/// Presets that follow the vendors' documents, and were tested only against the sandbox. The documentation page of each states
-/// this.
+/// Presets that follow the vendors' documents, and were tested only against the sandbox. Each vendor's page in docs/providers
+/// states this.
 extension Presets {
-    // Access tokens contain a `!`, and answers omit their end. The email address comes only from userinfo. Revoking a
-    // refresh token also ends its access tokens (help.salesforce.com, "Revoke OAuth Tokens").
+    // Access tokens contain a `!`, and token answers omit the lifetime. The email address comes only from userinfo.
+    // Revoking a refresh token also ends its access tokens (help.salesforce.com, "Revoke OAuth Tokens").
     static let salesforce = Preset(
         name: "salesforce", displayName: "Salesforce", service: .oidc, issuer: "https://login.salesforce.com",
         wire: WireSettings(
             identity: IdentitySettings(source: .userinfo), idToken: IDTokenSettings(algorithms: [.rs256])),
         nonce: true, scope: ["openid", "email", "profile", "refresh_token"], stepUp: .nothing)
 
-    // In userinfo, `email_verified` is a text. The log-out page differs from OpenID Connect's
-    // (docs.aws.amazon.com/cognito/latest/developerguide, "userinfo-endpoint", "logout-endpoint").
+    // In userinfo, `email_verified` is a text. The log-out page takes other parameters than OpenID Connect's, so it is not
+    // called (docs.aws.amazon.com/cognito/latest/developerguide, "userinfo-endpoint", "logout-endpoint").
     static let cognito = Preset(
         name: "cognito", displayName: "Amazon Cognito", service: .oidc,
         wire: WireSettings(
@@ -46,7 +46,7 @@ extension Presets {
         return wire
     }
 
-    // Tokens contain a `|`. Amazon lacks revocation
+    // Tokens contain a `|`. Amazon has no endpoint for revocation
     // (developer.amazon.com/docs/login-with-amazon/authorization-code-grant.html, /obtain-customer-profile.html).
     static let amazon = Preset(
         name: "amazon", displayName: "Amazon", service: .oauth2,
@@ -61,8 +61,9 @@ extension Presets {
                 claims: [("name", "/name"), ("email", "/email")])),
         secretInBody: true, scope: ["profile"])
 
-    // A redirect URI is sent as its RuName. Tokens contain `^` and `#`, their type is `User Access Token`, and refresh
-    // tokens stay (developer.ebay.com/api-docs/static/oauth-authorization-code-grant.html, /oauth-redirect-uri.html).
+    // `redirect_uri` contains the RuName, which is eBay's name for a redirect URI. Tokens contain `^` and `#`, and their
+    // type is `User Access Token`. A refresh does not change the refresh token
+    // (developer.ebay.com/api-docs/static/oauth-authorization-code-grant.html, /oauth-redirect-uri.html).
     static let ebay = Preset(
         name: "ebay", displayName: "eBay", service: .oauth2,
         endpoints: EndpointSettings(
@@ -78,8 +79,8 @@ extension Presets {
                 subject: "/userId", claims: [("name", "/username")])),
         pkce: .unsupported, scope: ["https://api.ebay.com/oauth/api_scope/commerce.identity.readonly"])
 
-    // Tokens contain `/` and `:`. The refresh token stays, and revocation takes the refresh token
-    // (developers.asana.com/docs/oauth, /reference/getuser).
+    // Tokens contain `/` and `:`. A refresh does not change the refresh token, and a revocation call takes the refresh
+    // token (developers.asana.com/docs/oauth, /reference/getuser).
     static let asana = Preset(
         name: "asana", displayName: "Asana", service: .oauth2,
         endpoints: EndpointSettings(
@@ -94,8 +95,8 @@ extension Presets {
                 claims: [("name", "/data/name"), ("email", "/data/email")])),
         secretInBody: true, scope: ["users:read"])
 
-    // Errors come in a list, also the error for a dead refresh token. A refresh token works once. A revocation ends all
-    // tokens of the user (dev.fitbit.com/build/reference/web-api/troubleshooting-guide/error-messages,
+    // All errors, including the one for a dead refresh token, come in a list. A refresh token works once. A revocation
+    // ends all tokens of the user (dev.fitbit.com/build/reference/web-api/troubleshooting-guide/error-messages,
     // /authorization/revoke-token).
     static let fitbit = Preset(
         name: "fitbit", displayName: "Fitbit", service: .oauth2,
@@ -113,9 +114,9 @@ extension Presets {
                 subject: "/user/encodedId", claims: [("name", "/user/displayName"), ("picture", "/user/avatar")])),
         scope: ["profile"])
 
-    // A sign-in identifies an account, because the only identity call with the token in a header names the portal. The
-    // answer to a dead refresh token has `error: invalid_grant` and an older `status`. Support documents another meaning of
-    // that `status` too, so this preset ignores it
+    // A sign-in identifies a HubSpot account (a "portal") instead of a person, because the only identity call that takes
+    // the token in a header returns the portal's id. The answer to a dead refresh token has `error: invalid_grant` and the
+    // older member `status`. HubSpot's support documents a second meaning of that `status`, so this preset ignores it
     // (developers.hubspot.com/changelog/new-oauth-v3-api-endpoints-and-standardized-error-responses).
     static let hubspot = Preset(
         name: "hubspot", displayName: "HubSpot", service: .oauth2,

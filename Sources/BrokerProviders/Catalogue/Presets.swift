@@ -35,9 +35,9 @@ package enum Presets {
             idToken: IDTokenSettings(algorithms: [.rs256, .es256])),
         nonce: true, scope: ["openid", "name", "email"], callbackParameters: ["user"], stepUp: .nothing)
 
-    // `common` accepts every tenant, so its issuer is a template. Microsoft lacks the revocation of single tokens. An
-    // assertion with a certificate has the tenant's token endpoint as its audience, is signed with PS256, and names the
-    // certificate in its header.
+    // The issuer with `common` accepts users of every tenant, so the `iss` of tokens follows a template. Microsoft cannot
+    // revoke single tokens. A client assertion has the tenant's token endpoint as its audience, is signed with PS256, and
+    // names the client's certificate in its header.
     private static let microsoft = Preset(
         name: "microsoft", displayName: "Microsoft", service: .oidc,
         issuer: "https://login.microsoftonline.com/common/v2.0",
@@ -49,14 +49,14 @@ package enum Presets {
             revocation: RevocationSettings(style: .none),
             idToken: IDTokenSettings(
                 algorithms: [.rs256], issuerTemplate: "https://login.microsoftonline.com/{tenantid}/v2.0"))
-        // An optional claim that the app's registration has to request.
+        // `login_hint` is an optional claim of id_tokens, which the app's registration at Microsoft has to request.
         wire.logoutHintClaim = "login_hint"
         wire.assertion = AssertionSettings(audience: .tokenEndpoint, type: "JWT", keyHeader: .thumbprint)
         return wire
     }
 
-    // Errors have status 200, answers are forms unless JSON is requested, and ids are numbers. The email address needs a
-    // second call.
+    // Errors have status 200, token answers are forms unless JSON is requested, and user ids are numbers. A second call
+    // (`emailsURL`) returns the email addresses.
     private static let github = Preset(
         name: "github", displayName: "GitHub", service: .oauth2, callbackIssuer: "https://github.com/login/oauth",
         endpoints: EndpointSettings(
@@ -76,7 +76,7 @@ package enum Presets {
                 ], emailsURL: EndpointURL("https://api.github.com/user/emails"))),
         scope: ["read:user", "user:email"])
 
-    // The user's token is in `authed_user`, its type is `user`, and its scope is requested as `user_scope`.
+    // The user's token is in the answer's `authed_user`, its type is `user`, and its scope is requested as `user_scope`.
     private static let slack = Preset(
         name: "slack", displayName: "Slack", service: .oauth2,
         endpoints: EndpointSettings(
@@ -95,8 +95,9 @@ package enum Presets {
                 claims: [("name", "/user/name"), ("email", "/user/email"), ("team", "/team/id")])),
         pkce: .unsupported, scope: ["identity.basic", "identity.email"])
 
-    // Facebook issues no refresh tokens. The access token lives long, and RFC 7009 revocation is missing. Limited Login's
-    // id_tokens have the issuer of Facebook's web pages and their own keys. Their `sub` is the id from the Graph API.
+    // Facebook issues long-lived access tokens instead of refresh tokens, and has no RFC 7009 revocation. The id_tokens of
+    // Limited Login have Facebook's web address as issuer, and are signed with keys of their own. Their `sub` is the user's
+    // id in the Graph API.
     private static let facebook = Preset(
         name: "facebook", displayName: "Facebook", service: .oauth2,
         endpoints: EndpointSettings(
@@ -112,7 +113,7 @@ package enum Presets {
             idToken: IDTokenSettings(algorithms: [.rs256], issuer: "https://www.facebook.com")),
         secretInBody: true, scope: ["public_profile", "email"])
 
-    // PKCE makes LinkedIn's sign-ins fail. RFC 7009 revocation is missing.
+    // PKCE makes LinkedIn's sign-ins fail. LinkedIn has no RFC 7009 revocation.
     private static let linkedin = Preset(
         name: "linkedin", displayName: "LinkedIn", service: .oidc, issuer: "https://www.linkedin.com/oauth",
         wire: WireSettings(revocation: RevocationSettings(style: .none)),

@@ -3,8 +3,8 @@ package import Broker
 /// Makes the provider clients that a configuration names.
 package enum ProviderCatalogue {
     /// Makes one client for each entry, in order; throws `CatalogueFailure` for settings that can never work.
-    /// - `random` returns the given number of random bytes (the vault's), which name assertions.
-    /// - `nonces` belong to the process.
+    /// - `random` returns the given number of random bytes from the vault, for example for the ids of client assertions.
+    /// - `nonces` are the DPoP nonces of all providers, which stay when the configuration is reloaded.
     /// - `keeping` returns the existing client of an unchanged entry, which keeps its breaker, metadata and keys.
     package static func make(
         settings: [ProviderSettings], http: ProviderHTTP, clock: BrokerClock,
@@ -51,9 +51,9 @@ struct ProviderEnvironment: Sendable {
     let random: @Sendable (Int) throws -> [UInt8]
     /// The nonces for the broker's proofs, which outlive a configuration.
     let nonces: ProofNonces
-    /// Called when a server refuses a client's certificate.
+    /// Called with a detail for the log when a server refuses a client's certificate.
     let certificateRefused: @Sendable (ProviderName, ClientName, String) -> Void
-    /// Called when an endpoint in a provider's metadata is not a callable URL.
+    /// Called with a sentence for the log when an endpoint in a provider's new metadata is not a callable URL.
     let endpointUnusable: @Sendable (ProviderName, String) -> Void
     /// Called when a breaker opens or closes.
     let breakerTurned: @Sendable (BreakerTurn) -> Void

@@ -26,19 +26,19 @@ enum CertificateRefusal {
 
     /// Returns the number of the received alert, from an error's text `… error:100003f1:SSL routines:…`.
     ///
-    /// Only this text contains the number: BoringSSL's own code adds it to the reason, from 1000 on.
+    /// Only this text contains the number. BoringSSL encodes an alert as the reason 1000 plus the alert's number.
     private static func number(in text: String) -> Int? {
         guard let start = text.firstRange(of: "error:")?.upperBound,
             let code = UInt32(text[start...].prefix { $0.isHexDigit }, radix: 16)
         else { return nil }
         let reason = Int(code & 0xFFF)
-        // The number of the TLS library.
+        // 16 is the number of the TLS part of BoringSSL (`ERR_LIB_SSL`).
         return code >> 24 == 16 && (1000...1255).contains(reason) ? reason - 1000 : nil
     }
 
     /// Returns whether an answer is a refusal by a proxy that terminates TLS in front of the server.
     ///
-    /// nginx uses a status of its own, or 400 with a page.
+    /// nginx answers with its own status 495 or 496, or with 400 and an HTML page.
     static func isPage(_ answer: ProviderAnswer) -> Bool {
         if [495, 496].contains(answer.status) { return true }
         guard answer.status == 400, answer.mediaType == "text/html", answer.body.count <= 4096 else { return false }

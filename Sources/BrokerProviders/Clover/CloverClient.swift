@@ -75,7 +75,8 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
 
     /// Refreshes with only the client id and the refresh token.
     ///
-    /// If the answer offers recovery and the client has a secret, the lost pair is exchanged for a new one.
+    /// If Clover refuses the token but offers recovery, and the client has a secret, a second call recovers a lost pair: it
+    /// exchanges the refresh token for a new pair.
     package func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
         guard request.target == nil else { throw .notSent(detail: "Clover's tokens are for its own API alone") }
@@ -101,7 +102,7 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
 
     /// Refreshes an imported pair with the broker's client id, which shows that the pair belongs to this client.
     ///
-    /// A token from the time before Clover's tokens expired is exchanged for a pair.
+    /// A token without a refresh token counts as one of Clover's legacy tokens, which never expire, and is exchanged for a pair.
     package func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         guard let refreshToken = request.tokens.refreshToken else { return try await migrate(request, by: deadline) }
         return try await refresh(
@@ -116,10 +117,10 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
         try await identify(tokens, context, by: deadline)
     }
 
-    /// Exchanges a v1 token for a code of the broker's app and merchant, and redeems that code
+    /// Exchanges a legacy (v1) token for a code for the broker's app and the token's merchant, and redeems that code
     /// (docs.clover.com/docs/legacy-token-migration-flow).
     ///
-    /// The call uses the secret, or PKCE for a public client.
+    /// The code is redeemed with the client's secret, or with PKCE if the client is public.
     private func migrate(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
         guard let merchant = request.tokens.merchantID, Self.isIdentifier(merchant),

@@ -3,7 +3,7 @@ import Broker
 /// Clover's endpoints and the form of its messages (docs/providers/clover.md): two hosts, JSON without `grant_type`, and
 /// expiries as times.
 enum CloverWire {
-    /// The two hosts of an environment, for users and for calls.
+    /// The two hosts of an environment: `web` for users' browsers, and `api` for the broker's calls.
     private static func hosts(_ environment: CloverSettings.Environment) -> (web: String, api: String) {
         switch environment {
         case .sandbox: ("https://sandbox.dev.clover.com", "https://apisandbox.dev.clover.com")

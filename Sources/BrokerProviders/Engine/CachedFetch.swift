@@ -65,7 +65,7 @@ actor CachedFetch<Value: Sendable> {
         return held.map { ($0.value, generation, isOwn) }
     }
 
-    /// Takes a forced fetch from the bucket of a cause; returns false if the bucket is empty.
+    /// Takes one permission for a forced fetch from the bucket of a cause; returns false if the bucket is empty.
     private func take(_ cause: FetchCause) -> Bool {
         let now = clock.monotonic()
         var bucket = forced[cause] ?? (Self.burst, now)

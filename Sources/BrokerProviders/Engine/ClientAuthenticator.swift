@@ -11,7 +11,7 @@ struct ClientAuthenticator: Sendable {
         case token, revocation, pushedAuthorization
     }
 
-    /// The possible values of an assertion's single audience (SEC-19).
+    /// The candidates for an assertion's single audience (SEC-19), and the server's algorithms.
     struct Addressee: Sendable {
         var issuer: String
         var tokenEndpoint: String
@@ -124,7 +124,7 @@ struct ClientAuthenticator: Sendable {
 
     /// Whether an answer refuses the client's authentication, so that the call had no other effect (RFC 6749 section 5.2).
     private static func isRefused(_ answer: ProviderAnswer) -> Bool {
-        // The server refuses only the nonce of the broker's proof here.
+        // With this answer, the server refuses only the nonce of the broker's DPoP proof.
         if answer.asksForNonce { return false }
         if answer.status == 401 { return true }
         guard (400..<500).contains(answer.status) else { return false }

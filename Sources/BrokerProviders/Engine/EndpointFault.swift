@@ -4,7 +4,7 @@ import Synchronization
 /// An unusable URL in a provider's metadata, for an endpoint that a client needs or calls.
 struct EndpointFault: Sendable, Equatable {
     let member: Metadata.Member
-    /// The endpoint's name in the document.
+    /// The endpoint's member in the metadata document, for example `token_endpoint`.
     let name: String
     /// Whether every login needs the endpoint.
     let isNeeded: Bool
@@ -21,7 +21,7 @@ struct EndpointFault: Sendable, Equatable {
         }
     }
 
-    /// Returns the faults of a document, for the endpoints that its clients call.
+    /// Returns the faults of a metadata document, for the endpoints that the provider's clients call.
     static func all(of known: Metadata, _ settings: ProviderSettings) -> [EndpointFault] {
         var faults: [EndpointFault] = []
         for client in settings.clients {

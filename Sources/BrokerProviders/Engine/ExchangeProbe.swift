@@ -8,7 +8,7 @@ package protocol ExchangeProbing: ProviderClient {
 }
 
 extension OAuthEngine {
-    /// Makes one exchange call for each client with an exchange, with a made-up token.
+    /// Makes one exchange call with a made-up token for each client that has a target with `grant: exchange`.
     ///
     /// If the client may exchange tokens, the provider refuses the made-up token. Otherwise the provider refuses the client.
     func probeExchange() async -> [ProbeResult] {

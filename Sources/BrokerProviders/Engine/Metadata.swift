@@ -12,7 +12,7 @@ struct Metadata: Sendable {
     var endSession: EndpointURL?
     var introspection: EndpointURL?
     var pushedAuthorization: EndpointURL?
-    /// The members whose values are not usable URLs, by their name in the document.
+    /// The members whose values are not usable URLs, each with its name in the document.
     ///
     /// `usable` throws for such a member, so a faulty URL matters only if its endpoint is needed (decision 80).
     var unusable: [Member: String] = [:]
@@ -20,7 +20,8 @@ struct Metadata: Sendable {
     private var unusableAliases: Set<Member> = []
     /// `mtls_endpoint_aliases` (RFC 8705 section 5): the endpoints for clients with a certificate.
     var aliases = EndpointSettings()
-    /// The endpoints for grants and registration that the broker never calls.
+    /// Further addresses of the server, so that backends get no proofs for them: the endpoints for device grants, CIBA and
+    /// registration, all aliases, and URLs that may not be called.
     var uncalled: [EndpointURL] = []
     /// `authorization_response_iss_parameter_supported` (RFC 9207).
     var promisesIssuer = false

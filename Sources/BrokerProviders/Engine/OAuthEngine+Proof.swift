@@ -54,8 +54,8 @@ extension OAuthEngine {
 
     /// Makes a refresh call with DPoP proofs; requests a nonce first if the refresh token should not be sent without one.
     ///
-    /// A confirming call repeats the nonce and the idempotency key of the request with the lost answer. If the request was
-    /// answered after all, the call gets a new key.
+    /// A confirming call repeats the nonce and the idempotency key of the earlier request, whose answer was lost. If an answer
+    /// to the earlier request did arrive, the call gets a new key.
     func proven(
         _ request: RefreshRequest, _ proof: ProofMaker, at url: EndpointURL, client: EngineClient,
         by deadline: Duration

@@ -49,8 +49,8 @@ extension OAuthEngine {
         }
         tokens = client.bound(tokens)
         let required = client.wire.requiredScope
-        // If the answer omits the scope, the requested scope may be assumed elsewhere. Here the answer must show the required
-        // scope.
+        // Other code may assume that an answer without a scope grants the requested scope. Here the answer itself must name
+        // the required scope.
         if !required.isEmpty, tokens.refusal == nil, !required.allSatisfy((tokens.scope ?? []).contains) {
             tokens.refusal = "token answer: a required scope was not granted"
         }
@@ -140,7 +140,9 @@ extension OAuthEngine {
         } catch { throw error.doubted(.noProof) }
     }
 
-    /// Returns the idempotency key in a length that Cloudentity accepts, 32 to 255 characters.
+    /// Returns the header field with the idempotency key, or no field if the setting is off.
+    ///
+    /// Cloudentity accepts keys of 32 to 255 characters, so a key of another length is left out.
     func idempotency(_ key: String, _ client: EngineClient) -> [(name: String, value: String)] {
         client.wire.tokenRequest.idempotencyKey && (32...255).contains(key.utf8.count)
             ? [("X-Idempotency-Key", key)] : []

@@ -13,7 +13,7 @@ package struct OAuthEngine: Sendable {
     let logOutCaller: ProviderCaller
     /// The source of the provider's `Date`.
     ///
-    /// The token endpoint is asked, if it is configured, because its answers never come from a cache.
+    /// The address is the configured token endpoint, because its answers never come from a cache, or else the issuer.
     let time: ProviderTime
     let clock: BrokerClock
     let keys: TokenKeys
@@ -273,7 +273,7 @@ struct EngineClient: Sendable {
     var profile: ClientProfile { settings.profile }
     var wire: WireSettings { settings.wire }
 
-    /// Throws if an answer refuses the certificate.
+    /// Throws `retryable` if an answer refuses the certificate.
     ///
     /// A server that refuses the certificate has not processed the request, so a code or token in it is unspent.
     func requireCertificate(_ answer: ProviderAnswer) throws(ProviderFailure) {

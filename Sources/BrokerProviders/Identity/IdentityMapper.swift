@@ -21,8 +21,9 @@ enum IdentityMapper {
 
     /// Returns the claims that are present and of a type that identities may contain.
     ///
-    /// The verdict on an e-mail address is a boolean (SEC-33). A negative verdict near the address, or in an enclosing object,
-    /// is included even if it is not among the configured claims. Otherwise, the address would count as verified.
+    /// The verdict on an e-mail address (`email_verified`) becomes a boolean (SEC-33). A negative verdict next to the address,
+    /// or in an enclosing object, is included even if the configuration does not name it. Otherwise, the address would count as
+    /// verified.
     static func claims(
         _ object: JSONObject, _ wanted: [(name: String, pointer: String)]
     ) -> [(name: String, value: JSONValue)] {

@@ -36,6 +36,7 @@ struct CompactToken: Sendable {
     /// - three segments of canonical base64url
     /// - JSON objects with unique members; a null member counts as absent
     /// - an algorithm from `allowed`
+    /// - a size within `bounds`, a `typ` from `types` or none, and no critical extension
     init(
         _ text: String, allowed: [SignatureAlgorithm], types: Set<String>, bounds: Bounds = .posted
     ) throws(ProviderFailure) {

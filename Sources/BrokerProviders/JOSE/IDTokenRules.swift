@@ -176,9 +176,10 @@ struct IDTokenRules: Sendable {
         return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// Returns the left half of the hash that belongs to the algorithm (Core 3.1.3.6).
+    /// Returns the accepted values of `at_hash`: the left half of the algorithm's hash of the bytes, in base64url (Core
+    /// 3.1.3.6).
     ///
-    /// For EdDSA the standard leaves the hash open. Servers use the SHA-512 that Ed25519 itself uses, or SHA-256.
+    /// For EdDSA, the standard leaves the hash open. Servers use SHA-512, which Ed25519 itself uses, or SHA-256.
     static func halfHashes(_ bytes: [UInt8], _ algorithm: SignatureAlgorithm) -> [String] {
         let hashes: [[UInt8]] =
             switch algorithm {

@@ -60,7 +60,7 @@ struct JSONWebKey: Sendable {
 
     /// Returns a number of the key in base64url, free of padding.
     ///
-    /// Some servers write base64, or add padding. The parts of a token remain unchanged.
+    /// Some servers write base64, or add padding. Only the numbers of keys are mended in this way, never the parts of a token.
     private static func number(_ value: JSONValue?) -> String? {
         guard let written = value?.string else { return nil }
         let text = written.replacing("+", with: "-").replacing("/", with: "_")

@@ -131,9 +131,10 @@ enum OIDCIdentity {
         return try identity(claims, dressedBy: source, context: context, client: client)
     }
 
-    /// Makes an identity from verified claims alone.
+    /// Makes an identity whose subject comes from the verified claims, and whose other claims come first from `source`.
     ///
-    /// `subject` is the pointer to the user's id, and `names` are the claims to keep.
+    /// `source` is userinfo, or the verified claims themselves. `subject` is the pointer to the user's id, and `names` are the
+    /// claims to keep.
     static func identity(
         _ claims: JSONObject, dressedBy source: JSONObject, context: IdentityContext, client: EngineClient,
         subject: String? = nil, names: [(name: String, pointer: String)]? = nil

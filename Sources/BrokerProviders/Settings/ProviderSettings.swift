@@ -26,7 +26,7 @@ package struct ProviderSettings: Sendable {
     package var trust: TrustRoots?
     /// `timeout`, `max_in_flight` and the settings of the breaker.
     package var limits: CallLimits
-    /// `session: {own}`; nil is `device` for Clover, whose subject is a shop, and `subject` for others.
+    /// `session: {own}`; nil is `device` for Clover, whose subject is a merchant, and `subject` for other kinds.
     package var own: ProviderProfile.Ownership?
     /// `step_up`: the provider's abilities.
     ///
@@ -135,7 +135,7 @@ package struct EndpointSettings: Sendable, Equatable {
     package var api: EndpointURL?
     /// `recovery`: Clover's recovery call.
     package var recovery: EndpointURL?
-    /// `migration`: Clover's address for exchanging tokens from the time before they expired.
+    /// `migration`: Clover's address for exchanging legacy tokens, which never expire.
     package var migration: EndpointURL?
 
     package init(
@@ -223,7 +223,7 @@ package enum ClientAuthentication: Sendable {
     case tlsClientAuth
     /// `self_signed_tls_client_auth` (section 2.2): the connection's certificate, which is itself registered.
     case selfSignedTLSClientAuth
-    /// `apple`: a client secret that is an ES256 JWT and is renewed.
+    /// `apple`: a client secret that is an ES256 JWT, made for each call.
     case apple(teamID: String, keyID: String, key: Secret)
 
     /// The method's registered name (RFC 7591 section 2).

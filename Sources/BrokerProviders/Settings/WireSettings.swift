@@ -23,7 +23,7 @@ package struct WireSettings: Sendable {
     package var scopeSeparator: String
     /// `scope_parameter`: the name of the scope in the authorization request (Slack: `user_scope`).
     package var scopeParameter: String
-    /// `required_scope`: the scope that the token answer must grant if it names its scope (SEC-20).
+    /// `required_scope`: the scopes that the token answer of a sign-in must name as granted (SEC-20).
     package var requiredScope: [String]
     /// The setting `token_request`.
     package var tokenRequest: TokenRequestSettings
@@ -191,7 +191,7 @@ package enum RefreshMode: String, Sendable {
     case none
 }
 
-/// `id_token`: the accepted tokens; the token's header never chooses (SEC-25).
+/// `id_token`: the rules for id_tokens; a token's own header never decides which algorithm is accepted (SEC-25).
 package struct IDTokenSettings: Sendable {
     /// The setting `algorithms`.
     package var algorithms: [SignatureAlgorithm]

@@ -2,8 +2,8 @@ import Broker
 
 /// One entry of `token_response: {dead_grants}`, by which the answer to a refresh shows a dead grant (guarantee 2).
 ///
-/// The entry names a place in the answer, and values. Values are compared whole. Only entries in the configuration or a preset
-/// are used.
+/// The entry names a place in the answer, and the values at this place that mean a dead grant. Values are compared whole. Only
+/// entries in the configuration or a preset are used.
 package struct DeadGrantPlace: Sendable, Equatable {
     /// `at`: an RFC 6901 JSON pointer, extended so that `*` matches every entry of a list.
     package var pointer: String

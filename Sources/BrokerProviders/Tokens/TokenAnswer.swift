@@ -65,7 +65,8 @@ struct TokenAnswer: Sendable {
     func read(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         try answer.requireUsable(at: now)
         if !answer.isSuccess, let error = dialect?(answer) { throw .rejected(error) }
-        // One real server answers like this to a dead refresh token. The caller judges the evidence (decision 50).
+        // One real server answers a dead refresh token with an empty body. The caller decides whether this is enough evidence
+        // (decision 50).
         if [400, 401].contains(answer.status), answer.body.isEmpty, answer.fault == nil {
             throw .rejected(OAuthError(status: answer.status, code: ""))
         }
@@ -127,7 +128,7 @@ struct TokenAnswer: Sendable {
 
     private func tokenSet(_ object: JSONObject, now: WallTime) throws(ProviderFailure) -> TokenSet {
         func member(_ name: String) -> JSONValue? { self.member(name, of: object) }
-        // Tokens in a refused answer must be known too, because they are then revoked.
+        // Read the tokens of a refused answer too, because the caller revokes them.
         var refusal: String?
         func refuse(_ reason: String) { refusal = refusal ?? "token answer: " + reason }
         let access = member("access_token")?.string ?? ""
@@ -207,7 +208,7 @@ struct TokenAnswer: Sendable {
 enum Lifetime {
     /// The longest lifetime that is accepted, in seconds; a longer one is reduced to this.
     static let longest: Int64 = 400 * 86_400
-    /// The smallest "duration" that counts as a time since 1970.
+    /// The smallest number of seconds that counts as a time since 1970 instead of a duration.
     private static let earliestMoment: Double = 1_000_000_000
 
     /// Returns the time that the value means; nil for an absent, past, zero or nonsensical value.

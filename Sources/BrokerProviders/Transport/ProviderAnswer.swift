@@ -54,7 +54,7 @@ struct ProviderAnswer: Sendable {
 
     /// Parses the body as a JSON object with unique members.
     ///
-    /// If the caller requests it, half a surrogate pair in a text is replaced, or the text is absent
+    /// With `mendingTexts`, half a surrogate pair in a text is no error: the text is replaced or left out
     /// (`JSONObject.halvedTexts`).
     func parsedObject(mendingTexts: Bool = false) throws(JSONFailure) -> JSONObject {
         try JSONParser.parseObject(
@@ -70,7 +70,7 @@ struct ProviderAnswer: Sendable {
         } catch { return summary + ", " + error.words }
     }
 
-    /// Throws for a status that is independent of the request's contents: 429, 5xx or a redirect.
+    /// Throws if the answer says nothing about the request itself: 429, 5xx, a redirect, or a missing body (`fault`).
     func requireUsable(at now: WallTime) throws(ProviderFailure) {
         if status == 429 || status >= 500 {
             throw .retryable(status: status, retryAfter: retryAfter(at: now), detail: summary)

@@ -24,7 +24,9 @@ struct ProviderTime: Sendable {
     /// The host to ask; nil if its answer would prove nothing.
     var host: String? { url?.base.host?.lowercased() }
 
-    /// Returns the addresses that may be asked, which never include this machine's own.
+    /// Returns the policy for the addresses that may be asked.
+    ///
+    /// `HTTPClients.elsewhere` refuses this machine's own addresses, which `any` would permit.
     static func addresses(areInternal: Bool) -> AddressPolicy { areInternal ? .any : .publicOnly }
 
     /// Requests the time from the provider once.

@@ -44,7 +44,7 @@ enum ZephrWire {
         return writer.bytes
     }
 
-    /// Returns the session of a successful register call, from any `Set-Cookie` line, or else from the body's `cookie`.
+    /// Returns the session in an answer that creates one, from any `Set-Cookie` line, or else from the body's `cookie`.
     static func session(_ answer: ProviderAnswer, name: String, now: WallTime) -> ZephrCookie? {
         for field in answer.headers["Set-Cookie"] {
             if let cookie = ZephrCookie(field, name: name, now: now) { return cookie }

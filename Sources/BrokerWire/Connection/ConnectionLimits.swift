@@ -21,13 +21,13 @@ package struct ConnectionLimits: Sendable {
     package var firstRequest: Duration = .seconds(1)
     /// The longest time that the broker discards input after it closed the output, so that the client receives the answer.
     package var linger: Duration = .seconds(2)
-    /// The longest time that the broker reads a body which it discards.
+    /// The same limit as `linger`, for a request whose body is discarded.
     package var lingerOfDroppedBody: Duration = .seconds(1)
     /// The largest number of bytes of a discarded body that the broker reads.
     package var droppedBody = 64 * 1024
-    /// The longest time for a safe request whose client has closed its side, if no byte of the answer was written.
+    /// The longest time without output to a client that has closed its sending side, before its safe request is cancelled.
     ///
-    /// A proxy that aborted the request looks the same as a client that still reads.
+    /// A proxy that has aborted the request looks the same as a client that still reads.
     package var halfClosed: Duration = .seconds(10)
     /// The smallest number of bytes per second that a client has to read while the broker waits to send data.
     package var minimumRate = 1024

@@ -49,7 +49,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var head: HTTPRequestHead?
     /// The body of a request that is served when the body is complete.
     private var gathered: ByteBuffer?
-    /// `body` is being received; `bodyServed` belongs to the current request, and may be complete.
+    /// The body that is being received (`body`), and the body of the current request, which may be complete (`bodyServed`).
     private var body: BodySource?
     private var bodyServed: BodySource?
     private var bodyFault = BodyFault.incomplete

@@ -6,7 +6,7 @@ import NIOCore
     import Musl
 #endif
 
-/// The handler next to the socket, below TLS, which closes the connection with a reset or without one.
+/// The handler next to the socket, below TLS, which resets the connection now or prepares its end.
 ///
 /// A connection that is closed above TLS ends with TLS's close_notify. A client that relies on close_notify would then treat an
 /// incomplete body as complete (decision 8).
@@ -19,7 +19,9 @@ final class SocketEnding: ChannelOutboundHandler {
         ///
         /// Unsent data is discarded, and the peer is notified.
         case reset
-        /// In the normal way, but if this side closes first, without leaving its port in TIME_WAIT for a minute.
+        /// Later: the connection stays open, so that the peer can close it first.
+        ///
+        /// If this side closes it after all, no port remains in TIME_WAIT for a minute.
         case withoutTrace
     }
 

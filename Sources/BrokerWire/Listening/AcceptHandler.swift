@@ -1,9 +1,9 @@
 import NIOCore
 import Synchronization
 
-/// Stops accepting at the limit on connections, and for a moment when the system has no descriptor left.
+/// Stops accepting at the limit on connections, and for a moment after a failure, for example if no descriptor is left.
 ///
-/// Otherwise a listening socket that stays readable would keep its event loop spinning.
+/// Without the pause, a listening socket that stays readable would keep its event loop spinning.
 final class AcceptHandler: ChannelDuplexHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel

@@ -10,9 +10,9 @@ package struct ServerTLS: Sendable {
         case noCertificate
         case noKey
         case doesNotFit
-        /// The certificate has expired, or (`notYet`) is not yet valid. The value is the last (for `notYet`, the first) second
-        /// of its validity as Unix time.
+        /// The certificate has expired; the value is the last second of its validity, as Unix time.
         case runOut(Int64)
+        /// The certificate is not valid yet; the value is the first second of its validity, as Unix time.
         case notYet(Int64)
 
         package var description: String {

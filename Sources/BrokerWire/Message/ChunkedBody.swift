@@ -73,9 +73,9 @@ struct ChunkedBody {
         if left == 0 { place = .dataEnd }
     }
 
-    /// Reads the input until its end, the last chunk, a fault or many bytes of data in a row, and copies data into `room`.
+    /// Reads until the input's end, the last chunk, a fault, or `long` or more bytes of one chunk's data.
     ///
-    /// Returns the number of bytes read and the number copied.
+    /// Shorter data is copied into `room`. Returns the number of bytes read and the number copied.
     private mutating func take(
         _ bytes: UnsafeRawBufferPointer, into room: UnsafeMutableRawBufferPointer
     ) -> (taken: Int, copied: Int) {
@@ -92,7 +92,8 @@ struct ChunkedBody {
                 took(run)
                 continue
             }
-            // Leave the faulty byte in the input, because the caller asks for the next step only while there is input.
+            // Leave the faulty byte in the input. The caller asks for the next step only while there is input, and then gets
+            // `malformed`.
             guard read(bytes[index]) else {
                 place = .broken
                 break
@@ -158,7 +159,7 @@ struct ChunkedBody {
 ///
 /// The bytes behind the empty line must not reach the head's parser, because they may be a chunked body.
 struct EmptyLine {
-    /// The number of leading bytes of CRLF CRLF with which the input so far ends.
+    /// The length of the longest beginning of CRLF CRLF that the input so far ends with, in bytes (0 to 3).
     private var matched: Int
 
     /// Creates the search.

@@ -44,9 +44,10 @@ struct KeysReseal: AsyncParsableCommand {
         }
     }
 
-    /// Checks that the running broker has the newest key of the file, and ends the command otherwise.
+    /// Ends the command with status 1 if the running broker lacks the newest key of the file.
     ///
-    /// Otherwise, the broker would reseal under an older key, and the command would report success.
+    /// Such a broker would reseal under an older key, and the command would report success. If the file is not known here or
+    /// cannot be read, a message reports that this check was left out.
     private func lookWhetherItHeard(_ running: RunningRing) async throws {
         let ring: KeyRing
         let place: String
@@ -80,9 +81,9 @@ struct RunningRing: Sendable {
     private static let patience = 15
     let management: ManagementClient
 
-    /// Returns the use of each key of the ring, by id.
+    /// Returns the use of each key in the broker's ring (`seals` or `opens`), by key id.
     ///
-    /// Keys that only stored rows name, and the ring lacks, are left out.
+    /// A key is left out if stored rows name it but the ring lacks it.
     func keys() async throws -> [String: String] {
         let answer = try await management.call("GET", "/admin/v1/keys", within: .seconds(600))
         guard let items = answer?["items"]?.array?.compactMap(\.object) else {

@@ -54,7 +54,7 @@ struct Sessions: AsyncParsableCommand {
             }.joined(separator: "\t")
         }
 
-        /// Removes characters that could move a terminal's cursor.
+        /// Keeps only printable ASCII and characters above U+2FFF, because others could move a terminal's cursor.
         ///
         /// The text may come from a provider, for example a subject.
         private static func printable(_ text: String) -> String {

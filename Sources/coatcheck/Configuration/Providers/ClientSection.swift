@@ -110,7 +110,7 @@ struct ClientSection: Sendable {
 
     /// Reports a public client without PKCE, because anyone who has a code of the client could redeem it.
     ///
-    /// Clever lacks PKCE, so a Clever client with an empty secret is accepted.
+    /// Clever has no PKCE, so its public clients are accepted.
     private static func checkPKCE(
         _ section: ConfigSection, _ profile: ClientProfile, _ authentication: ClientAuthentication, _ kind: ProviderKind
     ) {

@@ -221,7 +221,7 @@ struct ProviderDraft {
     var callbackParameters: [String] = []
     var socialProviders: [String] = []
     var isCleverOpenID = false
-    /// Whether clients send a nonce; nil if the scope decides.
+    /// Whether the preset's clients send a nonce; nil without a preset. Clients of kind `oidc` then send one.
     var nonce: Bool?
     var pkce = ClientProfile.PKCE.required
     /// The form of the redirect URI in the redemption of a native code.
@@ -235,7 +235,7 @@ struct ProviderDraft {
     var namesCertificate = false
     /// Whether a secret is sent in the request body by default.
     ///
-    /// Clover, Facebook and LinkedIn do not accept Basic.
+    /// For example, Clover, Facebook and LinkedIn do not accept Basic.
     var secretInBody = false
 
     init(kind: ProviderKind, lifetimes: SessionLifetimes, wire: WireSettings, scope: [String]) {

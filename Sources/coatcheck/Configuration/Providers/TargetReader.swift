@@ -215,9 +215,9 @@ enum TargetRules {
 
     /// Warns of two problems with targets.
     ///
-    /// Many servers refuse exchanges for clients without authentication. A provider that finds lost answers by
-    /// `idempotency_key` cannot repeat a lost answer of a call for another API, because the session's next call has another
-    /// key.
+    /// - Many servers refuse exchanges for clients without authentication.
+    /// - Some providers repeat a lost answer if the next call has the same `idempotency_key`. If the lost answer belongs to a
+    ///   call for another API, the session's next call has another key, so that answer stays lost.
     private static func warn(
         of client: ClientSettings, _ target: TokenTarget, _ path: String, _ line: Int?, _ context: ConfigContext
     ) {

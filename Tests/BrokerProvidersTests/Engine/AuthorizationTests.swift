@@ -21,7 +21,7 @@ struct AuthorizationTests {
             clients: [client])
     }
 
-    @Test("max_age and acr_values among a client's configured parameters → a demand on every sign-in")
+    @Test("A client's authorization parameters include max_age and acr_values → every sign-in has them as its demand")
     func configuredSignIn() throws {
         let settings = settings("https://id.example.com") {
             $0.wire.authorizationParameters = [("prompt", "consent"), ("max_age", "300"), ("acr_values", "mfa phr")]
@@ -31,7 +31,7 @@ struct AuthorizationTests {
     }
 
     @Test(
-        "A start → the URL has each parameter one time, in order, with S256, state and nonce (SEC-02, SEC-04, SEC-30)")
+        "A login starts → the authorization URL has each parameter once, in a fixed order (SEC-02, SEC-04, SEC-30)")
     func url() async throws {
         let settings = settings("https://id.example.com") {
             $0.wire.authorizationParameters = [("access_type", "offline"), ("prompt", "consent")]
@@ -61,7 +61,7 @@ struct AuthorizationTests {
         }
     }
 
-    @Test("A login of kind oidc → its scope always has openid")
+    @Test("A login of kind oidc asks only for email → the broker adds openid to the scope")
     func openid() async throws {
         try await withSandbox { sandbox in
             let settings = ProviderSettings(
@@ -75,7 +75,7 @@ struct AuthorizationTests {
         }
     }
 
-    @Test("A pushed request → the browser's URL has only client_id and request_uri (SEC-10)")
+    @Test("A pushed authorization request → the browser's URL has only client_id and request_uri (SEC-10)")
     func pushed() async throws {
         let server = try RawServer { _ in
             .json(#"{"request_uri":"urn:ietf:params:oauth:request_uri:x1","expires_in":60}"#, status: 201)
@@ -99,7 +99,7 @@ struct AuthorizationTests {
     }
 
     @Test(
-        "PAR is required and the push fails → the request is never sent unpushed (SEC-10)",
+        "PAR is required and the push fails → no login starts; PAR is optional → the login starts without a push (SEC-10)",
         arguments: [400, 500, 200, 302])
     func pushDemanded(_ status: Int) async throws {
         let server = try RawServer { _ in .json(#"{"error":"invalid_request"}"#, status: status) }
@@ -113,7 +113,10 @@ struct AuthorizationTests {
         }
     }
 
-    @Test("The provider's metadata requires PAR → requests are pushed", arguments: [true, false])
+    @Test(
+        "The provider's metadata requires PAR → the request is pushed, and a failed push stops the login",
+        arguments: [true, false]
+    )
     func pushByMetadata(_ works: Bool) async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["require_par": true], of: "cloudentity")

@@ -38,7 +38,7 @@ struct CachedFetchTests {
         return CachedFetch(clock: waiting) { await source.fetch() }
     }
 
-    @Test("Many callers at the same time → one fetch serves all of them")
+    @Test("50 callers need a document at the same time → one fetch serves all of them")
     func shared() async throws {
         let source = Source()
         let cache = cache(source, TestClock())
@@ -68,7 +68,7 @@ struct CachedFetchTests {
     }
 
     @Test(
-        "Strangers' tokens, or logins, use up their key fetches → the other kind still has its own fetches (SEC-27)",
+        "Strangers' tokens use up their share of the key fetches → logins still have their own share, and the reverse (SEC-27)",
         arguments: [true, false])
     func buckets(_ strangersFirst: Bool) async throws {
         let source = Source()

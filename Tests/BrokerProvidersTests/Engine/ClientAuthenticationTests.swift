@@ -64,7 +64,7 @@ struct ClientAuthenticationTests {
         #expect(raw.header("Authorization") == "Basic " + Base64.encode(Array("a b:s:c %+".utf8)))
     }
 
-    @Test("Reserved characters in the broker's form-encoded Basic → the sandbox decodes them")
+    @Test("A client id and secret with reserved characters, sent as form-encoded Basic → the sandbox accepts them")
     func basicReserved() async throws {
         try await withSandbox { sandbox in
             let base = sandbox.baseURL + "/oauth2"
@@ -229,7 +229,7 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "An unusable answer has tokens → the tokens are kept for revocation",
+        "A token answer is unusable but contains tokens → the tokens are kept for revocation",
         arguments: [
             #"{"access_token":"at-1","token_type":"DPoP","refresh_token":"rt-1"}"#,
             #"{"access_token":"a\nb","refresh_token":"rt-1"}"#, #"{"access_token":"at-1","id_token":"\u0000"}"#,

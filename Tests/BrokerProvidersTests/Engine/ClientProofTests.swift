@@ -7,7 +7,9 @@ import Testing
 /// The method by which a client authenticates at each endpoint, if the server's metadata lists a wrong method.
 @Suite("A client's authentication at each endpoint", .timeLimit(.minutes(2)))
 struct ClientProofTests {
-    /// A server that lists methods, but accepts only the methods that the test chooses.
+    /// A server whose metadata lists the given authentication methods.
+    ///
+    /// `takes` answers each POST.
     private func server(
         _ listed: String, revocation: String? = nil,
         takes: @escaping @Sendable (RawServer.Received) -> RawServer.Reply
@@ -37,7 +39,7 @@ struct ClientProofTests {
 
     private static let refused = RawServer.Reply.json(#"{"error":"invalid_client"}"#, status: 401)
 
-    /// The method of each call: `basic` or `post`.
+    /// The authentication method of each POST: `basic`, `post`, or `other` without the client's secret.
     private func ways(_ server: RawServer) -> [String] {
         server.received.filter { $0.method == "POST" }.map {
             $0.header("Authorization") != nil ? "basic" : $0.body.contains("client_secret=s-1") ? "post" : "other"
@@ -53,7 +55,9 @@ struct ClientProofTests {
         return await Support.failure { try await revoker.revoke(tokens, client: Support.ios, by: Support.deadline) }
     }
 
-    @Test("A revocation is refused with both authentication methods → two calls; refused for another reason → one call")
+    @Test(
+        "A revocation is refused as invalid_client with both methods → two calls; refused for another reason → one call"
+    )
     func refusedBoth() async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
         try await Support.with(settings(server)) { client in
@@ -72,7 +76,7 @@ struct ClientProofTests {
     }
 
     @Test(
-        "A public client, or a client with a key, is refused at the revocation → one call",
+        "The revocation endpoint refuses a public client, or a client with a key → one call, because it has one method only",
         arguments: [true, false])
     func oneWay(_ isPublic: Bool) async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
@@ -83,7 +87,7 @@ struct ClientProofTests {
         #expect(ways(server) == ["other"])
     }
 
-    @Test("A call with a code or a refresh token is refused → one call, with the configured method (guarantee 1)")
+    @Test("The token endpoint refuses a client's authentication → one call, with the configured method (guarantee 1)")
     func tokenCalls() async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
         try await Support.with(
@@ -127,7 +131,7 @@ struct ClientProofTests {
         #expect(revoked.allSatisfy { $0.body.contains("token=rt-") })
     }
 
-    @Test("A server refuses the remembered method → the other method is tried, and remembered")
+    @Test("The revocation endpoint refuses the remembered method → the other method is tried, and remembered")
     func changed() async throws {
         let takesBasic = Mutex(false)
         let server = try server(#"["client_secret_basic"]"#) { request in
@@ -159,7 +163,7 @@ struct ClientProofTests {
         #expect(ways(server) == ["post", "basic", "basic"])
     }
 
-    @Test("audience: endpoint → each assertion's audience is the called address, even of an alias (Glewlwyd, idpyoidc)")
+    @Test("audience: endpoint → each assertion's audience is the exact address of its call (Glewlwyd, idpyoidc)")
     func audiences() async throws {
         let server = try server(#"["private_key_jwt"]"#) { request in
             switch request.target {

@@ -159,7 +159,7 @@ struct EndSessionTests {
         #expect(try await page(settings, tokens) == nil)
     }
 
-    @Test("A preset names a claim for logout_hint, and the id_token has it as a text → logout_hint is sent")
+    @Test("A preset names a claim for logout_hint, and the id_token has this claim as a text → logout_hint is sent")
     func hint() async throws {
         func token(_ claims: String) -> TokenSet {
             let parts = [#"{"alg":"RS256"}"#, claims, "x"].map { Base64URL.encode(Array($0.utf8)) }

@@ -5,10 +5,10 @@ import Testing
 @testable import BrokerProviders
 
 /// Reads of the identity with a new access token, and the metadata's PKCE methods at the start of a login.
-@Suite("Reads with a new token", .timeLimit(.minutes(2)))
+@Suite("Identity reads with a new access token", .timeLimit(.minutes(2)))
 struct IdentityReadTests {
     @Test(
-        "The metadata offers only `plain` for PKCE → a login with a challenge does not start",
+        "The metadata's list of PKCE methods lacks S256 → a login with a challenge does not start",
         arguments: [
             (#"["plain"]"#, false), ("[]", false), (#"["plain","S256"]"#, true),
         ])
@@ -27,7 +27,9 @@ struct IdentityReadTests {
         }
     }
 
-    @Test("Userinfo's sub is a canonically equal text in other bytes → another user, so refused (SEC-32)")
+    @Test(
+        "Userinfo's sub looks like the id_token's sub but has other bytes → another user, so identity_rejected (SEC-32)"
+    )
     func subjectBytes() async throws {
         try await withSandbox { sandbox in
             try sandbox.control.place(

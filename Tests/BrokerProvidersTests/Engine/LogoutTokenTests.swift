@@ -39,7 +39,7 @@ struct LogoutTokenTests {
     }
 
     @Test(
-        "A logout token with the type JWT, without exp, or with only sub or sid → accepted, because real servers send it",
+        "A logout token with the type JWT, without exp, or with only sub or sid → accepted, because real servers send these",
         arguments: [
             #"{"header":{"typ":"JWT"}}"#, #"{"mutate":{"exp":null}}"#, #"{"mutate":{"sub":null}}"#,
             #"{"mutate":{"sid":null}}"#, #"{"header":{"typ":null}}"#,
@@ -49,7 +49,7 @@ struct LogoutTokenTests {
     }
 
     @Test(
-        "A logout token with any fault → identity_rejected (SEC-66)",
+        "A logout token with a wrong claim, header or signature → identity_rejected (SEC-66)",
         arguments: [
             #"{"mutate":{"iss":"https://evil.example"}}"#, #"{"mutate":{"aud":"other"}}"#, #"{"mutate":{"aud":null}}"#,
             #"{"mutate":{"iat":null}}"#, #"{"mutate":{"iat":1000}}"#, #"{"mutate":{"iat":99999999999}}"#,

@@ -236,7 +236,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("Both documents are HTML pages → no sign-in starts")
+    @Test("Both metadata documents are HTML pages → no sign-in starts")
     func htmlBoth() async throws {
         let server = try RawServer { _ in .http(200, [("Content-Type", "text/html")], Array("<html></html>".utf8)) }
         try await Support.with(settings(server.base)) { client in
@@ -246,7 +246,9 @@ struct MetadataTests {
         }
     }
 
-    @Test("The metadata promises iss → iss is required (SEC-09); fifty starts at once → one fetch of the metadata")
+    @Test(
+        "The metadata promises the parameter iss → iss is required (SEC-09); 50 starts at once → one fetch of the metadata"
+    )
     func promised() async throws {
         let base = Mutex("")
         let server = try RawServer { _ in
@@ -291,7 +293,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("Contradictory settings → the broker does not start")
+    @Test("Invalid or contradictory provider settings → the broker does not start")
     func contradictions() async {
         var cases: [ProviderSettings] = []
         cases.append(settings("http://id.example.com"))

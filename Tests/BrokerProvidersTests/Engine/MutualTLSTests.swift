@@ -9,7 +9,7 @@ import Testing
 @testable import BrokerProviders
 
 /// Calls with a client certificate, to a server that requires a certificate and binds its tokens to this certificate.
-@Suite("Calls with a certificate", .timeLimit(.minutes(2)))
+@Suite("Calls with a client certificate", .timeLimit(.minutes(2)))
 struct MutualTLSTests {
     private static let san: JSON = [
         "auth": "tls_client_auth", "tls_client_auth_san_dns": "client.example",
@@ -90,7 +90,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "The configuration sets an endpoint → used instead of the mTLS alias, and both addresses are the provider's own"
+        "The configuration sets the token endpoint → it replaces the mTLS alias, and both addresses count as the provider's"
     )
     func own() async throws {
         let authority = try TestAuthority()
@@ -114,7 +114,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "A client without a certificate, and a server that requires one → the plain endpoints are called, and PAR fails"
+        "The server requires a certificate, but the client has none → the broker calls the plain endpoints, and PAR fails"
     )
     func without() async throws {
         let authority = try TestAuthority()
@@ -171,7 +171,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "The server answers that the certificate is not the client's → a temporary fault: code and refresh token stay good"
+        "The server answers that the certificate belongs to another client → a temporary failure, and the code stays valid"
     )
     func notTheClients() async throws {
         let authority = try TestAuthority()
@@ -228,7 +228,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "A TLS alert to a call with a certificate → a refused certificate; to a call without a certificate → not sent"
+        "A TLS alert → the call counts as not sent; if a certificate was shown, the alert also reports it as refused"
     )
     func alert() async throws {
         let authority = try TestAuthority()
@@ -275,7 +275,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "A proxy's page about a missing or wrong certificate → a refused certificate; any other answer → the server's",
+        "A proxy's page about a missing or wrong certificate → a refused certificate; any other answer → the server's own answer",
         arguments: [
             (495, "text/html", "", true), (496, "text/html", "", true),
             (400, "text/html", "<h1>400 Bad Request</h1>The SSL certificate error", true),

@@ -11,7 +11,7 @@ import Testing
     "OpenID Connect against a misbehaving provider", .countingCases("OpenID relying-party cases"),
     .timeLimit(.minutes(2)))
 struct OIDCConformanceTests {
-    /// The outcome of a login under a misbehaviour.
+    /// The outcome of a login against a sandbox with the given faults.
     private func login(
         _ faults: [Fault], issuer path: String = "/oidc", wire: WireSettings = WireSettings(),
         userSettings: JSON? = nil, prepare: (RunningSandbox) -> Void = { _ in }
@@ -69,7 +69,7 @@ struct OIDCConformanceTests {
         "jwks-strange-keys", "no-token-type", "token-type-lower", "no-expires-in", "jku-header",
     ]
 
-    @Test("A case that the conformance suite accepts → accepted", arguments: accepted)
+    @Test("An unusual id_token or key set that the conformance suite accepts → the login succeeds", arguments: accepted)
     func accepts(_ fault: String) async throws {
         let result = try await login([Fault(provider: "oidc", fault)])
         #expect(throws: Never.self) { try result.get() }
@@ -121,7 +121,9 @@ struct OIDCConformanceTests {
         "userinfo-invalid-sub", "userinfo-missing-sub", "userinfo-sub-number", "userinfo-not-object",
     ]
 
-    @Test("Userinfo of another subject, or without a subject → identity_rejected (SEC-32)", arguments: userinfoFaults)
+    @Test(
+        "Userinfo with another subject, or without a usable subject → identity_rejected (SEC-32)",
+        arguments: userinfoFaults)
     func userinfo(_ fault: String) async throws {
         let wire = WireSettings(identity: IdentitySettings(source: .userinfo))
         let result = try await login([Fault(provider: "oidc", fault)], wire: wire)

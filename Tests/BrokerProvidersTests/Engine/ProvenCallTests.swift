@@ -8,9 +8,10 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Calls with proofs, nonces and bound tokens: to the sandbox, which checks proofs with its own code, and to malformed
-/// answers.
-@Suite("Calls with proofs", .timeLimit(.minutes(2)))
+/// Calls with DPoP proofs, nonces and bound tokens.
+///
+/// Some tests call the sandbox, which checks proofs with its own code. The others play a server's malformed answers.
+@Suite("Calls with DPoP proofs", .timeLimit(.minutes(2)))
 struct ProvenCallTests {
     private let vault: OpenSSLVault
     private let maker: ProofMaker
@@ -70,7 +71,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A sign-in, with or without PAR, and three refreshes → succeed if the server has no nonces, keeps or changes them",
+        "The server sends no DPoP nonces, keeps its nonce or changes it → a sign-in and three refreshes succeed",
         arguments: [
             ("off", WireSettings.PushedAuthorization.required), ("keep", .required), ("change", .required),
             ("change", .off),
@@ -126,7 +127,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A server forgets its nonces → one more call; its challenge repeats the refused nonce → no second call (SEC-22)"
+        "A server forgets its nonces → one more call; its challenge repeats the refused nonce → no further call (SEC-22)"
     )
     func forgets() async throws {
         try await withSandbox { sandbox in
@@ -146,7 +147,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A server refuses a proof at a refresh → one call, and the refusal is reported as one of the proof")
+    @Test("A server refuses the proof of a refresh → one call, and the failure is marked as a refusal of the proof")
     func refusesProof() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require"], of: "oidc")
@@ -165,7 +166,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A Bearer token for a code → refused, and kept for revocation; for a refresh → no access token is kept (SEC-22)"
+        "A DPoP client's code brings a Bearer token → refused, kept for revocation; its refresh brings one → not kept (SEC-22)"
     )
     func bearer() async throws {
         try await withSandbox { sandbox in
@@ -199,7 +200,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "The server may spend a token before it checks a nonce, and the nonce is old → a pushed request gets a new nonce"
+        "The nonce is old, and the server may spend the token before it checks nonces → a pushed request gets a new nonce first"
     )
     func primes() async throws {
         try await withSandbox { sandbox in
@@ -251,7 +252,9 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A refresh is repeated with a new nonce → has a new idempotency key, which the call that confirms it repeats")
+    @Test(
+        "A refresh is repeated with a new nonce → it has a new idempotency key, and the call that confirms it has the same key"
+    )
     func idempotency() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require", "nonces": "keep"], of: "cloudentity")
@@ -277,7 +280,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A bound token is revoked → only the client's authentication is sent")
+    @Test("A bound token is revoked → the call has the client's authentication, but no DPoP proof")
     func revokes() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require"], of: "oidc")
@@ -356,7 +359,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A challenge without a usable nonce, or a second challenge → no further call now, and the code may be sent again later"
+        "A nonce challenge without a usable nonce, or a second challenge → no further call, and the code may be sent again later"
     )
     func notSatisfied() async throws {
         for fields in [
@@ -409,7 +412,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A code's call fails without a challenge → the next call has the same idempotency key, so answers can be replayed"
+        "A code's call fails without a challenge → the next call has the same idempotency key, so the answer can be replayed"
     )
     func sameCode() async throws {
         for fields in [[], [("DPoP-Nonce", "n-1")]] as [[(String, String)]] {
@@ -432,7 +435,8 @@ struct ProvenCallTests {
 
     /// Refreshes at a server that refuses the first call's proof and answers the next call with `second`.
     ///
-    /// Passes the result and the sent requests to `check`.
+    /// Passes the result and the sent requests to `check`. With `checksFirst`, the client's settings state that the
+    /// server checks a nonce before it spends a token.
     private func refusedProof(
         isBound: Bool, _ second: RawServer.Reply, checksFirst: Bool = false,
         _ check: (TokenSet?, ProviderFailure?, RefreshRequest, [RawServer.Received]) throws -> Void
@@ -514,7 +518,9 @@ struct ProvenCallTests {
         return asked
     }
 
-    @Test("A call confirms a call whose answer was lost → both have one idempotency key, even after a nonce challenge")
+    @Test(
+        "A call confirms a refresh whose answer was lost → both calls have one idempotency key, even after a nonce challenge"
+    )
     func lostKey() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 == 1 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
@@ -528,7 +534,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A call confirms a call whose answer was received → it has the newest nonce and a new idempotency key")
+    @Test("A call confirms a refresh whose answer was received → it has the newest nonce and a new idempotency key")
     func confirmsHeard() async throws {
         let refused = #"{"error":"invalid_grant"}"#
         try await raw(
@@ -551,7 +557,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A newer nonce arrives while a call waits for its answer → the call's proof is outdated, but not if the call confirms"
+        "A newer nonce arrives during a call → the call's proof counts as outdated, unless the call confirms an earlier call"
     )
     func oldAtSending() throws {
         for confirms in [false, true] {
@@ -586,7 +592,9 @@ struct ProvenCallTests {
         }
     }
 
-    /// A server whose metadata lists Basic, for a client that posts its secret, so that there are two ways to prove the client.
+    /// Runs `body` with a server whose metadata lists only Basic, and a client whose settings put the secret in the body.
+    ///
+    /// So the client has two authentication methods.
     private func twoWays(
         of profile: ClientProfile = Support.profile(),
         _ answer: @escaping @Sendable (RawServer.Received, Int) -> RawServer.Reply,
@@ -638,8 +646,7 @@ struct ProvenCallTests {
         }
     }
 
-    /// Refreshes at a server with these statuses for pushed requests and refreshes, and returns the number of calls of each
-    /// kind.
+    /// Refreshes at a server that answers with these statuses, and returns the number of pushed requests and refreshes.
     private func priming(
         par: Int, refreshes: [Int], _ change: (inout WireSettings) -> Void = { _ in }
     ) async throws -> (pushed: Int, refreshed: Int) {
@@ -670,7 +677,8 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A provider's calls have failed → no pushed request for a nonce, so the breaker's probe is the refresh itself")
+        "The last calls to a provider failed → no pushed request for a nonce, so the breaker's probe is the refresh itself"
+    )
     func primesNothingThatFails() async throws {
         #expect(try await priming(par: 201, refreshes: [200, 200]) == (2, 2))
         #expect(try await priming(par: 201, refreshes: [503, 503, 200, 200]) == (2, 4))
@@ -701,7 +709,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A token, device, CIBA or registration endpoint, even with an extra slash → the provider's own; another path → is not"
+        "A token, device, CIBA or registration endpoint, even with an extra slash → the provider's own; another path → not its own"
     )
     func owns() async throws {
         try await twoWays({ _, _ in .json("{}") }, { _ in }) { client, server in
@@ -761,7 +769,9 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A refresh without a nonce → invalid_grant with the first nonce → does not yet prove a dead grant")
+    @Test(
+        "A refresh without a nonce gets invalid_grant and the server's first nonce → this does not yet prove a dead grant"
+    )
     func firstNonce() async throws {
         let refused = #"{"error":"invalid_grant"}"#
         try await raw({ _ in .json(refused, status: 400, [("DPoP-Nonce", "n-1")]) }) { client, _ in

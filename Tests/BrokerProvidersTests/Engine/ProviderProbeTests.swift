@@ -5,9 +5,10 @@ import Testing
 @testable import BrokerProviders
 
 /// The report of `coatcheck check --online` about a provider's metadata.
-@Suite("Trying a provider", .timeLimit(.minutes(2)))
+@Suite("The probe of a provider", .timeLimit(.minutes(2)))
 struct ProviderProbeTests {
-    /// Probes a provider whose metadata lists the methods `listed`, and returns the subjects of the reported faults.
+    /// Probes a provider whose metadata lists these authentication methods, and returns the subjects of the reported
+    /// faults.
     private func faults(_ authentication: ClientAuthentication, _ listed: String) async throws -> [String] {
         let base = Mutex("")
         let server = try RawServer { request in
@@ -30,7 +31,7 @@ struct ProviderProbeTests {
         }
     }
 
-    @Test("The metadata does not list the client's authentication → the probe reports a fault")
+    @Test("The metadata does not list the client's authentication method → the probe reports a fault")
     func unlisted() async throws {
         for listed in [#"["client_secret_basic"]"#, #"["none"]"#, "[]"] {
             #expect(try await faults(.clientSecretPost(Secret("s")), listed) == ["method"], "\(listed)")
@@ -38,7 +39,7 @@ struct ProviderProbeTests {
     }
 
     @Test(
-        "A public client, and metadata with any list of methods → no fault (Glewlwyd, LemonLDAP::NG, idpyoidc)"
+        "A public client, and metadata with any list of authentication methods → no fault (Glewlwyd, LemonLDAP::NG, idpyoidc)"
     )
     func publicClient() async throws {
         for listed in [#"["client_secret_post","client_secret_basic"]"#, #"["none"]"#, "[]"] {

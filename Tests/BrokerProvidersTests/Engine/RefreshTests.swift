@@ -29,7 +29,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("The deadline has passed → no call (SEC-54)")
+    @Test("A refresh whose deadline has passed → no call (SEC-54)")
     func tooLate() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         let clock = TestClock(WallTime(seconds: 1_800_000_000))
@@ -42,7 +42,7 @@ struct RefreshTests {
         #expect(server.received.isEmpty)
     }
 
-    @Test("The deadline comes before the call's own limit → the call ends at the deadline (SEC-54)")
+    @Test("A refresh's deadline comes before the call's own limit → the call ends at the deadline (SEC-54)")
     func endsInTime() async throws {
         let server = try RawServer { _ in .hang }
         try await Support.with(settings(server.base)) { client in
@@ -84,7 +84,7 @@ struct RefreshTests {
     }
 
     @Test(
-        "The answer leaves out a value → the value is nil; it has a new refresh token → this replaces the old one (SEC-57)"
+        "A refresh answer lacks a value → the value is nil; it has a refresh token or scope → the result has them (SEC-57)"
     )
     func parts() async throws {
         let kept = try await refresh(.json(#"{"access_token":"at-2"}"#)).get()
@@ -111,7 +111,7 @@ struct RefreshTests {
     }
 
     @Test(
-        "A refreshed id_token → verified; the result is its subject, unverifiable, or absent (SEC-59)",
+        "A refreshed id_token is good, wrong, unverifiable or missing → its subject, foreign, unverifiable or absent (SEC-59)",
         arguments: [
             "", "refresh-invalid-sub", "refresh-invalid-issuer", "off", "foreign-key", "idtoken-sig-none",
             "invalid-aud",

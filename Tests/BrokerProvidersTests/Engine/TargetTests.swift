@@ -27,7 +27,9 @@ struct TargetTests {
             clients: [client])
     }
 
-    /// Makes one exchange, and returns its result and the form that was sent.
+    /// Makes one token exchange.
+    ///
+    /// Returns its result, the form that was sent, and the `Authorization` field.
     private func exchange(
         _ reply: RawServer.Reply, _ change: (inout ClientSettings) -> Void = { _ in }
     ) async throws -> (result: Result<TokenSet, ProviderFailure>, form: FormPairs, basic: String?) {
@@ -44,7 +46,7 @@ struct TargetTests {
         return (result, try FormPairs(parsing: sent.body), sent.header("Authorization"))
     }
 
-    @Test("An exchange's answer lacks its token or one of its types, or has another type → unusable")
+    @Test("A token exchange's answer lacks its token or one of its types, or has another type → unusable")
     func badAnswers() async throws {
         let type = #""issued_token_type":"\#(TokenAnswer.accessTokenType)""#
         for body in [
@@ -62,7 +64,7 @@ struct TargetTests {
     }
 
     @Test(
-        "An exchange is refused → the refusal is reported unchanged",
+        "The provider refuses a token exchange → its error code is reported unchanged",
         arguments: ["invalid_target", "invalid_request", "invalid_grant"])
     func refused(_ code: String) async throws {
         guard
@@ -73,7 +75,7 @@ struct TargetTests {
     }
 
     @Test(
-        "An exchange → sends the client's authentication and the session's token, and drops a refresh token in the answer"
+        "A token exchange → sends the client's authentication and the session's token, and drops a refresh token in the answer"
     )
     func exchanged() async throws {
         let answer = try await exchange(.json(Self.good + #","refresh_token":"rt-x","id_token":"a.b.c"}"#))
@@ -191,7 +193,7 @@ struct TargetTests {
     }
 
     @Test(
-        "The broker's own sign-in → sends the resources with the request and with the code; an app's own code → without"
+        "A sign-in that the broker began → login and code call name the targets' resources; an app's own code → no resources"
     )
     func signIn() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
@@ -217,7 +219,7 @@ struct TargetTests {
     }
 
     @Test(
-        "An exchange with bound tokens → sends a proof with the demanded nonce; an unbound answer → loses its access token"
+        "A token exchange for bound tokens → sends a proof with the server's nonce; an unbound answer → loses its access token"
     )
     func bound() async throws {
         try await withSandbox { sandbox in

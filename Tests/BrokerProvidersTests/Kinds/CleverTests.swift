@@ -70,7 +70,8 @@ struct CleverTests {
     }
 
     @Test(
-        "An access token of another application → refused before it is used, because Clever reports its application")
+        "An imported access token belongs to another application → refused before use, because Clever names the application"
+    )
     func importRefused() async throws {
         let answers: [(RawServer.Reply, String)] = [
             (.json(#"{"client_id":"another-app","scopes":[]}"#), "rejected another_clients_token"),
@@ -165,7 +166,7 @@ struct CleverTests {
         }
     }
 
-    @Test("A used code answered in plain text, or a wrong client secret → a rejection, without a crash")
+    @Test("A used code, which Clever refuses in plain text, or a wrong client secret → a rejection")
     func errors() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(sandbox.baseURL + "/clever")) { client in

@@ -65,7 +65,7 @@ struct CloverTests {
     }
 
     @Test(
-        "An old-style token of another app or merchant, or an invented one → refused, and no code is redeemed"
+        "An old-style token is invented, or belongs to another app or merchant → its migration fails, and no code is redeemed"
     )
     func migrationRefused() async throws {
         try await withSandbox { sandbox in
@@ -200,7 +200,7 @@ struct CloverTests {
         #expect(server.received.first?.body == #"{"code":"c0de-1","client_id":"AFAKE0001","client_secret":"s3cret"}"#)
     }
 
-    @Test("A client with a secret refreshes → the body has only client_id and refresh token")
+    @Test("A client with a secret refreshes → the body has only the client id and the refresh token")
     func refreshWire() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2","refresh_token":"rt-2"}"#) }
         let settings = settings(web: server.base, api: server.base, authentication: .clientSecretPost(Secret("s3cret")))
@@ -251,7 +251,7 @@ struct CloverTests {
         }
     }
 
-    @Test("A proxy's page with status 401 → not a dead grant, so no user is logged out")
+    @Test("A refresh gets a proxy's HTML page with status 401 → not a dead grant, so no user is logged out")
     func proxyPage() async throws {
         let server = try RawServer { _ in .http(401, [("Content-Type", "text/html")], Array("<html></html>".utf8)) }
         try await Support.with(settings(web: server.base, api: server.base)) { client in
@@ -332,7 +332,7 @@ struct CloverTests {
         }
     }
 
-    @Test("A used code → a rejection")
+    @Test("A code is redeemed a second time → Clover's rejection is reported")
     func usedCode() async throws {
         try await withSandbox { sandbox in
             try await Support.with(sandboxed(sandbox.baseURL)) { client in

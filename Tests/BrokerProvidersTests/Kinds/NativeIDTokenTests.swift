@@ -54,7 +54,7 @@ struct NativeIDTokenTests {
     }
 
     @Test(
-        "An id_token with any fault → refused, and only keys are fetched from the provider (SEC-25 … SEC-31)",
+        "A native id_token with a wrong claim or signature → refused, and only metadata and keys are fetched (SEC-25 … SEC-31)",
         arguments: Kind.allCases)
     func faults(_ kind: Kind) async throws {
         try await withSandbox { sandbox in
@@ -79,7 +79,9 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("An id_token for another client or nonce → refused; for one of the client's configured audiences → accepted")
+    @Test(
+        "A native id_token for another client or nonce → refused; for one of the client's configured audiences → accepted"
+    )
     func audiences() async throws {
         try await withSandbox { sandbox in
             func token(_ members: JSON) async throws -> String {
@@ -105,7 +107,8 @@ struct NativeIDTokenTests {
                     try await refusal(client, token(["aud": ["app-1", "app-4"], "azp": "app-1"]))
                         == "aud has an audience that is not trusted")
             }
-            // `trustedAudiences` may stand next to the client's own id in `aud`, but they do not replace the client's id.
+            // `trustedAudiences` may appear in `aud` next to the client's own id, but they do not replace the client's
+            // id.
             try await Support.with(
                 settings(.google, sandbox.baseURL) { $0.idToken.trustedAudiences = ["app-2"] }
             ) { client async throws in
@@ -161,7 +164,7 @@ struct NativeIDTokenTests {
     }
 
     @Test(
-        "An id_token older than 12 hours, as long as used tokens are remembered → refused, even if the settings allow a day"
+        "An id_token is over 12 hours old, so a used one may be forgotten → refused, even if the settings allow a day"
     )
     func age() async throws {
         try await withSandbox { sandbox in
@@ -183,7 +186,7 @@ struct NativeIDTokenTests {
     }
 
     @Test(
-        "Strangers' id_tokens with unknown keys → charged first, so they never use up the provider's own fetches (SEC-27)"
+        "Strangers' id_tokens name unknown keys → key fetches are charged, and logins keep their own fetches (SEC-27)"
     )
     func strangersKeys() async throws {
         try await withSandbox { sandbox in

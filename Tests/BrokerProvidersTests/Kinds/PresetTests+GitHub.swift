@@ -53,7 +53,7 @@ extension PresetTests {
     }
 
     @Test(
-        "GitHub: the end of a grant → DELETE with Basic and the client id in the path, wherever other calls have the secret",
+        "GitHub: a grant is revoked → DELETE with Basic and the client id in the path, even if other calls use the body",
         arguments: [
             ClientAuthentication.clientSecretBasic(Secret("web-secret")), .clientSecretPost(Secret("web-secret")),
         ])

@@ -6,8 +6,8 @@ import Testing
 
 /// The OpenID conformance suite's modules for relying parties that the sandbox can play, by their names.
 ///
-/// Modules about log-outs (back-channel and RP-initiated) end in a session or a page. `backchannel-logout.sh` and `log-out.sh`
-/// play them, and their steps have the modules' names.
+/// The modules about log-outs need a session or a page, so the scenarios `backchannel-logout.sh` and `log-out.sh` run
+/// them. The steps of these scenarios have the modules' names.
 @Suite("OpenID relying-party modules", .countingCases("OpenID relying-party cases"), .timeLimit(.minutes(2)))
 struct RelyingPartyModulesTests {
     /// A module: the behaviour of its provider, and whether the login succeeds.
@@ -54,7 +54,10 @@ struct RelyingPartyModulesTests {
         Module(name: "oidcc-client-test-signing-key-rotation", faults: ["signing-key-rotation"], passes: true),
     ]
 
-    @Test("Each module → ends as the suite requires", arguments: modules)
+    @Test(
+        "A relying-party module of the conformance suite → the login succeeds or fails as the suite requires",
+        arguments: modules
+    )
     func module(_ module: Module) async throws {
         try await withSandbox { sandbox in
             let secret: JSON = ["secret": "wq8ZrT5nLk2YvB7x:c/d+e&f", "auth": "client_secret_basic"]
@@ -87,7 +90,7 @@ struct RelyingPartyModulesTests {
     }
 
     @Test(
-        "The refresh modules → a good answer continues the session; another subject or issuer does not",
+        "The suite's refresh modules → a good answer continues the session; another subject or issuer does not",
         arguments: [
             ("oidcc-client-test-refresh-token", ""),
             ("oidcc-client-test-refresh-token-invalid-sub", "refresh-invalid-sub"),

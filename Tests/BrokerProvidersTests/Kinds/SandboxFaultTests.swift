@@ -27,7 +27,10 @@ struct SandboxFaultTests {
         }
     }
 
-    @Test("An exp outside of any calendar → refused", arguments: ["1e300", "253402300800", "9223372036854775808"])
+    @Test(
+        "An id_token whose exp is beyond any calendar → identity_rejected",
+        arguments: ["1e300", "253402300800", "9223372036854775808"]
+    )
     func hugeExpiry(_ text: String) async throws {
         let result = try await login([Fault(provider: "oidc", "exp-huge", value: .string(text))])
         guard case .failure(.identityRejected) = result else { return #expect(Bool(false), "\(result)") }
@@ -54,7 +57,7 @@ struct SandboxFaultTests {
         #expect((rest.map { (.seconds(60) ... .seconds(120)).contains($0) } ?? false) == isKnown)
     }
 
-    @Test("A sign-in's answer comes late → still used")
+    @Test("The token answer of a sign-in comes 300 ms late → the sign-in succeeds")
     func slowAfter() async throws {
         let fault = Fault(provider: "oidc", endpoint: "token", "slow-after", delayMilliseconds: 300)
         let result = try await login([fault])

@@ -41,7 +41,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "Any other quirk of the sandbox → a sign-in succeeds",
+        "Any other quirk of the sandbox → the sign-in succeeds",
         arguments: [
             "null-claims", "null-header", "large-claims", "x5c-header", "half-emoji", "alg-ed25519", "jwks-nulls",
             "jwks-padded", "jwks-base64", "jwks-twice", "jwks-strangers", "discovery-unusable", "discovery-empty",
@@ -52,7 +52,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "Userinfo with a harmless error, half a character, a mark or codings → signed in; a text for no → e-mail not verified",
+        "Userinfo with a quirk that the broker tolerates → signed in; email_verified is the text false → address not verified",
         arguments: [
             "userinfo-error-ok", "userinfo-half-emoji", "userinfo-verified-text", "byte-order-mark", "raw-deflate",
         ])
@@ -73,7 +73,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "A revocation answer with a coding and no body → counts as done; a dead grant in a list → recognised if it is named"
+        "A revocation answer with a content coding and no body → done; a dead grant in a list → recognised if configured"
     )
     func afterSignIn() async throws {
         try await withSandbox { sandbox in
@@ -103,7 +103,7 @@ struct SandboxQuirkTests {
         }
     }
 
-    @Test("email_verified in the id_token is a text for no → the e-mail address is not verified (SEC-33)")
+    @Test("email_verified in the id_token is the text false → the e-mail address is not verified (SEC-33)")
     func verdict() async throws {
         let identity = try await signIn(Fault(provider: "oidc", "verified-text")).get()
         #expect(identity.claims.first { $0.name == "email_verified" }?.value == .bool(false))

@@ -46,7 +46,7 @@ struct UntriedPresetTests {
     }
 
     @Test(
-        "A sign-in and a refresh → the vendor's tokens and identity",
+        "A sign-in and a refresh with a preset → tokens and identity in the vendor's form",
         arguments: [
             ("salesforce", "!", "user-ana"), ("cognito", "", "user-ana"), ("tiktok", "act.!", "user-ana"),
             ("amazon", "Atza|", "amzn1.account.user-ana"), ("ebay", "v^1.1#", "user-ana"), ("asana", "2/1201:", nil),

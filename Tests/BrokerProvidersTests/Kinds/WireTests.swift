@@ -14,7 +14,7 @@ struct WireTests {
 
     /// Runs a login, a refresh and a log-out, and compares their calls with `expected`.
     ///
-    /// Random values are in braces.
+    /// In `expected`, a name in braces stands for a random value.
     private func check(
         _ provider: String, nonce: Bool = true, verifier: Bool = true, _ expected: [String],
         settings: (RunningSandbox) throws -> ProviderSettings
@@ -160,7 +160,7 @@ struct WireTests {
         }
     }
 
-    @Test("GitHub's requests → secret in the body, and Basic for the deletion of the grant")
+    @Test("GitHub's requests → secret in the body of the code's call, and Basic for the deletion of the grant")
     func github() async throws {
         try await check(
             "github", nonce: false,

@@ -94,7 +94,7 @@ extension ZephrTests {
     }
 
     @Test(
-        "A register answer without a usable session cookie, or with an unexpected status → the provider's fault",
+        "A register answer without a usable session cookie, or with an unexpected status → counts as the provider's fault",
         arguments: [
             RawServer.Reply.json("{}"), .json(#"{"cookie":"blaize_tracking_id=1"}"#),
             .json(#"{"cookie":"blaize_session=; Path=/"}"#),

@@ -44,7 +44,7 @@ struct ZephrTests {
         RegistrationRequest(client: Support.ios, stateKey: Secret(key), attributes: attributes, identifier: identifier)
     }
 
-    @Test("A start → the URL is the site's, for the platform and social provider, without a secret of the broker")
+    @Test("A Zephr login starts → the URL is the site's, for the platform and the social provider")
     func startURL() async throws {
         try await with(settings("https://news.example.org")) { client in
             let url = try await start(client, "google")
@@ -206,7 +206,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "The form of a registration → has the configured attributes, or with fields: schema those of one fetched schema"
+        "A registration form → has the configured attributes; with fields: schema → the fields of the site's schema, fetched once"
     )
     func fields() async throws {
         try await withSandbox { sandbox in
@@ -224,7 +224,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("Cookie dates → read; malformed dates → nil")
+    @Test("The date in a cookie → parsed; a malformed date → nil")
     func dates() {
         #expect(HTTPDate.parse("Tue, 02 Nov 2027 10:00:00 GMT") == WallTime(seconds: 1_825_149_600))
         #expect(HTTPDate.parse("Thu, 01-Jan-1970 00:00:00 GMT") == WallTime(seconds: 0))
@@ -239,7 +239,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "Settings that cannot work → the broker does not start",
+        "A Zephr base URL without https or with a query → the broker does not start",
         arguments: ["http://news.example.org", "news.example.org", "https://news.example.org?x=1"])
     func badBase(_ base: String) async {
         await #expect(throws: CatalogueFailure.self) { try await with(settings(base)) { _ in } }

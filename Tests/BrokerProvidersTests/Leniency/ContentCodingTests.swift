@@ -18,7 +18,7 @@ struct ContentCodingTests {
     }
 
     @Test(
-        "Truncated or damaged data, data in another coding than declared, or with further bytes behind → refused (SEC-122)"
+        "Truncated or damaged data, data in another coding than declared, or with further bytes after it → refused (SEC-122)"
     )
     func refused() {
         let cut = Array(Self.gzip.dropLast(1))

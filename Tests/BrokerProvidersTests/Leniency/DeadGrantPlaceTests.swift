@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Places of dead grants", .timeLimit(.minutes(2)))
+@Suite("The setting dead_grants", .timeLimit(.minutes(2)))
 struct DeadGrantPlaceTests {
     private static let places = [
         DeadGrantPlace(pointer: "/errors/*/errorType", values: ["invalid_grant", "expired_token"]),

@@ -66,7 +66,7 @@ struct EmailVerdictTests {
     }
 
     @Test(
-        "Two sources of identity claims → the address's own verdict is used; if it has none, the other's verdict only if false"
+        "Two sources of claims → email_verified comes from the address's source; the other source counts only if it has false"
     )
     func sources() {
         typealias Claims = [(name: String, value: JSONValue)]

@@ -134,7 +134,7 @@ struct KeySetLeniencyTests {
     }
 
     @Test(
-        "Three keys for a stranger's token → one charge for each tried key; the charge is refused → the token is refused"
+        "Three keys may fit a stranger's token → one charge for each tried key; a charge is refused → the token is refused"
     )
     func charges() async throws {
         let set = try set(jwk(P256.Signing.PrivateKey()), jwk(P256.Signing.PrivateKey()), jwk(TestKeys.p256))
@@ -146,7 +146,7 @@ struct KeySetLeniencyTests {
         #expect(verified && charged.withLock { $0 } == 3)
         let refused = await set.verifies(try token()) { false }
         #expect(!refused)
-        // If one key fits, trying it costs no charge here, because the caller charges for a forged token.
+        // If only one key may fit, no charge is made here, because the caller charges for a forged token.
         charged.withLock { $0 = 0 }
         let single = await (try self.set(jwk(TestKeys.p256))).verifies(try token()) {
             charged.withLock { $0 += 1 }

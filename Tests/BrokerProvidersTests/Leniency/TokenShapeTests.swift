@@ -42,7 +42,7 @@ struct TokenShapeTests {
         #expect(throws: ProviderFailure.self) { try check(Self.good.replacing(member, with: name + ":null")) }
     }
 
-    @Test("The sign-in asked for nonce, azp, auth_time or acr, and the claim is null → refused")
+    @Test("The nonce, azp, auth_time or acr is required at this sign-in, and the claim is null → refused")
     func asked() {
         #expect(throws: ProviderFailure.self) { try check(Self.good + #","nonce":null"#, nonce: .exactly(Secret("n"))) }
         let two = Self.good.replacing(#""aud":"cid-1""#, with: #""aud":["cid-1","cid-1"]"#)
@@ -172,7 +172,7 @@ struct HalvedTextTests {
     private static let half = #"Ana \ud83d"#
 
     @Test(
-        "Half a character in an identifier, the nonce or another protocol claim → the token is refused (SEC-30, SEC-33)"
+        "Half a surrogate pair in an identifier, the nonce or another protocol claim → the token is refused (SEC-30, SEC-33)"
     )
     func refused() async throws {
         for name in ["sub", "iss", "aud", "nonce", "azp", "at_hash", "sid", "acr", "events", "nbf"] {
@@ -192,7 +192,7 @@ struct HalvedTextTests {
     }
 
     @Test(
-        "Half a character in a token answer's tokens, scope or error → the answer is refused",
+        "Half a surrogate pair in a token answer's tokens, scope or error → the answer is refused",
         arguments: [
             #""access_token":"a\ud83d""#, #""access_token":"a","refresh_token":"\udc00r""#,
             #""access_token":"a","token_type":"\ud83dBearer""#, #""access_token":"a","scope":"\ud83d x""#,
@@ -209,7 +209,7 @@ struct HalvedTextTests {
     }
 
     @Test(
-        "Half a character in a claim with a name → replaced by U+FFFD; in any other optional claim → the claim is left out"
+        "Half a surrogate pair in a claim with a name → becomes U+FFFD; in any other optional claim → the claim is left out"
     )
     func names() async throws {
         var answers = RawProvider.Answers()
@@ -229,7 +229,7 @@ struct HalvedTextTests {
         #expect(identity.claims.map(\.value.string) == ["Ana \u{FFFD}", "\u{FFFD}\u{1F600}", "x\u{FFFD}A"])
     }
 
-    @Test("Half a character in userinfo's name → replaced by U+FFFD; in userinfo's subject → identity_rejected")
+    @Test("Half a surrogate pair in userinfo's name → becomes U+FFFD; in userinfo's subject → identity_rejected")
     func userinfo() async throws {
         var answers = RawProvider.Answers()
         answers.userinfo = { _ in .json(#"{"sub":"u1","profile":{"shown":"\#(Self.half)","team":"\#(Self.half)"}}"#) }

@@ -17,7 +17,7 @@ enum Browser {
         return try FormPairs(parsing: query)
     }
 
-    /// Follows the provider's own redirects, and returns the last address.
+    /// Follows up to five redirects to HTTP addresses, and returns the last address.
     static func land(_ url: Secret, user: String = "ana") async throws -> String {
         var place = url.reveal()
         for _ in 0..<5 where place.hasPrefix("http") { place = try await open(Secret(place), user: user) }

@@ -11,7 +11,7 @@ final class RawServer: Sendable {
         /// Names and values as sent, in order.
         var headers: [(name: String, value: String)]
         var body: String
-        /// The number of the request's connection.
+        /// The number of the request's connection, counted from 1.
         var connection: Int
 
         func header(_ name: String) -> String? { headers.first { $0.name.lowercased() == name.lowercased() }?.value }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Bad token answers from a whole provider", .timeLimit(.minutes(2)))
+@Suite("Bad token answers of the sandbox", .timeLimit(.minutes(2)))
 struct BadTokenAnswerTests {
     private func settings(_ base: String, total: Duration = .seconds(10)) -> ProviderSettings {
         ProviderSettings(
@@ -59,7 +59,7 @@ struct BadTokenAnswerTests {
     }
 
     @Test(
-        "An expires_in that is absurd → a lifetime of at most the limit, or no lifetime (SEC-21)",
+        "An absurd or missing expires_in → a lifetime of at most the limit, or no lifetime (SEC-21)",
         arguments: ["absent", "null", "0", "-1", "string", "1.5", "1e300", "2^63", "\"3600\"", "[]", "1800003600"])
     func lifetimes(_ value: String) async throws {
         let tokens = try await redeem(Fault(provider: "oidc", "expires-in-" + value)).get()

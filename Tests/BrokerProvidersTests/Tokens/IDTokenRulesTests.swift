@@ -61,7 +61,7 @@ struct IDTokenRulesTests {
         #expect(throws: ProviderFailure.self) { try check(replacing("https://id.example", issuer)) }
     }
 
-    @Test("An issuer that is canonically equal to the expected one, in other bytes → refused (SEC-28)")
+    @Test("An issuer that equals the expected issuer in Unicode, but not in bytes → refused (SEC-28)")
     func normalisation() throws {
         let token = try CompactToken(
             try TestKeys.es256(
@@ -76,7 +76,7 @@ struct IDTokenRulesTests {
         }
     }
 
-    @Test("An aud or azp that is canonically equal to the client id, in other bytes → refused (SEC-28)")
+    @Test("An aud or azp that equals the client id in Unicode, but not in bytes → refused (SEC-28)")
     func audienceBytes() throws {
         func check(_ claims: String) throws {
             let token = try CompactToken(try TestKeys.es256("{\(claims)}"), allowed: [.es256], types: ["jwt"])
@@ -148,7 +148,7 @@ struct IDTokenRulesTests {
     }
 
     @Test(
-        "An id_token whose aud lacks the client or has an untrusted audience, or whose azp is another → refused (SEC-28)"
+        "An id_token whose aud lacks the client or has an untrusted audience, or with another client as azp → refused (SEC-28)"
     )
     func audiences() {
         for aud in [#""other""#, "[]", #"["cid","other"]"#, #"["cid",7]"#, "7", "null", "{}"] {
@@ -197,7 +197,7 @@ struct IDTokenRulesTests {
     }
 
     @Test(
-        "A sub that is empty, over 255 bytes, no text, or has a control character → refused",
+        "A sub that is empty, over 255 bytes, not a text, or has a control character → refused",
         arguments: [
             "\"\"", "7", "null", "\"a\\nb\"", "\"\(String(repeating: "s", count: 256))\"",
         ])
@@ -206,7 +206,7 @@ struct IDTokenRulesTests {
     }
 
     @Test(
-        "A token whose typ is the one of another kind of token → refused as an id_token (SEC-31)",
+        "A token with the typ of another kind of token → refused as an id_token (SEC-31)",
         arguments: ["at+jwt", "logout+jwt", "application/at+jwt", "", "dpop+jwt"])
     func types(_ type: String) throws {
         let token = try TestKeys.es256("{\(Self.good)}", header: #"{"alg":"ES256","kid":"k1","typ":"\#(type)"}"#)

@@ -102,7 +102,7 @@ struct KeySetTests {
         }
     }
 
-    @Test("A changed claim or signature → does not verify")
+    @Test("A token with a changed claim or signature → no key verifies it")
     func tampered() async throws {
         let parts = try TestKeys.es256(Self.claims).split(separator: ".").map(String.init)
         let set = try set(TestKeys.p256JWK)

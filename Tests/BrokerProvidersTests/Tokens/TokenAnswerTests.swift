@@ -68,7 +68,7 @@ struct TokenAnswerTests {
         #expect(error.code == code && error.status == status)
     }
 
-    @Test("429 or 5xx with any body → tried later", arguments: [429, 500, 502, 503, 504, 599])
+    @Test("A token answer with 429 or 5xx and any body → tried later", arguments: [429, 500, 502, 503, 504, 599])
     func retryable(_ status: Int) {
         guard case .retryable(status, _, _) = failure(#"{"error":"invalid_grant"}"#, status: status) else {
             return #expect(Bool(false))
@@ -76,20 +76,22 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "A 400 with the error temporarily_unavailable or ratelimited → tried later",
+        "A token answer with 400 and the error temporarily_unavailable or ratelimited → tried later",
         arguments: ["temporarily_unavailable", "ratelimited"])
     func transient(_ code: String) {
         guard case .retryable = failure(#"{"error":"\#(code)"}"#, status: 400) else { return #expect(Bool(false)) }
     }
 
     @Test(
-        "A redirect, an HTML page with 400, a 403 or a 404 without an error member → unusable",
+        "A token answer that is a redirect, an HTML page, or a 403 or 404 without an error member → unusable",
         arguments: [(302, ""), (403, ""), (400, "<html></html>"), (404, "{}")])
     func notContract(_ status: Int, _ body: String) {
         guard case .unusable = failure(body, status: status) else { return #expect(Bool(false)) }
     }
 
-    @Test("A 400 or 401 without a body → a rejection, which does not prove a dead grant", arguments: [400, 401])
+    @Test(
+        "A token answer with 400 or 401 and no body → a rejection, which does not prove a dead grant",
+        arguments: [400, 401])
     func empty(_ status: Int) {
         guard case .rejected(let error) = failure("", status: status) else { return #expect(Bool(false)) }
         #expect(error.isEmpty && !error.isInvalidGrant && error.status == status)
@@ -110,7 +112,7 @@ struct TokenAnswerTests {
         }
     }
 
-    @Test("An answer with an error code that is configured as a dead grant → invalid_grant")
+    @Test("A token answer with an error code that is configured as a dead grant → counts as invalid_grant")
     func aliases() {
         let settings = TokenResponseSettings(invalidGrantCodes: ["bad_refresh_token"])
         guard case .rejected(let error) = failure(#"{"error":"bad_refresh_token"}"#, settings) else {
@@ -144,7 +146,7 @@ struct TokenAnswerTests {
         #expect(tokens.expiresAt == WallTime(seconds: Self.now.seconds + 28_800))
     }
 
-    @Test("An error in a form answer → an OAuth error")
+    @Test("An error in a form-encoded token answer → an OAuth error")
     func formError() {
         let failure = failure(
             "error=bad_verification_code&error_description=x", type: "application/x-www-form-urlencoded")

@@ -14,7 +14,7 @@ struct EndpointURLTests {
     func refuses(_ text: String) { #expect(EndpointURL(text) == nil) }
 
     @Test(
-        "https, or http on loopback → accepted",
+        "A URL with https, or with http on loopback → accepted",
         arguments: [
             "https://id.example.com/token", "https://id.example.com:8443/t?x=1", "http://127.0.0.1:8089/t",
             "http://localhost/", "http://[::1]:1/",

@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(
-        "The request for a provider's time → has no time that the provider could repeat: no proof, assertion or body"
+        "The request for a provider's time → has no proof, assertion or body, so the provider cannot repeat a time from it"
     )
     func question() throws {
         let request = ProviderTime.request(try #require(EndpointURL("https://as.example/token")))
@@ -31,7 +31,7 @@ import Testing
         #expect(request.method == .GET && request.body == nil && request.url == "https://as.example/token")
     }
 
-    @Test("An answer with one Date and any status → the time")
+    @Test("A provider's answer has one Date field → this time is the evidence")
     func evidence() {
         #expect(ProviderTime.evidence(in: ["Date": Self.date])?.seconds == 1_795_209_600)
     }
@@ -58,7 +58,7 @@ import Testing
         #expect(cases.map { ProviderTime.addresses(areInternal: true).allows($0) } == [true, true, true, true, true])
     }
 
-    @Test("The client for the time meets an address of this machine → it closes the connection before it sends a byte")
+    @Test("The client for the time connects to an address of this machine → it disconnects before it sends a byte")
     func thisMachine() async throws {
         let server = try RawServer { _ in .http(200, [("Date", Self.date)], []) }
         for isElsewhere in [true, false] {

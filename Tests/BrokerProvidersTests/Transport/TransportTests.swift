@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("The fate of a call", .timeLimit(.minutes(2)))
+@Suite("The outcome of a call to a provider", .timeLimit(.minutes(2)))
 struct TransportTests {
     struct Fixture: Sendable {
         let http = ProviderHTTP()
@@ -47,7 +47,7 @@ struct TransportTests {
     func isNotSent(_ failure: ProviderFailure?) -> Bool { if case .notSent = failure { true } else { false } }
     func isLost(_ failure: ProviderFailure?) -> Bool { if case .lost = failure { true } else { false } }
 
-    @Test("A refused connection → surely not sent")
+    @Test("The provider refuses the connection → the call counts as not sent")
     func refused() async throws {
         try await with { fixture in
             // Port 1 has no listener. A free port of this moment may get a listener from another test.
@@ -56,7 +56,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A TLS handshake that fails → surely not sent")
+    @Test("The TLS handshake fails → the call counts as not sent")
     func tls() async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with { fixture in
@@ -68,7 +68,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A name that does not resolve → surely not sent")
+    @Test("The provider's name does not resolve → the call counts as not sent")
     func dns() async throws {
         try await with { fixture in
             let failure = await Support.failure { try await fixture.post("https://nowhere.invalid/token") }

@@ -1,6 +1,6 @@
 """The OpenID Foundation's client plan for the FAPI 2.0 Security Profile (final, plain responses). A broker with `profile:
 fapi2` runs at a server that plays each module, by its `testName`. For each variant of client authentication and token binding
-there is a table of the broker's answers. The server's received requests are checked on the wire.
+there is a table of the broker's answers. The script also checks each request that the server received.
 """
 
 import base64
@@ -46,7 +46,7 @@ ANSWERS = {
     "test-happy-path-no-dpop-nonce": "201",
     "refresh-token-test": "201",
 }
-# The server's behaviour in the modules that succeed. A plain sign-in would only repeat the happy path.
+# For each module that succeeds, the fault that the sandbox plays. If it played none, the module would only repeat the happy path.
 PLAYED = {
     "test-valid-aud-as-array": "aud-array", "test-token-endpoint-response-without-expires_in": "no-expires-in",
     "test-token-type-case-insensitivity": "token-type-inverted", "test-rs-dpop-auth-scheme-case-insensitivity": "inverted-scheme",
@@ -73,7 +73,7 @@ def begin(made):
 
 
 def forward(made, begun, user="ana"):
-    """Returns the server's callback, and the broker's answer."""
+    """Signs the user in at the server and forwards the callback. Returns the callback's URL and the broker's answer."""
     cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
     opened = call(begun.json["authorization_url"] + f"&sandbox_user={user}")
     callback = opened.fields["Location"]
@@ -94,13 +94,13 @@ def on_the_wire(case, server, begun, label, authentication, binding):
     pushed = server.requests("par")
     tokens = server.requests("token") + server.requests("refresh")
     names = sorted(dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(begun.json["authorization_url"]).query)))
-    case.same(["client_id", "request_uri"], names, f"{label}: authorization URL → has client_id and request_uri alone")
+    case.same(["client_id", "request_uri"], names, f"{label}: authorization URL → has exactly client_id and request_uri")
     first = form(pushed[-1])
     case.same(("S256", 43), (first.get("code_challenge_method"), len(first.get("code_challenge", ""))), f"{label}: pushed request → has a PKCE challenge with S256")
     verifier = [form(request).get("code_verifier") for request in server.requests("token")][-1:]
     if verifier:
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier[0].encode()).digest()).rstrip(b"=").decode()
-        case.same(first["code_challenge"], challenge, f"{label}: token call → has the verifier of the pushed challenge")
+        case.same(first["code_challenge"], challenge, f"{label}: token call → has the verifier of the pushed PKCE challenge")
     own = pushed + tokens + server.requests("revoke")
     if authentication == "private_key_jwt":
         assertions = [jwt(form(request)["client_assertion"]) for request in own]
@@ -110,10 +110,10 @@ def on_the_wire(case, server, begun, label, authentication, binding):
         identifiers = [claims["jti"] for _, claims in assertions]
         case.same(len(identifiers), len(set(identifiers)), f"{label}: {len(identifiers)} client assertions → each is sent once")
     else:
-        case.verdict(all("client_assertion" not in form(r) and "client_secret" not in form(r) for r in own), f"{label}, the client's calls → authenticated by the certificate alone")
+        case.verdict(all("client_assertion" not in form(r) and "client_secret" not in form(r) for r in own), f"{label}, the client's calls → have neither client_assertion nor client_secret, because the certificate authenticates")
     if server.certificates:
-        case.verdict(all(request["certificate"] for request in own), f"{label}, the client's calls → each shows the certificate")
-    case.verdict(not any(fields(request, "Authorization") for request in own), f"{label}, the client's calls → none has an Authorization field")
+        case.verdict(all(request["certificate"] for request in own), f"{label}, the client's calls → each uses the client certificate")
+    case.verdict(not any(fields(request, "Authorization") for request in own), f"{label}, the client's calls → have no Authorization field")
     if binding == "dpop":
         case.verdict(first.get("dpop_jkt"), f"{label}: pushed request → names the DPoP key")
         proofs = [jwt(proof) for request in pushed + tokens for proof in fields(request, "DPoP")]
@@ -121,11 +121,11 @@ def on_the_wire(case, server, begun, label, authentication, binding):
         identifiers = [claims["jti"] for _, claims in proofs]
         case.same(len(identifiers), len(set(identifiers)), f"{label}: {len(identifiers)} DPoP proofs → each is sent once")
     else:
-        case.verdict(not any(fields(request, "DPoP") for request in own), f"{label}, the client's calls with mTLS → none has a DPoP proof")
+        case.verdict(not any(fields(request, "DPoP") for request in own), f"{label}, the client's calls with mTLS → have no DPoP proof")
 
 
 def at_the_resource(case, server, made, session, label, binding):
-    """A call of the API: the token as it is bound, in the header alone."""
+    """Relays a call to the API, and checks the token's scheme and whether there is a DPoP proof."""
     answer = made.call("GET", UPSTREAM, session)
     case.same(200, answer.status, f"{label}, a relayed call to the API → 200")
     sent = {name.lower(): value for name, value in (answer.json.get("headers") or [])}
@@ -138,11 +138,11 @@ def module(case, server, authentication, binding, name):
     """Runs one module; returns the broker's answer."""
     label = name
     if not server.play(name, binding):
-        case.verdict(name in WITHOUT_MEANING[binding], f"{label}, the sandbox refuses the module → the module has no meaning for {binding}")
+        case.verdict(name in WITHOUT_MEANING[binding], f"{label}, the sandbox refuses to play the module → the plan leaves this module out for {binding}")
         return "– (no proofs, no nonces)"
     placed = [fault["fault"] for fault in server.control("GET", "/faults").json["items"]]
     if name in PLAYED:
-        case.same([PLAYED[name]], placed, f"{label}, the sandbox → plays the module's fault")
+        case.same([PLAYED[name]], placed, f"{label}, the sandbox plays the module → it has placed the module's fault")
     made = broker(case, server, authentication, binding, name)
     try:
         begun = begin(made)
@@ -174,7 +174,7 @@ def module(case, server, authentication, binding, name):
                 case.verdict(not any("nonce" in claims for claims in proofs), f"{label}, all calls to a server without nonces → no proof has a nonce")
                 case.same(1, server.calls("oidc/token"), f"{label}, a sign-in at a server without nonces → one token call")
         else:
-            case.same((None, 0), (session_of(answer), made_sessions), f"{label}, a refused sign-in → no session")
+            case.same((None, 0), (session_of(answer), made_sessions), f"{label}, a refused callback → no session")
             if told == REFUSED_TOKEN:
                 good = [r for r in server.requests("token") if r["status"] == 200]
                 case.same(1, len(good), f"{label}, a refused id_token → its code was redeemed once")
@@ -183,7 +183,7 @@ def module(case, server, authentication, binding, name):
                 case.verdict(live, f"{label}, a refused id_token → none of its tokens is alive")
                 case.same(0, server.calls("oidc/userinfo") + server.calls("api/api"), f"{label}, a refused id_token → no call of userinfo or the API")
             else:
-                case.same(0, server.calls("oidc/token"), f"{label}, a refused callback → its code is not sent")
+                case.same(0, server.calls("oidc/token"), f"{label}, a refused callback → no token call")
             before = server.calls("oidc/token")
             cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
             again = made.call("POST", "/v1/sessions", body={"callback_url": callback, "provider": "oidc", "client": "web"}, Cookie=cookie)
@@ -212,7 +212,7 @@ def variant(authentication, binding):
 
 
 def errors_need_iss(case):
-    """In addition to the plan: an error without `iss` is refused, and a login ends if the server's PAR fails."""
+    """In addition to the plan: the broker refuses an error without `iss`, and starts no login if the server's PAR endpoint fails."""
     server = Server(case, "private_key_jwt", "dpop")
     server.play("test-happy-path", "dpop")
     made = broker(case, server, "private_key_jwt", "dpop", "errors")
@@ -224,8 +224,8 @@ def errors_need_iss(case):
     case.same("403 access_denied", answer.told, "an authorization error with iss → 403 access_denied")
     server.fault("oidc", endpoint="par", fault="status", status=503)
     begun = begin(made)
-    case.verdict(begun.status in (502, 503) and not begun.json.get("authorization_url"), "a server whose PAR fails → no plain authorization request in place of a pushed one", begun.told)
-    case.same(0, server.calls("oidc/token"), "a server whose PAR fails → no code is sent")
+    case.verdict(begun.status in (502, 503) and not begun.json.get("authorization_url"), "login while the PAR endpoint answers 503 → refused, without an authorization URL", begun.told)
+    case.same(0, server.calls("oidc/token"), "login while the PAR endpoint answers 503 → no token call")
 
 
 CASES = {

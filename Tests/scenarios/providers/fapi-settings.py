@@ -1,4 +1,5 @@
-"""The settings of a FAPI 2.0 client: `check --online` with a server's metadata, and a workspace of Cloudentity."""
+"""The settings of a FAPI 2.0 client: `check --online` against a server's metadata, and sign-ins at a FAPI 2 workspace of
+Cloudentity."""
 
 import pathlib
 import subprocess
@@ -13,7 +14,7 @@ from support.programs import COATCHECK  # noqa: E402
 
 
 def cloudentity(case):
-    """A FAPI 2 workspace of Cloudentity. The configuration has the preset and the single line of the profile."""
+    """A FAPI 2 workspace of Cloudentity. For FAPI 2, the configuration needs only the line `profile: fapi2` next to the preset."""
     server = Server(case, "private_key_jwt", "dpop")
     registered = {"auth": "private_key_jwt", "redirect_uris": [REDIRECT]}
     server.control("PUT", "/clients/cloudentity/bank-client", registered)
@@ -26,17 +27,17 @@ def cloudentity(case):
     made = Broker(case, server, settings={"providers": {"oauth2": None, "oidc": None, "cloudentity": workspace}})
     session = made.sign_in(provider="cloudentity", client="web")
     for _ in range(3):
-        case.same("200", made.refresh(session).told, "a refresh at Cloudentity → 200")
+        case.same("200", made.refresh(session).told, "refresh of a FAPI 2 session at Cloudentity → 200")
     sent = [fields(r, "X-Idempotency-Key")[0] for e in ("token", "refresh") for r in server.requests(e, "cloudentity")]
     case.same(len(sent), len(set(sent)), f"{len(sent)} token calls at Cloudentity → each has its own idempotency key")
     challenged = [r for r in server.requests("token", "cloudentity") if r["status"] == 400]
     server.fault("cloudentity", endpoint="refresh", fault="forgets-nonces", times=1)
-    case.same("200", made.refresh(session).told, "a refresh after Cloudentity forgot its nonce → 200")
+    case.same("200", made.refresh(session).told, "refresh after Cloudentity has forgotten its DPoP nonce → 200")
     again = server.requests("refresh", "cloudentity")[-2:]
-    case.same([400, 200], [r["status"] for r in again], "a refresh after Cloudentity forgot its nonce → refused once, then repeated with success")
+    case.same([400, 200], [r["status"] for r in again], "refresh after Cloudentity has forgotten its DPoP nonce → refused once, then repeated with success")
     keys = [fields(r, "X-Idempotency-Key")[0] for r in again]
-    case.verdict(keys[0] != keys[1], "a repeated refresh at Cloudentity → has a new idempotency key, because the old key repeats the refusal", keys)
-    case.same([], challenged, "a code's token call at Cloudentity → has the nonce from the pushed request")
+    case.verdict(keys[0] != keys[1], "refresh repeated because of a DPoP nonce → has a new idempotency key, because the old key would repeat the refusal", keys)
+    case.same([], challenged, "first token call of a FAPI 2 sign-in → accepted, because the pushed request has already brought the DPoP nonce")
     names = [sorted(dict(urllib.parse.parse_qsl(r["query"]))) for r in server.requests("authorize", "cloudentity")]
     case.same([["client_id", "request_uri", "sandbox_user"]], names, "Cloudentity's authorization URL → has only client_id and request_uri")
 
@@ -48,7 +49,7 @@ MEMBERS = [
 
 
 def check_online(case):
-    """`check --online` names each member that the metadata lacks, and pushes one request that is never opened."""
+    """`check --online` names each member that the metadata lacks, and pushes one authorization request, whose URL it never opens."""
     server = Server(case, "private_key_jwt", "dpop")
     server.play("test-happy-path", "dpop")
     made = broker(case, server, "private_key_jwt", "dpop", "checked", start=False)
@@ -58,12 +59,12 @@ def check_online(case):
         return found.returncode, found.stdout + found.stderr
 
     status, text = check()
-    case.same(0, status, "complete metadata and a known client → `check --online` succeeds")
+    case.same(0, status, "server with complete metadata and a known client → `check --online` succeeds")
     case.verdict("profile: fapi2: par required, pkce required, auth private_key_jwt, sender_constrained dpop" in text, "`check --online` with `profile: fapi2` → prints the settings that follow from the profile", text)
     case.verdict("ok     providers.oidc par: client `web`: a request that nobody opens was taken" in text, "`check --online` with `profile: fapi2` → reports that the server took a pushed request", text)
     case.verdict("the server gives nonces" in text, "`check --online` at a server with DPoP nonces → reports the nonces", text)
     opened = [request for request in server.requests("authorize") if "request_uri" in request["query"]]
-    case.same(([], 0), (opened, server.calls("oidc/token")), "the request that `check --online` pushed → is never opened, and no code is sent")
+    case.same(([], 0), (opened, server.calls("oidc/token")), "authorization request that `check --online` pushed → its URL is never opened, and no code is sent")
     pushed = server.requests("par")
     case.same([400, 201], [request["status"] for request in pushed], "`check --online` at a server with DPoP nonces → pushes once, and once more with the nonce")
     for member in MEMBERS:
@@ -82,15 +83,15 @@ def check_online(case):
     case.verdict(status == 1 and "its pushed request is refused: " in text and "invalid_client" in text, "a client that the server does not know → `check --online` prints the refused pushed request", text)
     server.settings("oidc", assertion_typ=None)
 
-    # Without the profile, missing members are no faults.
+    # Without `profile: fapi2`, a missing member is only a warning.
     plain = {"profile": None, "par": "optional", "sender_constrained": "dpop", "clients": {"web": {"auth": "private_key_jwt"}}}
     made.configure(providers={"oidc": plain})
     server.settings("oidc", discovery={"id_token_signing_alg_values_supported": None})
     status, text = check()
-    case.verdict("warn   providers.oidc metadata: id_token_signing_alg_values_supported" in text, "metadata without id_token algorithms, no `profile: fapi2` → `check --online` prints a warning", text)
-    case.same(0, status, "metadata without id_token algorithms, no `profile: fapi2` → `check --online` succeeds")
+    case.verdict("warn   providers.oidc metadata: id_token_signing_alg_values_supported" in text, "metadata without id_token algorithms, client without `profile: fapi2` → `check --online` prints a warning", text)
+    case.same(0, status, "metadata without id_token algorithms, client without `profile: fapi2` → `check --online` succeeds")
 
-    # `serve` refuses as `check` does.
+    # `serve` and `check` refuse the same contradiction.
     made.configure(providers={"oidc": {"profile": "fapi2", "par": "off"}})
     words = "providers.oidc.par: contradicts profile fapi2: "
     for command in (["check"], ["serve"]):

@@ -1,5 +1,5 @@
-"""Messages of real providers that contradict the specifications (docs/reference/leniency-providers.md), over sockets. The
-sandbox plays each by its name. Refusals come first.
+"""Answers and tokens of real providers that deviate from the specifications (docs/reference/leniency-providers.md). The
+sandbox plays each of them as a fault with a name.
 """
 
 import pathlib
@@ -11,7 +11,7 @@ from support.front import Front, of_type, with_members  # noqa: E402
 from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 
-# Quirks of documents that the broker caches: each needs its own broker.
+# Quirks of keys and metadata. The broker caches these documents, so each quirk needs a broker of its own.
 OF_DOCUMENTS = ("jwks-nulls", "jwks-padded", "jwks-twice", "jwks-strangers", "discovery-unusable", "discovery-empty")
 OF_TOKENS = ("null-claims", "null-header", "large-claims", "x5c-header", "half-emoji", "alg-ed25519")
 OF_BODIES = ("byte-order-mark", "x-gzip", "gzip-members", "raw-deflate")
@@ -37,12 +37,12 @@ def documents(case):
     for member in ("token_endpoint", "jwks_uri", "authorization_endpoint"):
         sandbox.settings("oidc", discovery={member: "/relative"})
         broker = Broker(case, sandbox, name=member)
-        case.same(502, broker.log_in()[0].status, f"metadata whose {member} is not a callable URL → the login is 502")
+        case.same(502, broker.log_in()[0].status, f"metadata whose {member} is a relative URL → start of a login is 502")
         broker.stop()
 
 
 def tokens(case):
-    """id_tokens, answers and their bodies."""
+    """Token answers with unusual id_tokens, members or encodings."""
     sandbox, broker = stack(case)
     for quirk, words in (("duplicate-claim", "stands twice"), ("duplicate-scope", "the member /scope stands twice")):
         sandbox.fault("oidc", fault=quirk, times=1)
@@ -55,7 +55,7 @@ def tokens(case):
 
 
 def alphabets(case):
-    """Tokens with any visible ASCII character arrive unchanged at the upstream and at a backend."""
+    """Access tokens with unusual ASCII characters arrive unchanged at an upstream and at a backend."""
     gateway = {"orders": {"may": ["token", "forward-auth"], "forward_access_token": True}}
     sandbox, broker = stack(case, backends=gateway)
     for mark in TOKENS:
@@ -70,7 +70,7 @@ def alphabets(case):
 
 
 def addresses(case):
-    """No service gets an unverified address, even if another source reports it as verified."""
+    """Forward-auth gives a service an e-mail address only if email_verified is true (as JSON or as text)."""
     for source, provider in (("id_token", {}), ("userinfo", {"identity": {"source": "userinfo"}}),
                              ("claims", {"identity": {"source": "userinfo", "email": "/email"}})):
         sandbox, broker = stack(case, name=source, provider=provider)
@@ -79,33 +79,33 @@ def addresses(case):
             sandbox.fault("oidc", value=value, times=1, **fault)
             session = broker.sign_in()
             gate = broker.call("GET", "/v1/forward-auth", X_Coatcheck_Backend=BACKEND, X_Coatcheck_Session=session)
-            case.same(shown, gate.fields["X-Auth-Email"], f"{source} with email_verified {value!r} → forward-auth shows only a verified address")
+            case.same(shown, gate.fields["X-Auth-Email"], f"{source} with email_verified {value!r} → forward-auth shows {'the' if shown else 'no'} e-mail address")
         broker.stop()
 
 
 def identities(case):
-    """An identity endpoint that knows the token late, and one whose error is empty."""
+    """A userinfo endpoint that refuses a new token at first, and one whose answer has an error next to a profile."""
     sandbox, broker = stack(case, provider={"identity": {"source": "userinfo"}})
     sandbox.fault("oidc", fault="userinfo-not-yet", times=2)
-    case.same(502, broker.log_in()[1].status, "userinfo that always refuses the token → the sign-in is 502")
-    case.same(2, sandbox.calls("oidc/userinfo"), "userinfo that always refuses the token → called twice")
+    case.same(502, broker.log_in()[1].status, "userinfo refuses the token twice → the sign-in is 502")
+    case.same(2, sandbox.calls("oidc/userinfo"), "userinfo refuses the token twice → the broker has called it twice")
     sandbox.fault("oidc", fault="userinfo-error-ok", value="invalid_token", times=1)
-    case.same(502, broker.log_in()[1].status, "userinfo with an error next to a whole profile → the sign-in is 502")
+    case.same(502, broker.log_in()[1].status, "userinfo answers a whole profile with the error invalid_token → the sign-in is 502")
     for status in (401, 403, 404):
         sandbox.fault("oidc", fault="userinfo-not-yet", status=status, times=1)
-        case.same(201, broker.log_in()[1].status, f"userinfo with one {status}, then the profile → a sign-in succeeds")
+        case.same(201, broker.log_in()[1].status, f"userinfo answers {status} once, then the profile → a sign-in succeeds")
     sandbox.fault("oidc", fault="userinfo-error-ok", times=1)
-    case.same(201, broker.log_in()[1].status, "userinfo with an error whose code is ok → a sign-in succeeds")
+    case.same(201, broker.log_in()[1].status, "userinfo answers a profile with an error whose code is ok → a sign-in succeeds")
 
 
 def dead_grants(case):
-    """A dead refresh token, reported in a place that only this provider uses."""
+    """A provider reports a dead refresh token in a member of its own, which the settings may name (`dead_grants`)."""
     named = {"token_response": {"dead_grants": [{"at": "/errors/*/errorType", "values": ["invalid_grant"]}]}}
     sandbox, broker = stack(case, name="unnamed")
     session = broker.sign_in()
     sandbox.fault("oidc", fault="dead-grant")
-    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant in a place that the settings do not name → 503")
-    case.same("200", broker.look(session).told, "a dead grant in a place that the settings do not name → the session is alive")
+    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant, reported in a member that the settings do not name → 503")
+    case.same("200", broker.look(session).told, "a dead grant, reported in a member that the settings do not name → the session is alive")
     broker.stop()
     sandbox, broker = stack(case, name="named", provider=named)
     session = broker.sign_in()
@@ -116,7 +116,7 @@ def dead_grants(case):
     sandbox.control("DELETE", "/faults")
     sandbox.fault("oidc", fault="dead-grant")
     ended = wait_for(40, lambda: (found := broker.refresh(session)).status == 401 and found.told, 0.5)
-    case.same("401 session_ended grant_revoked", ended, "a dead grant in the place that the settings name → the session ends as grant_revoked")
+    case.same("401 session_ended grant_revoked", ended, "a dead grant, reported in the member that the settings name → the session ends as grant_revoked")
 
 
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
@@ -142,7 +142,7 @@ DEAD = {
 
 
 def answers(case):
-    """Answers of the token endpoint as reported by users of other clients."""
+    """Answers of the token endpoint that users of other OAuth clients have reported."""
     front = Front(case)
     broker = Broker(case, front.sandbox)
     front.edits["/oidc/token"] = with_members(token_type="jwt-bearer")
@@ -150,7 +150,7 @@ def answers(case):
     front.edits.clear()
     session = broker.sign_in()
     front.edits["/oidc/token"] = lambda *_: (400, {"Content-Type": "application/json"}, b'{"status":"BAD_REFRESH_TOKEN","message":"x"}')
-    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant in another member than `error` → a temporary fault")
+    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant, reported in another member than `error` → 503 with Retry-After")
     for name, (body, media, status) in DEAD.items():
         front.edits.clear()
         session = broker.sign_in()
@@ -165,7 +165,7 @@ def answers(case):
 
 
 def log_outs(case):
-    """Logout tokens in the form of real servers."""
+    """Logout tokens in the forms that real servers send."""
     sandbox, broker = stack(case)
     number = iter(range(100))
 
@@ -175,7 +175,7 @@ def log_outs(case):
         order = {"provider": "oidc", "client_id": "ios-app", "user": "ana", "sid": sid, "mutate": mutate or {}, "header": header or {}}
         token = sandbox.control("POST", "/backchannel-logout", order).json["token"]
         found = broker.call("POST", "/v1/backchannel-logout/oidc", body=f"logout_token={token}", Content_Type="application/x-www-form-urlencoded")
-        case.same((status, status != 200), (found.status, broker.look(session).status == 200), f"a logout token with {name} → the session ends only if the token is good")
+        case.same((status, status != 200), (found.status, broker.look(session).status == 200), f"a logout token with {name} → {status}, and the session {'ends' if status == 200 else 'lives'}")
 
     log_out("jti left out", 400, {"jti": None})
     log_out("a nonce", 400, {"nonce": "n"})

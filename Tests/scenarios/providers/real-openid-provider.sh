@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Flows A and B against Canaille, an OpenID provider from another project. PYTHON is an interpreter that has it
+# Flows A and B against Canaille, an OpenID provider from another project. PYTHON is an interpreter that has Canaille installed
 # (Tests/scenarios/support/setup makes one).
 source "$(dirname "$0")/../support/lib.bash"
 
-# real_post JSON: posts, and repeats like an app after a 503. This server answers 500 if one user and client get a second token
-# within the same second. The code can then still be used.
+# real_post JSON: posts to /v1/sessions, and repeats after a 503 as an app does. Canaille answers 500 if one user and client get
+# a second token within the same second, and the code stays valid.
 real_post() {
     for _ in 1 2 3; do
         post /v1/sessions "$1"
@@ -39,34 +39,34 @@ real_browser() {
 
 step "1. Flow A with a public client"
 start_login real ios
-expect_status 201 "start of a login → 201"
+expect_status 201 "start of a login at Canaille → 201"
 real_browser "$AUTHORIZATION_URL"
 matches '^com\.example\.real:/cb\?.*iss=' "$CALLBACK" "after the sign-in → the browser returns to the app with iss"
 forward "$CALLBACK"
 expect_status 201 "public client's callback forwarded → a session"
-expect_json .subject ana
-expect_json .identity.name "Ana Example"
-expect_json .identity.email ana@example.org
-expect_json .tokens.refreshable true
+expect_json .subject ana "public client's session → its subject is ana"
+expect_json .identity.name "Ana Example" "public client's session → its identity has ana's name"
+expect_json .identity.email ana@example.org "public client's session → its identity has ana's e-mail address"
+expect_json .tokens.refreshable true "public client's session → refreshable"
 handle=$(json .handle)
 get /v1/session
-expect_status 200
+expect_status 200 "app looks at its session → 200"
 forward "$CALLBACK"
-expect_status 201 "a callback forwarded twice → 201"
-expect_json .handle "$handle"
+expect_status 201 "callback forwarded a second time → 201"
+expect_json .handle "$handle" "callback forwarded a second time → the same session handle"
 
-step "2. Refusals"
+step "2. The broker refuses changed callbacks and a callback from another device"
 start_login real ios
 real_browser "$AUTHORIZATION_URL"
 forward "$(with_value iss "$OPENID_PROVIDER/" "$CALLBACK")"
-expect_problem 400 issuer_mismatch "callback whose iss has one slash too many"
+expect_problem 400 issuer_mismatch "Canaille's callback, whose iss has one slash too many"
 forward "$(with_value code invented "$CALLBACK")"
-expect_problem 400 code_rejected "callback with an invented code"
+expect_problem 400 code_rejected "Canaille's callback with an invented code"
 start_login real ios
 real_browser "$AUTHORIZATION_URL"
 device a-stranger
 forward "$CALLBACK"
-expect_problem 403 login_not_yours "callback forwarded by another device"
+expect_problem 403 login_not_yours "Canaille's callback, forwarded by another device"
 
 step "3. Flow A with a confidential client and reserved characters in its secret"
 device a-browser
@@ -74,7 +74,7 @@ start_login real web
 real_browser "$AUTHORIZATION_URL"
 forward "$CALLBACK"
 expect_status 201 "confidential client's callback forwarded → a session"
-expect_json .client web
+expect_json .client web "confidential client's session → its client is web"
 
 step "4. Flow B: the app's own state, nonce and verifier"
 device a-tablet
@@ -86,23 +86,23 @@ app_login() {
 }
 app_login
 real_post "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$verifier\",\"nonce\":\"$nonce\"}"
-expect_status 201 "flow B with its own verifier → a session"
-expect_json .subject ana
+expect_status 201 "flow B, the app sends the verifier of its challenge → a session"
+expect_json .subject ana "session of flow B → its subject is ana"
 app_login
 real_post "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$(random_token)\",\"nonce\":\"$nonce\"}"
-expect_problem 400 code_rejected "flow B with another verifier, which the provider refuses"
+expect_problem 400 code_rejected "flow B, the app sends another verifier, which Canaille refuses"
 app_login
 real_post "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$verifier\",\"nonce\":\"$(random_token)\"}"
-expect_problem 502 identity_rejected "flow B with another nonce"
+expect_problem 502 identity_rejected "flow B, the app sends a nonce that differs from the id_token's nonce"
 
-step "5. The log-out of the last session also ends the provider's session"
+step "5. The log-out of a user's last session also ends the session at Canaille"
 request DELETE '/v1/sessions?except=current'
-expect_status 204
+expect_status 204 "user ends all other sessions → 204"
 request DELETE /v1/session
-expect_status 204
+expect_status 204 "user logs out of the last session → 204"
 wait_for 10 shows '^coatcheck_revocations_total\{.*real.*done.* [1-9]'
-same 0 $? "log-out of the last session → tokens are revoked"
+same 0 $? "log-out of the last session → its tokens are revoked at Canaille"
 wait_for 10 shows '^coatcheck_provider_session_ends_total\{.*real.*done.* [1-9]'
-same 0 $? "log-out of the last session → the provider accepts end_session"
+same 0 $? "log-out of the last session → Canaille accepts end_session"
 
 finish

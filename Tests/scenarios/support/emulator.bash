@@ -12,7 +12,7 @@ sandbox() {
 # fault PROVIDER JSON: causes a fault in the provider's next requests
 fault() { sandbox PUT "/faults/$1" "$2"; }
 
-# calls PROVIDER/ENDPOINT: prints how often the provider was called there
+# calls PROVIDER/ENDPOINT: prints how many calls this endpoint of the provider has received
 calls() {
     sandbox GET /counts
     local count
@@ -20,15 +20,16 @@ calls() {
     printf '%s' "${count:-0}"
 }
 
-# form_names [N]: the names of the form fields of the N-th of the requests that `sandbox GET /requests…` listed, in order
+# form_names [N]: the form field names, in order, of the N-th request that `sandbox GET /requests…` listed, counted from 0
 form_names() { jq -r ".[${1:-0}].body | split(\"&\") | map(split(\"=\")[0]) | join(\" \")" "$work/control"; }
 
-# sent_header NAME [N]: a header field of that request
+# sent_header NAME [N]: a header field of the N-th of the requests that `sandbox GET /requests…` listed, counted from 0
 sent_header() { jq -r --arg name "$1" ".[${2:-0}].headers[] | select((.[0] | ascii_downcase) == (\$name | ascii_downcase)) | .[1]" "$work/control"; }
 
-# told PROVIDER/ENDPOINT N: waits until the provider has received N such calls, and lists them in "$work/control"
+# told PROVIDER/ENDPOINT N: waits until this endpoint has received N calls, checks that it received exactly N, and lists them
+# in "$work/control"
 told() {
     wait_for 30 eval '[ "$(calls "'"$1"'")" -ge '"$2"' ]'
     sandbox GET "/requests?provider=${1%/*}&endpoint=${1#*/}"
-    same "$2" "$(jq length "$work/control")" "log-out → the provider gets $2 ${1#*/} calls"
+    same "$2" "$(jq length "$work/control")" "log-out → ${1%/*} receives $2 ${1#*/} calls"
 }

@@ -1,4 +1,4 @@
-"""The table behind every-provider.sh: prints a line for each expectation."""
+"""The table behind every-provider.sh: checks 12 providers in flows A, B and C, and prints a line for each check."""
 import base64
 import hashlib
 import http.client
@@ -9,7 +9,8 @@ import urllib.parse as u
 
 BROKER, SANDBOX = sys.argv[1:]
 TENANT = "11111111-2222-4333-8444-555555555555"
-# name: iss of its callbacks (None if unpublished), whether a missing one is refused, PKCE, granted scope in A and C, in B
+# For each provider: the iss of its callbacks (None if unpublished), whether the broker refuses a missing iss, whether PKCE is
+# used, the session's scope in flows A and C, the session's scope in flow B.
 PROVIDERS = {
     "oidc": (SANDBOX + "/oidc", True, True, "openid email", "openid email"),
     "cloudentity": (SANDBOX + "/cloudentity/example/demo", True, True, "openid email", "openid email"),
@@ -24,7 +25,7 @@ PROVIDERS = {
     "clever": ("https://clever.com", False, False, "", ""),
     "clover": (None, False, True, "", ""),
 }
-# The results of an error in a callback: parameters, status, code, provider_error
+# For each form of an error: the callback's parameters, and the status, `code` and `provider_error` of the broker's answer.
 ERRORS = [
     ("error=access_denied", 403, "access_denied", "access_denied"),
     ("error=consent_required", 403, "access_denied", "consent_required"),
@@ -89,7 +90,7 @@ class Login:
         self.cookie = fields["Set-Cookie"].split(";")[0]
         url = started["authorization_url"]
         if flow == "B":
-            # The app's own authorize request. It is like flow A's, with the app's state and challenge.
+            # The app builds its own authorization request: that of flow A, with the app's state and challenge.
             self.state, self.verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
             url = with_value("nonce", None, with_value("state", self.state, url))
             if pkce:
@@ -112,7 +113,7 @@ class Login:
                 _, fields, _ = send("GET", self.callback)
             back = dict(u.parse_qsl(u.urlsplit(fields["Location"]).query))
             if "error" in back:
-                # The page of flow C shows only the code.
+                # In flow C, an error's redirect to the app contains only the error code.
                 return None, back["error"], None, {}
             status, _, body = post("/v1/sessions", {"handoff": back["handoff"]}, self.cookie)
         elif self.flow == "B":
@@ -140,7 +141,7 @@ for name, (issuer, demanded, pkce, granted, own) in PROVIDERS.items():
         print(f"\n# {name}, flow {flow}", flush=True)
         before = token_calls(name)
         login = Login(name, flow, pkce)
-        # If the provider publishes no issuer, only the issuer of another configured provider is refused.
+        # If the provider publishes no issuer, the broker refuses only an iss that is the issuer of another configured provider.
         login.callback = with_value("iss", "https://evil.example" if issuer else SANDBOX + "/oidc", login.callback)
         expect(login, 400, "issuer_mismatch", None, f"{name}, flow {flow}, a callback with another issuer → issuer_mismatch")
         if demanded:
@@ -160,6 +161,6 @@ for name, (issuer, demanded, pkce, granted, own) in PROVIDERS.items():
             status, code, _, body = login.end()
             scope = " ".join(body.get("scope", ["?"]))
             good = status == 201 and scope == (own if flow == "B" else granted)
-            said = "the vendor's iss" if iss else "no iss"
+            said = "the provider's iss" if iss else "no iss"
             print(("ok " if good else "not ok ") + f"{name}, flow {flow}, a callback with {said} → a session with exactly the expected scope"
                   + ("" if good else f": {status} {code} {scope}"), flush=True)

@@ -42,7 +42,7 @@ class Server(Sandbox):
         self.key_id = key.fields["X-Key-Id"]
 
     def issue(self):
-        """A new authority, with the server's certificate and the client's."""
+        """Makes a certificate authority, the server's certificate and the client's certificate."""
 
         def openssl(*words):
             subprocess.run(["openssl", *words], cwd=self.folder, check=True, capture_output=True)

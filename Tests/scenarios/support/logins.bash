@@ -1,4 +1,4 @@
-# Logins and log-outs of a device, and the refusals that every provider's login needs.
+# Logins and log-outs of a device, and the refused callbacks that are checked for every provider.
 
 # start_login PROVIDER CLIENT [MORE-MEMBERS]: starts a login of this device; AUTHORIZATION_URL is the page for its browser
 start_login() {
@@ -34,7 +34,8 @@ sign_in() {
     forward "$CALLBACK" ${LOGIN_TOKEN:+"\"login_token\":\"$LOGIN_TOKEN\""}
 }
 
-# refusals PROVIDER CLIENT: values that a login must refuse at every provider; the last answer is for an invented code
+# refusals PROVIDER CLIENT: checks callbacks that the broker must refuse at every provider. When it returns, the last answer is
+# the one for an invented code, forwarded a second time.
 refusals() {
     local before
     before=$(calls "$1/token")
@@ -42,26 +43,26 @@ refusals() {
     start_login "$1" "$2"
     browser "$AUTHORIZATION_URL" denied
     forward "$CALLBACK"
-    expect_problem 403 access_denied "user refuses the sign-in"
+    expect_problem 403 access_denied "user refuses the sign-in at $1"
     start_login "$1" "$2"
     browser "$AUTHORIZATION_URL" ana
     forward "$(with_value state "$(random_token)" "$CALLBACK")"
-    expect_problem 400 state_mismatch "callback with an unknown state"
+    expect_problem 400 state_mismatch "$1's callback with an unknown state"
     device "stranger-$RANDOM$RANDOM"
     forward "$CALLBACK"
-    expect_problem 403 login_not_yours "a stranger forwards the callback"
-    same "$before" "$(calls "$1/token")" "three refused callbacks → no token call at the provider"
+    expect_problem 403 login_not_yours "another device forwards $1's callback"
+    same "$before" "$(calls "$1/token")" "three refused callbacks → no token call at $1"
     start_login "$1" "$2"
     browser "$AUTHORIZATION_URL" ana
     forward "$(with_value code invented "$CALLBACK")"
-    expect_problem 400 code_rejected "callback with an invented code"
+    expect_problem 400 code_rejected "$1's callback with an invented code"
     forward "$CALLBACK"
-    same 4 "${STATUS:0:1}" "the true callback, after one with an invented code → refused"
+    same 4 "${STATUS:0:1}" "$1's unchanged callback, forwarded after one with an invented code → refused"
     forward "$(with_value code invented "$CALLBACK")"
-    same "$((before + 1))" "$(calls "$1/token")" "callback with an invented code, twice → one token call"
+    same "$((before + 1))" "$(calls "$1/token")" "callback with an invented code, forwarded twice → one token call at $1"
 }
 
-# log_out: ends this device's session, and checks that it has ended here at once
+# log_out: ends this device's session, and checks that the broker refuses its token at once
 log_out() {
     local session
     session=$(cookie coatcheck)
@@ -69,5 +70,5 @@ log_out() {
     request DELETE /v1/session
     expect_status 204 "log-out → 204"
     JAR= request GET /v1/session -b "coatcheck=$session"
-    same "401 logged_out" "$STATUS $(json .reason)" "log-out → the session is gone at once"
+    same "401 logged_out" "$STATUS $(json .reason)" "session used right after the log-out → 401 logged_out"
 }

@@ -16,6 +16,8 @@ extension OAuthEngine {
     }
 
     /// Returns the demands on the sign-in, from the login and the configuration.
+    ///
+    /// For a step-up, the age and the class are left out here, because the broker checks them later (`StepUpDemand.isMet`).
     func demands(_ context: IdentityContext, _ client: EngineClient) -> SignInDemands {
         guard let asked = context.demands else { return SignInDemands() }
         var demands = asked.under(SignInDemands(client.wire.authorizationParameters))

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Turns the domain's events into log lines and metrics.
 ///
-/// `EventRecord` has the names of both.
+/// `EventRecord` decides the text of the line and the name of the metric.
 struct EventLog: Sendable {
     let log: ProcessLog
     let metrics: MetricsRegistry

@@ -58,7 +58,7 @@ extension EventRecord {
     }
 
     static func storeFailed(_ operation: String, _ detail: String) -> EventRecord {
-        // The timed store counts failures that pass it, even those without a log line.
+        // `TimedStore` itself counts the failures of all measured operations, even those without a log line.
         let record = unmeasured.contains(operation) ? counted("store_failures", [("operation", operation)]) : uncounted
         return record.logged(.error, "store failed", [("operation", operation), ("detail", detail)])
     }

@@ -17,7 +17,7 @@ struct EventRecord: Sendable {
     /// The number by which the counter grows.
     var count = 1
     var line: Line?
-    /// Set if the line is written only for the first event of this provider, because the counter has the further ones.
+    /// The provider, if only its first event gets a log line; the counter counts the further events.
     var isOnceFor: ProviderName?
 
     /// Creates the record of an event.

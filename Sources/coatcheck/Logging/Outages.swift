@@ -32,9 +32,9 @@ final class Outages: Sendable {
         }
     }
 
-    /// Handles a notice of the connection for other replicas' notices.
+    /// Handles a notice from the connection on which other replicas' notices arrive.
     ///
-    /// The connection is always kept open, so its state shows whether PostgreSQL is reachable.
+    /// The broker always keeps this connection open, so its state shows whether PostgreSQL is reachable.
     func note(_ notice: EndingNotice) {
         let now = monotonic()
         switch notice {

@@ -144,7 +144,7 @@ final class CertificateWatch: Sendable {
     /// Loads a pair and uses its certificate.
     ///
     /// Returns whether the new certificate is held back, because it is invalid at present and the previous certificate is
-    /// valid.
+    /// valid. With `isTold`, an earlier reading has logged this, so it is not logged again.
     private func take(_ text: Result<Pair, FileFault>, of files: ClientIdentity.Files, isTold: Bool) -> Bool {
         let owners = identities.filter { $0.identity.files == files }
         let certificate: ClientCertificate

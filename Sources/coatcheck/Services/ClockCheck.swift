@@ -4,7 +4,7 @@ import Synchronization
 
 /// Compares the process's clock with the store's at intervals, and logs doubts with their reason.
 ///
-/// While the clock is in doubt, it also looks for evidence.
+/// While the clock is in doubt, the check also looks for evidence of the right time.
 final class ClockCheck: Sendable {
     private struct Said {
         /// Whether the last log line reported that the clock differs from the store's.

@@ -3,8 +3,8 @@ import Synchronization
 
 /// Reads files on demand, each time on a new thread.
 ///
-/// A file may block its reader, for example on a hanging mount. The next reading and the end of the process do not wait for it.
-/// Values are used one after the other. A value that arrives after the value of a later reading is discarded.
+/// A file may block its reader, for example on a hanging mount. The next reading and the end of the process do not wait for a
+/// blocked reader. Values are used one after the other. A value that arrives after the value of a later reading is discarded.
 final class Rereading<Value: Sendable>: Sendable {
     private struct State {
         var begun = 0

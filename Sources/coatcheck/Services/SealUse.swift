@@ -15,9 +15,9 @@ final class SealUse: Sendable {
         self.store = store
     }
 
-    /// Adds the numbers since the last call, and reads the totals of all processes.
+    /// Adds this process's seals since the last call to the store's totals, and reads the totals of all processes.
     ///
-    /// If the store's answer is lost, the numbers may be counted twice, which is better than not at all.
+    /// If the store's answer is lost, these seals may be counted twice, which is better than leaving them out.
     func tell() async throws(StoreFailure) {
         let counts = vault.sealCounts
         let before = told.withLock { $0 }
@@ -27,7 +27,7 @@ final class SealUse: Sendable {
         vault.noteSeals(elsewhere: totals.merging(counts) { $0 - $1 })
     }
 
-    /// The work of updating the counts every minute, and once more at the end.
+    /// The work of updating the counts every minute; `Composition.close` updates them once more.
     func service(_ context: BrokerContext) -> RepeatedWork {
         RepeatedWork(clock: context.clock, delay: .seconds(2)) { [self] in
             do throws(StoreFailure) {

@@ -215,9 +215,9 @@ extension ConfigSection {
         }
     }
 
-    /// Reads a list of translators' prefixes of 96 bits.
+    /// Reads a list of the 96-bit prefixes of IPv6 translators, whose addresses contain an IPv4 address (RFC 6052).
     ///
-    /// In prefixes of other lengths, the IPv4 address would be at another place.
+    /// With prefixes of other lengths, the IPv4 address would be at another place.
     func translators(_ key: String) -> [IPNetwork] {
         scalars(key).compactMap { scalar in
             if let range = IPNetwork(scalar.text), range.isTranslators { return range }

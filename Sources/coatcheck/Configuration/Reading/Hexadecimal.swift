@@ -1,6 +1,6 @@
-/// Decodes hexadecimal digits strictly.
+/// Decodes and encodes hexadecimal digits.
 enum Hexadecimal {
-    /// Returns the bytes; nil for an odd count or another character.
+    /// Returns the bytes; nil for an empty text, an odd number of digits, or another character.
     static func decode(_ text: String) -> [UInt8]? {
         var bytes: [UInt8] = []
         var high: UInt8?

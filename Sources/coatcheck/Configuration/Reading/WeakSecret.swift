@@ -1,4 +1,4 @@
-/// Recognises weak secrets: short ones, placeholders, and runs of one character (SEC-109).
+/// Recognises weak secrets: short texts, texts of few different characters, and placeholders (SEC-109).
 enum WeakSecret {
     /// The words of placeholders.
     ///
@@ -23,8 +23,8 @@ enum WeakSecret {
 
     /// Returns whether a hexadecimal SHA-256 belongs to a commonly guessed word.
     ///
-    /// The file contains only digests, so this list does, too. Its words are the empty text, test, foo, admin, secret,
-    /// password, changeme and coatcheck.
+    /// The configuration contains only the digests of credentials, so this list contains digests too. Its words are the empty
+    /// text, test, foo, admin, secret, password, changeme and coatcheck.
     static func isDigestOfWeak(_ hexadecimal: String) -> Bool { digests.contains(hexadecimal.lowercased()) }
 
     private static let digests: Set<String> = [

@@ -2,7 +2,7 @@ import Broker
 import BrokerHTTP
 import BrokerWire
 
-/// The limits on a single caller (`limits`), in the forms of the HTTP surface and the domain.
+/// The limits on a single caller (`limits`), as settings of the modules `BrokerHTTP` and `Broker`.
 struct LimitSettings: Sendable {
     let http: HTTPLimits
     let broker: BrokerSettings

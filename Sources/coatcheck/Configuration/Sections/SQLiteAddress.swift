@@ -9,7 +9,7 @@ struct SQLiteAddress: Sendable, Equatable {
     /// Whether three slashes precede the path, which some programs read as a relative path.
     let isRelativeElsewhere: Bool
 
-    /// Splits a URL; returns nil unless it names a file, or if it has parameters.
+    /// Splits a URL; returns nil if the URL names no file or has parameters.
     init?(_ url: String) {
         guard url.hasPrefix("sqlite:"), !url.contains("?"), !url.contains("#") else { return nil }
         let rest = url.dropFirst(7)

@@ -12,7 +12,7 @@ struct ServerSettings: Sendable {
     let hosts: [String]
     /// The proxies whose `X-Forwarded-For` and `-Proto` are trusted.
     let trustedProxies: [IPNetwork]
-    /// The prefixes of stateless translators in addition to the well-known one.
+    /// The prefixes of stateless IPv6 translators, in addition to the well-known prefix `64:ff9b::/96` (RFC 6052).
     let translators: [IPNetwork]
     /// The certificate of the listeners for apps and backends; nil if TLS ends before the broker.
     let tls: ServerTLS?

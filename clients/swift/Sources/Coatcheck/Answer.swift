@@ -14,7 +14,7 @@ struct Answer: Sendable {
         return try? Coding.decoder().decode(Problem.self, from: body)
     }
 
-    /// The delay that the response asks for.
+    /// The delay that the response asks for (`Retry-After` in seconds), or nil if it asks for none.
     var retryAfter: Duration? { fields["retry-after"].flatMap { Int($0) }.map { .seconds($0) } }
 
     /// Returns the value of a cookie that the response sets.

@@ -2,8 +2,8 @@ import Foundation
 
 /// A login that the app started with its own library (flow B), for clients with `login: app` or `both`.
 ///
-/// Keep it until the session exists; it is `Codable`. If the app repeats the request with the same login, it gets the same
-/// session, even after a restart.
+/// Keep this value, which is `Codable`, until the session exists. If the app repeats the forward with the same value, the
+/// broker returns the same session, even after a restart of the app.
 public struct AppLogin: Codable, Sendable, Hashable {
     /// The provider's name at the broker.
     public let provider: String
@@ -19,7 +19,7 @@ public struct AppLogin: Codable, Sendable, Hashable {
     public let nonce: String?
     /// The scopes that the app asked for, separated by spaces.
     ///
-    /// Set them if they are fewer than the client may ask for.
+    /// Set the scopes if the app asked for fewer scopes than its client may ask for.
     public let scope: String?
     /// The redirect address of the login.
     ///

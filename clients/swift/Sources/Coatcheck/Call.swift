@@ -2,7 +2,7 @@ import Foundation
 
 /// A request to the broker, before its credentials are added.
 struct Call: Sendable {
-    /// The credentials that a call needs.
+    /// The credentials that a call needs: only the secret of the started login, or the session token too.
     enum Needed { case login, both }
 
     /// The evidence of a bound session's key that a call sends.
@@ -47,8 +47,6 @@ struct Call: Sendable {
     /// Whether the call asks for a nonce, by sending a proof without one.
     var asksForNonce = false
 
-    /// Whether the call may be repeated after the broker has received it once.
-    ///
-    /// A sign-in may not.
+    /// Whether the call may be repeated after the broker has received it once; false for a sign-in.
     var isRepeatable: Bool { isIdempotent && evidence != .signIn }
 }

@@ -27,16 +27,14 @@ extension Coatcheck {
             Call(method: "PUT", path: "/v1/session/presence-key", evidence: .proof, presence: .registers))
     }
 
-    /// Whether there is a key that can ask the user for this call.
+    /// Whether there is a presence key, and a session that can use it, to ask the user to confirm this call.
     func canAsk(for call: Call) -> Bool {
         guard presenceKey != nil, key != nil, let credentials = try? call.credentials ?? kept() else { return false }
         guard credentials.session != nil, let known = credentials.lastSession else { return credentials.session != nil }
         return known.binding != nil && (known.presence != nil || call.presence == .registers)
     }
 
-    /// Asks the user for a call that needs presence.
-    ///
-    /// Returns whether the user was asked.
+    /// Asks the user to confirm a call that needs presence, and returns whether the user was asked.
     ///
     /// Only one prompt is open at a time.
     func asks(for call: Call, _ mending: inout Mending) async throws -> Bool {

@@ -15,7 +15,7 @@ extension Coatcheck {
     ///
     /// Renews the pass if it is due.
     ///
-    /// The app sends it as `Coatcheck-Pass`, or as the cookie that ``CookieStorage`` keeps.
+    /// The app sends the pass as `Coatcheck-Pass`, or as the cookie that ``CookieStorage`` keeps.
     public func pass() async throws -> String? {
         let credentials = try kept()
         guard credentials.session != nil else { return nil }
@@ -46,11 +46,10 @@ extension Coatcheck {
         if let value = fields["dpop-nonce"], !value.isEmpty { (nonce, nonceReceived) = (value, now()) }
     }
 
-    /// Decides whether a refused call is sent again at once.
+    /// Decides whether a refused call is sent again at once, and forgets a pass that was refused.
     ///
-    /// Forgets a pass that was refused.
-    ///
-    /// Throws if the session belongs to another key than this device's.
+    /// Throws `keyLost` if the session belongs to another key than this device's, and `presenceKeyLost` if this is so for the
+    /// presence key.
     func mends(_ problem: Problem, of call: Call, _ mending: inout Mending, sent request: URLRequest) throws -> Bool {
         guard problem.status == 401, key != nil else { return false }
         if problem.code == .proofInvalid, problem.reason == "key" {
@@ -167,7 +166,7 @@ extension Coatcheck {
         }
     }
 
-    /// Gets a pass by a proof.
+    /// Requests a new pass with a proof; nil if the client's sessions need a proof with each request.
     ///
     /// Simultaneous calls share one request.
     private func renewed(_ credentials: Credentials) async throws -> Credentials.Pass? {

@@ -11,7 +11,7 @@ extension Coatcheck {
     /// If a call may have reached the upstream, it is repeated only if its method is idempotent.
     ///
     /// If the broker demands the user's presence (`presence_required`), the presence key asks the user, for one call after
-    /// another. With `presence`, it asks before the first request. Use it if the demand is certain, because it saves a request.
+    /// another. With `presence: true`, the key asks before the first request. This saves one request if the demand is certain.
     public func relay(
         _ upstream: String, _ path: String, method: String = "GET", query: String? = nil,
         fields: [String: String] = [:], body: Data? = nil, presence: Bool = false

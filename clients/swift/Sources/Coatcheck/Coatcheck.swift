@@ -13,8 +13,8 @@ import Foundation
 /// let signIn = try await coatcheck.signIn(with: "oidc")
 /// ```
 ///
-/// Make one and share it, so that simultaneous calls share their requests. A call is repeated automatically if that is
-/// safe, as `docs/apps/native-apps.md` describes. Methods throw a ``Problem`` or a ``CoatcheckError``.
+/// Make one object and share it, so that simultaneous calls share their requests. A call is repeated automatically if that
+/// is safe, as `docs/apps/native-apps.md` describes. Methods throw a ``Problem`` or a ``CoatcheckError``.
 public actor Coatcheck {
     nonisolated let broker: URL
     nonisolated let client: String?
@@ -50,8 +50,8 @@ public actor Coatcheck {
     ///
     /// `client` is optional if the provider has only one.
     ///
-    /// For two accounts on one device, create two of these with different storages. With a `key`, sessions belong to the
-    /// key if the broker binds this client's sessions. A `presenceKey` asks for the user each time
+    /// For two accounts on one device, create two objects with different storages. With a `key`, sessions belong to the
+    /// key if the broker binds this client's sessions. A `presenceKey` asks the user before each signature
     /// (``registerPresenceKey()``).
     ///
     /// `onStepUp` decides whether a call that needs a stronger or more recent sign-in may open the browser. Without it,
@@ -149,7 +149,7 @@ public actor Coatcheck {
 
     /// Forwards the code of a login that the app started with its own library.
     ///
-    /// Use it with libraries that check the callback and do not reveal it, such as AppAuth.
+    /// Use this method with libraries that check the callback themselves and do not reveal its URL, such as AppAuth.
     public func forward(code: String, of login: AppLogin, device: String? = nil) async throws -> SignIn {
         try await forwarded(
             ForwardBody(
@@ -342,8 +342,8 @@ public actor Coatcheck {
     /// Afterwards, the session's data is gone from the device, even if an error is thrown.
     ///
     /// If the broker is unreachable, a later call ends the session there, even after a restart of the app. With
-    /// `atProvider`, the result is the provider's logout page to open in the browser. The result is nil if this page is
-    /// missing or the broker was unreachable.
+    /// `atProvider`, the result is the provider's logout page to open in the browser, or nil if the provider has no such
+    /// page or the broker was unreachable.
     @discardableResult
     public func signOut(atProvider: Bool = false) async throws -> URL? {
         let before = try kept()

@@ -8,7 +8,7 @@ struct CookieNames: Sendable {
 
     /// Creates the names for a broker.
     ///
-    /// With plain http, they have no prefix.
+    /// With plain http, the names have no `__Host-` prefix.
     init(_ broker: URL) {
         let prefix = broker.scheme == "https" ? "__Host-" : ""
         session = "\(prefix)coatcheck"

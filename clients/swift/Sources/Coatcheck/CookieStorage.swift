@@ -56,7 +56,7 @@ public final class CookieStorage: CredentialStorage, @unchecked Sendable {
 
     /// Returns the pass in a cookie.
     ///
-    /// After a restart of the app, only its expiry is known.
+    /// After a restart of the app, only the pass's expiry is known, so the pass counts as received now.
     private func pass(as cookie: HTTPCookie) -> Credentials.Pass {
         if let pass, pass.value == cookie.value { return pass }
         let now = Date()

@@ -29,8 +29,8 @@ public struct Credentials: Codable, Sendable, Hashable {
             (self.value, self.received, self.lifetime) = (value, received, lifetime)
         }
 
-        /// Whether it needs a renewal: in the last minute of its lifetime (or the last quarter, if that is shorter), and after
-        /// the clock was set back.
+        /// Whether the pass needs a renewal: in the last minute of its lifetime (or the last quarter, if that is shorter), and
+        /// after the device's clock was set back.
         func isDue(at time: Date) -> Bool {
             let age = time.timeIntervalSince(received)
             return age < 0 || age > lifetime - min(60, lifetime / 4)
@@ -57,7 +57,7 @@ public struct Credentials: Codable, Sendable, Hashable {
 
     /// Reads credentials that this or another version of the app stored.
     ///
-    /// If another member than a secret is unreadable, it is left out, and the user stays signed in.
+    /// An unreadable member that is not a secret is left out, so that the user stays signed in.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         session = try values.decodeIfPresent(String.self, forKey: .session)

@@ -2,7 +2,7 @@ import Foundation
 
 /// A refusal by the broker (RFC 9457).
 ///
-/// To react to it, use `code`.
+/// An app reacts to the `code`, which is stable.
 public struct Problem: Error, Codable, Sendable, Hashable {
     /// One faulty member of a request.
     public struct Fault: Codable, Sendable, Hashable {
@@ -36,7 +36,7 @@ public struct Problem: Error, Codable, Sendable, Hashable {
     public let errors: [Fault]?
     /// The reason why a session ended or a proof was refused.
     public let reason: String?
-    /// The value `new_login` means that the same code cannot be used any more.
+    /// The value `new_login` means that the login's authorization code cannot be used any more, so a new login is needed.
     public let retry: String?
     /// The provider's error code, if a standard defines it.
     public let providerError: String?

@@ -16,9 +16,7 @@ public struct StepUp: Codable, Sendable, Hashable {
 
     private enum CodingKeys: String, CodingKey { case acrValues = "acr_values", maxAge = "max_age" }
 
-    /// Reads the wire format.
-    ///
-    /// There, the classes are one text.
+    /// Reads the wire format, in which the classes are one text with spaces between them.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         acrValues = try values.decodeIfPresent(String.self, forKey: .acrValues)?.split(separator: " ").map(String.init)
@@ -39,7 +37,7 @@ public struct StepUp: Codable, Sendable, Hashable {
         return isStrong && isRecent
     }
 
-    /// Returns the demand that meets both, or nil if they share no class.
+    /// Returns a demand that combines both demands, or nil if they share no class.
     func joined(_ other: StepUp) -> StepUp? {
         var classes = acrValues ?? other.acrValues
         if let mine = acrValues, let others = other.acrValues { classes = mine.filter(others.contains) }

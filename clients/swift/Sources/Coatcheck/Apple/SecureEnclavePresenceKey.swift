@@ -42,7 +42,7 @@
 
         /// Returns the public key without a prompt.
         ///
-        /// Nil means that the key is missing.
+        /// The result is nil if the key is missing.
         public func publicKey() async throws -> ProofPublicKey? {
             try stored(LAContext()).flatMap { ProofPublicKey(x963: $0.publicKey.x963Representation) }
         }

@@ -28,16 +28,14 @@
             self.accessGroup = accessGroup
         }
 
-        /// Returns the public key, or nil if it is missing.
-        ///
-        /// After a restore from a backup, the key is missing.
+        /// Returns the public key, or nil if the key is missing, as after a restore from a backup.
         public func publicKey() async throws -> ProofPublicKey? {
             try stored().flatMap { ProofPublicKey(x963: $0.publicKey.x963Representation) }
         }
 
         /// Makes a key in the Secure Enclave.
         ///
-        /// Keeps a reference to it that only this device can use.
+        /// The keychain stores a reference to the key, which only this device can use.
         public func make() async throws -> ProofPublicKey {
             var fault: Unmanaged<CFError>?
             guard

@@ -19,8 +19,8 @@
 
         /// Creates a browser with a custom scheme (`com.example.app`) for the callback.
         ///
-        /// With `remembers: false`, the browser shares no cookies with Safari. Users then sign in again each time, so it is
-        /// suitable for shared devices.
+        /// With `remembers: false`, the browser shares no cookies with Safari. Users then sign in again each time, as shared
+        /// devices require.
         public init(scheme: String, remembers: Bool = true) {
             callback = .scheme(scheme)
             self.remembers = remembers
@@ -35,7 +35,7 @@
 
         /// Opens the page over the app.
         ///
-        /// Closes it if the caller is cancelled.
+        /// The page closes if the caller is cancelled.
         @MainActor
         public func open(_ page: URL) async throws -> URL {
             let shown = Shown()

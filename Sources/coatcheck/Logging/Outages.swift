@@ -32,7 +32,7 @@ final class Outages: Sendable {
         }
     }
 
-    /// Handles a notice from the connection on which other replicas' notices arrive.
+    /// Handles a notice from the connection that receives other replicas' notices.
     ///
     /// The broker always keeps this connection open, so its state shows whether PostgreSQL is reachable.
     func note(_ notice: EndingNotice) {

@@ -16,7 +16,7 @@ public struct StepUp: Codable, Sendable, Hashable {
 
     private enum CodingKeys: String, CodingKey { case acrValues = "acr_values", maxAge = "max_age" }
 
-    /// Reads the wire format, in which the classes are one text with spaces between them.
+    /// Reads the wire format, which writes the classes as one text with spaces.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         acrValues = try values.decodeIfPresent(String.self, forKey: .acrValues)?.split(separator: " ").map(String.init)

@@ -57,8 +57,8 @@ struct Serve: AsyncParsableCommand {
             mutualTLS = MutualTLSConfiguration(
                 port: mtlsPort, certificate: mtlsCertificate, key: mtlsKey, clientRoots: mtlsClientRoots)
         }
-        // The sandbox has no data to save, so exit at once. A handler is necessary, because as process 1 the sandbox would
-        // otherwise ignore these signals.
+        // The sandbox has no data to save, so exit at once. Without a handler, a sandbox that is process 1 of a container would
+        // ignore these signals.
         for number in [SIGTERM, SIGINT] { signal(number) { _ in _exit(0) } }
         let server = SandboxServer(
             configuration: SandboxConfiguration(

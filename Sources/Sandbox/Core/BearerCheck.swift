@@ -42,7 +42,7 @@ struct BearerCheck {
 
     /// The grant of a request, or the answer that refuses the request.
     ///
-    /// A bound token must be sent with its scheme and a proof.
+    /// A token that is bound to a key must be sent with the scheme `DPoP` and a proof.
     enum Outcome {
         case grant(Grant)
         case refused(Response)

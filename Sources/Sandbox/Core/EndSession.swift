@@ -15,8 +15,8 @@ struct EndSession {
             try await end(hint, client: parameters["client_id"])
             return try goodbye(parameters)
         }
-        // A request without a hint may come from another site, so a person has to confirm it. Some servers use the cookie
-        // alone.
+        // A request without a hint may come from another site, so a person has to confirm it. Some servers need no
+        // confirmation, because the browser's cookie is enough for them (`end_session: cookie`).
         let browser = BrowserSession(server: server, call: call)
         let isConfirmed = call.method == .post && parameters["confirm"] == "yes"
         if isConfirmed || call.settings.text("end_session") == "cookie" {

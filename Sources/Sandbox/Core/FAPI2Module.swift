@@ -65,9 +65,9 @@ struct FAPI2Module: Sendable {
         return module
     }
 
-    /// The resource refuses every access token until the second refresh.
+    /// The resource refuses three calls with 401.
     ///
-    /// The broker repeats each refused call once.
+    /// The broker repeats a refused call once, after a refresh. So only the call after its second refresh succeeds.
     private static var refreshed: FAPI2Module {
         var module = plain("refresh-token-test")
         module.faults = [

@@ -49,7 +49,8 @@ struct FAPI2Server {
         }
     }
 
-    /// Refuses an assertion whose audience is not the issuer as one text, or that is old, reused, or signed with RS256.
+    /// Refuses an assertion whose audience is not the issuer as one text, whose algorithm the profile forbids, or whose `jti` is
+    /// missing or was used before.
     func check(assertion: Assertion, issuer: String) throws(OAuthFailure) {
         guard isOn else { return }
         guard assertion.claims["aud"]?.text == issuer else {

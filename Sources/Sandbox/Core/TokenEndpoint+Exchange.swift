@@ -67,7 +67,7 @@ extension TokenEndpoint {
         return .json(TokenFaults.apply(call.faults, to: members))
     }
 
-    /// Whether the client has any credentials.
+    /// Whether the client is registered and has to authenticate.
     private func isConfidential(_ id: String) -> Bool {
         guard let client = call.state.client(id, at: server.name) else { return false }
         return !client.methods.contains("none")

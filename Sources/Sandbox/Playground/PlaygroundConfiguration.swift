@@ -5,7 +5,7 @@ package struct PlaygroundConfiguration: Sendable {
     /// The named pipe that takes `kill-broker`, one command per line; nil if no script reads it.
     package var commands: String?
 
-    /// A configuration.
+    /// Creates a configuration.
     package init(broker: String, commands: String? = nil) {
         self.broker = broker
         self.commands = commands

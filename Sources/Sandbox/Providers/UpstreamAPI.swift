@@ -5,7 +5,7 @@ import NIOCore
 
 /// `/api`: an upstream for tests of a relay.
 /// - `/api/private/…` needs a token of any provider here.
-/// - `/api/audience/NAME/…` needs a token whose audience is NAME or ends with it.
+/// - `/api/audience/NAME/…` needs a token whose audience is `NAME` or ends with `/NAME`.
 /// - `/api/scope/NAME/…` needs a token with that scope.
 struct UpstreamAPI: SandboxProvider {
     let name = "api"

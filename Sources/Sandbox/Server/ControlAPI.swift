@@ -145,7 +145,7 @@ struct ControlAPI {
         }
     }
 
-    /// Issues a token without an expiry and a refresh token, like Clover's from before October 2023.
+    /// Issues a legacy token of Clover (before October 2023), which has neither an expiry nor a refresh token.
     private func legacyToken(_ json: JSON, provider name: String) -> Response {
         guard name == "clover", let client = json["client_id"]?.text else { return refused("provider or client_id") }
         let user = json["user"]?.text ?? "ana"

@@ -6,7 +6,7 @@ import NIOSSL
 
 /// A listener that asks for a client's certificate (RFC 8705), in addition to the plain listener.
 ///
-/// TLS's own alert refuses a certificate that has expired or that the roots have not signed.
+/// The TLS handshake refuses, with an alert, a certificate that has expired or that the roots have not signed.
 package struct MutualTLSConfiguration: Sendable {
     /// The port on the sandbox's address; 0 selects a free one.
     package var port: Int

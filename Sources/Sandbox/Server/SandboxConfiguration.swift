@@ -6,7 +6,7 @@ package struct SandboxConfiguration: Sendable {
     package var port: Int
     /// The base URL in issuers and links; nil is the listener's own.
     package var baseURL: String?
-    /// Whether requests are recorded (the last 10,000).
+    /// Whether the last requests are recorded (`RecordRing`).
     package var recording: Bool
     /// The initial state, which a reset restores.
     package var seed: SeedFile?

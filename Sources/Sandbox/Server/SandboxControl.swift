@@ -111,7 +111,7 @@ package struct SandboxControl: Sendable {
         try await NativeIDToken(state: state).issue(json, provider: provider)
     }
 
-    /// Issues a token from the time before Clover's tokens expired, as `POST /_sandbox/legacy-token/clover` does.
+    /// Issues a legacy token of Clover, valid for ten years, as `POST /_sandbox/legacy-token/clover` does.
     package func legacyToken(clientID: String, user: String = "ana") -> String {
         let grant = Grant(
             id: Random.token("g-", bytes: 12), provider: "clover", clientID: clientID, user: user, scope: "",

@@ -1,4 +1,4 @@
-/// The last requests, at most 10,000.
+/// The last 10,000 requests, and up to 1,000 older ones.
 struct RecordRing: Sendable {
     private var entries: [RecordedRequest] = []
     private var first = 0

@@ -1,6 +1,6 @@
 /// A user who can sign in at every provider.
 ///
-/// Any name is a user, and the control API overrides members.
+/// A user of any name exists, and the control API can override the user's members.
 struct SandboxUser: Sendable {
     let name: String
     let json: JSON

@@ -31,7 +31,9 @@ struct Storage: Sendable {
     var consented: Set<String> = []
     private var pruneAbove = 100_000
 
-    /// Deletes entries that expired long ago, whenever the number of access tokens has doubled.
+    /// Deletes expired access tokens, codes that expired ten minutes ago, and spent refresh tokens without a valid successor.
+    ///
+    /// This happens at 100,000 access tokens, and again whenever their number has doubled.
     mutating func prune(now: Double) {
         guard accessTokens.count > pruneAbove else { return }
         accessTokens = accessTokens.filter { $0.value.expiresAt > now }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Store contract: moving, counting and resealing", .timeLimit(.minutes(2)))
 struct AdministrationContract {
-    /// A store with rows of every kind, as a day's work leaves them.
+    /// Fills a store with rows of every kind, as a day's work leaves them.
     private func fill(_ store: any BrokerStore) async throws {
         let login = Rows.login()
         _ = try await store.insertLogin(login, limits: LoginLimits())
@@ -50,7 +50,7 @@ struct AdministrationContract {
         return found
     }
 
-    @Test("Every row is moved between any two engines → the rows are unchanged", arguments: StoreEngine.allCases)
+    @Test("All rows are moved from one engine to another → the rows are unchanged", arguments: StoreEngine.allCases)
     func move(_ engine: StoreEngine) async throws {
         for target in [StoreEngine.inMemory, .sqlite, .postgresql] where target != engine || engine == .inMemory {
             try await engine.withStore { store in
@@ -64,7 +64,7 @@ struct AdministrationContract {
                 #expect(try await everything(source, by: 100) == rows)
                 try await target.withStore { other in
                     let administered = try #require(other as? any StoreAdministration)
-                    // An emptied test database keeps its own seals.
+                    // An emptied test database keeps its own counts of seals.
                     for kind in StoredKind.allCases where kind != .seals {
                         #expect(try await administered.rows(of: kind, after: nil, limit: 1).rows.isEmpty)
                     }
@@ -77,7 +77,7 @@ struct AdministrationContract {
                     #expect(try await everything(administered, by: 100) == moved)
                     moved[.seals] = rows[.seals]
                     for kind in StoredKind.allCases { #expect(moved[kind] == rows[kind], "\(kind)") }
-                    // A copied claim still exists in the new store.
+                    // A refresh claim is copied with its session, so the new store refuses another claim.
                     var claims = 0
                     for case .session(let row, let marks)? in rows[.sessions]?.map({ Optional($0) }) ?? []
                     where marks.claimUntil != nil {
@@ -153,7 +153,9 @@ struct AdministrationContract {
         }
     }
 
-    @Test("A refresh commits during resealing → resealing does not overwrite it", arguments: StoreEngine.allCases)
+    @Test(
+        "A refresh commits during resealing → resealing does not overwrite the new tokens",
+        arguments: StoreEngine.allCases)
     func compareAndSwap(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)

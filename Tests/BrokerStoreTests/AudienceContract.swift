@@ -18,7 +18,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "A pair's commit is refused → the target's token is not stored either; another session's look-up → not found",
+        "A refreshed pair is refused → its API token is not stored either; another session looks up an API token → not found",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -44,7 +44,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "A step-up has changed the tokens → a concurrent pair is stored without its access token, in either order",
+        "A step-up changed the tokens during a refresh → the commit is refused as changed, and its API token is not stored",
         arguments: StoreEngine.allCases)
     func lent(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -78,7 +78,7 @@ struct AudienceContract {
             #expect(try await commit(over: standing, row) == .superseded)
             _ = try await store.endSessions(.token(session.tokenDigest), reason: .loggedOut, now: Rows.now)
             #expect(try await commit(over: standing, row) == .ended)
-            // A commit during a step-up sees the step-up's writes.
+            // If a commit and a step-up run at the same time, the second one sees the writes of the first one.
             for _ in 0..<20 {
                 let other = Rows.session()
                 try await store.signIn(other)
@@ -100,7 +100,10 @@ struct AudienceContract {
         }
     }
 
-    @Test("The session's subject is unchecked → no token is handed out", arguments: StoreEngine.allCases)
+    @Test(
+        "The subject of the session's tokens is unchecked → no API token is handed out until the check",
+        arguments: StoreEngine.allCases
+    )
     func unchecked(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -114,7 +117,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "An exchanged token → stored only with the claim's own fence and version, and storing it releases the claim",
+        "An exchanged API token → stored only with the claim's own fence and version, and storing it releases the claim",
         arguments: StoreEngine.allCases)
     func exchanged(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -150,7 +153,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "The session or its grant ends in any way → its tokens for APIs end too; otherwise → they stay",
+        "A session ends, is replaced or steps up → its API tokens are deleted; it lapses → they are deleted at its burial",
         arguments: StoreEngine.allCases)
     func ends(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -194,7 +197,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "A ninth token is stored → the token that was unused longest goes, and never the new one",
+        "A session gets a ninth API token → the token that was unused longest is deleted, and never the new one",
         arguments: StoreEngine.allCases)
     func eight(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -208,7 +211,7 @@ struct AudienceContract {
                 rows.append(row)
                 #expect(try await commit(store, session.tokenDigest, version: number, row) == .committed)
             }
-            // The oldest row is used again; a later use with an earlier time does not set it back.
+            // The oldest row is used again. A later call with an earlier time does not set its use time back.
             try await store.useAudience(rows[0].key, at: Rows.seconds(60))
             try await store.useAudience(rows[0].key, at: Rows.seconds(30))
             rows[0].usedAt = Rows.seconds(60)

@@ -85,7 +85,7 @@ struct BackupTests {
         }
     }
 
-    @Test("A restore to an empty place is refused → no database is made")
+    @Test("A restore of an unreadable file to an empty place → refused, and no database is made")
     func nothingMade() async throws {
         try await TemporaryStore.withDirectory { directory in
             try Data(repeating: 7, count: 9000).write(to: URL(fileURLWithPath: directory + "/noise"))

@@ -30,7 +30,7 @@ struct ConnectionMachineTests {
     private static let conflict = ServerFault(state: "40001")
     private static let shutDown = ServerFault(state: "57P01")
     private static let readOnly = ServerFault(state: "25006")
-    /// The error code of pgbouncer after it lost its server, or gave it up.
+    /// The error code that pgbouncer sends after it lost or gave up its connection to the server.
     private static let pooler = ServerFault(state: "08P01")
 
     static let scenarios: [Scenario] = [

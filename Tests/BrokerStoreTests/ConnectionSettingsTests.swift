@@ -29,7 +29,7 @@ struct ConnectionSettingsTests {
     }
 
     @Test(
-        "A host other than this machine → its certificate is verified in full, unless the URL or the environment decides otherwise",
+        "A host other than this machine → its certificate is verified in full, unless the URL or environment sets sslmode",
         arguments: [
             ("postgresql://db.example/x", false), ("postgresql://localhost,db.example/x", false),
             ("postgresql://10.0.0.1/x", false), ("postgresql://127.0.0.1.example.com/x", false),
@@ -48,7 +48,7 @@ struct ConnectionSettingsTests {
     }
 
     @Test(
-        "libpq's address is another machine → TLS is verified in full; this machine → the options stay",
+        "libpq resolves a store URL to another machine → TLS is verified in full; to this machine → the options stay",
         arguments: [
             ("postgresql://localhost/x", ["host": "localhost", "hostaddr": "10.1.2.3"], false),
             ("postgresql:///x", ["host": "db.example"], false), ("postgresql:///x", ["hostaddr": "192.0.2.7"], false),
@@ -82,7 +82,7 @@ struct ConnectionSettingsTests {
         #expect(missing["host"] == "192.0.2.1")
     }
 
-    @Test("An unreadable URL → refused, and the message does not quote it")
+    @Test("A malformed store URL → refused, and the message does not quote the URL")
     func refused() {
         for url in ["", "sqlite:x", "postgresql://u:hunter2@h/%zz", "postgresql://h/x?nonsense=hunter2", "host=h"] {
             do throws(StoreOpenFailure) {

@@ -131,7 +131,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("Several endings at the same time → one sync writes all of them")
+    @Test("200 endings at the same time → fewer than ten syncs write all of them")
     func together() async throws {
         try await with { place in
             let noted = Atomic<Int>(0)
@@ -200,7 +200,7 @@ struct EndingsFileTests {
     }
 
     @Test(
-        "Another file replaces the endings file → endings count as unwritten; after a restart → the file is used"
+        "Another file replaces the endings file → endings count as unwritten; after a restart → the other file gets them"
     )
     func another() async throws {
         try await with { place in
@@ -297,13 +297,14 @@ struct EndingsFileTests {
 
     // MARK: Crashes
 
-    @Test("kill -9 at each step → the file has the answered endings, and gets the other endings at the next start")
+    @Test(
+        "A crash at each step of an ending → the file has the answered endings, and gets the others at the next start")
     func crashes() async throws {
         try await with { place in
             let rows = [Rows.session(), Rows.session()]
             let images = Mutex<[EndingsStep: Place]>([:])
             let armed = Atomic<Bool>(false)
-            // At each step, the files have the content that a crash would leave.
+            // The files are copied at each step, with the content that a crash would leave.
             let store = try await place.open { step in
                 guard armed.load(ordering: .acquiring) else { return }
                 let copy = place.directory + "/crash-\(step)"
@@ -364,7 +365,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A damaged line in the middle → counted, and ends no session")
+    @Test("A damaged line in the middle of the endings file → counted, and ends no session")
     func damaged() async throws {
         try await with { place in
             let store = try await place.open()
@@ -388,7 +389,7 @@ struct EndingsFileTests {
     // MARK: Shortening
 
     @Test(
-        "The file has grown → endings older than any session are removed; after a crash at any step, the others are there"
+        "The endings file has grown → entries older than any session are removed, and no other is lost, even after a crash"
     )
     func shortening() async throws {
         try await with { place in
@@ -436,7 +437,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A clock is years ahead for a while → the file keeps all endings")
+    @Test("The clock is ten years ahead at one ending → the endings file keeps all endings")
     func wrongClock() async throws {
         try await with { place in
             var text = EndingsHeader(since: Rows.now, longestLifetime: Self.life).line

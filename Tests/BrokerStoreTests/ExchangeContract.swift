@@ -45,7 +45,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A gate that is burned, expired, unknown or taken → the claim is refused, and no row is written",
+        "An exchange's gate is burned, expired or unknown → the claim is refused, and no row is written",
         arguments: StoreEngine.allCases)
     func closedGates(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -68,7 +68,10 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A claim is released → its gate opens again, but only for the same starter", arguments: StoreEngine.allCases)
+    @Test(
+        "An exchange is released → its login is pending again, and only the same starter can claim the exchange",
+        arguments: StoreEngine.allCases
+    )
     func release(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()
@@ -107,7 +110,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A call that the provider saw → counts as an attempt; any other call → does not",
+        "An exchange is released three times as an attempt → no fourth claim; released without an attempt → no limit",
         arguments: StoreEngine.allCases)
     func attempts(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -145,7 +148,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A lapsed claim in the spared range → still its owner's; outside of the range → the owner counts as dead",
+        "A claim lapsed within the spared range → still its owner's; outside of the range → the code counts as spent",
         arguments: StoreEngine.allCases)
     func spared(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -184,7 +187,8 @@ struct ExchangeContract {
     }
 
     @Test(
-        "The owner died → the code is spent, and the owner's late result is refused", arguments: StoreEngine.allCases
+        "An exchange's owner dies → its code counts as spent, and a late result of the owner is refused",
+        arguments: StoreEngine.allCases
     )
     func lapsedOwner(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -214,7 +218,9 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A result with another fence → refused, but its outbox rows are stored", arguments: StoreEngine.allCases)
+    @Test(
+        "An exchange's result with another fence → refused, but its outbox rows are stored",
+        arguments: StoreEngine.allCases)
     func settle(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()
@@ -264,7 +270,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A partial registration → stored with its exchange, taken once, and resubmitted once",
+        "A partial registration → stored with its exchange, claimed by one completion at a time, closed after two refusals",
         arguments: StoreEngine.allCases)
     func registrations(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -297,7 +303,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A completed registration is released → the registration is open again; it becomes a session → closed",
+        "A registration's exchange is released → the registration is open again; it makes a session → closed",
         arguments: StoreEngine.allCases)
     func registrationCompleted(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

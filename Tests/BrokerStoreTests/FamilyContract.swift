@@ -54,8 +54,8 @@ struct FamilyContract {
             let late = Rows.child(of: parent, at: Rows.seconds(90))
             #expect(try await store.insertChild(late, places: 2) == .made(replaced: []))
             #expect(try await store.children(of: [parent.tokenDigest], now: Rows.seconds(91)) == [again, late])
-            // The child lapsed a while ago. The new child still takes its place, and the result reports the end of the old
-            // child.
+            // The child `brief` lapsed a while ago. The new child still takes its place, and the result reports the end
+            // of the old child.
             let anew = Rows.child(of: parent, place: places[0], at: Rows.seconds(92))
             #expect(try await store.insertChild(anew, places: 3) == .made(replaced: [brief.tokenDigest]))
         }
@@ -82,7 +82,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "A child's former sid → ends nothing; the parent's sid → ends parent and child",
+        "A log-out with a sid that the parent had before a step-up → the child lives on; with its present sid → both end",
         arguments: StoreEngine.allCases)
     func outgrownSignIn(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -185,7 +185,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "Lists → living sessions without children, ended sessions with children; ending all others keeps the caller's",
+        "A list of living sessions → no children; of ended sessions → with children; ending all others → the caller's own stay",
         arguments: StoreEngine.allCases)
     func lists(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

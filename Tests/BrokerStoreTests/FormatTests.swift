@@ -6,7 +6,7 @@ import Testing
 
 @Suite("SQLite: formats and versions", .timeLimit(.minutes(2)))
 struct FormatTests {
-    @Test("Rows of a newer version → cause a failure, and are neither changed nor lost (SEC-130)")
+    @Test("A newer version's rows → cause a failure, and are neither changed nor lost (SEC-130)")
     func newerRows() async throws {
         try await TemporaryStore.with { store, _ in
             let session = Rows.session()
@@ -40,7 +40,7 @@ struct FormatTests {
                 try await store.sweep(now: Rows.seconds(400 * 86_400), limit: 100, lapsedSince: Rows.now).touched == 0)
             #expect(try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).isEmpty)
 
-            // After the return to the newer version, the row is the same as before.
+            // With the known format again, the rows are the same as before.
             try await setFormat(1, store)
             #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
             #expect(try await store.login(state: login.state) == login)
@@ -54,7 +54,9 @@ struct FormatTests {
         }
     }
 
-    @Test("A newer version added to the schema → usable; it changed the schema incompatibly → refused (SEC-130)")
+    @Test(
+        "A newer version only added to the schema → it opens; a newer version changed it incompatibly → refused (SEC-130)"
+    )
     func newerSchema() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -85,7 +87,7 @@ struct FormatTests {
         }
     }
 
-    @Test("An unmigrated database → refused without the option to migrate; with it → migrated once")
+    @Test("An unmigrated database → refused until a migration has run; a second migration changes nothing")
     func migrating() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -117,7 +119,7 @@ struct FormatTests {
         }
     }
 
-    @Test("An unknown end reason or outcome → treated as a newer version's (SEC-130)")
+    @Test("A row with an unknown end reason or outcome → treated as a newer version's row (SEC-130)")
     func unknownWords() async throws {
         try await TemporaryStore.with { store, _ in
             let session = Rows.session()
@@ -146,7 +148,7 @@ struct FormatTests {
         }
     }
 
-    @Test("Any lookup → reads and sorts only a part of a table")
+    @Test("The plan of any SQLite lookup → no scan of a whole table, and no sort of found rows")
     func queryPlans() async throws {
         let digest = Rows.digest()
         let selectors: [SessionSelector] = [

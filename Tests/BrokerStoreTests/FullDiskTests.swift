@@ -115,7 +115,7 @@ struct FullDiskTests {
         }
     }
 
-    @Test("A complete reserve on a full disk → ready; an incomplete one → refused, and its file is unchanged")
+    @Test("A complete reserve file on a full disk → ready; an incomplete one → refused, and its file is unchanged")
     func reserveStands() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/reserve"
@@ -142,7 +142,7 @@ struct FullDiskTests {
         }
     }
 
-    @Test("The reserve could not be made at the start → a later sweep makes it", .timeLimit(.minutes(1)))
+    @Test("The reserve file could not be made at the start → a later sweep makes it", .timeLimit(.minutes(1)))
     func reserveIsMadeLater() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -182,7 +182,8 @@ struct FullDiskTests {
     }
 
     @Test(
-        "The reserve → enough for 1,000 endings, even if a reader delays the checkpoint", .timeLimit(.minutes(2)))
+        "The reserve file → has room for 1,000 endings, even if a reader delays the checkpoint", .timeLimit(.minutes(2))
+    )
     func measured() async throws {
         try await TemporaryStore.with { store, path in
             let text = String(repeating: "t", count: 1200)
@@ -209,7 +210,7 @@ struct FullDiskTests {
         }
     }
 
-    /// The size of the database and its log in bytes.
+    /// The size of the database, its log and its shared memory file, in bytes.
     private static func size(_ path: String) throws -> Int {
         try ["", "-wal", "-shm"].reduce(0) { sum, suffix in
             let attributes = try FileManager.default.attributesOfItem(atPath: path + suffix)

@@ -72,7 +72,7 @@ struct LoginContract {
     }
 
     @Test(
-        "The list of a login token's logins → only the pending ones, newest first",
+        "The list of a login token's logins → only the pending ones, newest first, and at most 32",
         arguments: StoreEngine.allCases)
     func pending(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -36,7 +36,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A batch of work → postponed to different times or removed, in one transaction for each",
+        "A batch of outbox rows → postponed to different times or removed, in one transaction for each",
         arguments: StoreEngine.allCases)
     func outboxBatches(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -68,7 +68,9 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A wrong clock postponed work for months → the work is due at once", arguments: StoreEngine.allCases)
+    @Test(
+        "Outbox work is postponed for months, as by a wrong clock → the work is due at once",
+        arguments: StoreEngine.allCases)
     func putOffTooFar(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let (far, later) = (Rows.outbox(at: Rows.seconds(91 * 86_400)), Rows.outbox(at: Rows.seconds(3600)))
@@ -102,7 +104,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("Seals → counted by key", arguments: StoreEngine.allCases)
+    @Test("Seals are counted at the same time → the count of each key is exact", arguments: StoreEngine.allCases)
     func seals(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             #expect(try await store.countSeals([:]).isEmpty)
@@ -117,7 +119,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token → its clients' sessions with the sid, and of the subject without a sid; only a subject → all of them",
+        "A logout token with a sid → ends the sid's sessions, and its subject's without a sid; only a subject → all of these",
         arguments: StoreEngine.allCases)
     func logoutSelector(_ engine: StoreEngine) async throws {
         let (sid, subject, app, web) = (Rows.digest(), Rows.digest(), Rows.digest(), Rows.digest())
@@ -328,7 +330,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A sweep of many rows → made in batches", arguments: StoreEngine.allCases)
+    @Test("A sweep of 25 sessions with a limit of 10 → made in batches", arguments: StoreEngine.allCases)
     func sweepBatches(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             for _ in 0..<25 { try await store.signIn(Rows.session()) }

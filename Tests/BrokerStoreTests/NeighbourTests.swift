@@ -85,7 +85,10 @@ struct NeighbourTests {
         }
     }
 
-    @Test("A sweep finds an unreadable row → skips it", .timeLimit(.minutes(1)), arguments: Harm.allCases)
+    @Test(
+        "A sweep finds a damaged session → ends it; finds one of a newer format → skips it; other sessions end in both cases",
+        .timeLimit(.minutes(1)), arguments: Harm.allCases
+    )
     func sweep(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, _ in
             for _ in 0..<3 {

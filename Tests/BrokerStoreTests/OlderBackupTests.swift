@@ -8,7 +8,9 @@ import Testing
 /// Backups of older programs, made from a small database for each released schema.
 @Suite("SQLite: backups of each released schema", .timeLimit(.minutes(2)))
 struct OlderBackupTests {
-    /// The number of sealed values in a database from `backup`: two sessions, a login, a registration and the outbox.
+    /// The number of sealed values in a database from `backup`.
+    ///
+    /// Each of two sessions has two, and the login, the registration and the outbox row have one each.
     private static let sealed = 7
 
     /// Makes a backup of a schema with two living sessions and returns their digests.
@@ -82,7 +84,7 @@ struct OlderBackupTests {
     }
 
     @Test(
-        "A backup of each released schema, with an endings file → restored without the sessions that have ended since",
+        "A backup of each released schema, with an endings file → restored, and a session that ended since then is ended",
         arguments: Schema.migrations.map(\.version))
     func endedSince(version: Int) async throws {
         try await TemporaryStore.withDirectory { directory in

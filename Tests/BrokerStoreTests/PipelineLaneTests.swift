@@ -20,7 +20,7 @@ struct PipelineLaneTests {
         func finish(_ failure: JobFailure?) { self.failure.withLock { $0 = failure } }
     }
 
-    /// A lane whose connections are all open and idle.
+    /// A lane with three open and idle connections.
     private struct Bench {
         let lane: PipelineLane
         let clock = TestClock()
@@ -50,7 +50,7 @@ struct PipelineLaneTests {
         func add() { value.add(1, ordering: .relaxed) }
     }
 
-    @Test("Gathering is off → each job wakes a connection, as long as one is idle")
+    @Test("A lane that gathers no jobs → each job wakes a connection, as long as one is idle")
     func spreads() throws {
         let bench = try Bench(gathering: 0)
         for awake in 1...3 {

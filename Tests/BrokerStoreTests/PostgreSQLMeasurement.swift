@@ -5,7 +5,9 @@ import Testing
 
 @testable import BrokerStore
 
-/// Measurements for a comparison with `pgbench -S -M prepared`, without a verdict.
+/// Measurements for a comparison with `pgbench -S -M prepared`.
+///
+/// They neither pass nor fail.
 ///
 /// They run if `COATCHECK_MEASURE` is set.
 @Suite("PostgreSQL: the speed of the store's port", .serialized)
@@ -42,7 +44,10 @@ struct PostgreSQLMeasurement {
         print("measured: \(what), \(tasks) at once: \(Int64(tally.value) * 1000 / milliseconds) a second")
     }
 
-    @Test("Reads, slides and sign-ins a second, direct and pooled", .enabled(if: isAsked))
+    @Test(
+        "The store under load, direct and pooled → the test prints the reads, slides and sign-ins a second",
+        .enabled(if: isAsked)
+    )
     func rates() async throws {
         try await PostgreSQLServer.withDatabase { direct, pooled in
             for (name, url, isPooled) in [("direct", direct, false), ("pooled", pooled, true)] {

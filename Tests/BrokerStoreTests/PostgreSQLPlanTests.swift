@@ -29,7 +29,7 @@ struct PostgreSQLPlanTests {
         ["sid", "logout_sid", "logout"].contains { statement.name.hasPrefix("page_\($0)_ended_") }
     }
 
-    /// A read in order counts as long if it has more rows than this.
+    /// A plan that reads more rows than this has a fault, unless a limit stops the read earlier.
     private static let many = 1000.0
     private static let stored = 20_000
 
@@ -288,7 +288,7 @@ struct PostgreSQLPlanTests {
         private static let hardlyAny: Set = ["(format = 1)", "(parent IS NULL)", "((parent IS NULL) AND (format = 1))"]
         private static let small: Set = ["leases", "key_seals", "schema_version"]
 
-        /// Returns the tables that are read completely.
+        /// Returns a sentence for each table of which the plan reads too many rows.
         ///
         /// `isLimited` means that the caller wants only the first rows.
         func faults(isLimited: Bool = false) -> [String] {

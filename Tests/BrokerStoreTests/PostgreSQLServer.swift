@@ -69,7 +69,7 @@ actor PostgreSQLServer {
         do {
             if isSpoilt { return try administer("DROP DATABASE \(name) WITH (FORCE)") }
             let address = try start()
-            // The audit's trigger refuses removals.
+            // The audit's trigger refuses removals, so the triggers are switched off.
             try Self.connect("postgresql://coatcheck@127.0.0.1:\(address.port)/\(name)").execute(
                 """
                 SET session_replication_role = replica;

@@ -60,7 +60,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "An operator already ran the upgrade page's statements → the family migration uses the result and checks new rows"
+        "An operator already ran the statements of upgrades.md → the migration to families succeeds, and new rows are checked"
     )
     func familiesBeforehand() async throws {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
@@ -117,7 +117,7 @@ struct PostgreSQLTests {
                 try await eventually("the migration waits, round \(round)") {
                     try PostgreSQLServer.execute(waiting, in: url) != ["0"]
                 }
-                // A request waits at most this long.
+                // Another request gets its answer within three seconds.
                 try PostgreSQLServer.execute("SET statement_timeout = '3s'; SELECT FROM session_states", in: url)
             }
             #expect(isDone.first == nil)
@@ -127,7 +127,9 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A newer version added to the schema → usable; it changed the schema incompatibly → refused (SEC-130)")
+    @Test(
+        "A newer version only added to the schema → it opens; a newer version changed it incompatibly → refused (SEC-130)"
+    )
     func newerSchema() async throws {
         try await PostgreSQLServer.withDatabase(isSpoilt: true) { url, _ in
             let newest = PostgreSQLSchema.newest
@@ -149,7 +151,9 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("The check of cached sessions → returns the server's time and the versions of those that have not ended")
+    @Test(
+        "A replica checks its cached sessions → it gets the server's time, and the versions of sessions that have not ended"
+    )
     func replicasAsk() async throws {
         try await withReplicas(2) { stores, _ in
             let time = try await stores[0].time()
@@ -173,7 +177,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "A proof of presence is released → can be taken again; a presence key is stored → other replicas are notified")
+        "A proof of presence is released → can be taken again; a presence key is stored → other replicas see it")
     func replicas() async throws {
         try await withReplicas(2) { stores, _ in
             let name = Rows.digest()
@@ -215,7 +219,7 @@ struct PostgreSQLTests {
                     }
                     try await group.waitForAll()
                 }
-                // Only the row decides, for a child as for any other session.
+                // Whether a child lives depends only on its own row.
                 var living = 0
                 for row in rows {
                     let stored = try await stores[0].session(tokenDigest: row.tokenDigest)
@@ -227,11 +231,11 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Two endings of one family, of any size → wait for each other in one order, without a deadlock",
+        "Two calls end one family at the same time → they lock its rows in one order, without a deadlock",
         arguments: [false, true])
     func endingsAtOnce(bySubject: Bool) async throws {
         try await PostgreSQLServer.withDatabase { url, _ in
-            // With PostgreSQL's default, a deadlock would last longer than the test's time limit.
+            // With PostgreSQL's default of 1 s, the server would resolve a deadlock before the test could notice it.
             let slow = url + (url.contains("?") ? "&" : "?") + "options=-cdeadlock_timeout%3D30s"
             let store = try await PostgreSQLStore.open(
                 try ConnectionSettings(url: slow), listening: nil, connections: 4, migrating: false)
@@ -299,7 +303,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("Rows of a newer version → cause a failure, and are neither changed nor lost (SEC-130)")
+    @Test("A newer version's rows → cause a failure, and are neither changed nor lost (SEC-130)")
     func newerRows() async throws {
         try await withReplicas(1) { stores, url in
             let store = stores[0]
@@ -351,7 +355,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Three replicas do the same at once → one claim, one refresh, one use of a logout token, and each outbox row once"
+        "Three replicas make one call at once → one claim, one refresh, one use of a logout token, and each outbox row once"
     )
     func acrossReplicas() async throws {
         try await withReplicas(3) { stores, _ in
@@ -411,7 +415,7 @@ struct PostgreSQLTests {
             for session in sessions { try await stores[0].signIn(session) }
             let isOver = Mutex(false)
             async let killer: Void = {
-                // If one connection fails, the concurrent work ends, too.
+                // If the connections can no longer be ended, the loop of sign-ins below ends, too.
                 defer { isOver.withLock { $0 = true } }
                 for _ in 0..<15 {
                     try endConnections(url)
@@ -572,7 +576,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("Plans come from the time of empty tables → made again as the tables grow")
+    @Test("PostgreSQL made its plans for empty tables → it makes new plans as the tables grow")
     func growth() async throws {
         let count = 2000
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in

@@ -6,7 +6,7 @@ import Testing
 @Suite("Store contract: presence keys", .timeLimit(.minutes(2)))
 struct PresenceContract {
     @Test(
-        "A presence key → stored only for a living session that is no child; a second key is reported and changes nothing",
+        "A presence key → stored for a living session, except a child; a second key is reported and changes nothing",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -35,7 +35,7 @@ struct PresenceContract {
     }
 
     @Test(
-        "Two registrations at the same time → one succeeds, and only it has an audit record",
+        "Eight registrations of a presence key at the same time → one succeeds, and only this one has an audit record",
         arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

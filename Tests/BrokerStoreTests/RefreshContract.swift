@@ -173,7 +173,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A release with the claim's own fence and version → works; otherwise → no effect",
+        "A refresh claim is released with its own fence and version → it is free; with another → the claim stays",
         arguments: StoreEngine.allCases)
     func release(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -190,7 +190,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A commit → stores tokens, facts and lifetimes, and leaves a value that is nil unchanged",
+        "A refresh's commit → stores tokens, facts and lifetimes, and leaves a value that is nil unchanged",
         arguments: StoreEngine.allCases)
     func commitDetails(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -216,7 +216,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A claim is repeated with its name → granted again; with another name → refused",
+        "A refresh claim is repeated with its name → granted again; with another name → refused as busy",
         arguments: StoreEngine.allCases)
     func named(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -230,7 +230,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("A claim → lasts as long as its owner renews it with its own fence", arguments: StoreEngine.allCases)
+    @Test("A refresh claim → lasts as long as its owner renews it with its own fence", arguments: StoreEngine.allCases)
     func renewal(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
             let session = Rows.session()
@@ -264,7 +264,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A take-over, a lost answer, refusals and the pause → stay in the row until a commit clears them",
+        "A refresh's take-over, lost answer, refusals and pause → stay in the row until a commit clears them",
         arguments: StoreEngine.allCases)
     func memory(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -320,7 +320,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "The server's clock was set back after a claim → the claim counts as lapsed",
+        "PostgreSQL's clock is set back by an hour after a claim → the claim counts as lapsed; by five minutes → it stays",
         arguments: [StoreEngine.postgresql])
     func clockSetBack(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -339,7 +339,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("The provider asked for a pause, and the process restarts → the next process waits until the pause's end")
+    @Test("The provider asked for a pause, and the process restarts → the next process waits for the whole pause again")
     func heldBackOverRestart() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"

@@ -3,7 +3,9 @@ import Testing
 
 @testable import BrokerStore
 
-/// A PostgreSQL with a synchronous standby: `Tests/scenarios/support/postgresql --standby`, which ends with its input.
+/// A PostgreSQL with a synchronous standby.
+///
+/// `Tests/scenarios/support/postgresql --standby` runs both until its input is closed.
 final class StandbyServer {
     let url: String
     /// The URL of the standby alone, which libpq accepts for any kind of server.

@@ -28,7 +28,7 @@ struct StepUpContract {
             #expect(try await store.session(tokenDigest: ended.tokenDigest) == before)
             #expect(try await store.exchange(exchange.key)?.outcome == .calling)
             #expect(try await store.outboxCount() == 1)
-            // The answer to the step-up was lost. Its exchange still finds the step-up.
+            // This step-up commits. If its answer is lost, the exchange still leads to the session.
             #expect(try await store.stepUp(session.tokenDigest, exchange) == .committed)
             #expect(try await store.stepUp(session.tokenDigest, exchange, version: 2) == .takenAway)
             #expect(try await store.exchange(exchange.key)?.outcome == .session(session.tokenDigest))
@@ -39,7 +39,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "A new grant → raises version and fence, clears the marks, and revokes the former grant",
+        "A step-up with a new grant → raises version and fence, clears the marks, and revokes the former grant",
         arguments: StoreEngine.allCases)
     func newGrant(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -85,7 +85,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "A pair or a condemnation of the older grant, in either order → has no effect",
+        "A step-up has begun a new grant → a late pair or condemnation of the former grant has no effect",
         arguments: StoreEngine.allCases)
     func olderGrant(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

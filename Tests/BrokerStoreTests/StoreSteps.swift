@@ -17,14 +17,14 @@ extension ExchangeStore {
                 claimed.key, fence: claimed.fence, session: session, replacing: replacing, sessionLimit: sessionLimit))
     }
 
-    /// Claims under a new name.
+    /// Claims an exchange under a new name.
     func claimAnew(_ row: ExchangeRow, maximumAttempts: Int = 3) async throws -> ExchangeClaimResult {
         var row = row
         row.claim = Rows.claim()
         return try await claimExchange(row, maximumAttempts: maximumAttempts)
     }
 
-    /// Claims and expects to be the owner.
+    /// Claims an exchange, and records an issue if the claim is not granted.
     func mustClaim(_ row: ExchangeRow, maximumAttempts: Int = 3) async throws -> ExchangeRow {
         let result = try await claimExchange(row, maximumAttempts: maximumAttempts)
         guard case .claimed(let claimed) = result else {
@@ -59,7 +59,7 @@ extension SessionStore {
         )
     }
 
-    /// Claims a refresh and expects the grant.
+    /// Claims a refresh, and records an issue if the claim is not granted.
     func mustClaimRefresh(
         _ tokenDigest: Digest, version: Int64 = 1, at now: WallTime = Rows.now
     ) async throws -> RefreshGrant {

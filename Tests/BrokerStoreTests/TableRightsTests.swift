@@ -56,7 +56,7 @@ struct TableRightsTests {
         }
     }
 
-    @Test("A role with exactly the listed rights → can sign in, hand out a token, log out and sweep")
+    @Test("A role with exactly the listed rights → can sign in, log out, take a presence proof and get a lease")
     func enough() async throws {
         try await withRole { role, settings, owner in
             try grant(role, owner)

@@ -39,7 +39,7 @@ struct CommandTests {
     }
 
     @Test(
-        "`keys rotate` → the new key is first and waits; with an option for the time → as the option says; old keys stay"
+        "`keys rotate` → the new key is listed first, and waits; with `--now` → it seals at once; old keys stay"
     )
     func rotate() async throws {
         let file = try folder() + "/keys.json"
@@ -132,7 +132,7 @@ struct CommandTests {
     }
 
     @Test(
-        "A command replaces a file, even behind a link → owner, group and mode stay, and no other file is left (SEC-51)"
+        "`keys rotate` replaces a key file, even behind a link → owner, group and mode stay, and no other file is left (SEC-51)"
     )
     func ownership() async throws {
         let folder = try folder()

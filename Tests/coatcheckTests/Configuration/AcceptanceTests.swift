@@ -34,7 +34,7 @@ struct AcceptanceTests {
             configuration.providers.first?.clients.first?.settings.profile.lifetimes == configuration.session.lifetimes)
     }
 
-    @Test("Plain http on loopback → cookies without prefix, and a warning")
+    @Test("`public_url` with plain http on loopback → cookies without prefix, and a warning")
     func development() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "https://auth.example.com", with: "http://127.0.0.1:8080")

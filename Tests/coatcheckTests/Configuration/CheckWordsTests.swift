@@ -152,7 +152,8 @@ struct CheckWordsTests {
     }
 
     @Test(
-        "A malformed trusted proxy → one fault, and none about an empty list; a pattern as redirect URI → a warning")
+        "A malformed trusted proxy → one error, and no warning about an empty list; a pattern as redirect URI → a warning"
+    )
     func followOns() throws {
         let named = Self.minimal(Self.url, Self.url + "\n  trusted_proxies: [proxy.example.com]")
         let said: [String]

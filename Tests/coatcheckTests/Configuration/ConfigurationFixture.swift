@@ -63,7 +63,9 @@ enum ConfigurationFixture {
         },
         isOpenToOthers: { $0.hasPrefix("open-") }, directory: "")
 
-    /// The smallest valid configuration; tests replace the parts in `{…}`.
+    /// The smallest valid configuration.
+    ///
+    /// Tests replace parts of its text.
     static let minimal = """
         server:
           public_url: https://auth.example.com

@@ -250,7 +250,7 @@ struct EffectTests {
     }
 
     @Test(
-        "An https redirect URI on the broker's host, without `webcredentials: true` → a warning; with it → in the file"
+        "An https redirect URI on the broker's host, without `webcredentials: true` → a warning; with it → the app is listed"
     )
     func webcredentials() throws {
         func found(_ ios: String, _ uri: String) throws -> (warnings: [String], file: String) {

@@ -66,7 +66,7 @@ struct ProviderSettingsTests {
         ("kind: clover\nenvironment: us\nsite_url: https://app.example.com", nil),
     ]
 
-    @Test("Every preset and kind → expects exactly the issuer that its vendor publishes")
+    @Test("Every preset and kind → expects exactly the callback issuer that its vendor publishes")
     func issuers() throws {
         for (settings, iss) in Self.issuers {
             let section = try load(
@@ -123,7 +123,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "An assertion's settings → read; a thumbprint setting, or a preset that needs one, without a certificate → refused"
+        "Settings of an assertion → read; an http audience, or the preset microsoft without a certificate → refused"
     )
     func assertions() throws {
         let key = "client_id: app, auth: private_key_jwt, private_key: {file: service-key.pem}"

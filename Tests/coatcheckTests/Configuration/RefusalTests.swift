@@ -496,7 +496,7 @@ struct RefusalTests {
     ]
 
     @Test(
-        "A faulty file → refused, and the fault is named with its line (SEC-109)",
+        "A faulty configuration file → refused, and the error names the fault's setting and words (SEC-109)",
         arguments: server + sessions + providerFaults + clients + further)
     func refused(_ refusal: Refusal) {
         #expect(refusal.text != ConfigurationFixture.minimal, "the fault was not put in")
@@ -568,13 +568,13 @@ struct RefusalTests {
     }
 
     @Test(
-        "Text that is not YAML → refused with its line",
+        "A configuration file that is not YAML, or not a mapping → refused",
         arguments: ["a: [", "a: 1\na: 2", "", "- a", "\t- x: [}", "a: &x [*y]", "%"])
     func notYAML(_ text: String) {
         #expect(!ConfigurationFixture.errors(text).isEmpty)
     }
 
-    @Test("A missing file → refused")
+    @Test("A missing configuration file → refused")
     func noFile() {
         #expect(throws: ConfigurationFailure.self) { try Configuration.load(path: "/nonexistent/coatcheck.yaml") }
     }

@@ -71,7 +71,7 @@ struct TargetConfigurationTests {
         #expect(!found.contains { $0.contains("gives tokens for") }, "\(found)")
     }
 
-    @Test("Idempotency keys, and an API's token from a refresh → a warning; from an exchange → none")
+    @Test("A client with idempotency keys gets an API's token by a refresh → a warning; by an exchange → no warning")
     func warnedOfReplays() {
         let words = "cannot be replayed for the session's own key"
         let keyed = "        token_request: {idempotency_key: true}\n"

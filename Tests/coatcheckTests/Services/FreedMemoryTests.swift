@@ -36,7 +36,8 @@ import Testing
         FreedMemoryRule.Figures(unused: unused << 20, used: used << 20, released: released)
     }
 
-    @Test("An attempt returns little memory, and ten seconds later less memory is in use → another attempt")
+    @Test(
+        "An attempt to release memory has little effect, and ten seconds later less memory is in use → another attempt")
     func leftBehind() {
         var rule = FreedMemoryRule(atRest: nil)
         rule.tried(leaving: Self.figures(unused: 4, used: 6), at: .zero)
@@ -56,7 +57,10 @@ import Testing
         }
     }
 
-    @Test("The first attempt is made under load, and then the load ends → another attempt", arguments: [true, false])
+    @Test(
+        "The first attempt to release memory is made under load, and then the load ends → another attempt",
+        arguments: [true, false]
+    )
     func triedUnderLoad(beganAtRest: Bool) {
         var rule = FreedMemoryRule(atRest: beganAtRest ? Self.figures(unused: 3, used: 6) : nil)
         rule.note(Self.figures(unused: 40, used: 26))
@@ -70,7 +74,9 @@ import Testing
         #expect(rule.isWorthIt(rest, at: .seconds(15)))
     }
 
-    @Test("An attempt under load returns little, and later 4 instead of 9 MiB are in use → another attempt")
+    @Test(
+        "An attempt to release memory under load has little effect, and later 4 MiB instead of 9 are in use → another attempt"
+    )
     func beganUnderLoad() {
         var rule = FreedMemoryRule(atRest: Self.figures(unused: 4, used: 3))
         rule.note(Self.figures(unused: 52, used: 9))
@@ -84,7 +90,8 @@ import Testing
     func atRest() { #expect(FreedMemory().atRest != nil) }
 
     @Test(
-        "An attempt returns too little → the next one a minute later, or as soon as 4,096 cached sessions are released")
+        "An attempt releases too little memory → the next one a minute later, or once 4,096 cached sessions are released"
+    )
     func patience() {
         var rule = FreedMemoryRule(atRest: nil)
         #expect(!rule.isWorthIt(Self.figures(unused: 7, used: 6), at: .zero))

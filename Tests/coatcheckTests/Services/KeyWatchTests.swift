@@ -171,7 +171,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A key file that others can access → open to others, even through a link; that the process's group can read → not"
+        "A key file that others can access, even through a link → open to others; that only its group can read → not open"
     )
     func modes() throws {
         let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString

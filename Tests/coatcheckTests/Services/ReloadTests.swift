@@ -102,7 +102,7 @@ struct ReloadTests {
         """
 
     @Test(
-        "The new file has a fault → the configuration stays, and the log names the fault",
+        "A reload reads a faulty file → the configuration stays, and the log names the fault",
         arguments: [
             ("limits: {body: 64KiB}", "limits: {body: 64KiB", "is not YAML"),
             ("kind: oauth2", "kind: oauth", "has to be"),
@@ -120,7 +120,7 @@ struct ReloadTests {
     }
 
     @Test(
-        "The file has a change that needs a restart → the whole reload is refused, and the log names the setting",
+        "A reload finds a change that needs a restart → the whole reload is refused, and the log names the setting",
         arguments: [
             ("listen: \"127.0.0.1:8080\"", "listen: \"127.0.0.1:8081\"", "server.listen"),
             (
@@ -292,7 +292,7 @@ struct ReloadTests {
         init(_ value: RunningConfiguration) { self.value = value }
     }
 
-    @Test("A reload, and no request uses the configuration before → that configuration is released")
+    @Test("After a reload, no request uses the former configuration → it is released")
     func released() async throws {
         let wired = try Wired(Self.text)
         let before = Kept(wired.running)

@@ -44,7 +44,9 @@ struct RereadingTests {
         }
     }
 
-    @Test("A reading hangs and returns after a newer reading → reported as late one time, and its result is dropped")
+    @Test(
+        "The reading of a file hangs, and returns after a newer reading → reported late one time, and its result is dropped"
+    )
     func hanging() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(50))
@@ -57,7 +59,7 @@ struct RereadingTests {
         #expect(readings.taken == [2])
     }
 
-    @Test("Two readings hang and return late, in their order → both results are used")
+    @Test("Two readings of a file hang and return late, in their order → both results are used")
     func late() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(50))
@@ -69,7 +71,7 @@ struct RereadingTests {
         try await readings.wait { $0.taken == [1, 2] }
     }
 
-    @Test("As many readings hang as are allowed → no further reading begins until one of them has returned")
+    @Test("As many readings of a file hang as are allowed → no further reading begins until one of them has returned")
     func bounded() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(20))
@@ -83,7 +85,7 @@ struct RereadingTests {
         try await readings.wait { $0.taken.contains(100) && !reader.isReading }
     }
 
-    @Test("A stop during a reading → does not wait for the reading, whose result is dropped")
+    @Test("The broker stops during the reading of a file → it does not wait for the reading, whose result is dropped")
     func stop() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: nil)

@@ -20,7 +20,7 @@ struct RightsWatchTests {
         return (RightsWatch({ () async throws(StoreFailure) in try answers.ask() }, log: log), lines)
     }
 
-    @Test("A right is missing at the start → not ready and one error line, until the right is granted")
+    @Test("The store's role lacks a right at the start → not ready and one error line, until the right is granted")
     func start() async {
         let lacking = "the role app lacks SELECT, INSERT on audience_tokens"
         let answers = Answers(.success(lacking))
@@ -41,7 +41,7 @@ struct RightsWatchTests {
         #expect(lines.take().contains("has its rights again"))
     }
 
-    @Test("A right is lost while the process runs → an error line, and the process stays ready")
+    @Test("The store's role loses a right while the process runs → an error line, and the process stays ready")
     func running() async {
         let answers = Answers(.success(nil))
         let (watch, lines) = watch(answers)

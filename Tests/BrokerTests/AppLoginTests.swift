@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// Flow B, native codes and flow D.
+/// Logins that the app starts (flow B), codes of native SDKs, and arrivals (flow D).
 @Suite(.timeLimit(.minutes(2))) struct AppLoginTests {
     private let verifier = Secret(String(repeating: "v", count: 43))
     private let loginToken = Secret(String(repeating: "l", count: 43))
@@ -17,7 +17,9 @@ import Testing
         return input
     }
 
-    @Test("A client that does not allow the app's own logins → refused")
+    @Test(
+        "The client allows no logins that the app starts (flow B) → the forward of such a code gets `client_not_allowed`"
+    )
     func notOptedIn() async throws {
         let broker = try TestBroker()
         let input = input("strict") {
@@ -28,7 +30,9 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("The key ring opens none of the stored records → no login begins, and no code is spent")
+    @Test(
+        "The key ring opens none of the stored records → starts and forwards of flows A and B get 503, without a token call"
+    )
     func foreignRing() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -48,7 +52,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A missing or malformed verifier → refused")
+    @Test("A forward of a code has no verifier, or a malformed one → refused at `/code_verifier`, without a token call")
     func noVerifier() async throws {
         let broker = try TestBroker()
         let bare = input("ios") { $0.code = Secret("c") }
@@ -61,7 +65,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("A forward without, or with more than one, of callback, code, handoff and tokens → refused")
+    @Test("A forward has both a code and a callback URL, or neither of them → refused")
     func oneSource() async throws {
         let broker = try TestBroker()
         let both = input("ios") {
@@ -75,7 +79,9 @@ import Testing
             ])
     }
 
-    @Test("A client without PKCE → the app must send its callback URL and its state")
+    @Test(
+        "A client without PKCE → a forward needs the callback URL and its state; a wrong or missing state gets `login_required`"
+    )
     func withoutPKCE() async throws {
         let broker = try TestBroker()
         let bare = input("nopkce") { $0.code = Secret("c") }
@@ -83,7 +89,8 @@ import Testing
             await problem { try await broker.forward(bare) }?.errors == [
                 FieldFault("/callback_url", .required), FieldFault("/state", .required),
             ])
-        // Four wrong callbacks: another login has the state, the state is missing, or the app was killed and lost its state.
+        // Four wrong callbacks: the app has another state, the callback has no state, the app was killed and lost its state, or
+        // both lack the state.
         for (url, state) in [
             ("clever-x://oauth?code=c&state=s", "other"), ("clever-x://oauth?code=c", "s"),
             ("clever-x://oauth?code=c&state=s", nil), ("clever-x://oauth?code=c", nil),
@@ -107,7 +114,7 @@ import Testing
     }
 
     @Test(
-        "A code is sent again → its own verifier gets the same session, another one gets `code_already_used`; one token call"
+        "A code is forwarded again → its own verifier gets the same session, another gets `code_already_used`; one token call"
     )
     func bareCode() async throws {
         let broker = try TestBroker()
@@ -126,7 +133,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.grants.first?.redirect } == .uri(TestBroker.redirect))
     }
 
-    @Test("An app's own login token that is not 43 to 128 base64url characters → refused")
+    @Test("The app's own login token is not 43 to 128 base64url characters → refused at `/login_token`")
     func loginTokens() async throws {
         let broker = try TestBroker()
         for bad in [
@@ -144,7 +151,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("Another client's redirect URI → refused")
+    @Test("A forward names another client's redirect URI → `invalid_callback`")
     func redirects() async throws {
         let broker = try TestBroker()
         let wrong = input("ios") {
@@ -155,7 +162,9 @@ import Testing
         #expect(await problem { try await broker.forward(wrong) }?.code == .invalidCallback)
     }
 
-    @Test("A native SDK's code → needs a login token and a nonce, and is redeemed without a redirect URI")
+    @Test(
+        "A native SDK's code → its forward needs a login token and a nonce; the code is redeemed without a redirect URI"
+    )
     func native() async throws {
         let broker = try TestBroker()
         let bare = input("native") { $0.code = Secret("c") }
@@ -178,7 +187,7 @@ import Testing
     }
 
     @Test(
-        "An arrival → a new login, and the arrival's code is never redeemed; again with that login's token → refused (SEC-15)"
+        "An arrival → the app gets a new login; the arrival's own code is refused, even with the new login's token (SEC-15)"
     )
     func providerStarted() async throws {
         let broker = try TestBroker()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// The members that a provider's return may have, in flows A, B, C and D.
+/// Callbacks with and without code, state, `iss` and error, in flows A, B, C and D.
 @Suite(.timeLimit(.minutes(2))) struct ArrivalTests {
     private static let hosted = "https://auth.example.com/callback/as"
     private let verifier = Secret(String(repeating: "v", count: 43))
@@ -37,7 +37,9 @@ import Testing
             ], script: script, also: [other])
     }
 
-    /// The problem code of a provider's return in flow A, B or C; nil if the return leads to a session.
+    /// Finishes a login of flow A, B or C with a callback of this query.
+    ///
+    /// Returns the problem's code, or nil if a session begins.
     private func outcome(_ flow: String, _ broker: TestBroker, _ query: String) async throws -> String? {
         switch flow {
         case "A":
@@ -70,7 +72,7 @@ import Testing
     // MARK: The issuer
 
     @Test(
-        "The provider's issuer is unknown → any iss is accepted and logged, except another configured provider's (SEC-09)",
+        "The provider's issuer is unknown → any `iss` is accepted and logged, except another provider's issuer (SEC-09)",
         arguments: ["A", "B", "C"])
     func unknownIssuer(_ flow: String) async throws {
         let broker = try broker(issuer: nil)
@@ -85,7 +87,7 @@ import Testing
     }
 
     @Test(
-        "The provider's issuer is known → iss must be equal byte for byte; a template also checks the tenant (SEC-09)",
+        "The provider's issuer is known → `iss` must equal it byte for byte; an issuer template also checks the tenant (SEC-09)",
         arguments: ["A", "B", "C"])
     func knownIssuer(_ flow: String) async throws {
         let fixed = try broker(issuer: "https://as.example")
@@ -122,7 +124,7 @@ import Testing
     ]
 
     @Test(
-        "An error in any form that providers send → the same code in every flow, and the login is not burned",
+        "A callback has an error in any form that providers send → the same problem code in each flow; the login is not burned",
         arguments: ["A", "B", "C"])
     func dialects(_ flow: String) async throws {
         let broker = try broker()
@@ -133,7 +135,9 @@ import Testing
         #expect(broker.provider.grants == 0 && broker.burned == 0)
     }
 
-    @Test("A provider's error code → passed on to the app if a standard defines the code for the member that has it")
+    @Test(
+        "A callback has an error code → the app's problem repeats it only if a standard defines this code for this parameter"
+    )
     func words() async throws {
         let broker = try broker()
         for error in Self.errors {
@@ -145,7 +149,7 @@ import Testing
         }
     }
 
-    @Test("consent_required after a login with prompt=none → interaction_required")
+    @Test("The provider answers a login with `prompt=none` by `consent_required` → the app gets `interaction_required`")
     func consent() async throws {
         let broker = try broker()
         let login = try await broker.useCases.startLogin.start(
@@ -166,7 +170,7 @@ import Testing
     }
 
     @Test(
-        "A callback without a code, or with a code but no state → belongs to no login, whatever its body names (SEC-15)"
+        "A callback has no code, or a code without a state → `login_required`, even if the forward names a client (SEC-15)"
     )
     func arrivals() async throws {
         let broker = try broker()
@@ -200,7 +204,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A complete callback of flow B → accepted without a state")
+    @Test("A forward of flow B has callback URL, provider, client and verifier → accepted without a state")
     func wholeForward() async throws {
         let broker = try broker()
         _ = try await broker.forward(
@@ -213,7 +217,7 @@ import Testing
     }
 
     @Test(
-        "A callback without a login → the app gets a new login, and finishes it with the same members that flow B sends"
+        "An arrival → the app gets a new login, and finishes it like flow B; a forward with another client's URI is refused"
     )
     func handed() async throws {
         let broker = try broker()
@@ -237,7 +241,7 @@ import Testing
     }
 
     @Test(
-        "A hosted callback without code or state → login_required for the app; with an error → the error's own code"
+        "A hosted callback lacks a code or a state → `login_required` for the app; it has an error → the error's own problem code"
     )
     func hostedArrivals() async throws {
         let broker = try broker()
@@ -256,7 +260,9 @@ import Testing
 
     // MARK: Faults found before the code is spent
 
-    @Test("A callback with a fault, or without its URL, before the token call → refused, and the code is not spent")
+    @Test(
+        "A callback has a fault, or the forward lacks its URL → refused before the token call, so the code can be forwarded again"
+    )
     func beforeSpending() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.callbackFault = "no merchant" }
@@ -276,7 +282,7 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("An unusable token answer has tokens → they are revoked")
+    @Test("A token answer is unusable, but has tokens → the login fails, and the tokens are revoked")
     func unusable() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.refusal = "not a Bearer token" }
@@ -290,7 +296,7 @@ import Testing
     }
 
     @Test(
-        "A token answer without `scope` → in flow A, the login's scope if the client assumes it; an empty `scope` stays empty"
+        "A token answer has no `scope` → flow A takes the login's scope if the client assumes it; an empty `scope` stays empty"
     )
     func scopes() async throws {
         for (assumes, answered, expected) in [
@@ -314,7 +320,8 @@ import Testing
     }
 
     @Test(
-        "A forward's `scope` → used if the answer has none and the client assumes it; more than the client's → refused")
+        "A flow-B forward's `scope` → used if the answer has none and the client assumes it; one beyond the client's is refused"
+    )
     func scopeOfAppLogin() async throws {
         func input(_ code: String, _ scope: [String]?, whole: Bool = false) -> ForwardCodeInput {
             var input = ForwardCodeInput()
@@ -349,7 +356,8 @@ import Testing
         }
     }
 
-    @Test("A pushed request's lifetime → limits the time for opening its URL, but not the sign-in afterwards")
+    @Test(
+        "A pushed request's URL lives 60 s → `openBy` is in 60 s, and the sign-in may still finish within ten minutes")
     func pushedLifetime() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.urlLifetime = .seconds(60) }
@@ -369,7 +377,8 @@ import Testing
         }
     }
 
-    @Test("A start joins a pending login → the login's request is pushed again, with a new lifetime for its URL")
+    @Test(
+        "A start joins a pending login whose pushed URL has expired → the request is pushed again, with a new lifetime")
     func joining() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.urlLifetime = .seconds(60) }
@@ -383,7 +392,7 @@ import Testing
     }
 
     @Test(
-        "A login's demands on the sign-in → checked when the login finishes; a login that replaces it has the same demands"
+        "A login demands `max_age`, `acr_values` and `claims` → checked when it finishes; a replacement login demands the same"
     )
     func demands() async throws {
         let broker = try broker()

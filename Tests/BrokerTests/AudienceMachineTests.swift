@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-/// The refresh machine for tokens of other APIs: tables of *input == action* (guarantee 2).
+/// The refresh machine for tokens of other APIs: tables of inputs and the action expected for each (guarantee 2).
 @Suite("The refresh machine for tokens of other APIs", .timeLimit(.minutes(1))) struct AudienceMachineTests {
     typealias Machine = RefreshStateMachine
     typealias Input = MachineTable.Event
@@ -28,7 +28,7 @@ import Testing
     private let granted = Input.claimed(lossKnown: false, settled: true)
 
     @Test(
-        "An unclear refusal of a target → ends and counts nothing, because one plain refresh decides",
+        "A target's refusal may concern the grant → one plain refresh follows, and only its refusal ends or counts",
         arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
     func question(_ refusal: Machine.Refusal) throws {
         let begun: [(Input, Action)] = [
@@ -40,7 +40,7 @@ import Testing
                 (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
                 (read(4), .finish(.targetRefused)),
             ])
-        // The machine only records the refusal. Its caller checks whether the target still has a usable token.
+        // The machine returns `targetRefused` although an older token is usable. Its caller decides whether to serve that token.
         try run(
             begun + [
                 (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
@@ -52,7 +52,8 @@ import Testing
         try run(begun + [(.rejected(.counted(enough: false)), .release(then: .unavailable))])
         try run(begun + [(.retryable, .release(then: .unavailable))])
         try run(begun + [(.lost, .call(confirming: true, .plain)), (.rejected(.invalidGrant), .condemn(.refreshLost))])
-        // Another process's pair is stored. It may come from the same refresh token, so the token is fetched again.
+        // Another process has stored its pair first. That pair may come from the same refresh token, so the target's token is
+        // fetched again.
         try run(begun + [(.refreshed, .commit), (.superseded, .readAgain), (read(4), .claim(version: 4))])
         try run(
             begun + [
@@ -62,7 +63,7 @@ import Testing
     }
 
     @Test(
-        "A refused exchange, then a good plain refresh → one more exchange; its refusal is the target's fault",
+        "An exchange is refused, then a plain refresh succeeds → one more exchange; if it is refused too, the target is refused",
         arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
     func exchangedAgain(_ refusal: Machine.Refusal) throws {
         let begun: [(Input, Action)] = [
@@ -76,7 +77,7 @@ import Testing
         try run(.exchange, .expiring, begun + [(.rejected(.target), .release(then: .targetRefused))])
     }
 
-    @Test("A plain refresh fails under a claim that was just taken over → the session is not condemned")
+    @Test("A claim was just taken over, and the plain refresh gets `invalid_grant` → the session is not condemned")
     func takenOver() throws {
         try run([
             (read(), .claim(version: 3)),
@@ -87,7 +88,7 @@ import Testing
     }
 
     @Test(
-        "The target is refused → the claim is released at once, and the refusal is reported even if an older token lives"
+        "The provider refuses the target itself → the claim is released at once; the refusal is reported despite an older token"
     )
     func refused() throws {
         try run([
@@ -101,7 +102,7 @@ import Testing
     }
 
     @Test(
-        "The provider must not be called now → a target's token is served as long as it lives",
+        "The provider must not be called now → a target's living token is served, except to a caller that wants a newer one",
         arguments: [RefreshCall.audience, .exchange])
     func resting(_ call: RefreshCall) throws {
         func lately(usable: Bool, fresh: Bool = false) -> Input {
@@ -117,7 +118,7 @@ import Testing
     }
 
     @Test(
-        "A lost call with a target → one confirming call, then a plain refresh; its refusal is refresh_lost")
+        "A target's answer is lost, and the repeated call is refused → a plain refresh; its refusal ends the session")
     func lost() throws {
         let begun: [(Input, Action)] = [
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
@@ -137,14 +138,16 @@ import Testing
             ])
     }
 
-    @Test("An answer with tokens → first committed, then its subject is checked, then the row's tokens are used")
+    @Test(
+        "A target's answer has tokens → they are committed, then their subject is checked, then the stored tokens are used"
+    )
     func goodWay() throws {
         try run([
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)), (.refreshed, .commit),
             (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
             (read(4, fresh: true, .version(7)), .finish(.useStored)),
         ])
-        // A step-up has dropped the target's row meanwhile, so its token is fetched again.
+        // A step-up has dropped the target's row in the meantime, so its token is fetched again.
         try run([
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)), (.refreshed, .commit),
             (.superseded, .readAgain), (read(5), .claim(version: 5)),
@@ -152,7 +155,9 @@ import Testing
         try run([(read(refreshable: false), .finish(.notRefreshable))])
     }
 
-    @Test("An upstream refused a target's token → a newer token of the same target, whatever the row's version")
+    @Test(
+        "An upstream refused a target's token → the caller gets a newer token of the same target, at any version of the row"
+    )
     func forced() throws {
         try run(.audience, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
         try run(.audience, .forced(fromVersion: 5), [(read(5, fresh: true, .version(8)), .finish(.useStored))])
@@ -163,7 +168,7 @@ import Testing
     }
 
     @Test(
-        "An exchange is due, and the session's own token has expired → a refresh comes first"
+        "An exchange is due, but the session's own token has expired → a plain refresh comes first"
     )
     func exchange() throws {
         try run(

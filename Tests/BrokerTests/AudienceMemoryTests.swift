@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-/// The refusals and uses that a process remembers about tokens for other APIs, and for how long.
+/// Refusals and uses of tokens for other APIs that a process remembers, and for how long.
 @Suite("Memory of tokens for other APIs", .timeLimit(.minutes(1))) struct AudienceMemoryTests {
     private let memory = AudienceMemory()
     private let place = AudienceMemory.Place(
@@ -14,7 +14,7 @@ import Testing
         return try #require(Digest(bytes + Array(repeating: 0, count: 28)))
     }
 
-    @Test("A target is refused in one session → requested there again after a minute, to the millisecond")
+    @Test("A target is refused in one session → this session may request it again after exactly one minute")
     func refused() throws {
         let (key, session) = (try digest(1), try digest(2))
         memory.refused(key, of: session, place, ofClient: false, at: .seconds(10))
@@ -23,7 +23,8 @@ import Testing
         #expect(memory.refusal(key, place, at: .seconds(70)) == nil)
     }
 
-    @Test("A target is refused for its client → requested in other sessions after five seconds")
+    @Test(
+        "A target is refused for the whole client → its other sessions may request the target again after five seconds")
     func refusedForAll() throws {
         memory.refused(try digest(1), of: try digest(2), place, ofClient: true, at: .seconds(10))
         #expect(try memory.refusal(digest(3), place, at: .milliseconds(14_999)) == .refused)
@@ -31,20 +32,20 @@ import Testing
     }
 
     @Test(
-        "An answer was unusable → until its pause is over, each refusal has the rest of it; a shorter second pause is ignored"
+        "A target's answer was unusable → each refusal has the rest of the target's pause; a shorter second pause is ignored"
     )
     func rests() throws {
         let key = try digest(1)
         memory.rests(key, for: .seconds(30), at: .seconds(10))
         #expect(memory.refusal(key, place, at: .seconds(39)) == .rests(for: .seconds(1)))
         #expect(memory.refusal(key, place, at: .seconds(40)) == nil)
-        // A shorter pause leaves a longer one as it is.
+        // A shorter pause leaves a longer pause unchanged.
         memory.rests(key, for: .seconds(30), at: .seconds(50))
         memory.rests(key, for: .seconds(2), at: .seconds(51))
         #expect(memory.refusal(key, place, at: .seconds(79)) == .rests(for: .seconds(1)))
     }
 
-    @Test("A full memory's pauses are looked up after their ends → their places are free for new pauses")
+    @Test("The memory is full of pauses, and each is looked up after its end → their places are free for new pauses")
     func restsAreOver() throws {
         for number in 1..<20_000 { memory.rests(try digest(number), for: .seconds(2), at: .zero) }
         for number in 1..<20_000 { #expect(try memory.refusal(digest(number), place, at: .seconds(2)) == nil) }
@@ -52,7 +53,7 @@ import Testing
         #expect(try memory.refusal(digest(20_000), place, at: .seconds(3)) == .rests(for: .seconds(29)))
     }
 
-    @Test("The use of a token is written → a further use is written only a minute later")
+    @Test("The use of a target's token is written → a further use is written only a minute later")
     func notes() throws {
         let key = try digest(1)
         #expect(memory.notes(key, at: .seconds(10)))
@@ -61,7 +62,9 @@ import Testing
         #expect(!memory.notes(key, at: .seconds(71)))
     }
 
-    @Test("20,000 uses are remembered, and one more is noted → the others are forgotten, so that the memory is bounded")
+    @Test(
+        "20,000 uses are remembered, and one more is noted → the earlier uses are forgotten, so that the memory is bounded"
+    )
     func isBounded() throws {
         for number in 0..<20_000 { #expect(try memory.notes(digest(number), at: .zero)) }
         #expect(try !memory.notes(digest(0), at: .seconds(1)))
@@ -70,7 +73,7 @@ import Testing
     }
 
     @Test(
-        "A target's parameters → one `resource` for each value, `audience`, and one `scope`; empty values are left out")
+        "A target's parameters → one `resource` for each value, one `audience`, one `scope`; empty values are left out")
     func parameters() {
         func sent(_ target: TokenTarget) -> [String] { target.parameters.map { "\($0.name)=\($0.value)" } }
         #expect(

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Tokens for other APIs, over the store of tests (guarantees 2 and 3).
+/// Tokens for other APIs, with the in-memory store (guarantees 2 and 3).
 @Suite("Tokens for other APIs", .timeLimit(.minutes(1))) struct AudienceTokensTests {
     private static func target(_ name: String) -> TokenTarget { TokenTarget(audience: name) }
     private static let exchange = TokenTarget(grant: .exchange, audience: "x")
@@ -31,7 +31,7 @@ import Testing
             for: try await live(broker, session), at: target, insteadOf: refused, by: upstream)
     }
 
-    /// Waits until a flight in the background has ended.
+    /// Waits until the provider has received `calls` refreshes in all, and the session's flight in the background has ended.
     private func quiet(_ broker: TestBroker, _ session: SignedIn, after calls: Int) async throws {
         let digest = broker.vault.digest(session.token)
         try await eventually("the flight beside has ended") {
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(
-        "A target is refused while its older token lives → this token is served, without a further call",
+        "The provider refuses a target while its older token lives → the older token is served, without a further call",
         arguments: [("invalid_target", 2), ("invalid_grant", 3)])
     func refusedWhileLiving(_ code: String, _ calls: Int) async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
@@ -56,7 +56,7 @@ import Testing
         #expect(await problem { try await ask(broker, session, Self.target("b")) }?.code == .providerError)
     }
 
-    @Test("A target's token is due but lives → served at once, and the next token is fetched in the background")
+    @Test("A target's token is due but lives → it is served at once, and the next token is fetched in the background")
     func beside() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test(
-        "An id_token with a wrong hash names another user → the session ends; it names the same user → it stays (SEC-59)"
+        "An id_token with a wrong hash names another user → the session ends; it names the session's user → it stays (SEC-59)"
     )
     func strangers() async throws {
         let script = ScriptedProvider.Script(refreshedSubject: .unverifiable("at_hash", subject: "user-2"))
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(
-        "The mark of a checked subject cannot be stored → 503, no further refresh, and later checks skip the token's hash"
+        "The store refuses the mark that a subject was checked → 503, but no further refresh; later checks skip the token's hash"
     )
     func unmarked() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("user-1")))
@@ -125,7 +125,7 @@ import Testing
     }
 
     @Test(
-        "The answer for a target is unusable → only this target waits two seconds",
+        "A target's answer is unusable → this target waits two seconds; other calls of the session go out at once",
         arguments: [nil, "temporarily_unavailable", "slow_down"])
     func rests(_ code: String?) async throws {
         let failure =
@@ -145,7 +145,9 @@ import Testing
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-\(calls + 3)")
     }
 
-    @Test("A target's answer names a time → the session's next call waits until then")
+    @Test(
+        "The provider answers a target's call with `Retry-After: 20` → the session's next call for the target waits 20 s"
+    )
     func restsForAsLong() async throws {
         let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(20), detail: "")
         let broker = try TestBroker(script: .init(targeted: [busy, nil]))
@@ -191,7 +193,7 @@ import Testing
     }
 
     @Test(
-        "A call with a target for an unbound session → has no proof, so the refresh token stays unbound"
+        "A session's tokens are unbound → its call with a target sends no DPoP proof, so the refresh token stays unbound"
     )
     func bindsNothing() async throws {
         let before = try TestBroker()
@@ -209,7 +211,7 @@ import Testing
     }
 
     @Test(
-        "A target is refused → 502, the session stays, no call for a minute, and other targets are served",
+        "The provider refuses a target → 502, and no call for this target for a minute; session and other targets are unaffected",
         arguments: [
             "invalid_target", "invalid_scope", "unauthorized_client", "unsupported_grant_type", "consent_required",
         ])
@@ -243,7 +245,7 @@ import Testing
     }
 
     @Test(
-        "A target is refused for the client, and five seconds later for one user → a third user's call is made at once")
+        "A target is refused for the client, and 5 s later for one user → a third user's call is made at once")
     func oneUsersRefusal() async throws {
         let ofClient = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_target"))
         let ofUser = ProviderFailure.rejected(OAuthError(status: 400, code: "consent_required"))
@@ -256,7 +258,9 @@ import Testing
         #expect(try await ask(broker, third, Self.target("a")).token.reveal() == "a-3")
     }
 
-    @Test("Another session of the client asks for a refused target within five seconds → no call")
+    @Test(
+        "A target is refused with `invalid_target` → for five seconds, the client's other sessions get 502 without a call"
+    )
     func refusedElsewhere() async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_target"))
         let broker = try TestBroker(script: .init(targeted: [refusal, nil]))
@@ -272,7 +276,7 @@ import Testing
     }
 
     @Test(
-        "`invalid_grant` for a target → one plain refresh with the same refresh token, and only its refusal ends the session",
+        "`invalid_grant` for a target → one plain refresh with the same refresh token; only its refusal ends the session",
         arguments: [Self.target("a"), Self.exchange])
     func invalidGrant(_ target: TokenTarget) async throws {
         // An exchange is repeated once, with the access token from the plain refresh.
@@ -293,7 +297,9 @@ import Testing
         #expect(try await row(other, dead).endReason == .grantRevoked)
     }
 
-    @Test("A target is refused any number of times → the refusals never count against the grant")
+    @Test(
+        "The provider refuses a target eight times → the refusals do not count against the grant, and the session stays"
+    )
     func notCounted() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
         let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -311,7 +317,7 @@ import Testing
     }
 
     @Test(
-        "A target's answer is lost → one repeat with the same idempotency key and target; a later refusal → refresh_lost"
+        "A target's answer is lost → one repeat with the same idempotency key; a later `invalid_grant` gives `refresh_lost`"
     )
     func lost() async throws {
         let lost = ProviderFailure.lost(detail: "")
@@ -328,7 +334,7 @@ import Testing
     }
 
     @Test(
-        "An upstream refuses a target's token with 401 → a newer token for this target; the session's other tokens stay"
+        "An upstream refuses a target's token with 401 → this target gets a newer token; the session's other tokens stay"
     )
     func versions() async throws {
         let broker = try TestBroker()
@@ -360,7 +366,7 @@ import Testing
     }
 
     @Test(
-        "Many callers want many targets → one call for each target, one after the other, and no refresh token is sent twice"
+        "640 callers want eight targets → one call for each target, one after the other; each refresh token is sent once"
     )
     func many() async throws {
         let broker = try TestBroker(
@@ -385,7 +391,7 @@ import Testing
     }
 
     @Test(
-        "An exchange → the session row stays, the answer's refresh token is dropped; an expired subject token is refreshed"
+        "An exchange → the session row stays, and the answer's refresh token is dropped; an expired own token is refreshed first"
     )
     func exchanged() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(86_400)))
@@ -409,7 +415,7 @@ import Testing
         #expect(try await row(broker, session).tokenVersion == before.tokenVersion + 1)
     }
 
-    @Test("The upstreams of two targets keep refusing their tokens → one forced refresh for each target in a minute")
+    @Test("The upstreams of two targets refuse each new token → one forced refresh for each target in a minute")
     func alternating() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -434,7 +440,7 @@ import Testing
     }
 
     @Test(
-        "A target's newer token cannot be fetched → its living token is served; the target's row does not open → fetched again"
+        "No newer token for a target can be fetched → its living token is served; the target's row does not open → fetched again"
     )
     func living() async throws {
         let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -469,7 +475,7 @@ import Testing
     }
 
     @Test(
-        "A target's token is bound in another way than the session's → withheld, fetched again, and its refresh token is stored",
+        "A target's token is not bound to the session's key → withheld and fetched again later; its refresh token is stored",
         arguments: [Self.target("a"), Self.exchange])
     func notBound(_ target: TokenTarget) async throws {
         var client = ClientProfile(
@@ -573,11 +579,13 @@ import Testing
         let own = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
         #expect(own.token.reveal() == "at-2")
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() != old.token.reveal())
-        // The user has signed in again, and may have consented to the target.
+        // The user has signed in again and may have consented to the target, so it is requested again.
         _ = try await ask(broker, session, Self.target("c"))
     }
 
-    @Test("A child asks for a target → gets its parent's token, and forces a newer one at most once a minute")
+    @Test(
+        "A child session asks for a target → it gets its parent's token, and forces a newer token at most once a minute"
+    )
     func child() async throws {
         var client = ClientProfile(
             name: ClientName(unchecked: "ios"), login: .both,
@@ -601,7 +609,7 @@ import Testing
     }
 
     @Test(
-        "A record with an access token's own version → an older release reads all members that it knows (SEC-130)"
+        "A stored record has the new member `accessVersion` → an older release reads all members that it knows (SEC-130)"
     )
     func releaseBefore() throws {
         let broker = try TestBroker()

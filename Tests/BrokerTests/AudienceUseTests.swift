@@ -25,7 +25,8 @@ import Testing
     // MARK: Rows
 
     @Test(
-        "A ninth API's token → the token unused for longest goes; a use is written a minute after the last written use")
+        "A session gets a token for a ninth API → the token unused for longest goes; a use is written at most once a minute"
+    )
     func ninth() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -55,7 +56,7 @@ import Testing
         #expect(broker.provider.refreshes == 9)
     }
 
-    @Test("The store fails while a token is fetched → 503, and an event")
+    @Test("The store fails while a target's token is fetched → 503 and a `storeFailed` event, without a provider call")
     func storeFails() async throws {
         let clock = TestClock()
         let store = ScriptedStore(InMemoryStore(monotonic: clock.clock.monotonic))
@@ -73,7 +74,9 @@ import Testing
 
     // MARK: Shared calls
 
-    @Test("Two callers want a token at once → one call, one `refreshWaited` event and one `refreshShared` event")
+    @Test(
+        "Two callers want the same target's token at once → one call, one `refreshWaited` event and one `refreshShared` event"
+    )
     func shared() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -103,7 +106,7 @@ import Testing
         #expect(try await isOver.value)
     }
 
-    /// Runs a task at the very moment when its wait ends, on the thread that ends it.
+    /// Runs a job at once on the thread that enqueues it, so a task continues at the very moment when its wait ends.
     private final class AtOnce: TaskExecutor {
         func enqueue(_ job: consuming ExecutorJob) {
             UnownedJob(job).runSynchronously(on: asUnownedTaskExecutor())
@@ -133,7 +136,7 @@ import Testing
 
     // MARK: Exchanges
 
-    @Test("A session's only token is an access token in its last minute → it can still be exchanged")
+    @Test("A session has only an access token, which is in its last minute → it can still be exchanged")
     func lastMinute() async throws {
         let broker = try TestBroker(script: .init(refreshToken: false))
         let session = try await broker.signIn()

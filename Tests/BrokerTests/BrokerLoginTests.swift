@@ -25,7 +25,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("A state or login token in place of a session token, or a state in place of a login token → refused (SEC-06)")
+    @Test("A state or login token is sent as a session token, or a state as a login token → refused (SEC-06)")
     func namespaces() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -36,7 +36,9 @@ import Testing
         #expect(await problem { try await broker.forward(broker.callback(login), login.state) }?.code == .loginNotYours)
     }
 
-    @Test("A callback without a state, or with an empty or unknown state → no session (SEC-04)")
+    @Test(
+        "A callback's state is missing, empty or unknown → refused without a token call; the real login still finishes (SEC-04)"
+    )
     func states() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -53,7 +55,9 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("A login after ten minutes → login_expired; another code with a used state → state_mismatch (SEC-04)")
+    @Test(
+        "A login is finished after ten minutes → `login_expired`; a used state with another code → `state_mismatch` (SEC-04)"
+    )
     func lateAndAgain() async throws {
         let broker = try TestBroker()
         let late = try await broker.start()
@@ -69,7 +73,7 @@ import Testing
     }
 
     @Test(
-        "Each refused callback → one `loginRefused` event; a stranger burns a pending login → one event of the burned login"
+        "A callback is refused → one `loginRefused` event; a stranger burns a pending login → only an event of the burned login"
     )
     func told() async throws {
         let broker = try TestBroker()
@@ -109,7 +113,7 @@ import Testing
     }
 
     @Test(
-        "The provider promises iss, and iss is missing → refused; any provider's iss differs → refused (SEC-09)",
+        "The provider promises `iss`, and a callback's `iss` is missing, empty or different → `issuer_mismatch` (SEC-09)",
         arguments: ["", "&iss=", "&iss=https%3A%2F%2Fas.example%2F", "&iss=https%3A%2F%2Fevil.example"])
     func issuers(_ extra: String) async throws {
         let broker = try TestBroker()
@@ -121,7 +125,7 @@ import Testing
     }
 
     @Test(
-        "A callback with another redirect URI, a repeated parameter or a token → refused (SEC-11, SEC-12, SEC-01)",
+        "A callback has a wrong redirect URI, a repeated parameter or a token → `invalid_callback` (SEC-11, SEC-12, SEC-01)",
         arguments: [
             "com.example.strict:/cb?code=c&state=STATE", "com.example.app:/other?code=c&state=STATE",
             "com.example.app:/cb?code=c&code=d&state=STATE", "com.example.app:/cb?code=c&state=STATE&state=x",
@@ -136,7 +140,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("An error callback also has a code → the login ends (SEC-13)")
+    @Test("A callback has both an error and a code → the error counts, and the login ends (SEC-13)")
     func errorCallback() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -154,7 +158,7 @@ import Testing
     }
 
     @Test(
-        "A login has the app's challenge, and the verifier is missing, wrong or malformed → refused before any call (SEC-03)"
+        "A login has the app's challenge; its verifier is missing, wrong or malformed → refused before the token call (SEC-03)"
     )
     func verifiers() async throws {
         let broker = try TestBroker()
@@ -194,7 +198,7 @@ import Testing
             await problem { try await forward(ours, verifier) }?.errors == [FieldFault("/code_verifier", .notAllowed)])
     }
 
-    @Test("A start with several forbidden values → the refusal names all of them (SEC-07, SEC-08)")
+    @Test("A start has several forbidden values → the refusal names all of them (SEC-07, SEC-08)")
     func orders() async throws {
         let broker = try TestBroker()
         let input = StartLoginInput(
@@ -212,7 +216,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.requests.isEmpty })
     }
 
-    @Test("The cap of pending logins is reached → new logins are refused, and a pending one can finish (SEC-119)")
+    @Test("The cap of pending logins is reached → new starts are refused, but a pending login can finish (SEC-119)")
     func caps() async throws {
         var settings = BrokerSettings()
         settings.loginLimits = LoginLimits(pending: 3, pendingPerToken: 2)
@@ -226,7 +230,7 @@ import Testing
     }
 
     @Test(
-        "The provider is unavailable at a login's start → 503; the provider refuses the start → 502",
+        "The provider is unavailable when a login starts → 503; it refuses the login or answers unusably → 502",
         arguments: [
             (ProviderFailure.notSent(detail: ""), ProblemCode.providerUnavailable),
             (.lost(detail: ""), .providerUnavailable),
@@ -240,7 +244,7 @@ import Testing
 
     // MARK: Successful logins
 
-    @Test("Each start → has its own state, verifier and nonce, with an S256 challenge (SEC-02, SEC-30)")
+    @Test("300 starts → each has its own state, verifier and nonce, with an S256 challenge (SEC-02, SEC-30)")
     func fresh() async throws {
         var settings = BrokerSettings()
         settings.loginLimits = LoginLimits(pending: 1000, pendingPerToken: 8)
@@ -253,7 +257,9 @@ import Testing
         #expect(requests.allSatisfy { $0.codeChallenge?.utf8.count == 43 })
     }
 
-    @Test("A forwarded code → redeemed with the broker's verifier and with the login's redirect URI and nonce")
+    @Test(
+        "A login's callback is forwarded → its code is redeemed with the broker's verifier and the login's redirect URI and nonce"
+    )
     func goodWay() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -271,7 +277,7 @@ import Testing
     }
 
     @Test(
-        "A device starts a second login while one is pending → both have the same login token, and it finishes both")
+        "A device starts a second login while one is pending → both have the same login token, which finishes both")
     func joined() async throws {
         let broker = try TestBroker()
         let first = try await broker.start()
@@ -283,7 +289,8 @@ import Testing
         #expect(try await broker.start(loginToken: stranger).loginToken.reveal() != stranger.reveal())
     }
 
-    @Test("A device signs in again → its old session is replaced, with a new token (SEC-36)")
+    @Test(
+        "A signed-in device signs in again → its old session is replaced, and the new session has a new token (SEC-36)")
     func replaced() async throws {
         let broker = try TestBroker()
         let old = try await broker.signIn(code: "c1")

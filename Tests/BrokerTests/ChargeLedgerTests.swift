@@ -22,14 +22,14 @@ import Testing
     }
 
     @Test(
-        "An address's share → a fiftieth of the cap, but at least 64 and at most half of the cap (SEC-119)",
+        "An address's share of pending logins → a fiftieth of the cap, but at least 64 and at most half of the cap (SEC-119)",
         arguments: [(100_000, 2000), (3200, 64), (3250, 65), (300, 64), (128, 64), (100, 50), (3, 1), (1, 1)])
     func share(pending: Int, share: Int) {
         #expect(ChargeLimits(pending: pending).share == share)
     }
 
     @Test(
-        "An address's share is full → only this address is refused, until a row expires or becomes a session (SEC-119)"
+        "An address's share is full → only this address is refused, until a login expires or becomes a session (SEC-119)"
     )
     func shares() throws {
         let clock = TestClock()
@@ -55,7 +55,7 @@ import Testing
         #expect(ledger.count(.login, of: one) == 0)
     }
 
-    @Test("An item is charged fifty times → counted once; two addresses of one IPv6 /64 → counted together")
+    @Test("An exchange is charged fifty times → counted once; two addresses of one IPv6 /64 → counted together")
     func once() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 2), monotonic: clock.clock.monotonic)
@@ -67,7 +67,9 @@ import Testing
         #expect(ledger.count(.login, of: one) == 1)
     }
 
-    @Test("A login becomes a session → only now are the charges of login and handoff released (SEC-119)")
+    @Test(
+        "A login becomes a session → only now are the charges of the login and its handoff released, and only once (SEC-119)"
+    )
     func comingBack() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 1), monotonic: clock.clock.monotonic)
@@ -101,7 +103,8 @@ import Testing
         #expect(ledger.count(.registration, of: one) == 0)
     }
 
-    @Test("Requests from any number of addresses → the books stay within their caps, and forget expired items")
+    @Test(
+        "Handoffs from 5,000 addresses → the book of charges stays within its cap of 500, and forgets expired handoffs")
     func bounded() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 10, pending: 500), monotonic: clock.clock.monotonic)
@@ -118,7 +121,7 @@ import Testing
         #expect(ledger.count(.handoff, of: Self.address(2)) == 0)
     }
 
-    @Test("Items that are released → leave no entry")
+    @Test("10,000 charges are added and released → the book has no entry left")
     func churn() throws {
         var book = ChargeBook(capacity: 100, shares: LimitShares(address: 50, of: 100))
         for number in 0..<10_000 {
@@ -130,7 +133,7 @@ import Testing
         #expect(book.places <= 128)
     }
 
-    @Test("The limit of logins refuses a guess → the guess is not charged as a wrong token as well (SEC-121)")
+    @Test("The limit of logins refuses a guess → this guess is not also charged as a wrong token (SEC-121)")
     func refusedGuess() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(
@@ -161,7 +164,8 @@ import Testing
     }
 
     @Test(
-        "The calls of 300 logins, with room for 100 → 100 are counted, and after half an hour there is room for others")
+        "The calls of 300 logins are counted, with room for 100 → 100 are counted; half an hour later there is room again"
+    )
     func calls() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(pending: 100), monotonic: clock.clock.monotonic)

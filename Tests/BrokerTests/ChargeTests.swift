@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// A stranger's costs are charged to the stranger's address before they arise (guarantee 8).
+/// Costs that an unauthenticated caller causes are charged to its address before they arise (guarantee 8).
 @Suite(.timeLimit(.minutes(2))) struct ChargeTests {
     private static let one = IPAddress(high: 0, low: 0xFFFF_0A00_0001)
     private static let two = IPAddress(high: 0, low: 0xFFFF_0A00_0002)
@@ -51,7 +51,8 @@ import Testing
     // MARK: Logins
 
     @Test(
-        "The 61st start in a minute → refused before any call, and another address may start (SEC-119)")
+        "An address starts a 61st login within a minute → 429 before a provider call; another address may start (SEC-119)"
+    )
     func starts() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 60))
         for _ in 0..<60 { _ = try await fixture.broker.start(charge: fixture.one) }
@@ -62,7 +63,7 @@ import Testing
     }
 
     @Test(
-        "A session is made → its start's charge is released to the starter's address, whichever address finishes (SEC-119)"
+        "A login becomes a session → its start is released to the starter, even if another address forwards it (SEC-119)"
     )
     func sessions() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1))
@@ -100,7 +101,7 @@ import Testing
     }
 
     @Test(
-        "One address starts logins without end → it gets only its share, and others get the rest of the cap (SEC-119)")
+        "One address starts logins without end → it gets only its share of the cap, and others get the rest (SEC-119)")
     func pendingShare() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1_000_000, pending: 100))
         for _ in 0..<50 { _ = try await fixture.broker.start(charge: fixture.one) }
@@ -111,7 +112,7 @@ import Testing
         _ = try await fixture.broker.start(charge: fixture.one)
     }
 
-    @Test("A start fails at the provider → the address's share of pending logins is released")
+    @Test("A start fails at the provider → its place in the address's share of pending logins is released")
     func failedStart() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1_000_000, pending: 2))
         fixture.broker.provider.script.withLock { $0.start = .lost(detail: "away") }
@@ -124,7 +125,7 @@ import Testing
         #expect(await problem { try await fixture.broker.start(charge: fixture.one) }?.code == .rateLimited)
     }
 
-    @Test("More than three calls for one login → each further call is charged to the caller's address")
+    @Test("More than three token calls for one login → each further call is charged to the caller's address")
     func furtherCalls() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 2))
         let broker = fixture.broker
@@ -144,7 +145,7 @@ import Testing
 
     // MARK: Exchanges of flow B
 
-    @Test("Invented codes → charged before a row is written or the provider is called (SEC-119)")
+    @Test("Invented codes are forwarded → each is charged before a row is written or the provider is called (SEC-119)")
     func inventedCodes() async throws {
         var script = ScriptedProvider.Script()
         script.redeem = Array(repeating: .rejected(OAuthError(status: 400, code: "invalid_grant")), count: 20)
@@ -162,7 +163,7 @@ import Testing
         #expect(fixture.broker.provider.grants == 2)
     }
 
-    @Test("Fifty identical forwards → one charge and one call, and the session releases the charge")
+    @Test("Fifty identical forwards at once → one charge and one token call; the new session releases the charge")
     func fifty() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1))
         let broker = fixture.broker
@@ -177,7 +178,8 @@ import Testing
 
     // MARK: Registrations
 
-    @Test("Guessed state keys → charged before a row is written and Zephr is called (SEC-119, SEC-121)")
+    @Test(
+        "State keys are guessed → each guess is charged before a row is written and Zephr is called (SEC-119, SEC-121)")
     func guessedStateKeys() async throws {
         let fixture = try Fixture(ChargeLimits(wrongTokensPerMinute: 5))
         var codes: [ProblemCode?] = []
@@ -192,7 +194,7 @@ import Testing
         #expect(swept.touched == 5, "5 registrations; exchanges stay while the clock is doubted")
     }
 
-    @Test("A registration becomes a session → its charge as a guess is released")
+    @Test("A state key leads to a session → its charge as a guess is released")
     func goodStateKey() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1, wrongTokensPerMinute: 1))
         fixture.registrar.script.withLock { $0.outcome = .registered(session: Secret("zs"), expiresAt: nil) }
@@ -214,7 +216,7 @@ import Testing
         return try await fixture.broker.useCases.forwardCode.forward(input)
     }
 
-    @Test("An address's share of pending registrations is used up → 429, and the callback can be forwarded later")
+    @Test("An address's share of pending registrations is used up → 429, and the same callback can be forwarded later")
     func partialShare() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1000, pending: 4))
         for number in 0..<2 { _ = try await partial("partial-\(number)", fixture) }
@@ -224,7 +226,7 @@ import Testing
         _ = try await partial("partial-3", fixture)
     }
 
-    @Test("The fields of a registration cannot be fetched → its share is released (SEC-119)")
+    @Test("The fields of a registration cannot be fetched → its place in the address's share is released (SEC-119)")
     func failedPartial() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1000, pending: 4))
         fixture.registrar.script.withLock { $0.fields = [.notSent(detail: ""), .notSent(detail: "")] }
@@ -239,7 +241,9 @@ import Testing
 
     // MARK: Logout tokens
 
-    @Test("A logout token that verifies → never limited; a wrong signature, or a fetch of keys → charged (SEC-121)")
+    @Test(
+        "A logout token verifies → never limited; its signature is wrong, or its key must be fetched → charged (SEC-121)"
+    )
     func logoutTokens() async throws {
         let fixture = try Fixture(ChargeLimits(wrongTokensPerMinute: 2))
         let broker = fixture.broker

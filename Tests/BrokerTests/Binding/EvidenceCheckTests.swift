@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// The evidence of sessions that belong to a key: looks before a body is read, passes, and proofs at several replicas.
+/// Evidence of bound sessions: the early check before a body is read, passes, and proofs at several replicas.
 @Suite("Evidence of bound sessions", .timeLimit(.minutes(1)))
 struct EvidenceCheckTests {
     private let phone = SigningPhone()
@@ -46,7 +46,7 @@ struct EvidenceCheckTests {
     }
 
     @Test(
-        "A look with a missing proof or another key's proof → refused; with the right proof → the proof can still be used"
+        "Before the body is read: a missing proof or another key's proof → refused; a right proof → accepted, and still unused"
     )
     func looks() async throws {
         let broker = try broker()
@@ -60,13 +60,15 @@ struct EvidenceCheckTests {
         let refusal = await problem { try await look(foreign) }
         #expect(refusal?.code == .proofInvalid && refusal?.proof == .key)
         let own = try evidence(broker, "own", by: phone, token: token)
-        // A look leaves the signature unchecked and the proof unused, so the second look gets the same result.
+        // `look` leaves the signature unchecked and the proof unused, so the second look gets the same result.
         for _ in 0..<2 { #expect(try await !look(own)) }
         _ = try await resume.resume(token, { own })
         #expect(await problem { try await look(own) }?.proof == .replayed)
     }
 
-    @Test("A pass of a session whose client demands proofs → refused, even if the pass itself is good")
+    @Test(
+        "A bound session sends a good pass → accepted if its client allows passes, refused if its client demands proofs"
+    )
     func passes() async throws {
         for (policy, code) in [(BindingPolicy.Evidence.proof, ProblemCode.proofRequired), (.pass, nil)]
             as [(BindingPolicy.Evidence, ProblemCode?)]
@@ -83,7 +85,9 @@ struct EvidenceCheckTests {
         }
     }
 
-    @Test("A pass for an unbound session, or at a client that demands proofs → refused, with the reason for the log")
+    @Test(
+        "A pass is requested for an unbound session, or at a client that demands proofs → refused, with the reason for the log"
+    )
     func noPass() async throws {
         let broker = try broker(.proof)
         let token = try await bound(broker)
@@ -96,7 +100,7 @@ struct EvidenceCheckTests {
         #expect(unbound?.code == .clientNotAllowed && unbound?.privateDetail == "the session is not bound")
     }
 
-    @Test("A pass → in a cookie for the app's session, and in the body for its child")
+    @Test("A bound session gets a pass → in a cookie for the app's own session, in the body for a child session")
     func transport() async throws {
         let broker = try broker()
         let token = try await bound(broker)
@@ -114,13 +118,13 @@ struct EvidenceCheckTests {
     }
 
     @Test(
-        "A proof that one replica has taken comes to a second replica → refused for POST, taken for GET",
+        "A second replica receives a proof that the first has taken → refused for POST, accepted for GET",
         arguments: [("POST", ProofRefusal.replayed), ("GET", nil)] as [(String, ProofRefusal?)])
     func replicas(_ method: String, _ refusal: ProofRefusal?) async throws {
         let store = TestSharedStore()
         let broker = try broker(sharing: store)
         let here = ProofCheck(context: broker.context)
-        // Another replica has a memory of its own.
+        // The second replica has its own memory of taken proofs.
         let context = broker.context
         let there = ProofCheck(
             context: BrokerContext(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// Proofs of presence that were judged in time, and are taken afterwards.
+/// Presence proofs: taking them after their check, at one replica and at several.
 @Suite("Taking proofs of presence", .timeLimit(.minutes(1)))
 struct PresenceTakingTests {
     private let broker: TestBroker
@@ -13,7 +13,7 @@ struct PresenceTakingTests {
 
     init() throws { broker = try TestBroker() }
 
-    /// The check of one replica, with its own memory.
+    /// The proof check of one replica, with its own memory.
     private func replica(_ shared: TestSharedStore?) -> ProofCheck {
         let context = broker.context
         var settings = BrokerSettings()
@@ -43,7 +43,8 @@ struct PresenceTakingTests {
     }
 
     @Test(
-        "A proof was judged in time, but its nonce has ended since → the proof is not taken", arguments: [false, true])
+        "A presence proof passed its check, but its nonce has expired since → the proof is not taken",
+        arguments: [false, true])
     func late(isShared: Bool) async throws {
         let store = isShared ? TestSharedStore(clock: broker.clock) : nil
         let check = replica(store)
@@ -57,7 +58,7 @@ struct PresenceTakingTests {
         #expect(await take(try candidate("3", at: check), at: check) == nil)
     }
 
-    @Test("A proof was released, or taking it failed → every replica can take it again")
+    @Test("A presence proof was released, or the store failed while it was taken → every replica can take it again")
     func givenBack() async throws {
         let store = TestSharedStore(clock: broker.clock)
         let (here, there) = (replica(store), replica(store))
@@ -87,7 +88,7 @@ struct PresenceTakingTests {
             for candidate in spent { group.addTask { #expect(await take(candidate, at: check) == "replayed") } }
             #expect(try await eventually { store.gate.waiting == 40 })
             store.gate.passNewcomers()
-            // The user's own proof arrives while a thief's proofs wait.
+            // The user's own proof arrives while a thief's used proofs wait.
             #expect(await take(try candidate("mine", at: check), at: check) == nil)
             store.gate.open()
             try await group.waitForAll()
@@ -102,7 +103,9 @@ struct PresenceTakingTests {
         #expect(await take(try candidate("next", at: check), at: check) == nil)
     }
 
-    @Test("Forty good proofs at once, with a slow store → thirty are taken, and the others can be used a minute later")
+    @Test(
+        "Forty good presence proofs at once, with a slow store → thirty are taken; the other ten can be used a minute later"
+    )
     func countedAtOnce() async throws {
         let store = TestSharedStore(clock: broker.clock)
         let check = replica(store)

@@ -5,7 +5,7 @@ import Testing
 @Suite("Addresses of proofs", .timeLimit(.minutes(1)))
 struct ProofAddressTests {
     @Test(
-        "Addresses that are equivalent by RFC 3986 → equal (W5)",
+        "An address that RFC 3986 treats as equal to `https://b.test/a/b` → has the same origin and path after parsing (W5)",
         arguments: [
             "https://b.test/a/b", "HTTPS://B.test/a/b", "https://b.test:443/a/b", "https://b.test:/a/b",
             "https://b.test/a/b?q=1",
@@ -18,7 +18,7 @@ struct ProofAddressTests {
     }
 
     @Test(
-        "Addresses that are not equivalent by RFC 3986 → different",
+        "An address that RFC 3986 treats as different from `https://b.test/a/b` → has another origin or path",
         arguments: [
             "http://b.test/a/b", "https://b.test:444/a/b", "https://c.test/a/b", "https://b.test/a/b/",
             "https://b.test/a//b",
@@ -32,7 +32,7 @@ struct ProofAddressTests {
     }
 
     @Test(
-        "Text that is not an address → nil",
+        "Text that is not an absolute HTTP address → `ProofAddress` is nil",
         arguments: [
             "", "/a/b", "//b.test/a/b", "https:/b.test/a", "https:b.test", "ftp://b.test/a", "https://", "https:///a",
             "https://u@b.test/a", "https://u:p@b.test/a", "https://b.test:123456/a", "https://b.test:x/a",
@@ -42,7 +42,7 @@ struct ProofAddressTests {
         ])
     func none(_ text: String) { #expect(ProofAddress(text) == nil) }
 
-    @Test("Escapes in an address → have one form, and reserved characters stay escaped")
+    @Test("A path has escapes → unreserved characters are decoded; reserved ones stay escaped, with upper-case digits")
     func escapes() {
         #expect(ProofAddress.normalizedPath("/%7euser/%2f%C3%a9".utf8) == "/~user/%2F%C3%A9")
         #expect(ProofAddress.normalizedPath("".utf8) == "/")
@@ -51,7 +51,7 @@ struct ProofAddressTests {
         #expect(ProofAddress.normalizedPath("/%2e%2E/a".utf8) == "/a")
     }
 
-    @Test("A port after an IPv6 host → found after the brackets")
+    @Test("An address has an IPv6 host → its port is found after the brackets")
     func literals() {
         #expect(ProofAddress("http://[::1]:8080/")?.origin == "http://[::1]:8080")
         #expect(ProofAddress("http://[::1]/")?.origin == "http://[::1]")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// The checks of proofs' signatures, and the address and session that pay for them (guarantee 8).
+/// Signature checks of proofs, and the address and session that each check is charged to (guarantee 8).
 @Suite("Charges for signature checks", .timeLimit(.minutes(1)))
 struct ProofChargeTests {
     /// A counter that tasks share, and its highest value.
@@ -51,7 +51,9 @@ struct ProofChargeTests {
 
     private func from(_ address: IPAddress) -> ProofCharge { Charge(address, in: ledger).ofProofs }
 
-    @Test("Four thousand wrong signatures, one by one or at once → ten checks a minute")
+    @Test(
+        "Thousands of wrong signatures for one session and address, one by one or at once → only ten are checked in a minute"
+    )
     func spoiled() async throws {
         let session = try Self.session(1)
         let charge = from(address)
@@ -79,7 +81,7 @@ struct ProofChargeTests {
         #expect(refused.value == 2000 - Self.limit)
     }
 
-    @Test("An honest phone sends many proofs at once → every proof is checked, and no charge remains")
+    @Test("An honest phone sends 500 good proofs at once → every proof is checked, and no charge remains")
     func honest() async throws {
         let session = try Self.session(1)
         let charge = from(address)
@@ -106,7 +108,7 @@ struct ProofChargeTests {
     }
 
     @Test(
-        "A session has used up an address's checks → other sessions there, and this session at other addresses, are served"
+        "Wrong proofs use up an address's checks of a session → other sessions there, and this session elsewhere, are served"
     )
     func others() async throws {
         let (victim, other) = (try Self.session(1), try Self.session(2))
@@ -121,7 +123,9 @@ struct ProofChargeTests {
         #expect(await check(from(address), victim, isRight: true) == .refused)
     }
 
-    @Test("A proven backend sends wrong proofs → only the session is charged, and not the app's own calls")
+    @Test(
+        "A proven backend sends wrong proofs of a session → only its checks at backends are used up; the app's own calls pass"
+    )
     func backends() async throws {
         let (victim, other) = (try Self.session(1), try Self.session(2))
         let backend = ProofCharge(ofBackendIn: ledger)
@@ -133,7 +137,9 @@ struct ProofChargeTests {
         #expect(await check(from(address), victim, isRight: true) == .right)
     }
 
-    @Test("A customer's line → has eight times the checks of an address; a network → a hundred times (SEC-119)")
+    @Test(
+        "Wrong proofs from a whole line or network → a line has 8 times the checks of an address, a network 100 times (SEC-119)"
+    )
     func networks() async throws {
         let session = try Self.session(1)
         var checks = 0
@@ -152,7 +158,7 @@ struct ProofChargeTests {
     }
 
     @Test(
-        "Many sessions with wrong proofs → the table is bounded, and an entry is removed when its checks are available again"
+        "Many sessions send wrong proofs → the table stays bounded; an entry goes when its checks are available again"
     )
     func bounded() async throws {
         let charges = SignatureCharges(perMinute: 2, maximum: 8, monotonic: clock.clock.monotonic)

@@ -70,14 +70,17 @@ struct ProofNonceTests {
         }
     }
 
-    @Test("A clock before 1970, or beyond the last minute that a nonce can name → nonces from this clock are accepted")
+    @Test(
+        "A clock before 1970, or beyond the last minute that a nonce can name → a nonce made by this clock is accepted")
     func extremes() {
         for time in [WallTime(milliseconds: .min), WallTime(milliseconds: .max), WallTime(seconds: -1)] {
             #expect(ProofNonce(ProofNonce.text(at: time, by: vault), at: time, by: vault) != nil)
         }
     }
 
-    @Test("A pass → good for its own session, to the second; after its end → counts as missing; changed → invalid")
+    @Test(
+        "A pass → valid for its own session until its end, to the second; then it counts as missing; a changed one is invalid"
+    )
     func passes() throws {
         let session = vault.digest(Array("session".utf8))
         let pass = SessionPass(expiresAt: at(600))
@@ -96,7 +99,7 @@ struct ProofNonceTests {
         #expect(throws: ProofRefusal.pass) { try SessionPass(text, of: other, at: at(9999), by: vault) }
     }
 
-    @Test("A session remembers its last good pass → computes no further HMAC, and still ends the pass to the second")
+    @Test("A session remembers its last good pass → the pass needs no further HMAC, and still ends to the second")
     func remembered() throws {
         let other = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes))
         let session = live(vault.digest(Array("session".utf8)))
@@ -120,7 +123,7 @@ struct ProofNonceTests {
         #expect(throws: ProofRefusal.pass) { try stranger.pass(text, at: start, by: vault) }
     }
 
-    @Test("The sealing key is rotated → nonces and passes stay good")
+    @Test("The sealing key is rotated → nonces and passes from before stay valid")
     func rotation() throws {
         let ring = try KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes)
         let before = try OpenSSLVault(ring: ring)

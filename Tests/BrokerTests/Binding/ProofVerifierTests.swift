@@ -5,8 +5,8 @@ import Testing
 
 @testable import Broker
 
-/// The rules of RFC 9449 section 4.3: refusals before acceptances, cheap checks before expensive ones.
-@Suite("Proofs", .timeLimit(.minutes(2)))
+/// The checks of DPoP proofs (RFC 9449 section 4.3): refusals before acceptances, cheap checks before expensive ones.
+@Suite("Checks of DPoP proofs", .timeLimit(.minutes(2)))
 struct ProofVerifierTests {
     private let phone = SigningPhone()
     private let vault: OpenSSLVault
@@ -37,7 +37,9 @@ struct ProofVerifierTests {
         } catch { return error }
     }
 
-    @Test("A request without a proof → `required`; two fields, more than 4 KiB or forbidden bytes → malformed")
+    @Test(
+        "A request has no proof → `required`; two proofs, an empty or too long one, or one with forbidden bytes → `malformed`"
+    )
     func fields() throws {
         let good = try phone.proof(nonce: nonce, token: session)
         #expect(try refusal([]) == .required)
@@ -49,7 +51,7 @@ struct ProofVerifierTests {
     @Test("A proof of 4096 bytes → accepted; a proof of 4097 bytes → malformed")
     func length() throws {
         func sized(_ length: Int) throws -> String {
-            // Three bytes become four base64url characters, so some lengths need a filling of both header and claims.
+            // Three bytes become four base64url characters, so some lengths need filler in both header and claims.
             for inHeader in 0..<3 {
                 for inClaims in stride(from: 2400, to: 2700, by: 1) {
                     let jwk = phone.jwk(#","kid":"\#(String(repeating: "k", count: inHeader))""#)
@@ -67,7 +69,9 @@ struct ProofVerifierTests {
 
     private struct Unreachable: Error {}
 
-    @Test("A coordinate of the key with fewer or more than 32 bytes → malformed", arguments: [31, 33])
+    @Test(
+        "A coordinate of the proof's key has 31 or 33 bytes instead of 32 → the proof is malformed",
+        arguments: [31, 33])
     func coordinates(_ count: Int) throws {
         let (x, y) = phone.coordinates
         let wrong = Base64URL.encode([UInt8](repeating: 1, count: count))
@@ -79,7 +83,7 @@ struct ProofVerifierTests {
     }
 
     @Test(
-        "A JWT of another kind → malformed",
+        "A proof's header lacks a member that DPoP needs, or has a wrong one → the proof is malformed",
         arguments: [
             #"{"alg":"ES256","jwk":JWK}"#, #"{"typ":"JWT","alg":"ES256","jwk":JWK}"#, #"{"typ":"dpop+jwt","jwk":JWK}"#,
             #"{"typ":"dpop+jwt","alg":7,"jwk":JWK}"#, #"{"typ":"dpop+jwt","alg":"ES256"}"#,
@@ -94,13 +98,15 @@ struct ProofVerifierTests {
         #expect(try refusal([text]) == .malformed)
     }
 
-    @Test("A key in the proof has a member of a private key → malformed", arguments: ["d", "k", "p", "oth", "priv"])
+    @Test(
+        "The key in a proof has a member of a private key → the proof is malformed",
+        arguments: ["d", "k", "p", "oth", "priv"])
     func privateMembers(_ name: String) throws {
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(phone.jwk(#","\#(name)":"AA""#))}"#
         #expect(try refusal([try phone.proof(header: header, nonce: nonce, token: session)]) == .malformed)
     }
 
-    @Test("Members that describe the use of the key → ignored")
+    @Test("The key in a proof has members that describe its use → they are ignored, and the proof is accepted")
     func otherMembers() throws {
         let jwk = phone.jwk(#","alg":"ES256","kid":"1","use":"sig","key_ops":["verify"],"x5c":["AA"]"#)
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(jwk)}"#
@@ -108,14 +114,14 @@ struct ProofVerifierTests {
     }
 
     @Test(
-        "A proof with another algorithm → the reason is `algorithm`",
+        "A proof's header names another algorithm than ES256 → refused with the reason `algorithm`",
         arguments: ["none", "HS256", "RS256", "es256", "EdDSA", "ES384", ""])
     func algorithms(_ name: String) throws {
         let header = #"{"typ":"dpop+jwt","alg":"\#(name)","jwk":\#(phone.jwk())}"#
         #expect(try refusal([try phone.proof(header: header, nonce: nonce, token: session)]) == .algorithm)
     }
 
-    @Test("A claim that is missing, repeated or of another type → the proof is malformed")
+    @Test("A claim of a proof is missing, repeated or of another type → the proof is malformed")
     func claims() throws {
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(phone.jwk())}"#
         let rest = #""htm":"GET","htu":"\#(SigningPhone.address)","nonce":"\#(nonce)""#
@@ -151,7 +157,7 @@ struct ProofVerifierTests {
     }
 
     @Test(
-        "A proof comes again → refused; a refused proof is not remembered, and another key may use the same `jti` (W2, W4)"
+        "A proof is sent again → refused; a refused proof is not remembered, and another key may use the same `jti` (W2, W4)"
     )
     func replay() throws {
         let good = try phone.proof(nonce: nonce, token: session)
@@ -167,7 +173,9 @@ struct ProofVerifierTests {
         #expect(try refusal([good], taken: taken, later: .seconds(601)) == .nonce)
     }
 
-    @Test("A signature by another key, of another length or in DER, or a point that is not on the curve → refused")
+    @Test(
+        "A signature is by another key, of another length or in DER, or the key's point is off the curve → the proof is refused"
+    )
     func signatures() throws {
         let good = try phone.proof(nonce: nonce, token: session)
         let segments = good.split(separator: ".").map(String.init)
@@ -197,7 +205,7 @@ struct ProofVerifierTests {
         }
     }
 
-    @Test("RFC 9449's example → its key and signature are accepted")
+    @Test("RFC 9449's example proof → its key's thumbprint and its signature are right")
     func vector() throws {
         let text =
             "eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6Imw4dEZyaHgtMzR0VjNoUklDUkRZOXpDa0RscEJoRjQyVVFVZldWQVdCRnMiLCJ5IjoiOVZFNGpmX09rX282NHpiVFRsY3VOSmFqSG10NnY5VERWclUwQ2R2R1JEQSIsImNydiI6IlAtMjU2In19.eyJqdGkiOiItQndDM0VTYzZhY2MybFRjIiwiaHRtIjoiUE9TVCIsImh0dSI6Imh0dHBzOi8vc2VydmVyLmV4YW1wbGUuY29tL3Rva2VuIiwiaWF0IjoxNTYyMjYyNjE2fQ.2-GxA6T8lP4vfrg8v-FdWP0A0zdrj8igiMLvqRMUvwnQg4PtFLbdLXiOSsX0x7NVY-FNyJK70nfbV37xRZT3Lg"
@@ -209,7 +217,7 @@ struct ProofVerifierTests {
         #expect(vault.isES256Signature(proof.signature, over: proof.signingInput, by: proof.key))
     }
 
-    @Test("A proof with any one byte changed → refused, without a crash")
+    @Test("One byte of a proof is changed → refused, without a crash")
     func changed() throws {
         let good = Array(try phone.proof(nonce: nonce, token: session).utf8)
         for index in stride(from: 0, to: good.count, by: 3) {

@@ -3,12 +3,12 @@ import Testing
 
 @testable import Broker
 
-/// The signatures that sign-ins have verified, and the addresses that pay for them (guarantee 8).
+/// Signature checks of proofs at sign-in, and the addresses that they are charged to (guarantee 8).
 @Suite(.timeLimit(.minutes(1))) struct SignInProofTests {
     private let phone = SigningPhone()
     private let loginToken = Secret(String(repeating: "l", count: 43))
 
-    /// A broker whose clients have a binding mode, and the charge of a stranger's address.
+    /// A broker whose client has this binding mode, and the charge of one address.
     private struct Fixture {
         let broker: TestBroker
         let charge: Charge
@@ -56,7 +56,7 @@ import Testing
         return input
     }
 
-    @Test("Mode enforce, and a sign-in's proof is wrong or missing → refused before its code is sent")
+    @Test("Mode `enforce`, and a sign-in's proof is missing or for another route → refused before the token call")
     func enforced() async throws {
         let fixture = try Fixture(.enforce)
         var input = try appLogin(fixture, "id", by: phone)
@@ -70,7 +70,7 @@ import Testing
         #expect(fixture.broker.provider.grants == 0)
     }
 
-    @Test("Mode off, and a sign-in with a good proof → the proof is ignored, and the session is unbound")
+    @Test("Mode `off`, and a sign-in has a good proof → the proof is ignored, and the session is unbound")
     func off() async throws {
         let fixture = try Fixture(.off)
         let session = try await fixture.broker.forward(appLogin(fixture, "id", by: phone))
@@ -81,7 +81,7 @@ import Testing
         #expect(!isJudged)
     }
 
-    @Test("Mode observe, and a code is forwarded forty times with new proofs → one signature is verified")
+    @Test("Mode `observe`, and a code is forwarded forty times, each with a new proof → only one signature is verified")
     func observedOnce() async throws {
         let fixture = try Fixture(.observe)
         for number in 0..<40 {
@@ -92,7 +92,8 @@ import Testing
     }
 
     @Test(
-        "A code's starter repeats it with more than sixteen signatures → each further signature is charged as a start")
+        "A code's starter forwards it repeatedly with new proofs → after 16 signatures, each further one is charged as a start"
+    )
     func repeats() async throws {
         let fixture = try Fixture(.enforce, perMinute: 4)
         var codes: [ProblemCode?] = []
@@ -112,7 +113,7 @@ import Testing
     }
 
     @Test(
-        "Twenty phones at an address with one start a minute sign in → all succeed, because a completed sign-in is free"
+        "Twenty phones sign in at an address with one start a minute → all succeed, because a completed sign-in is free"
     )
     func many() async throws {
         // Two logins may be pending, and each address has one start a minute.
@@ -126,7 +127,7 @@ import Testing
     }
 
     @Test(
-        "The holder of a bound login's token sends more than sixteen signatures → each further signature is charged as a start"
+        "A bound login's starter forwards it with new proofs → after 16 signatures, each further one is charged as a start"
     )
     func boundLogin() async throws {
         let fixture = try Fixture(.enforce, perMinute: 4)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("Taken proofs", .timeLimit(.minutes(1)))
+@Suite("The table of taken proofs", .timeLimit(.minutes(1)))
 struct TakenProofsTests {
     private let vault: OpenSSLVault
     private let start = WallTime(seconds: 1_800_000_000)
@@ -30,7 +30,7 @@ struct TakenProofsTests {
         } catch { return error }
     }
 
-    @Test("A key sends more proofs than the process can remember → only this key is refused (W4)")
+    @Test("A key sends more proofs than the table holds for one key → only this key is refused (W4)")
     func ofKey() throws {
         let table = TakenProofs(maximumOfKey: 3, maximum: 100)
         for number in 0..<3 { #expect(try take(number, nonce: Int64(number) * 60, at: 180, in: table) == nil) }
@@ -48,7 +48,8 @@ struct TakenProofsTests {
     }
 
     @Test(
-        "The table of taken proofs is full → older nonces are refused, and no proof that could come again is forgotten")
+        "The table of taken proofs is full → proofs with older nonces are refused, but every proof that is still usable is kept"
+    )
     func full() throws {
         let table = TakenProofs(maximumOfKey: 100, maximum: 4)
         for number in 0..<4 { #expect(try take(number, nonce: Int64(number) * 60, at: 240, in: table) == nil) }
@@ -62,7 +63,7 @@ struct TakenProofsTests {
         #expect(table.count == 1)
     }
 
-    @Test("A proof that can no longer be accepted → forgotten, and no longer counted (W2)")
+    @Test("A taken proof's nonce has expired → the proof is forgotten, and no longer counts (W2)")
     func forgotten() throws {
         let table = TakenProofs(maximumOfKey: 2, maximum: 100)
         #expect(try take(0, nonce: 0, at: 0, in: table) == nil)
@@ -73,7 +74,7 @@ struct TakenProofsTests {
     }
 
     @Test(
-        "A proof was judged in time, but its nonce ends before it is taken → refused, even if the proof was never taken before"
+        "A proof passed its check, but its nonce expires before it is taken → refused, even if it was never taken before"
     )
     func late() throws {
         let table = TakenProofs()
@@ -84,7 +85,7 @@ struct TakenProofsTests {
         #expect(try take(2, nonce: 300, at: 600, in: table) == nil)
     }
 
-    @Test("Many requests have the same proof at the same time → one is accepted")
+    @Test("64 requests have the same proof at the same time → one of them is accepted")
     func race() async throws {
         let table = TakenProofs()
         let (nonce, name, now) = (try nonce(0), name(0), start)

@@ -154,7 +154,7 @@ import Testing
         let clock = TestClock()
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1_000_000, pending: 100), monotonic: clock.clock.monotonic)
-        // The addresses burn as many logins as may be pending. A burned login counts until it expires.
+        // The book has room for twice the cap of logins, because burned logins stay in it until they expire.
         for number in UInt64(0)..<100 { #expect(try take(ledger, .login, number, from: Self.address(number)) == nil) }
         for number in UInt64(100)..<200 { #expect(try take(ledger, .login, number, from: Self.address(number)) == nil) }
         #expect(try take(ledger, .login, 200, from: Self.address(200)) == .seconds(60))

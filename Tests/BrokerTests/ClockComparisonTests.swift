@@ -29,10 +29,12 @@ import Testing
     }
 
     @Test(
-        "A process starts with a clock 91 days ahead → the session lives by the store's time", .timeLimit(.minutes(1)))
+        "A replica starts 91 days ahead → 503 until it has compared its clock with the store's; the session survives",
+        .timeLimit(.minutes(1)))
     func wrongStart() async throws {
         let (right, wrong, session) = try await replicas(Self.quarter)
-        // The process notices its wrong clock only by the comparison. Before, it does not believe that a session has lapsed.
+        // Until the first comparison, the replica does not know that its clock is wrong. It answers 503, and does not conclude
+        // that the session has lapsed.
         #expect(await answer(wrong, session)?.code == .storeUnavailable)
         try await ClockComparison(wrong.context, TestSharedStore(clock: right.clock)).look()
         #expect(wrong.context.watch.ahead == Self.quarter)
@@ -45,7 +47,7 @@ import Testing
     }
 
     @Test(
-        "A replica's clock is wrong → no session counts as lapsed until the clock is right again",
+        "A replica's clock is two hours ahead → it answers 503 for a lapsed session until its clock is right again",
         .timeLimit(.minutes(1)))
     func lapses() async throws {
         let (right, wrong, session) = try await replicas(.seconds(7200))
@@ -63,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "A replica's clock jumps → the replica keeps the store's time, even before it asks the store again",
+        "A replica's clock jumps → the replica goes on with the store's time, even before its next comparison",
         .timeLimit(.minutes(1)))
     func jump() async throws {
         let (right, wrong, _) = try await replicas(.zero)
@@ -85,7 +87,7 @@ import Testing
         #expect(context.clock.now() == right.clock.now)
     }
 
-    @Test("The store's own clock is wrong → no user is logged out", .timeLimit(.minutes(1)))
+    @Test("The store's own clock is 91 days ahead → 503, and no session ends", .timeLimit(.minutes(1)))
     func wrongStore() async throws {
         let (right, other, session) = try await replicas(.zero)
         try await ClockComparison(other.context, TestSharedStore(clock: right.clock, ahead: Self.quarter)).look()
@@ -94,7 +96,7 @@ import Testing
         #expect(try await right.store.session(handle: session.session.handle)?.endedAt == nil)
     }
 
-    @Test("The store does not answer → the clock keeps its state, trusted or in doubt", .timeLimit(.minutes(1)))
+    @Test("The store does not answer a comparison of clocks → the clock stays trusted", .timeLimit(.minutes(1)))
     func silence() async throws {
         let broker = try TestBroker()
         let store = TestSharedStore(clock: broker.clock)
@@ -104,7 +106,10 @@ import Testing
         #expect(broker.context.watch.allows(.concludeLapse, broker.context.clock))
     }
 
-    @Test("A refresh while the clock is set back → the session's end does not change", .timeLimit(.minutes(1)))
+    @Test(
+        "A session is refreshed while the clock is 30 days behind → its end stays; once the clock is trusted, a refresh moves it",
+        .timeLimit(.minutes(1))
+    )
     func refreshTokenEnd() async throws {
         let broker = try TestBroker(
             script: .init(tokenLifetime: .seconds(3600), refreshTokenLifetime: .seconds(14 * 86_400)))
@@ -127,7 +132,7 @@ import Testing
     }
 
     @Test(
-        "The clock jumps during a sign-in, and the identity is refused → provider_unavailable, with retry `new_login`",
+        "The clock jumps during a sign-in, and its identity is refused → `provider_unavailable`, with retry `new_login`",
         .timeLimit(.minutes(1)))
     func identityByWrongClock() async throws {
         let broker = try TestBroker()

@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct ClockEvidenceTests {
     private static let week = Duration.seconds(7 * 86_400)
 
-    /// A process that starts eight days after the last time that its store has seen.
+    /// A process that starts eight days after the last time that its store has recorded (the mark).
     ///
     /// Its clock is right, unless `ahead` shifts it.
     private func away(ahead: Duration = .zero, bootedAfter: Bool = false) async throws -> (
@@ -33,7 +33,8 @@ import Testing
     // MARK: False sources
 
     @Test(
-        "The kernel's clock is not synchronised, or the kernel refuses the call → no evidence", arguments: [false, nil])
+        "The kernel's clock is not synchronised, or the kernel refuses the call → the doubt about the clock stays",
+        arguments: [false, nil])
     func unsynchronised(says: Bool?) async throws {
         let (rig, _) = try await away(bootedAfter: true)
         rig.kernel.withLock { $0 = says }
@@ -42,7 +43,7 @@ import Testing
     }
 
     @Test(
-        "A machine is restored from a snapshot → its kernel counts as evidence only after it has synchronised again"
+        "A machine is restored from a snapshot → its kernel's clock counts as evidence only after it has synchronised again"
     )
     func snapshot() async throws {
         let (rig, _) = try await away()
@@ -56,7 +57,7 @@ import Testing
         #expect(rig.may(.begin))
     }
 
-    @Test("A provider's Date is missing, or shows another time → no evidence")
+    @Test("A provider's `Date` is missing, or shows another time than the clock → the doubt about the clock stays")
     func otherTimes() async throws {
         let (rig, truth) = try await away(ahead: .seconds(40 * 86_400))
         rig.tellers.withLock {
@@ -69,7 +70,9 @@ import Testing
         #expect(!rig.may(.begin))
     }
 
-    @Test("A provider's answer that takes more than five seconds → no evidence")
+    @Test(
+        "A provider's answer takes more than five seconds → its `Date` does not count, and the doubt about the clock stays"
+    )
     func slow() async throws {
         let (rig, _) = try await away()
         let clock = rig.broker.clock
@@ -84,7 +87,7 @@ import Testing
         #expect(!rig.may(.begin))
     }
 
-    @Test("Two providers on one host → one witness, which is asked at most every thirty seconds")
+    @Test("Two providers share one host → they count as one witness, which is asked at most every thirty seconds")
     func oneHost() async throws {
         let (rig, _) = try await away()
         let clock = rig.broker.clock
@@ -95,7 +98,7 @@ import Testing
         #expect(tellers.reduce(0) { $0 + $1.asked.withLock { $0 } } <= 21)
     }
 
-    @Test("A witness does not answer, or reports another time → the witness no longer counts")
+    @Test("A witness stops answering, or reports another time → it no longer counts, and the clock is in doubt again")
     func silent() async throws {
         let (rig, _) = try await away()
         let clock = rig.broker.clock
@@ -133,7 +136,8 @@ import Testing
         try await ClockComparison(rig.broker.context, shared).look()
         rig.broker.clock.jump(.seconds(-600))
         #expect(!rig.may(.concludeLapse))
-        // The clock was set back to the database's time. A clock that merely runs steadily is not evidence.
+        // The clock is now 20 s behind the database, which is close enough. It is 70 s off its former course, so this course is
+        // not evidence.
         rig.broker.clock.jump(.seconds(530))
         for isOther in [false, true] {
             shared.isOther.withLock { $0 = isOther }
@@ -150,7 +154,7 @@ import Testing
     }
 
     @Test(
-        "For hours, the database's clock is the only evidence → sign-ins are allowed; burials wait for a second source",
+        "The database's clock is the only evidence for hours → sign-ins are allowed; burials wait for a second source",
         arguments: [(3, 0), (0, 8)])
     func databaseAlone(markAhead: Int, away: Int) async throws {
         let first = try TestBroker(
@@ -183,7 +187,7 @@ import Testing
         #expect(rig.may(.bury))
     }
 
-    @Test("A clock that was behind the mark jumps beyond it → a witness's earlier answers are forgotten")
+    @Test("A clock behind the mark had evidence, and jumps beyond the mark → this evidence is forgotten")
     func beforeTheJump() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil), clock: TestClock(ahead: .seconds(3 * 86_400)))
         _ = try await Sweeper.checkClock(first.context)
@@ -196,7 +200,9 @@ import Testing
         #expect(!rig.may(.begin) && !rig.may(.concludeLapse))
     }
 
-    @Test("The clock is trusted, and a witness is wrong → the witness is never asked, and the clock stays trusted")
+    @Test(
+        "The clock is trusted, and a witness has a wrong time → the witness is never asked, and the clock stays trusted"
+    )
     func beginsNone() async throws {
         let rig = try ClockRig()
         _ = try await Sweeper.checkClock(rig.broker.context)
@@ -211,7 +217,7 @@ import Testing
     // MARK: Evidence
 
     @Test(
-        "One kind of evidence → sign-ins at once, lapses after an hour; ten minutes later burials and moves of the mark"
+        "A doubted clock has one kind of evidence → sign-ins at once, lapses after an hour, burials ten minutes later"
     )
     func oneKind() async throws {
         let (rig, _) = try await away()
@@ -233,7 +239,7 @@ import Testing
     }
 
     @Test(
-        "Two kinds of evidence → lapses at once, burials and the mark after ten minutes; a new jump → all are forbidden again"
+        "A doubted clock has two kinds of evidence → lapses at once, burials after ten minutes; a new jump forbids both again"
     )
     func twoKinds() async throws {
         let (rig, _) = try await away(bootedAfter: true)
@@ -250,7 +256,9 @@ import Testing
         #expect(!rig.may(.begin) && !rig.may(.concludeLapse) && !rig.may(.bury))
     }
 
-    @Test("A clock jumps and returns to its former course → sign-ins at once, lapses after ten minutes")
+    @Test(
+        "The clock jumps and returns to its former course → sign-ins at once, lapses after ten minutes, burials an hour later"
+    )
     func course() async throws {
         let rig = try ClockRig()
         let session = try await rig.broker.signIn()
@@ -266,7 +274,9 @@ import Testing
         #expect(rig.may(.bury), "one kind for an hour, and ten minutes")
     }
 
-    @Test("The mark is days ahead because the clock was → evidence moves the mark back, and the next start is trusted")
+    @Test(
+        "The mark is days ahead because an earlier clock was → evidence moves the mark back, and the next start is trusted"
+    )
     func markAhead() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil), clock: TestClock(ahead: .seconds(3 * 86_400)))
         _ = try await Sweeper.checkClock(first.context)
@@ -282,7 +292,9 @@ import Testing
         #expect(try await Sweeper.checkClock(next.context) == .believed)
     }
 
-    @Test("Several runs of ten hours without evidence → the hours add up, and the fourth start trusts the clock")
+    @Test(
+        "Three runs of ten hours agree on the time, without evidence → their hours add up, and the fourth start trusts the clock"
+    )
     func agreement() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil))
         _ = try await Sweeper.checkClock(first.context)
@@ -301,7 +313,9 @@ import Testing
         #expect(starts == [.doubted, .uncertain, .uncertain, .believed])
     }
 
-    @Test("A clock that is wrong by another amount at each start → the hours do not add up")
+    @Test(
+        "The clock is wrong by another amount at each start → the hours of the runs do not add up, and each start is in doubt"
+    )
     func disagreement() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil))
         _ = try await Sweeper.checkClock(first.context)

@@ -24,7 +24,7 @@ import Testing
         return (broker, try await broker.signIn())
     }
 
-    /// Starts that broker again, with a clock that is wrong by `ahead`.
+    /// Starts the broker again on the same store, with a clock that is wrong by `ahead`.
     private func restarted(_ broker: TestBroker, ahead: Duration) throws -> TestBroker {
         let clock = TestClock(ahead: ahead)
         return try TestBroker(
@@ -41,7 +41,7 @@ import Testing
     private func seen(_ broker: TestBroker) async throws -> WallTime? { try await broker.store.lease("clock") }
 
     @Test(
-        "A start two or six days after the mark → sessions are buried only after a day in a single run",
+        "A process starts two or six days after the mark → it buries sessions only after a day in a single run",
         .timeLimit(.minutes(1)), arguments: [2, 6])
     func ahead(days: Int) async throws {
         let (broker, session) = try await first()
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(
-        "A start less than a day after the mark → sessions that lapsed a day ago are buried at once",
+        "A process starts less than a day after the mark → the clock is trusted, and sessions may be buried at once",
         .timeLimit(.minutes(1)))
     func hours() async throws {
         let (broker, _) = try await first()
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(
-        "A start before the mark → in doubt until the clock reaches the mark: no sign-ins, and no session is shortened",
+        "A process starts with a clock before the mark → no sign-ins, and no session is shortened, until the clock is corrected",
         .timeLimit(.minutes(1)))
     func behind() async throws {
         let (broker, session) = try await first(
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test(
-        "A clock behind the mark is set beyond it → by three days: lapses are concluded; by eight days: the clock is in doubt",
+        "A clock behind the mark is set three days beyond it → lapses are concluded; eight days beyond it → it stays in doubt",
         .timeLimit(.minutes(1)))
     func caughtUp() async throws {
         let (broker, _) = try await first()
@@ -136,7 +136,7 @@ import Testing
     }
 
     @Test(
-        "A trusted clock is beyond the mark for ten minutes → the mark moves; a clock is behind the mark → the mark stays",
+        "A trusted clock is beyond the mark for ten minutes → the mark moves; a clock is just behind the mark → the mark stays",
         .timeLimit(.minutes(1)))
     func seenMoves() async throws {
         let (broker, _) = try await first()
@@ -194,7 +194,9 @@ import Testing
         _ = try await broker.signIn(code: "last")
     }
 
-    @Test("A replica's own clock jumps → the replica continues with the store's clock", .timeLimit(.minutes(1)))
+    @Test(
+        "A replica's own clock jumps 30 days → the replica dates a new session by the store's clock",
+        .timeLimit(.minutes(1)))
     func replica() async throws {
         let broker = try TestBroker(correctsClock: true)
         try await ClockComparison(broker.context, TestSharedStore()).look()

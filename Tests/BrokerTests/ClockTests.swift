@@ -18,7 +18,10 @@ import Testing
         await problem { try await broker.useCases.resumeSession.use(session.token) }
     }
 
-    @Test("A clock is 91 days ahead for a while → 503, and every session survives", .timeLimit(.minutes(1)))
+    @Test(
+        "The clock is 91 days ahead for a while → calls get 503 until its correction, and every session survives",
+        .timeLimit(.minutes(1))
+    )
     func ahead() async throws {
         let (broker, session, sweeper) = try await signedIn()
         broker.clock.jump(Self.quarter)
@@ -36,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "A clock has jumped → refreshes and revocations wait until ten minutes after the correction",
+        "The clock has jumped → refreshes and revocations wait until ten minutes after its correction",
         .timeLimit(.minutes(1)))
     func nothingBegins() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(60)))
@@ -58,7 +61,7 @@ import Testing
     }
 
     @Test(
-        "A clock jumps while a revocation is sent → the work is postponed by at most its usual pause",
+        "The clock jumps while a revocation is sent → the next attempt is postponed by at most its usual pause",
         .timeLimit(.minutes(1)))
     func jumpAmidARevocation() async throws {
         let failure = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -78,7 +81,7 @@ import Testing
     }
 
     @Test(
-        "A clock jumps 91 days and runs on for ten minutes → lapsed sessions get 401, and live again after its correction",
+        "The clock jumps 91 days and runs on for ten minutes → lapsed sessions get 401, and live again after its correction",
         .timeLimit(.minutes(1)))
     func believed() async throws {
         let (broker, session, sweeper) = try await signedIn()
@@ -88,8 +91,8 @@ import Testing
         #expect(await answer(broker, session)?.code == .storeUnavailable)
         broker.clock.advance(.seconds(1))
         #expect(await answer(broker, session)?.reason == .idleExpired)
-        // The end was 61 days "ago". The tombstone still waits a day, counted from the moment at which the broker believed the
-        // end.
+        // By the wrong clock, the session ended 61 days ago. The tombstone still waits a day, counted from the moment at which
+        // the broker believed the end.
         _ = try await sweeper.sweep()
         await broker.settled()
         broker.clock.jump(.zero - Self.quarter)
@@ -97,7 +100,7 @@ import Testing
         #expect(await answer(broker, session) == nil)
     }
 
-    @Test("Small steps of the clock, or a slow drift → no doubt", .timeLimit(.minutes(1)))
+    @Test("The clock makes thirty steps of just under a minute → it stays trusted", .timeLimit(.minutes(1)))
     func smallSteps() async throws {
         let (broker, session, _) = try await signedIn()
         for _ in 0..<30 {
@@ -109,7 +112,8 @@ import Testing
     }
 
     @Test(
-        "A start more than a week after the mark → no session counts as lapsed for an hour", .timeLimit(.minutes(1))
+        "A process starts more than a week after the mark → no session counts as lapsed for an hour",
+        .timeLimit(.minutes(1))
     )
     func start() async throws {
         let (broker, session, _) = try await signedIn()

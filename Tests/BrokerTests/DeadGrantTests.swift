@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(
-        "An error about the client or a temporary fault, with another status, or outside of `error` → never ends a session",
+        "A refusal concerns the client or a passing fault, has status 403, or is not in `error` → it never ends a session",
         arguments: [
             OAuthError(status: 401, code: "invalid_client"), OAuthError(status: 400, code: "unauthorized_client"),
             OAuthError(status: 400, code: "temporarily_unavailable"), OAuthError(status: 400, code: "server_error"),
@@ -44,10 +44,11 @@ import Testing
     }
 
     @Test(
-        "Any other OAuth error, three times in five minutes → the session ends if another session got tokens meanwhile")
+        "Any other OAuth error, three times over five minutes → the session ends if another session got tokens in this time"
+    )
     func counted() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
-        // For ten minutes the endpoint refuses every session. This may be the provider's fault.
+        // During the first ten minutes every refresh at the endpoint is refused. This may be the provider's fault.
         let answers = try await answers(broker, tries: 6, grantBefore: 5)
         #expect(answers.prefix(5).allSatisfy { $0?.code == .providerUnavailable })
         #expect(answers.last.flatMap { $0 }?.reason == .grantRevoked)
@@ -79,14 +80,14 @@ import Testing
         #expect(next?.reason == .grantRevoked)
     }
 
-    @Test("Two refusals, or three in less than five minutes → do not prove a dead grant")
+    @Test("Three refusals that count come within less than five minutes → the session stays")
     func tooFew() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         let answers = try await answers(broker, tries: 3, grantBefore: 1)
         #expect(answers.allSatisfy { $0?.code == .providerUnavailable })
     }
 
-    @Test("A counted refusal comes after a lost answer → refresh_lost (SEC-56)")
+    @Test("A refresh's answer was lost, and refusals that count follow → the session ends as `refresh_lost` (SEC-56)")
     func lost() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"), after: .lost(detail: ""))
         let answers = try await answers(broker, tries: 4, grantBefore: 3)
@@ -94,7 +95,9 @@ import Testing
         #expect(answers.last.flatMap { $0 }?.reason == .refreshLost)
     }
 
-    @Test("The event of a counted refusal → names the error; other events do not")
+    @Test(
+        "A refusal counts against the grant → its event names the error code; a refusal does not count → its event has no code"
+    )
     func named() async throws {
         for (error, named) in [("invalid_request", "invalid_request"), ("invalid_client", nil), ("", "")] {
             let broker = try refused(OAuthError(status: 401, code: error))

@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(
-        "The client demands iss, and it is missing or different → the code is not redeemed, and an error is not believed",
+        "The client demands `iss`, and a callback lacks it or has another → `issuer_mismatch`, also for an error callback",
         arguments: [
             "code=c1", "error=access_denied", "error=server_error", "code=c1&iss=",
             "code=c1&iss=https%3A%2F%2Fas.example%2F",
@@ -36,7 +36,7 @@ import Testing
         #expect(broker.provider.grants == 0 && broker.burned == 0)
     }
 
-    @Test("The client demands iss, and the provider's issuer is a template or unknown → every iss is refused")
+    @Test("The client demands `iss`, and the provider's issuer is a template or unknown → every `iss` is refused")
     func nothingToCompare() async throws {
         for issuer in ["https://as.example/{tenant}", nil] {
             let (code, _) = try await outcome("code=c1&iss=https%3A%2F%2Fas.example%2Fa", issuer: issuer)
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(
-        "The client demands iss, and it equals the issuer → accepted; the client does not, and iss is missing → accepted"
+        "The client demands `iss`, and it equals the issuer → accepted; the client does not, and `iss` is missing → accepted"
     )
     func accepted() async throws {
         #expect(try await outcome("code=c1&iss=https%3A%2F%2Fas.example").code == nil)

@@ -4,19 +4,19 @@ import Testing
 
 @Suite("Digests (SEC-53)", .timeLimit(.minutes(2)))
 struct DigestTests {
-    @Test("Bytes of any length except 32 → not a digest", arguments: [0, 1, 31, 33, 64])
+    @Test("Bytes of another length than 32 → `Digest` is nil", arguments: [0, 1, 31, 33, 64])
     func length(count: Int) {
         #expect(Digest([UInt8](repeating: 7, count: count)) == nil)
     }
 
-    @Test("A digest → returns its bytes in order")
+    @Test("A digest is made from 32 bytes → it returns them in the same order")
     func bytes() throws {
         let bytes = (0..<32).map { UInt8(($0 * 7 + 129) & 255) }
         #expect(try #require(Digest(bytes)).bytes == bytes)
         #expect(try #require(Digest([UInt8](repeating: 255, count: 32))).bytes == [UInt8](repeating: 255, count: 32))
     }
 
-    @Test("Two digests that differ in a single bit → not equal")
+    @Test("Two digests differ in a single bit → they are not equal, and nearly always have different hash values")
     func difference() throws {
         let bytes = (0..<32).map { UInt8($0) }
         let digest = try #require(Digest(bytes))

@@ -4,10 +4,10 @@ import Testing
 
 @testable import Broker
 
-/// An ending is carried out completely, and all parties are notified.
+/// Endings of sessions: each is completed despite failures, and listeners, cache and metrics are notified.
 @Suite(.timeLimit(.minutes(2))) struct EndingTests {
     @Test(
-        "The store fails at any step of a logout token → the same token ends the sessions when it comes again (SEC-66, SEC-67)",
+        "The store fails at any step of a logout token → the same token, sent again, ends the sessions (SEC-66, SEC-67)",
         .timeLimit(.minutes(1)), arguments: 0..<6)
     func interruptedLogoutToken(_ step: Int) async throws {
         let store = InMemoryStore()
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(
-        "The store's answer to an ending is lost → the call is retried, and no cached entry serves an ended session",
+        "The store's answer to an ending is lost → the write is retried, and the cache does not serve the ended session",
         .timeLimit(.minutes(1)))
     func lostAnswer() async throws {
         let store = InMemoryStore()
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(
-        "The store's answer to a logout token is lost → the token is accepted, not treated as a replay (SEC-67)",
+        "The store's answer to a logout token is lost → the token is accepted, and not treated as a replay of itself (SEC-67)",
         .timeLimit(.minutes(1)))
     func lostLogoutToken() async throws {
         let store = InMemoryStore()
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(
-        "A second copy of a logout token ends the last sessions → the first copy is accepted, not treated as a replay (SEC-67)"
+        "Two copies of a logout token arrive, and the second ends the last sessions → both copies are accepted (SEC-67)"
     )
     func twins() async throws {
         let store = InMemoryStore()
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test(
-        "The provider's keys cannot be fetched → 503 for a logout token, no session ends, and the token is good later",
+        "A logout token comes while the provider's keys cannot be fetched → 503, no session ends, and the token is good later",
         arguments: [
             ProviderFailure.notSent(detail: ""), .retryable(status: 503, retryAfter: .seconds(9), detail: ""),
             .lost(detail: ""),
@@ -119,7 +119,7 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .providerLogout)
     }
 
-    @Test("A sign-in's sid cannot be stored → one event for operators")
+    @Test("A sign-in's `sid` cannot be stored → the user is signed in, and operators get one `sidUnusable` event")
     func unusableSID() async throws {
         let broker = try TestBroker(script: .init(sidIsUnusable: true))
         let session = try await broker.signIn()
@@ -131,7 +131,7 @@ import Testing
         #expect(told == [session.session.handle.text])
     }
 
-    @Test("A logout token with a sid → ends only the sessions of that sign-in (SEC-68)")
+    @Test("A logout token has a `sid` → it ends only the sessions of that sign-in (SEC-68)")
     func sid() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))
         let one = try await broker.signIn(code: "c1")
@@ -144,7 +144,7 @@ import Testing
         _ = try await broker.useCases.resumeSession.resume(two.token)
     }
 
-    @Test("Two providers send the same token id → not a replay (SEC-67)")
+    @Test("Two providers send logout tokens with the same id → both are accepted, the second not as a replay (SEC-67)")
     func sameTokenIDElsewhere() async throws {
         let clock = TestClock()
         let other = ScriptedProvider(
@@ -163,7 +163,7 @@ import Testing
         }
     }
 
-    @Test("One sweeper has the lease → another sweeper does nothing")
+    @Test("One sweeper has the lease → another sweeper does nothing until the lease has ended")
     func oneSweeper() async throws {
         let broker = try TestBroker()
         _ = try await broker.start()
@@ -178,7 +178,7 @@ import Testing
         #expect(try await Sweeper(broker.context, owner: "two").sweep() == 1)
     }
 
-    @Test("A sweeper stops normally → the next process gets the lease and sweeps at once")
+    @Test("A sweeper stops normally → the next process's sweeper gets the lease and sweeps at once")
     func stoppedSweeper() async throws {
         let broker = try TestBroker()
         _ = try await broker.start()
@@ -203,7 +203,7 @@ import Testing
         #expect(try await broker.useCases.adminSessions.end(filter, actor: "ops") == EndSession.batch + 1)
     }
 
-    @Test("Endings wait for the disk → the sessions have ended, but the call does not report success (SEC-123)")
+    @Test("Endings are stored, but wait for the disk → the sessions have ended, but the call gets 503 (SEC-123)")
     func unwritten() async throws {
         let broker = try TestBroker(store: UnwrittenEndings())
         let other = try await broker.signIn(code: "c1")
@@ -215,7 +215,7 @@ import Testing
         )
     }
 
-    @Test("The audit record of an ending → names the subject only by a tag (SEC-99)")
+    @Test("An operator ends a user's sessions → the audit record names the subject only by a tag (SEC-99)")
     func audit() async throws {
         let store = InMemoryStore()
         let broker = try TestBroker(store: store)
@@ -226,7 +226,10 @@ import Testing
         #expect(targets.count == 1 && !targets.contains { $0.contains("user-1") })
     }
 
-    @Test("The sweeper ends a session → listeners, cache and metrics are notified", .timeLimit(.minutes(1)))
+    @Test(
+        "The sweeper finds a lapsed session → its listener is notified, the cache drops it, and an event is reported",
+        .timeLimit(.minutes(1))
+    )
     func swept() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))
         let session = try await broker.signIn()
@@ -249,7 +252,7 @@ import Testing
     }
 
     @Test(
-        "A second sweeper takes over → it announces the lapses since the first one's sweep, and none twice",
+        "A second sweeper takes over → it announces only lapses since the first sweeper's last sweep, so none twice",
         .timeLimit(.minutes(1)))
     func nextSweeper() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))
@@ -268,7 +271,7 @@ import Testing
     }
 
     @Test(
-        "The token of a session that cannot be refreshed expires → the sweep and a later use report `token_expired`",
+        "The access token of a session without a refresh token expires → the sweep and a later use report `token_expired`",
         .timeLimit(.minutes(1)))
     func tokenExpired() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600), refreshToken: false))

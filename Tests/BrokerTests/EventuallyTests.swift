@@ -11,7 +11,7 @@ struct EventuallyTests {
         #expect(error?.description.contains("the owner answers (BrokerTests/EventuallyTests.swift:") == true)
     }
 
-    @Test("A condition → checked until it is true, and a single time if it is true already")
+    @Test("A condition becomes true at its third check → three checks; it is true already → a single check")
     func asked() async throws {
         for count in [1, 3] {
             var asked = 0

@@ -19,7 +19,7 @@ import Testing
     private func key(_ broker: TestBroker) -> Digest { broker.vault.index(.code, ["as", "code-1"]) }
 
     @Test(
-        "A frozen owner's claim lapses, and another process gives the code up → tokens that arrive afterwards are revoked"
+        "An exchange's owner is frozen, its claim lapses, and another process gives the code up → late tokens are revoked"
     )
     func lapsedOwner() async throws {
         let (frozen, store) = try broker()
@@ -41,7 +41,7 @@ import Testing
         #expect(try await store.sessions(.all, .live, after: nil, limit: 9, now: other.clock.now).isEmpty)
     }
 
-    @Test("The provider is slow to answer → the claim is renewed", .timeLimit(.minutes(1)))
+    @Test("The provider is slow to answer a token call → the exchange's claim is renewed", .timeLimit(.minutes(1)))
     func renewed() async throws {
         let (broker, store) = try broker()
         let login = try await broker.start()
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(
-        "The store cannot store the session → the app gets 503 after five seconds, and its next forward gets the session"
+        "The session of a sign-in cannot be stored → the app gets 503 after five seconds; a later forward gets the session"
     )
     func earlyAnswer() async throws {
         let (broker, store) = try broker()
@@ -77,7 +77,9 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("The answer to a sign-in that replaces a session is lost → the device's old session is still refused at once")
+    @Test(
+        "The store's answer to a sign-in that replaces a session is lost → the old session is refused at once, despite the cache"
+    )
     func replacedUnheard() async throws {
         let (broker, store) = try broker()
         let old = try await broker.signIn(code: "c0")
@@ -90,7 +92,7 @@ import Testing
     }
 
     @Test(
-        "The claim's owner has died → a waiting caller is answered as soon as the claim has lapsed",
+        "The owner of an exchange's claim has died → a waiting caller is answered as soon as the claim has lapsed",
         .timeLimit(.minutes(1)))
     func ownerDies() async throws {
         let (broker, store) = try broker()
@@ -134,7 +136,7 @@ import Testing
         return (owner, other, store, url, login.loginToken)
     }
 
-    @Test("A claim lapses while the store is away, and its owner has the sign-in → another replica waits for the owner")
+    @Test("A claim lapses while the store is away, but its owner has the sign-in → another replica waits for the owner")
     func awayForLonger() async throws {
         let (owner, other, store, url, token) = try await inHand(isSeen: true)
         async let waiting = problem { try await other.forward(url, token) }
@@ -152,7 +154,7 @@ import Testing
         #expect(owner.provider.grants == 1 && store.failures(.completeExchange) == 0)
     }
 
-    @Test("The owner died while the store was away → the code is given up a minute after the store's return")
+    @Test("An exchange's owner died while the store was away → the code is given up a minute after the store's return")
     func awayAndDead() async throws {
         let (_, other, store, url, token) = try await inHand(isSeen: true)
         // The last failure was five seconds ago.
@@ -166,14 +168,17 @@ import Testing
     }
 
     @Test(
-        "A claim lapses while the store answers → its owner counts as dead, and the app gets `login_required` at once")
+        "A claim lapses while the store answers → the claim's owner counts as dead, and the app gets `login_required` at once"
+    )
     func notAway() async throws {
         let (_, other, store, url, token) = try await inHand(isSeen: false)
         #expect(await problem { try await other.forward(url, token) }?.code == .loginRequired)
         store.fail(.completeExchange, [])
     }
 
-    @Test("A process was suspended for longer than a claim lasts → a repeated forward waits for the call in progress")
+    @Test(
+        "A process was suspended for longer than its claim lasts → a repeated forward waits for the token call in progress"
+    )
     func suspended() async throws {
         let (broker, store) = try broker()
         let login = try await broker.start()
@@ -194,7 +199,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("Claims that existed while the store was away → not given up for a minute after the store's return")
+    @Test("Claims existed while the store was away → they are not given up for a minute after the store's return")
     func spared() {
         let lifetime = Duration.seconds(25)
         let watch = StoreWatch(startedAt: .zero)
@@ -241,7 +246,7 @@ import Testing
         #expect(unasked.spared(lifetime, at: .seconds(501)).contains(lapsedFor: .zero))
     }
 
-    @Test("A login expires between its look-up and its claim → login_expired")
+    @Test("A login expires between its look-up and the exchange's claim → `login_expired`")
     func expiresMeanwhile() async throws {
         let (broker, store) = try broker()
         let login = try await broker.start()
@@ -258,7 +263,8 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("A process has as many unwritten results as it may → it redeems no further code")
+    @Test(
+        "A process already has as many unwritten results as it may → a forward gets 503, and its code is not redeemed")
     func full() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()
@@ -272,7 +278,7 @@ import Testing
     }
 
     @Test(
-        "A repeated forward seems too late because of a wrong clock → 503, and answered as soon as the clock is right")
+        "By a wrong clock, a repeated forward seems too late → 503; as soon as the clock is right, it gets its session")
     func replayByWrongClock() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()
@@ -286,7 +292,8 @@ import Testing
         #expect(try await broker.forward(url, login.loginToken).token.reveal() == first.token.reveal())
     }
 
-    @Test("The body's state differs from the callback's → refused, and the code is still good")
+    @Test(
+        "The state in a forward's body differs from the callback's → `state_mismatch`, and the code can still be used")
     func otherState() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()
@@ -300,7 +307,7 @@ import Testing
         _ = try await broker.forward(input)
     }
 
-    @Test("The identity call gets 429 with a time → repeated at that time")
+    @Test("The identity call gets 429 with `Retry-After: 4` → it is repeated after four seconds")
     func retryAfterOfIdentity() async throws {
         let (broker, _) = try broker(
             .init(identify: [.retryable(status: 429, retryAfter: .seconds(4), detail: "")]))
@@ -341,7 +348,7 @@ import Testing
         return input
     }
 
-    @Test("The answer to a Zephr identity call is lost → nothing is spent, and the same callback signs in")
+    @Test("The answer to a Zephr identity call is lost → the forward gets 503, and the same callback signs in later")
     func accountAskedAgain() async throws {
         let registrar = ScriptedRegistrar()
         registrar.script.withLock { $0.account = [.lost(detail: "")] }
@@ -352,7 +359,7 @@ import Testing
         _ = try await broker.forward(input)
     }
 
-    @Test("A stranger asks about a registration → learns nothing of its state, and gets no new login")
+    @Test("A registration's exchange has died → its starter gets `login_required`; a stranger gets `state_key_expired`")
     func strangerOfARegistration() async throws {
         let registrar = ScriptedRegistrar()
         let (broker, store) = try broker(also: [registrar])

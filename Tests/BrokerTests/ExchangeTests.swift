@@ -5,10 +5,10 @@ import Testing
 
 @testable import Broker
 
-/// Guarantee 1: one code, one token call, with its failure table.
+/// Guarantee 1: one token call for each code, and the outcome of each kind of failure.
 @Suite(.timeLimit(.minutes(2))) struct ExchangeTests {
     @Test(
-        "Fifty identical forwards at once → one call and one session, and all get the session's token (SEC-14, SEC-124)"
+        "Fifty identical forwards at once → one token call and one session; all get the session's token (SEC-14, SEC-124)"
     )
     func fifty() async throws {
         let broker = try TestBroker()
@@ -27,7 +27,7 @@ import Testing
         #expect(answers.count == 50)
     }
 
-    @Test("One forward arrives at two replicas of one store → one provider call")
+    @Test("One forward arrives at two replicas of one store → one token call, and both return the same session token")
     func replicas() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider)
@@ -39,7 +39,9 @@ import Testing
         #expect(one.provider.grants == 1)
     }
 
-    @Test("A stranger forwards a used code → code_already_used, without a provider call")
+    @Test(
+        "A stranger forwards a used code → `code_already_used`, without a provider call; the starter still gets its session"
+    )
     func stranger() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -56,7 +58,7 @@ import Testing
     }
 
     @Test(
-        "A stranger asks about a failed exchange → learns no reason, and gets no new login",
+        "A stranger forwards the code of a failed exchange → only `code_already_used`, with no reason and no new login",
         arguments: [ProviderFailure.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))])
     func strangerAfterFailure(_ failure: ProviderFailure) async throws {
         let broker = try TestBroker(script: .init(redeem: [failure]))
@@ -69,7 +71,9 @@ import Testing
         }
     }
 
-    @Test("A forward without a proof is repeated → code_already_used, because its starter cannot be recognised")
+    @Test(
+        "A forward without login token and verifier is repeated → `code_already_used`, as its starter cannot be recognised"
+    )
     func noProof() async throws {
         let broker = try TestBroker(script: .init(redeem: [.lost(detail: "")]))
         var input = ForwardCodeInput()
@@ -95,7 +99,9 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A forward is repeated → answered for ten minutes, and only while its session lives")
+    @Test(
+        "A forward is repeated → it gets its session for ten minutes, while this session lives; then `code_already_used`"
+    )
     func replayWindow() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -114,7 +120,7 @@ import Testing
                 == .codeAlreadyUsed)
     }
 
-    @Test("The token call was surely not sent → the claim is released, and the starter may try any number of times")
+    @Test("A token call was surely not sent → the claim is released, and the starter may retry any number of times")
     func notSent() async throws {
         let broker = try TestBroker(script: .init(redeem: Array(repeating: .notSent(detail: ""), count: 5)))
         let login = try await broker.start()
@@ -128,7 +134,7 @@ import Testing
     }
 
     @Test(
-        "The store refuses a write at any step → the login can be finished after at most two more attempts",
+        "The store refuses a write at any step of a forward → the login can be finished after at most two more attempts",
         .timeLimit(.minutes(1)),
         arguments: 0..<8)
     func releaseRefused(_ step: Int) async throws {
@@ -147,7 +153,7 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("The provider answers 429 or 5xx → the claim is released, and at most two more calls follow")
+    @Test("The provider answers each token call with 500 → at most three calls, then 503 with retry `new_login`")
     func retryable() async throws {
         let failures = Array(
             repeating: ProviderFailure.retryable(status: 500, retryAfter: .seconds(7), detail: ""), count: 9)
@@ -163,7 +169,7 @@ import Testing
     }
 
     @Test(
-        "The provider answers with an OAuth error → the code is spent; code_rejected now and, without a call, for each repeat"
+        "The provider refuses a code with an OAuth error → each forward of it gets `code_rejected`, with a single token call"
     )
     func rejected() async throws {
         let broker = try TestBroker(script: .init(redeem: [.rejected(OAuthError(status: 400, code: "invalid_grant"))]))
@@ -176,7 +182,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("The provider's answer is unusable → the code is spent, and the app gets provider_error each time")
+    @Test("A token answer is unusable → each forward of the code gets `provider_error`, with a single token call")
     func unusable() async throws {
         let broker = try TestBroker(script: .init(redeem: [.unusable(detail: "")]))
         let login = try await broker.start()
@@ -207,7 +213,7 @@ import Testing
     }
 
     @Test(
-        "The provider's answer is lost → 503 with retry new_login, then login_required with a new login, without a second call"
+        "A token answer is lost → 503 with retry `new_login`; a repeat gets `login_required` and a new login, without a call"
     )
     func lost() async throws {
         let broker = try TestBroker(script: .init(redeem: [.lost(detail: "")]))
@@ -221,7 +227,9 @@ import Testing
         #expect(broker.provider.grants == 2)
     }
 
-    @Test("The claim's owner died → login_required, as after a lost answer, without another provider call (SEC-56)")
+    @Test(
+        "The owner of an exchange's claim died → `login_required`, as after a lost answer, without a token call (SEC-56)"
+    )
     func ownerDied() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -239,7 +247,8 @@ import Testing
     }
 
     @Test(
-        "The app hangs up → the exchange continues, and the app's retry gets the session", .timeLimit(.minutes(1)))
+        "The app hangs up during a forward → the exchange continues, and the app's retry gets the session",
+        .timeLimit(.minutes(1)))
     func hangUp() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -255,7 +264,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("The identity call fails for a temporary reason → repeated before the login is given up")
+    @Test("The identity call fails twice for a temporary reason → it is repeated, and the sign-in succeeds")
     func identityInPassing() async throws {
         let broker = try TestBroker(
             script: .init(identify: [.lost(detail: ""), .retryable(status: 503, retryAfter: nil, detail: "")]))
@@ -264,7 +273,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.contexts.count } == 3)
     }
 
-    @Test("All calls of an exchange → share one deadline of twenty seconds")
+    @Test("An exchange makes several provider calls → they share one deadline, twenty seconds after its start")
     func oneDeadline() async throws {
         let broker = try TestBroker()
         _ = try await broker.signIn()

@@ -76,7 +76,7 @@ struct PresenceTakingTests {
     }
 
     @Test(
-        "Forty used proofs wait for a slow store → a good proof is taken, because only taken proofs count towards the thirty"
+        "Forty used presence proofs wait for a slow store → a new one is taken: only taken proofs count towards the limit of 30"
     )
     func counted() async throws {
         let store = TestSharedStore(clock: broker.clock)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Key ring", .timeLimit(.minutes(2)))
 struct KeyRingTests {
-    @Test("A key file with any fault → refused, and the message names the place (SEC-110)")
+    @Test("A faulty key file → refused, and the message names the faulty member (SEC-110)")
     func refusals() {
         func refusal(_ text: String) -> KeyRingFailure? {
             do throws(KeyRingFailure) {
@@ -64,7 +64,7 @@ struct KeyRingTests {
         }
     }
 
-    @Test("A generated ring is written and read again → the same ring; its description and dump → show no key")
+    @Test("A generated key ring is written and read again → the same ring; its description and dump → show no key")
     func roundTrip() throws {
         let now = WallTime(milliseconds: 1_795_000_000_123)
         let ring = try KeyRing.generate(now: now, random: SystemRandom.bytes)
@@ -80,7 +80,7 @@ struct KeyRingTests {
         for line in text.reveal().split(separator: "\"") where line.count == 43 { #expect(!dumped.contains(line)) }
     }
 
-    @Test("A rotation → the new key is first and seals; the old key and the index key stay (SEC-49)")
+    @Test("A key ring is rotated → the new key is first and seals; the old key and the index key stay (SEC-49)")
     func rotation() throws {
         let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))
         let rotated = try ring.rotated(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
@@ -91,7 +91,7 @@ struct KeyRingTests {
         #expect(rotated.json().reveal().contains(Fixture.indexKey))
     }
 
-    @Test("The random bytes fail or are too few → no ring is generated")
+    @Test("The random bytes fail or are too few → no key ring is generated")
     func noRandomness() {
         func broken(_ count: Int) throws(VaultFailure) -> [UInt8] { throw .unavailable }
         func short(_ count: Int) throws(VaultFailure) -> [UInt8] { [1, 2, 3] }
@@ -129,7 +129,7 @@ struct KeyRingTests {
         #expect(try other.open(late, as: .login, row: row) == [1, 2])
     }
 
-    @Test("A removal of the sealing key, of a waiting key or of an unknown key → refused")
+    @Test("The sealing key, a waiting key or an unknown key is to be removed from the ring → refused")
     func removing() throws {
         let now = WallTime(seconds: 1_795_000_000)
         let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))

@@ -19,7 +19,7 @@ struct VaultTests {
         #expect(try vault.open(sealed, as: .tokens, row: Fixture.digest(1)) == Array("refresh-token".utf8))
     }
 
-    @Test("A changed bit, a missing or an additional byte → refused (SEC-50)")
+    @Test("A sealed record with a changed bit, or with a missing or additional byte → does not open (SEC-50)")
     func tampered() throws {
         let vault = try Fixture.vault()
         let row = try Fixture.digest(1)
@@ -92,7 +92,7 @@ struct VaultTests {
         #expect(!digests.contains(vault.digest(Array("issuersubject".utf8))))
     }
 
-    @Test("A character moves from one part to the next → the digest changes (SEC-68)")
+    @Test("A character moves from one part of an index to the next → the index's digest changes (SEC-68)")
     func lengthPrefixes() throws {
         let vault = try Fixture.vault()
         let variants = [["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], ["", "abc"], []]

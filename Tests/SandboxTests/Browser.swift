@@ -22,7 +22,7 @@ struct Browser {
     }()
 
     let sandbox: RunningSandbox
-    /// RFC 7636 appendix B.
+    /// The verifier of RFC 7636 appendix B.
     static let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
     static let challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 

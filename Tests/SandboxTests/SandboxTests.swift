@@ -41,7 +41,8 @@ import Testing
         }
     }
 
-    @Test("A client without its method, with another one or with both → refused; with its own method only → accepted")
+    @Test(
+        "A client authenticates with no method, another method or both → refused; with its own method only → accepted")
     func clientAuthentication() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

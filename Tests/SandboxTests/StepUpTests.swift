@@ -120,7 +120,8 @@ struct StepUpTests {
         }
     }
 
-    @Test("A payment without a right amount → refused; with one → listed, with the user if it has a token")
+    @Test(
+        "A payment with a wrong amount → refused; with a right amount → listed, with the user if the call had a token")
     func payments() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

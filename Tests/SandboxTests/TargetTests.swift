@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test("An exchange by a public client, for other tokens or for wider scopes → refused")
+    @Test("A token exchange by a public client, for other tokens or for wider scopes → refused")
     func exchangeRefusals() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -133,7 +133,8 @@ import Testing
     }
 
     @Test(
-        "An exchange → an access token for the audience; with the fault exchange-refresh-token → a refresh token, too")
+        "A token exchange → an access token for the audience; with the fault exchange-refresh-token → a refresh token, too"
+    )
     func exchange() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

@@ -26,7 +26,7 @@ package final class InMemoryStore: BrokerStore {
     /// Creates an empty store.
     package init(monotonic: @escaping @Sendable () -> Duration = MonotonicTime.now) { self.monotonic = monotonic }
 
-    /// Makes the store refuse one transaction, after `count` others have succeeded.
+    /// Makes the store refuse one transaction, after `count` others have succeeded; nil switches this off.
     package func refuse(after count: Int?) { refusing.withLock { $0 = count } }
 
     /// Makes the store carry out the next `completeExchange` and lose its answer.
@@ -365,7 +365,7 @@ package final class InMemoryStore: BrokerStore {
 
     package func close() async { state.withLock { $0.closed = true } }
 
-    /// The number of waiting revocations.
+    /// The number of rows in the outbox.
     package var outboxRows: Int { state.withLock { $0.outbox.count } }
 
     /// The audit records, oldest first.

@@ -13,7 +13,7 @@ struct MemoryState {
     var closed = false
     var logins: [Digest: LoginRow] = [:]
     var exchanges: [Digest: ExchangeRow] = [:]
-    /// The times until which exchanges are claimed, by the store's clock.
+    /// The end of each exchange's claim, on the store's monotonic clock.
     var exchangeClaims: [Digest: Duration] = [:]
     var sessions: [Digest: SessionRow] = [:]
     /// The marks of refreshes, by session.

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Sandbox
 
-@Suite("The phone's cookies", .timeLimit(.minutes(1)))
+@Suite("The cookies of the playground's phone", .timeLimit(.minutes(1)))
 struct CookieJarTests {
     @Test("A malformed cookie → ignored", arguments: ["", "=x", "name", ";", " ; a=b", "; Max-Age=1"])
     func refused(field: String) {

@@ -2,9 +2,9 @@ import Testing
 
 @testable import Sandbox
 
-@Suite("The curl lines", .timeLimit(.minutes(1)))
+@Suite("The playground's curl lines", .timeLimit(.minutes(1)))
 struct CurlLineTests {
-    @Test("A secret in body, query or field → becomes a shell variable in the line")
+    @Test("A secret in a request's body, query or header field → becomes a shell variable in the curl line")
     func variables() {
         let json = CurlLine(
             method: "POST", base: "BROKER", target: "/v1/sessions", headers: [("Content-Type", "application/json")],
@@ -33,7 +33,7 @@ struct CurlLineTests {
         #expect(proof.text == #"curl -si -H "DPoP: $PROOF" "$BROKER/v1/session""#)
     }
 
-    @Test("Text that the shell would interpret → quoted, so it stays text")
+    @Test("Text in a request that the shell would interpret → quoted in the curl line, so it stays text")
     func quoting() {
         let line = CurlLine(
             method: "POST", base: "BROKER", target: "/a$(id)`id`\"?b=$(id)&c",

@@ -17,7 +17,7 @@ struct DeviceKeyTests {
         try Base64URL.encode(Array(held.signature(for: Array(text.utf8)).rawRepresentation))
     }
 
-    @Test("A public key that is not a point of the curve, or a signature without an order → refused")
+    @Test("A public key that is not a point of the curve, or a signature without an order to sign → refused")
     func refusals() async throws {
         let key = DeviceKey()
         let x = try #require(browser.publicKey.jwk["x"]?.text)
@@ -31,7 +31,7 @@ struct DeviceKeyTests {
     }
 
     @Test(
-        "An order to sign is cancelled, or not signed in time → no signature, and a later one is refused",
+        "An order to sign is cancelled, or not signed in time → no signature, and a later signature is refused",
         arguments: [true, false])
     func takenBack(_ isTakenBack: Bool) async throws {
         let key = DeviceKey()
@@ -45,7 +45,9 @@ struct DeviceKeyTests {
         #expect(await key.orders.isEmpty)
     }
 
-    @Test("An order gets a wrong signature, or another order's → it stays open until this key's signature arrives")
+    @Test(
+        "An order to sign gets a wrong signature, or another order's → it stays open until this key's signature arrives"
+    )
     func signing() async throws {
         let key = DeviceKey()
         #expect(try await show(browser, to: key))

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Sandbox
 
-@Suite("The phone's events", .timeLimit(.minutes(1)))
+@Suite("The events that the playground's phone reads", .timeLimit(.minutes(1)))
 struct EventParserTests {
     @Test(
         "A stream of events in pieces of 1 to 100 bytes → the same events, without comments and the unfinished last event"

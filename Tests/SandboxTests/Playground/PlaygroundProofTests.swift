@@ -38,7 +38,7 @@ struct PlaygroundProofTests {
         #expect(claims[0]["jti"]?.text != claims[1]["jti"]?.text)
     }
 
-    @Test("The thief makes two proofs → each has a valid signature, by a new key")
+    @Test("A thief without the phone's key makes two proofs → each has a valid signature, by a new key")
     func thief() throws {
         var keys: [JSON] = []
         for _ in 0..<2 {

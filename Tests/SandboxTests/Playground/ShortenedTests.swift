@@ -64,7 +64,7 @@ struct ShortenedTests {
     }
 
     @Test(
-        "Ordinary words → unchanged",
+        "Ordinary words, addresses and public ids → unchanged",
         arguments: [
             "ses_TKU1qPh2scVTyPiEz2xfRA", "lgn_TKU1qPh2scVTyPiEz2xfRA", "com.example.app.cloudentity:/oauth2redirect",
             "/oidc/.well-known/openid-configuration", "http://127.0.0.1:8089/cloudentity/example/demo",

@@ -46,7 +46,7 @@ struct HandOverTests {
     ]
 
     @Test(
-        "LISTEN_FDS, LISTEN_PID or LISTEN_FDNAMES is malformed, missing or another process's → refused, and the message says why",
+        "LISTEN_FDS, LISTEN_PID or LISTEN_FDNAMES is malformed, missing or another process's → refused with the reason",
         arguments: refused)
     func refuses(_ row: Refused) {
         do {

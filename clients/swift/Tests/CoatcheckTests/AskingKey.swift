@@ -2,9 +2,9 @@ import Foundation
 
 @testable import Coatcheck
 
-/// A key that asks for its user.
+/// A presence key that asks its user before each signature.
 ///
-/// The user may be slow or refuse.
+/// A test can make the user slow, or let the user refuse.
 final class AskingKey: ProofKey, @unchecked Sendable {
     let inner: SoftwareProofKey
     private let lock = NSLock()

@@ -88,7 +88,7 @@ extension BrokerTests {
             #expect(try await phone.session().handle == session.handle)
         }
 
-        @Test("A refusal with a nonce → one repeat with the nonce; a second refusal → thrown (W10)")
+        @Test("A request is refused with a nonce → repeated once with this nonce; a second refusal → thrown (W10)")
         func nonce() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -151,7 +151,7 @@ extension BrokerTests {
             #expect(try await network.calls().filter { $0.path == "/v1/session/pass" }.map(\.status) == [nil, 200])
         }
 
-        @Test("The network sent a request twice → repeated once with a new proof, except a sign-in (W11)")
+        @Test("The network sent a request twice, so it is refused as a replay → repeated once, except a sign-in (W11)")
         func replayed() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -175,7 +175,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "The key is lost → signed out with the reason key_lost, without a call, and other devices stay signed in (W17)"
+            "The device's key is lost → signed out with the reason key_lost, without a call; other devices stay signed in (W17)"
         )
         func lostKey() async throws {
             let stack = try await Stack.shared.value
@@ -224,7 +224,7 @@ extension BrokerTests {
                     == session.handle)
         }
 
-        @Test("The key is lost during a sign-in → the sign-in makes one new key")
+        @Test("The device's key is lost during a sign-in → the sign-in makes one new key")
         func lostAtSignIn() async throws {
             let stack = try await Stack.shared.value
             let key = try SoftwareProofKey()
@@ -261,7 +261,7 @@ extension BrokerTests {
             #expect(calls.count == 6 && !calls.contains { $0.path == "/v1/session/pass" })
         }
 
-        @Test("An event stream of a bound session → opened with a proof; the key is lost → the stream ends")
+        @Test("An event stream of a bound session → opened with a proof; the device's key is lost → the stream ends")
         func events() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)

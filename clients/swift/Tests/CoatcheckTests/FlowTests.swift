@@ -14,7 +14,7 @@ import Testing
 enum BrokerTests {}
 
 extension BrokerTests {
-    @Suite("The flows of the curl suite", .timeLimit(.minutes(5)))
+    @Suite("Flows of a sign-in, and calls of a session", .timeLimit(.minutes(5)))
     struct FlowTests {
         private func problem(_ work: () async throws -> some Any) async -> Problem? {
             do { _ = try await work() } catch { return error as? Problem }
@@ -231,7 +231,7 @@ extension BrokerTests {
             #expect(try phone.storage.read() == nil)
         }
 
-        @Test("Flow B, a callback is forwarded twice → its starter gets the same session, others are refused")
+        @Test("Flow B: a callback is forwarded twice → its starter gets the same session, others are refused")
         func flowB() async throws {
             let stack = try await Stack.shared.value
             // S256 of the verifier of RFC 7636, appendix B.
@@ -252,7 +252,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Flow B with a library that hides its callback → code and verifier are enough, and the session has the scope"
+            "Flow B: a library hides its callback → code and verifier are enough, and the session has the scope"
         )
         func codeAlone() async throws {
             let stack = try await Stack.shared.value

@@ -35,7 +35,9 @@ final class MeddlingNetwork: @unchecked Sendable {
     /// Deletes the recorded requests.
     func forget() async throws { _ = try await control("DELETE", "_calls") }
 
-    /// Disturbs the next requests for a path.
+    /// Disturbs the next `times` requests for a path.
+    ///
+    /// `evidence_proxy.py` explains the kinds.
     func meddle(_ kind: String, _ path: String, times: Int = 1) async throws {
         _ = try await control("POST", "_meddle/\(kind)/\(times)\(path)")
     }

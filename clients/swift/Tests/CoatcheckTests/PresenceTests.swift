@@ -119,7 +119,7 @@ extension BrokerTests {
             #expect(try await phone.session().presence == newest.presence)
         }
 
-        @Test("A call that needs presence → one prompt, after an old nonce was renewed")
+        @Test("A call that needs presence → one prompt; an old nonce → renewed before the prompt")
         func once() async throws {
             let one = try await device()
             #expect(try await one.pay() == 200)

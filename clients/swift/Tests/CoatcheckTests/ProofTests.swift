@@ -39,7 +39,7 @@ struct ProofTests {
         #expect(ProofPublicKey(x963: Data([2]) + key.x) == nil && ProofPublicKey(x: key.x, y: Data()) == nil)
     }
 
-    @Test("Answers with nonces → the newest nonce is kept; an answer without a nonce → it stays (W7, W9)")
+    @Test("Answers with nonces → the client keeps the newest nonce, even after an answer without one (W7, W9)")
     func nonces() async throws {
         let url = try #require(URL(string: "https://broker.example.test"))
         let coatcheck = Coatcheck(broker: url, client: "ios", storage: MemoryStorage())

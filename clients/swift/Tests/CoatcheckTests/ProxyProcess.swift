@@ -4,7 +4,7 @@ import Foundation
 
 /// A proxy of `Tests/scenarios/support` in front of the broker.
 ///
-/// It ends with its owner.
+/// The process ends when this object is deinitialized.
 final class ProxyProcess: @unchecked Sendable {
     let url: URL
     private let process = Process()

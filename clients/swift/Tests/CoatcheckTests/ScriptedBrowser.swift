@@ -6,9 +6,9 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// A browser whose user signs in as the sandbox allows for scripts.
+/// A browser whose user signs in at the sandbox without a form.
 ///
-/// It follows redirects until one leaves http.
+/// It follows redirects until one leaves this machine.
 struct ScriptedBrowser: SignInBrowser {
     let user: String
 

@@ -2,7 +2,9 @@ import Foundation
 
 @testable import Coatcheck
 
-/// The code that the documents show, compiled: a test of the documents looks for their blocks here.
+/// The code that the documents show, so that it is compiled.
+///
+/// A test of the documents looks for their blocks here.
 private struct Shown {
     let broker: URL
     let storage: any CredentialStorage

@@ -35,7 +35,7 @@ final class Silence {
     deinit { close(listener) }
 }
 
-/// A browser that shows its page until it is closed.
+/// A browser that shows its page for a minute, or until its caller is cancelled.
 final class WaitingBrowser: SignInBrowser, @unchecked Sendable {
     private let lock = NSLock()
     private var opened: [URL] = []

@@ -34,9 +34,9 @@ final class SoftwareProofKey: ProofKey, @unchecked Sendable {
         return other
     }
 
-    /// Makes the key busy.
+    /// Makes the key busy, or free again.
     ///
-    /// A busy key throws.
+    /// The calls of a busy key throw.
     func busy(_ now: Bool) { lock.withLock { isBusy = now } }
 
     func publicKey() async throws -> ProofPublicKey? {

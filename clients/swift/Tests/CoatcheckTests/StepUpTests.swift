@@ -253,7 +253,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "The answer to a step-up is lost → requested again; the app restarts during a step-up → the step-up continues",
+            "The answer to a step-up is lost → the client requests it again; the app restarts during a step-up → it continues",
             arguments: ["ios", "bound"])
         func lost(client: String) async throws {
             let stack = try await Stack.shared.value
@@ -271,7 +271,9 @@ extension BrokerTests {
             #expect(try await restarted.relay("guarded", "private/echo", method: "PUT", body: Data()).status == 200)
         }
 
-        @Test("A child's call needs a step-up → the parent has to do it; a first sign-in has a demand → it is checked")
+        @Test(
+            "A child's call needs a step-up → only the parent can do it; a first sign-in with a demand → the demand is checked"
+        )
         func child() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)

@@ -20,7 +20,7 @@ struct StorageTests {
         #expect(try FileStorage(file()).read() == nil)
     }
 
-    @Test("The stored last session has other members → the session is kept")
+    @Test("The stored last session has an unknown form → it is ignored, and the session's credentials are kept")
     func otherMembers() throws {
         let file = file()
         defer { try? FileManager.default.removeItem(at: file) }

@@ -4,7 +4,7 @@ import Foundation
 
 /// A proxy in front of the broker that cuts connections, is slow, or stays silent (`unsteady_proxy.py`).
 final class UnsteadyNetwork: @unchecked Sendable {
-    /// The calls of the devices behind it.
+    /// The calls of the devices behind the proxy, with their results.
     struct Seen: Sendable {
         var calls = 0
         var answered = 0

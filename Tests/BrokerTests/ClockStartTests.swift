@@ -164,7 +164,7 @@ import Testing
     }
 
     @Test(
-        "The clock is in doubt → a new code is refused and stays unspent, and a spent code gets its earlier answer",
+        "The clock is in doubt → a forward of a new code gets 503 and leaves the code unspent; a used code gets its old answer",
         .timeLimit(.minutes(1)))
     func jumped() async throws {
         let broker = try TestBroker()

@@ -8,7 +8,7 @@ import Testing
 @Suite("Limits of child sessions", .timeLimit(.minutes(1))) struct FamilyBoundsTests {
     private static let widget = ChildKind(unchecked: "widget")
     private static let day = 86_400
-    /// The kind's idle time is longer than the idle time of the app's session.
+    /// A policy whose idle time for children is longer than the idle time of the app's session.
     private static let policy = ChildPolicy(lifetimes: SessionLifetimes(idle: .seconds(60 * day)))
 
     private let broker: TestBroker
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "Only a web page's child is used, every ten days → the app's session lapses after thirty days, and the page's child with it"
+        "Only the child of a web page is used → the app's session still lapses after thirty idle days, and the child with it"
     )
     func pageDoesNotKeepTheAppAlive() async throws {
         let parent = try await broker.signIn()
@@ -57,7 +57,9 @@ import Testing
         #expect(await problem { try await live(page) }?.reason == .parentEnded)
     }
 
-    @Test("A child of a session that is a day old → ends with its parent, even if its own time would be longer")
+    @Test(
+        "A child is made when its parent is a day old → it ends with its parent, although its own lifetime would be longer"
+    )
     func absoluteEnd() async throws {
         let parent = try await broker.signIn()
         broker.clock.advance(.seconds(Self.day))
@@ -68,7 +70,8 @@ import Testing
     }
 
     @Test(
-        "A child's call needs the user's presence → refused, and the answer says that the parent has to make the call")
+        "A child's call needs the user's presence → `presence_required`, with a mark that the parent has to make the call"
+    )
     func presence() async throws {
         let parent = try await broker.signIn()
         let child = try await live(try await widget(of: parent).token)
@@ -77,7 +80,7 @@ import Testing
         #expect(refusal?.presence == PresenceRefusal(.required, isBound: false, isOfParent: true))
     }
 
-    @Test("A child's facts → in the format that other releases read; a damaged thumbprint makes them malformed")
+    @Test("A child's facts → written in format 3; a damaged thumbprint in them makes the record malformed")
     func record() async throws {
         let child = try await widget(of: try await broker.signIn())
         let facts = try await live(child.token).facts
@@ -92,7 +95,7 @@ import Testing
         #expect(throws: RecordFailure.malformed) { try ChildFacts.read(&reader) }
     }
 
-    @Test("Two places in a family → equal only with the same parent and the same kind and name")
+    @Test("The lineages of two children → equal only if both the parents and the places are equal")
     func lineages() {
         let digests = (0..<3).map { broker.vault.digest(Secret("\($0)")) }
         let lineage = Lineage(parent: digests[0], place: digests[1])
@@ -101,7 +104,9 @@ import Testing
         #expect(lineage != Lineage(parent: digests[2], place: digests[1]))
     }
 
-    @Test("Another replica has ended the parent, which is still cached here → a new child is refused, with the reason")
+    @Test(
+        "Another replica has ended a parent that is still cached here → a new child is refused, with the parent's end reason"
+    )
     func endedElsewhere() async throws {
         let parent = try await broker.signIn()
         let cached = try await live(parent.token)

@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(
-        "A page and children of a removed kind have all places → new children take the removed kind's places before the page's"
+        "A page's child and children of a removed kind fill all places → a new child replaces one of the removed kind first"
     )
     func pageStays() async throws {
         let broker = try broker(Self.widget)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Child sessions: their parts, their rights, and their ends (guarantee 10).
+/// Child sessions: how they are made, refreshed, listed and ended (guarantee 10).
 @Suite(.timeLimit(.minutes(2))) struct FamilyTests {
     private static let widget = ChildKind(unchecked: "widget")
     private static let watch = ChildKind(unchecked: "watch")
@@ -48,7 +48,7 @@ import Testing
         return problem?.reason
     }
 
-    @Test("A child → has its own handle, token and limits, but none of the provider's tokens")
+    @Test("A child session is made → it has its own handle, token and limits, but none of the provider's tokens")
     func made() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(600)))
         let parent = try await broker.signIn()
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test(
-        "A child's row → an older release sees it as a newer format, and a changed place in a family is refused")
+        "A child's row → an older release reads it as a newer format; a row with a changed parent or place is refused")
     func sealed() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -91,7 +91,7 @@ import Testing
         #expect(throws: RecordFailure.malformed) { try SessionFacts.open(adopted, broker.vault) }
     }
 
-    @Test("Several members of a family need a refresh → one refresh serves all of them")
+    @Test("A parent and its children need a refresh at the same time → one refresh serves the whole family")
     func refresh() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(600)))
         let parent = try await broker.signIn()
@@ -151,7 +151,7 @@ import Testing
     }
 
     @Test(
-        "A row that is its own parent, or its child's child → its session is refused as `parent_ended`, and the look-up ends"
+        "A row is its own parent, or its child's child → its session is refused as `parent_ended`, and the look-up ends"
     )
     func corrupt() async throws {
         let broker = try broker()
@@ -181,7 +181,7 @@ import Testing
     }
 
     @Test(
-        "A parent ends → its children end at once, also cached children, and on a replica that gets no notices"
+        "A parent ends → its children end at once, even if cached; on a replica without notices, within five seconds"
     )
     func parentEnds() async throws {
         let store = InMemoryStore()
@@ -206,7 +206,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A replica is notified of a parent's end → the children's streams end and are forgotten")
+    @Test("A replica is notified of a parent's end → the streams of the parent's children get `parent_ended` at once")
     func told() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -234,7 +234,7 @@ import Testing
     }
 
     @Test(
-        "A parent lapses → its children end with it, even if their own times are longer, and their streams are notified"
+        "A parent lapses → its children end with it, even if their own times are longer, and so do their waiting streams"
     )
     func lapse() async throws {
         let broker = try broker()
@@ -252,7 +252,7 @@ import Testing
         #expect(told?.reason == .parentEnded)
     }
 
-    @Test("A child is used → its parent's idle time slides, if both have an idle time")
+    @Test("A child with an idle time is used → its parent's idle end slides, too; the absolute ends stay")
     func slides() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -271,7 +271,7 @@ import Testing
     }
 
     @Test(
-        "A child with the kind and name of an existing child → replaces it; a seventeenth place → too_many_sessions"
+        "A child is made with the kind and name of an existing child → replaces it; a seventeenth place → `too_many_sessions`"
     )
     func places() async throws {
         let broker = try broker()
@@ -291,7 +291,7 @@ import Testing
         #expect(await ending(broker, parent) == nil)
     }
 
-    @Test("Children → do not count towards the cap of a user's sessions")
+    @Test("A session has children → they do not count towards the cap of its user's sessions")
     func cap() async throws {
         var settings = BrokerSettings()
         settings.sessionsPerSubjectAndClient = 2
@@ -309,7 +309,7 @@ import Testing
     }
 
     @Test(
-        "An unknown kind, a missing key, the parent's own key, or too many children → refused"
+        "A child is ordered with an unknown kind, no key or its parent's key, or beyond the limit of starts → refused"
     )
     func refused() async throws {
         let broker = try broker()
@@ -345,7 +345,7 @@ import Testing
         #expect(rows.count == 1)
     }
 
-    @Test("The parent ends while a child is made → refused with the reason of the parent's end")
+    @Test("A parent ends before its new child is stored → the order is refused with the reason of the parent's end")
     func tooLate() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -405,7 +405,7 @@ import Testing
         for session in made { #expect(await ending(renamed, session) == nil) }
     }
 
-    @Test("A child's own call finds that the grant was refused → the answer is parent_ended, like the row's reason")
+    @Test("A child's own call finds that the grant was refused → the child gets `parent_ended`, as in its row")
     func refusedGrant() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(600)))
         let parent = try await broker.signIn()
@@ -422,7 +422,7 @@ import Testing
     }
 
     @Test(
-        "A user's list → each child follows its parent and expires no later; a child's handle ends only the child"
+        "A user lists the sessions → each child follows its parent and expires no later; ending a child's handle ends only it"
     )
     func lists() async throws {
         let broker = try broker()
@@ -450,7 +450,7 @@ import Testing
         #expect(ended.items.contains { $0.session.child?.kind == Self.watch && $0.reason == .loggedOutElsewhere })
     }
 
-    @Test("A refresh changes the user's identity → the child shows the change, too")
+    @Test("A refresh changes the user's identity → a child of the session shows the change, too")
     func inherited() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -469,7 +469,7 @@ import Testing
         #expect(view.child?.kind == Self.widget)
     }
 
-    @Test("The process cannot read a parent's row → 503 for its children, and none of them ends")
+    @Test("A parent's row has a format that the process cannot read → 503 for its children, and none of them ends")
     func unreadable() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()

@@ -36,7 +36,9 @@ import Testing
         }
     }
 
-    @Test("An upstream refuses twenty calls → one refresh, and another one a minute later")
+    @Test(
+        "An upstream refuses twenty calls of a session within a minute → one forced refresh; a minute later, another one"
+    )
     func refusingUpstream() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -49,7 +51,7 @@ import Testing
         #expect(broker.provider.refreshes == 2)
     }
 
-    @Test("A token comes from a forced refresh → no other forced refresh within the minute, even for another upstream")
+    @Test("A token comes from a forced refresh → for a minute, no other upstream can force a refresh of this session")
     func otherUpstream() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -82,7 +84,8 @@ import Testing
     }
 
     @Test(
-        "An upstream accepts each forced token until it expires → the next refusal forces again, with the first pause")
+        "An upstream accepts each forced token until it expires → its next refusal forces a refresh again, after the first pause"
+    )
     func accepting() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(600)))
         let session = try await broker.signIn()
@@ -95,7 +98,7 @@ import Testing
     }
 
     @Test(
-        "A token of an ordinary refresh is refused → a forced refresh at once; the forced token is refused, too → no other one"
+        "An ordinary refresh's token is refused → a forced refresh at once; the forced token is refused, too → no further refresh"
     )
     func ordinary() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(100)))
@@ -107,7 +110,7 @@ import Testing
         #expect(try await refusedCall(broker, session) == nil)
     }
 
-    @Test("Two replicas behind a balancer get forty refused calls → at most two refreshes")
+    @Test("Upstreams refuse forty calls of a session at two replicas → at most two refreshes")
     func replicas() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -121,7 +124,9 @@ import Testing
         #expect(one.provider.refreshes <= 2)
     }
 
-    @Test("A user refreshes in a loop → one call a minute; otherwise the answer is the stored session")
+    @Test(
+        "An app refreshes its session in a loop → one provider call a minute; the other calls return the stored session"
+    )
     func loop() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -133,7 +138,7 @@ import Testing
         }
     }
 
-    @Test("Some sessions refresh in a loop at a provider that allows twenty calls a second → others can still sign in")
+    @Test("Six sessions refresh in a loop → together with twelve sign-ins of others, at most twenty provider calls")
     func twentyCallsASecond() async throws {
         let broker = try TestBroker()
         var sessions: [SignedIn] = []
@@ -151,7 +156,7 @@ import Testing
     }
 
     @Test(
-        "Eight sessions of a user refresh, with twelve places → three calls at a time, and another user's refresh gets a place"
+        "Eight sessions of a user refresh, with twelve places → three calls at a time; another user's refresh gets a place"
     )
     func share() async throws {
         let broker = try TestBroker(script: .init(places: 12))
@@ -174,7 +179,7 @@ import Testing
         #expect(broker.provider.refreshes == 9)
     }
 
-    @Test("The memory of forced refreshes → bounded, and keeps the sessions that were used last")
+    @Test("A thousand sessions force refreshes → the memory stays bounded, and keeps the session that was used last")
     func bounded() throws {
         let (forced, vault) = (ForcedRefreshes(capacity: 50), try TestBroker().vault)
         let (kept, pause) = (vault.digest([0]), Duration.seconds(60))
@@ -193,7 +198,9 @@ import Testing
 
     // MARK: Tokens that another replica has stored
 
-    @Test("A refresh finds another replica's newer tokens → returned at once without a call, also to later callers")
+    @Test(
+        "A refresh finds another replica's newer tokens → they are returned at once, without a call, also to later callers"
+    )
     func storedElsewhere() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -210,7 +217,7 @@ import Testing
     }
 
     @Test(
-        "A call's token was refused, and another replica has a newer one → this call and the next ones get the newer token"
+        "A call's token was refused, and another replica has stored a newer one → this call and later ones get the newer token"
     )
     func refusedElsewhere() async throws {
         let one = try TestBroker()
@@ -225,7 +232,7 @@ import Testing
     }
 
     @Test(
-        "A token is refused in the pause, and another replica has a newer one → this call and the next ones get the newer one"
+        "A forced token is refused in the pause, and another replica has stored a newer one → this and later calls get it"
     )
     func refusedWithinThePause() async throws {
         let one = try TestBroker()
@@ -242,7 +249,7 @@ import Testing
     }
 
     @Test(
-        "A token is refused during the pause, and the newer token's user is unchecked → the newer token is not used (SEC-59)"
+        "A token is refused in the pause, and the newer token's user is unchecked → the newer token waits for the check (SEC-59)"
     )
     func uncheckedElsewhere() async throws {
         let one = try TestBroker()
@@ -264,7 +271,7 @@ import Testing
         #expect(newer.version == refused.version + 1)
     }
 
-    @Test("A refresh during the pause → reads the stored tokens, including another replica's step-up")
+    @Test("A refresh is asked for in the pause → the stored session is read, including another replica's step-up")
     func withinThePause() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Tickets for web views: their time to the millisecond, and the faults of clock, store and key ring.
+/// Tickets for web views: their lifetime to the millisecond, and faults of the clock, the store and the key ring.
 @Suite("Tickets of hand-overs", .timeLimit(.minutes(1)))
 struct HandOverTests {
     private static let own = "https://auth.example.com"
@@ -34,7 +34,7 @@ struct HandOverTests {
         await problem { try await broker.useCases.handOver.look(ticket) }?.code
     }
 
-    @Test("A ticket → good until its last millisecond, and then its place is free for the next ticket")
+    @Test("A ticket → good until its last millisecond; after that, its place is free for the session's next ticket")
     func time() async throws {
         let session = try await broker.signIn()
         let ticket = try await begin(session)
@@ -47,14 +47,16 @@ struct HandOverTests {
         #expect(await problem { try await begin(session) } == nil)
     }
 
-    @Test("A ticket for another site's page → unknown at the broker's own page")
+    @Test(
+        "A ticket for another site's page is shown at the broker's own page → `handover_expired`, like an unknown ticket"
+    )
     func elsewhere() async throws {
         let session = try await broker.signIn()
         #expect(await look(try await begin(session)) == nil)
         #expect(await look(try await begin(session, origin: Self.foreign)) == .handoverExpired)
     }
 
-    @Test("The clock, the store or the key ring is wrong for a while → 503, and the ticket is good again afterwards")
+    @Test("The clock, the store or the key ring is wrong for a while → a ticket gets 503, and is good again afterwards")
     func faults() async throws {
         let session = try await broker.signIn()
         let ticket = try await begin(session)

@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(
-        "An error that belongs to no login → passed to the app, unless its client demands iss"
+        "A hosted callback has an error but no state → the app gets the error; its client demands `iss` → `login_required`"
     )
     func strayError() async throws {
         for demands in [false, true] {
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(
-        "The same callback again → the same handoff; another callback of the login → refused while the handoff lives (SEC-91)"
+        "A hosted callback comes again → the same handoff; another callback of this login → refused while it lives (SEC-91)"
     )
     func oneHandoff() async throws {
         let (broker, login, handoff) = try await handedOff()
@@ -79,7 +79,7 @@ import Testing
         #expect(signedIn.session.provider.text == "as" && broker.provider.grants == 1)
     }
 
-    @Test("A handoff has lapsed → another callback of the login can replace it")
+    @Test("A handoff has lapsed → another callback of its login replaces it")
     func afterwards() async throws {
         let (broker, login, handoff) = try await handedOff()
         broker.clock.advance(.seconds(60))
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test(
-        "An unused handoff → its row is deleted within three minutes; a redeemed handoff → kept as long as its exchange"
+        "An unused handoff → its row is swept after two minutes; a redeemed handoff → kept as long as its exchange"
     )
     func retention() async throws {
         let (broker, login, handoff) = try await handedOff()
@@ -106,7 +106,9 @@ import Testing
         #expect(try await swept(other, after: 120) == 1)
     }
 
-    @Test("A callback with additional parameters → only the parameters that the exchange reads are kept")
+    @Test(
+        "A hosted callback has extra parameters → only those that the exchange reads are kept; a code over 4,096 bytes is refused"
+    )
     func keptParameters() async throws {
         let (broker, _, _) = try await handedOff()
         let login = try await broker.start("web")
@@ -124,7 +126,7 @@ import Testing
     }
 
     @Test(
-        "A callback → charged to its address before its row is written; an unknown state counts as a wrong token (SEC-119, SEC-121)"
+        "A hosted callback → its address is charged before a row is written; an unknown state is a wrong token (SEC-119, SEC-121)"
     )
     func charged() async throws {
         let (broker, first, _) = try await handedOff()
@@ -169,7 +171,10 @@ import Testing
         return try await broker.forward(input)
     }
 
-    @Test("A handoff → lives for sixty seconds (SEC-91)", arguments: [(59, nil), (60, ProblemCode.handoffExpired)])
+    @Test(
+        "A handoff is redeemed after 59 s → accepted; after 60 s → `handoff_expired` (SEC-91)",
+        arguments: [(59, nil), (60, ProblemCode.handoffExpired)]
+    )
     func lifetime(_ seconds: Int, _ expected: ProblemCode?) async throws {
         let (broker, login, handoff) = try await handedOff()
         broker.clock.advance(.seconds(seconds))

@@ -48,7 +48,7 @@ struct HeldSessionTests {
     }
 
     @Test(
-        "The web view's session belongs to a removed client or page → replaced for the same user, kept for another user",
+        "A browser's session is of a removed client or kind → replaced for the same user; another user gets `other_session`",
         arguments: [false, true])
     func unserved(clientLeft: Bool) async throws {
         let store = InMemoryStore()
@@ -75,7 +75,7 @@ struct HeldSessionTests {
         _ = try await handOver(broker, stranger, held: [old.token])
     }
 
-    @Test("The app's own session is in the same cookie jar → never replaced, whether it is served or not")
+    @Test("The app's own session of a removed client is among the browser's cookies → a hand-over does not replace it")
     func appsOwn() async throws {
         let store = InMemoryStore()
         let before = try Self.broker(

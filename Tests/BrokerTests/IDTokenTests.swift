@@ -27,7 +27,9 @@ import Testing
 
     // MARK: Refusals
 
-    @Test("A client without `native_code`, or a provider that cannot verify id_tokens → refused")
+    @Test(
+        "An id_token for a client without `native_code`, or for a provider that cannot verify it → `client_not_allowed`"
+    )
     func notOptedIn() async throws {
         let broker = try TestBroker()
         for client in ["ios", "strict", "nopkce"] {
@@ -41,7 +43,9 @@ import Testing
         #expect(handed(broker) == 0)
     }
 
-    @Test("A missing nonce, or members of other flows → refused before a signature is verified")
+    @Test(
+        "A forward of an id_token lacks the nonce, or has members of other flows → refused before the signature is verified"
+    )
     func members() async throws {
         let broker = try TestBroker()
         let bare = input { $0.nonce = nil }
@@ -63,7 +67,7 @@ import Testing
         #expect(handed(broker) == 0)
     }
 
-    @Test("An id_token that does not verify → the app's fault; no row is written and nothing is spent")
+    @Test("An id_token does not verify → `code_rejected`; no row is written, so the token can be forwarded again")
     func doesNotVerify() async throws {
         let broker = try TestBroker(script: .init(idTokens: [.identityRejected(detail: "aud is not this client")]))
         let refused = await problem { try await broker.forward(input()) }
@@ -75,7 +79,7 @@ import Testing
     }
 
     @Test(
-        "The provider's keys cannot be fetched → 503 or 502, and the same id_token is good as soon as they can be fetched"
+        "The provider's keys cannot be fetched for an id_token → 503 or 502; later, the same id_token is accepted"
     )
     func noKeys() async throws {
         let broker = try TestBroker(
@@ -103,7 +107,8 @@ import Testing
     }
 
     @Test(
-        "An id_token fails its verification → each attempt is charged, and so is a fetch of the provider's newer keys")
+        "An id_token fails its verification → the address is charged for each attempt, and for a fetch of newer provider keys"
+    )
     func charged() async throws {
         let broker = try TestBroker(
             script: .init(idTokens: Array(repeating: .identityRejected(detail: "forged"), count: 10)))
@@ -118,7 +123,7 @@ import Testing
         #expect(await forward("new-key.a.b") == .rateLimited)
         #expect(broker.provider.script.withLock { $0.keyFetches } == 1)
         #expect(await forward("same.a.b") == .codeRejected)
-        // The address has paid three charges, and this was the third. Repeats cost nothing.
+        // Three verifications have used up the address's three charges, so a further attempt is refused before it is verified.
         #expect(await forward("same.a.b") == .rateLimited)
         #expect(handed(broker) == 3)
         #expect(ledger.count(.exchange, of: IPAddress(high: 0, low: 0xFFFF_0A00_0001)) == 0)
@@ -127,7 +132,7 @@ import Testing
     // MARK: Used once
 
     @Test(
-        "An id_token comes again → its starter gets the session for ten minutes; callers with another login token are refused"
+        "An id_token is forwarded again → its starter gets the session for ten minutes; others get `code_already_used`"
     )
     func once() async throws {
         let broker = try TestBroker()
@@ -147,7 +152,7 @@ import Testing
         #expect(handed(broker) == 1)
     }
 
-    @Test("A sign-in without a login token → the app cannot ask for its session again")
+    @Test("An id_token is forwarded without a login token → a second forward cannot fetch its session")
     func withoutLoginToken() async throws {
         let broker = try TestBroker()
         _ = try await broker.forward(input { $0.loginToken = nil })
@@ -155,7 +160,7 @@ import Testing
             await problem { try await broker.forward(input { $0.loginToken = nil }) }?.code == .codeAlreadyUsed)
     }
 
-    @Test("Ten requests with one id_token at the same time → its starter's requests all get one session")
+    @Test("Ten forwards of one id_token at the same time → all get the same session")
     func atOnce() async throws {
         let broker = try TestBroker()
         let tokens = try await withThrowingTaskGroup(of: String.self) { group in
@@ -167,7 +172,9 @@ import Testing
 
     // MARK: The session
 
-    @Test("A session from an id_token → has no tokens and a configured lifetime, and nothing is refreshed or revoked")
+    @Test(
+        "A session is made from an id_token → it has no tokens, but the configured lifetime; nothing is refreshed or revoked"
+    )
     func withoutTokens() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.forward(input())
@@ -190,7 +197,7 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(signedIn.token) }?.reason == .loggedOut)
     }
 
-    @Test("A client that may hand out access tokens → hands out none for a session from an id_token")
+    @Test("The client may hand out access tokens → its session from an id_token still gets `client_not_allowed`")
     func handOut() async throws {
         var client = ClientProfile(
             name: ClientName(unchecked: "native"), login: .app,
@@ -203,7 +210,7 @@ import Testing
     }
 
     @Test(
-        "A session from an id_token → does not prevent the revocation of another session's tokens (SEC-63)",
+        "A user also has a session from an id_token → the log-out of another session still revokes its tokens (SEC-63)",
         arguments: [RevocationReach.user, .signIn])
     func revocation(_ reach: RevocationReach) async throws {
         let broker = try TestBroker(script: .init(sid: reach == .user ? nil : "sid-1"), reach: reach)
@@ -215,7 +222,7 @@ import Testing
         #expect(broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] } == [1, 0])
     }
 
-    @Test("A log-out at the provider → also ends its user's session from an id_token")
+    @Test("The provider logs a user out → the user's session from an id_token ends, too")
     func backchannel() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.forward(input())

@@ -5,7 +5,7 @@ import Testing
 @Suite("IP addresses (SEC-74, SEC-104)", .timeLimit(.minutes(2)))
 struct IPAddressTests {
     @Test(
-        "Text that is not an address → nil",
+        "Text that is not an IP address → `IPAddress` is nil",
         arguments: [
             "", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.256", "1.2.3.-4", "+1.2.3.4", "1.2.3.x", "1.2.3.4 ", "0x7f.1",
             "::1::", ":::", "1::2::3", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6:7:8::", "g::", "12345::",
@@ -14,7 +14,7 @@ struct IPAddressTests {
     func malformed(_ text: String) { #expect(IPAddress(text) == nil) }
 
     @Test(
-        "An IPv4 or IPv6 address → read, and written in one form",
+        "An IPv4 or IPv6 address in any spelling → read, and written in its canonical form",
         arguments: [
             ("1.2.3.4", "1.2.3.4"), ("::ffff:10.1.2.3", "10.1.2.3"), ("::FFFF:a01:203", "10.1.2.3"),
             ("2001:0DB8:0:0:0:0:0:1", "2001:db8::1"), ("::", "::"), ("::1", "::1"), ("1::", "1::"),
@@ -28,7 +28,7 @@ struct IPAddressTests {
         #expect(IPAddress(canonical) == address)
     }
 
-    @Test("A URL's host → an IPv6 address only with brackets in the right place")
+    @Test("A URL's host is an IPv6 address → read only with brackets in the right place; loopback hosts are recognised")
     func hosts() {
         #expect(IPAddress(urlHost: "127.0.0.1") == IPAddress("127.0.0.1"))
         #expect(IPAddress(urlHost: "[::1]") == IPAddress("::1"))
@@ -43,7 +43,7 @@ struct IPAddressTests {
         }
     }
 
-    @Test("Loopback → recognised in both families; an IPv6 client counts by its /64")
+    @Test("A loopback address → recognised in IPv4 and IPv6; a limit counts an IPv6 client by its /64")
     func loopback() {
         for text in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
             #expect(IPAddress(text)?.isLoopback == true, "\(text)")
@@ -57,7 +57,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "Text that is not a range → refused",
+        "Text that is not a range of IP addresses → `IPNetwork` is nil",
         arguments: [
             "", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/08", "10.0.0.0/8/8", "10.0.0.1/8",
             "10.0.0", "x/8", "::/129", "::1/127", "fe80::1%eth0", "::ffff:10.0.0.0/8", "::ffff:0:0/95",
@@ -65,7 +65,7 @@ struct IPAddressTests {
     func notRange(_ text: String) { #expect(IPNetwork(text) == nil) }
 
     @Test(
-        "A range → contains exactly its own addresses",
+        "A range of IP addresses → contains exactly its own addresses",
         arguments: [
             ("10.0.0.0/8", "10.0.0.0/8", ["10.0.0.0", "10.255.255.255"], ["9.255.255.255", "11.0.0.0", "::a00:0"]),
             ("10.1.2.3", "10.1.2.3", ["10.1.2.3", "::ffff:10.1.2.3"], ["10.1.2.2", "10.1.2.4"]),
@@ -147,7 +147,9 @@ struct IPAddressTests {
         #expect(try #require(IPAddress(text)).isOfOwnNetwork == expected)
     }
 
-    @Test("A policy → allows exactly its addresses; an unknown address → only if the policy allows all (SEC-74)")
+    @Test(
+        "An address policy → allows exactly its addresses; an unknown address → allowed only by the policy `any` (SEC-74)"
+    )
     func policies() throws {
         let loopback = try #require(IPAddress("127.0.0.1"))
         let inside = try #require(IPAddress("10.0.0.1"))

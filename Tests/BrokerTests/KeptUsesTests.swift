@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// Uses that were answered during a doubt about the clock, and written after it (guarantee 3).
+/// Uses of sessions during a doubt about the clock, which are written after the doubt (guarantee 3).
 @Suite(.timeLimit(.minutes(2))) struct KeptUsesTests {
     private static let day = Duration.seconds(86_400)
 
@@ -27,7 +27,7 @@ import Testing
         try #require(try await broker.store.session(handle: session.session.handle))
     }
 
-    @Test("A session lapsed before the clock was set back → uses during the doubt do not revive it")
+    @Test("A session lapsed before the clock was set back → uses during the doubt do not revive the session")
     func overBefore() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(
-        "A session lapsed before the clock was set back, and was used meanwhile → lapsed again as soon as the clock is trusted"
+        "A session lapsed before the clock was set back, and was used meanwhile → it is lapsed again once the clock is trusted"
     )
     func overOnceRight() async throws {
         let broker = try broker(idle: 3600)
@@ -60,7 +60,7 @@ import Testing
         #expect(await use(broker, session)?.reason == .idleExpired)
     }
 
-    @Test("A session was ended during the doubt → its kept uses have no effect")
+    @Test("A session was used and then ended during the doubt about the clock → its kept uses have no effect")
     func ended() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -75,7 +75,7 @@ import Testing
         #expect(await use(broker, session)?.reason == .loggedOut)
     }
 
-    @Test("Uses during a doubt → never extend the session beyond its absolute end")
+    @Test("A session is used during the doubt about the clock → its idle end never exceeds its absolute end")
     func absoluteEnd() async throws {
         let broker = try broker(idle: 300, absolute: 900)
         let session = try await broker.signIn()
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test(
-        "The clock steps, and a session is used every 20 s → served at each use, during the doubt and after it",
+        "The clock steps, and a session is used every 20 s → each use is served, during the doubt and after it",
         arguments: [70, 200, -70, -3600])
     func step(seconds: Int) async throws {
         let broker = try broker()
@@ -110,14 +110,14 @@ import Testing
         try await broker.context.writeKeptUses()
         #expect(broker.clock.now.since(try await row(broker, session).lastUsedAt) <= .seconds(3))
         if seconds > 0 { #expect(await use(broker, unused)?.reason == .idleExpired) }
-        // If the clock was set back permanently, the row's times are in the future.
+        // If the clock was set back by an hour for good, the row's times are in the future, so the session lapses later.
         guard seconds > -3600 else { return }
         broker.clock.advance(.seconds(301))
         #expect(await use(broker, session)?.reason == .idleExpired)
     }
 
     @Test(
-        "The process stops during the doubt → kept uses are written, at most two minutes after the clock's former course",
+        "The process stops during the doubt → it writes the kept uses, dated at most two minutes past the clock's former course",
         arguments: [(70, 270), (170, 320), (-70, 200)])
     func stop(seconds: Int, written: Int) async throws {
         let broker = try broker()
@@ -138,7 +138,7 @@ import Testing
         #expect(await use(next, session) == nil)
     }
 
-    @Test("The doubt ends → the next check of the clock writes the uses")
+    @Test("The doubt about the clock ends → the next check of the clock writes the kept uses")
     func watch() async throws {
         let rig = try ClockRig()
         let session = try await rig.broker.signIn()
@@ -170,7 +170,7 @@ import Testing
         #expect(await use(broker, session) == nil)
     }
 
-    @Test("A process is killed during the doubt → only the uses of the doubt are lost")
+    @Test("A process is killed during the doubt about the clock → only the session uses of this doubt are lost")
     func kill() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -184,7 +184,7 @@ import Testing
         #expect(await use(next, session) == nil)
     }
 
-    @Test("The store fails while uses are written → they are kept, and written the next time")
+    @Test("The store fails while kept uses are written → they stay kept, and are written the next time")
     func storeFails() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -203,7 +203,8 @@ import Testing
     }
 
     @Test(
-        "More sessions are used than there is room for → the first sessions' uses are kept, and the memory is bounded")
+        "More sessions are used in a doubt than there is room for → the first sessions' uses are kept, so the memory is bounded"
+    )
     func bound() throws {
         let uses = KeptUses(maximum: 2)
         let digests = try (0..<3).map { try #require(Digest(Array(repeating: UInt8($0), count: 32))) }
@@ -213,7 +214,7 @@ import Testing
         #expect(uses.count == 2 && uses[digests[2]] == nil)
     }
 
-    @Test("A session was read while it lived and has lapsed since → a late use does not revive it in the cache")
+    @Test("A session was read while it lived, and has lapsed since → a late slide does not revive it in the cache")
     func lateSlide() async throws {
         let broker = try broker(idle: 20)
         let session = try await broker.signIn()

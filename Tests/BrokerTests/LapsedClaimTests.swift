@@ -40,7 +40,7 @@ import Testing
 
     // MARK: Times when the store counts as calm
 
-    @Test("A store that has failed → counts as calm fifteen seconds after its last failure")
+    @Test("The process has just started, or the store has failed → the store counts as calm fifteen seconds later")
     func calm() {
         let watch = StoreWatch(startedAt: .seconds(100))
         #expect(!watch.isCalm(at: .seconds(114)))
@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test(
-        "A store that was away or silent → counts as calm fifteen seconds after its return, but never while it is silent"
+        "The store was away or silent → it counts as calm fifteen seconds after its return, but never while it is silent"
     )
     func calmWhereAsked() {
         let watch = StoreWatch(startedAt: .zero)
@@ -72,7 +72,7 @@ import Testing
         #expect(!watch.isCalm(at: .seconds(80)))
     }
 
-    @Test("A replica has no requests while the store is away → its regular look at the clock notices the outage")
+    @Test("A replica has no requests while the store is away → its regular comparison of clocks notices the outage")
     func idleReplica() async throws {
         let broker = try TestBroker()
         let store = TestSharedStore(clock: broker.clock)
@@ -99,7 +99,7 @@ import Testing
     // MARK: The claim's owner
 
     @Test(
-        "A replica is cut off for forty seconds with a pair in hand → its pair is stored, without another refresh"
+        "A replica cannot write its refreshed pair for 80 s → other callers wait, and the pair is stored without another refresh"
     )
     func cutOff() async throws {
         let (one, store, live) = try await expired()
@@ -128,7 +128,7 @@ import Testing
     }
 
     @Test(
-        "A pair waits for its store until its access token has expired → no caller gets that token",
+        "A refreshed pair waits for the store until its access token has expired → no caller gets this token",
         arguments: [nil, TokenTarget(audience: "a")])
     func expiresInHand(_ target: TokenTarget?) async throws {
         let (one, store, live) = try await expired(.init(tokenLifetime: .seconds(10)))
@@ -162,7 +162,7 @@ import Testing
         #expect(one.provider.refreshes == 2)
     }
 
-    @Test("A claim's owner does not return → taken over a minute after the claim has lapsed")
+    @Test("A claim's owner does not return → another caller takes the claim over a minute after it has lapsed")
     func dead() async throws {
         let (broker, _, live) = try await expired()
         try await claimAndDie(broker, live)
@@ -175,7 +175,8 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
-    @Test("A process whose store has failed → takes over no claim until the store has been calm for a while")
+    @Test(
+        "A process's store call has failed → it takes over no claim until the store has been calm for fifteen seconds")
     func afterAFailure() async throws {
         let (broker, store, live) = try await expired()
         try await claimAndDie(broker, live)
@@ -192,7 +193,7 @@ import Testing
     }
 
     @Test(
-        "A refresh token may have been sent twice → a refusal of the next version's refresh token is refresh_lost, too"
+        "A refresh token may have been sent twice → a refusal of the following refresh token is `refresh_lost`, too"
     )
     func versionBefore() async throws {
         let (broker, _, live) = try await expired()
@@ -209,7 +210,7 @@ import Testing
 
     // MARK: While its owner lives
 
-    @Test("The provider is slow to answer → the claim is renewed", .timeLimit(.minutes(1)))
+    @Test("The provider is slow to answer a refresh → the refresh's claim is renewed", .timeLimit(.minutes(1)))
     func renewed() async throws {
         let (broker, store, live) = try await expired()
         broker.provider.gate.close()
@@ -223,7 +224,7 @@ import Testing
         #expect(await answer == nil)
     }
 
-    @Test("The claim cannot be renewed after a lost answer → no confirming call is made")
+    @Test("A refresh's answer is lost, and its claim cannot be renewed → no confirming call is made")
     func notConfirmed() async throws {
         let (broker, store, live) = try await expired(.init(refresh: [.lost(detail: "")]))
         store.fail(.renewRefresh, Array(repeating: .refused, count: 1_000_000))
@@ -231,7 +232,8 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
-    @Test("The store refuses a condemnation → 503, and the claim is released, so the next refresh can condemn")
+    @Test(
+        "The store refuses a condemnation → 503, and the refresh's claim is released, so the next refresh can condemn")
     func notCondemned() async throws {
         let (broker, store, live) = try await expired(.init(refresh: [Self.refused, Self.refused]))
         store.fail(.condemnRefresh, [.refused])

@@ -22,7 +22,7 @@ struct LargeIDTokenTests {
     }
 
     @Test(
-        "Each attempt with a stranger's token → charged as a wrong token; the token verifies → its charges are released (SEC-26)"
+        "A token needs a fetch of keys → charged as wrong tokens; the token verifies → its charges are released (SEC-26)"
     )
     func charges() throws {
         let clock = TestClock()

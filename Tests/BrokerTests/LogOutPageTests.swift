@@ -16,7 +16,7 @@ import Testing
         await problem { try await broker.useCases.resumeSession.resume(session.token) } == nil
     }
 
-    @Test("An unknown or ended session, or a provider without a page → no log-out page")
+    @Test("An unknown or ended session, or a provider without a log-out page → a log-out in the browser gets no page")
     func none() async throws {
         let broker = try TestBroker()
         let end = broker.useCases.endSession
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(
-        "A log-out with a page → the session ends at once, the browser ends the provider's session, and the broker revokes tokens"
+        "A log-out gets the provider's page → the broker ends its session and revokes tokens; the browser ends the provider's"
     )
     func pages() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page))
@@ -50,7 +50,7 @@ import Testing
         #expect(again != nil && again?.reveal() != first?.reveal())
     }
 
-    @Test("Eight log-outs of one session at the same time → one of them gets the page")
+    @Test("Eight log-outs of one session at the same time → one of them gets the provider's page")
     func race() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page))
         broker.clock.hold(.seconds(2))
@@ -66,7 +66,10 @@ import Testing
         #expect(pages == 1)
     }
 
-    @Test("The provider hangs → the log-out waits for at most two seconds", .timeLimit(.minutes(1)))
+    @Test(
+        "The provider hangs while the broker asks for its log-out page → the log-out waits two seconds, and gets no page",
+        .timeLimit(.minutes(1))
+    )
     func hangs() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page, logOutPageHangs: true))
         let session = try await broker.signIn()
@@ -108,7 +111,7 @@ import Testing
         #expect(await !lives(broker, plain))
     }
 
-    @Test("A logout token → ends only the sessions of the clients in its aud")
+    @Test("A logout token names clients in its `aud` → it ends only sessions of these clients")
     func clients() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

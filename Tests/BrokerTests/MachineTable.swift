@@ -4,12 +4,12 @@ import Testing
 
 @testable import Broker
 
-/// A refresh machine together with a goal, as a table of *event == action*.
+/// A refresh machine and its goal, checked against a table of events and expected actions.
 struct MachineTable {
     let need: RefreshStateMachine.Need
     let goal: any FlightGoal
 
-    /// The ways to a token, by the name of their call.
+    /// Returns the goal of a flight that makes this kind of call.
     static func goal(_ call: RefreshCall) throws -> any FlightGoal {
         guard call != .plain else { return OwnToken() }
         let broker = try TestBroker()
@@ -25,7 +25,9 @@ struct MachineTable {
         }
     }
 
-    /// An event of a table; what a flight reads is given by its facts, and the goal decides the next step.
+    /// An event of a table.
+    ///
+    /// If a flight reads the row, the event has the facts of the row, and the goal decides the next step.
     enum Event: Sendable {
         case read(
             version: Int64, live: Bool, fresh: Bool, usable: Bool, refreshable: Bool, unchecked: Bool = false,

@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(
-        "An IPv6 address → counted in its /64, /56 and /48; an IPv4 address → counted alone",
+        "An IPv6 address → limited by its /64, its /56 and its /48; an IPv4 address → limited by itself alone",
         arguments: [
             ("2001:db8:1:2fe::7", ["2001:db8:1:2fe::/64", "2001:db8:1:200::/56", "2001:db8:1::/48"]),
             ("2001:db8::", ["2001:db8::/64", "2001:db8::/56", "2001:db8::/48"]),
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "An address with a translator's prefix → counted as the IPv4 address inside it; with another prefix → as itself",
+        "An IPv6 address with a translator's prefix (NAT64) → counted as the IPv4 address inside it; any other → as itself",
         arguments: [
             ("64:ff9b::c000:201", "192.0.2.1"), ("64:ff9b::", "0.0.0.0"),
             ("64:ff9b::1:c000:201", "64:ff9b::1:c000:201"),
@@ -56,7 +56,7 @@ import Testing
         #expect(AddressTranslators(further).client(try #require(IPAddress(text))).description == expected)
     }
 
-    @Test("Networks with equal first bits but different lengths → different networks")
+    @Test("An address's networks share their first bits, but have different lengths → they count as different networks")
     func begin() throws {
         #expect(Set(try #require(IPAddress("2001:db8::1")).limitedNetworks).count == 3)
     }
@@ -74,7 +74,7 @@ import Testing
                 == LimitShares(address: address, customer: customer, network: network))
     }
 
-    @Test("The largest possible rate → can be used")
+    @Test("The largest possible rate is configured → shares and buckets work without an overflow")
     func largest() {
         #expect(LimitShares(perMinute: .max) == LimitShares(address: .max, customer: .max, network: .max))
         #expect(LimitShares(address: .max, of: .max).network == .max)
@@ -82,7 +82,8 @@ import Testing
     }
 
     @Test(
-        "A /56 uses its four shares of pending logins, and a /48 its quarter → others sign in at once (SEC-119)")
+        "A /56 has used its four shares of pending logins, or a /48 its quarter → users elsewhere sign in at once (SEC-119)"
+    )
     func hostile() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(
@@ -112,7 +113,7 @@ import Testing
         #expect(try fill(0..<8, site: 1) == 800)
     }
 
-    @Test("Exchanges of one /48 → leave three quarters of the book to others")
+    @Test("One /48 begins exchanges without end → it gets a quarter of the book, and others can use the rest")
     func exchanges() throws {
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1_000_000, pending: 1000), monotonic: TestClock().clock.monotonic)
@@ -163,7 +164,7 @@ import Testing
         #expect(taken(30_000..<34_000) == 92)
     }
 
-    @Test("The time to wait → the longest of the address, its line and its network")
+    @Test("Several limits refuse a request → the time to wait is the longest of its address, its line and its network")
     func waiting() {
         let buckets = TokenBuckets(perMinute: 6) { .zero }
         for phone in UInt64(0)..<8 {
@@ -185,7 +186,7 @@ import Testing
         #expect(try take(ledger, .login, 9, from: Self.phone(9)) != nil)
     }
 
-    @Test("All items of an address or network are removed → its entries in the books are removed, too")
+    @Test("All charges of an address or network are removed → its entries in the book are removed, too")
     func forgetting() throws {
         var book = ChargeBook(capacity: 1000, shares: ChargeLimits(pending: 1000).shares)
         for number in UInt64(0)..<200 {
@@ -198,7 +199,7 @@ import Testing
         #expect(book.holders == 0)
     }
 
-    @Test("New limits → apply at every level, and earlier charges stay")
+    @Test("New limits are adopted → they apply to address, line and network, and earlier charges stay")
     func adopting() throws {
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1000, pending: 1000), monotonic: TestClock().clock.monotonic)

@@ -35,7 +35,7 @@ import Testing
         return (broker, session, row)
     }
 
-    @Test("A session's facts have a newer format → 503, and the session lives", .timeLimit(.minutes(1)))
+    @Test("The sealed facts of a session have a newer format → 503, and the session lives", .timeLimit(.minutes(1)))
     func facts() async throws {
         let (broker, session, row) = try await session(facts: true)
         for _ in 0..<2 {
@@ -61,7 +61,7 @@ import Testing
         #expect(try await broker.store.session(handle: other.session.handle)?.endReason == .admin)
     }
 
-    @Test("A session's tokens have a newer format → 503, and the session lives", .timeLimit(.minutes(1)))
+    @Test("The sealed tokens of a session have a newer format → 503, and the session lives", .timeLimit(.minutes(1)))
     func tokens() async throws {
         let (broker, session, row) = try await session(facts: false)
         let live = try await broker.useCases.resumeSession.resume(session.token)
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test(
-        "A tampered record, in contrast to a newer format → the session ends with `integrity` (SEC-48)",
+        "A session's record was tampered with, and has no newer format → the session ends with `integrity` (SEC-48)",
         .timeLimit(.minutes(1)))
     func tampered() async throws {
         let broker = try TestBroker()
@@ -87,7 +87,9 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .integrity)
     }
 
-    @Test("A login has a newer format → 503, and the login stays pending", .timeLimit(.minutes(1)))
+    @Test(
+        "A login's record has a newer format → a forward gets 503, and the login stays pending", .timeLimit(.minutes(1))
+    )
     func login() async throws {
         let broker = try TestBroker()
         let started = try await broker.start()
@@ -102,7 +104,10 @@ import Testing
         #expect(try await other.store.login(state: state)?.status == .pending)
     }
 
-    @Test("A registration or handoff has a newer format → 503", .timeLimit(.minutes(1)))
+    @Test(
+        "The record of a registration or handoff has a newer format → 503; it has another unreadable format → expired",
+        .timeLimit(.minutes(1))
+    )
     func registration() async throws {
         let broker = try TestBroker()
         let key = broker.vault.digest(Array("key".utf8))
@@ -129,7 +134,10 @@ import Testing
         }
     }
 
-    @Test("Revocation work has a newer format → it waits for a process that can read it", .timeLimit(.minutes(1)))
+    @Test(
+        "A revocation's record has a newer format → it stays in the outbox for a process that can read it",
+        .timeLimit(.minutes(1))
+    )
     func revocation() async throws {
         let broker = try TestBroker()
         let key = broker.vault.digest(Array("key".utf8))
@@ -145,6 +153,6 @@ import Testing
 }
 
 extension TestBroker {
-    /// Lets spawned work run.
+    /// Lets spawned tasks run, by giving up the thread 200 times.
     func settled() async { for _ in 0..<200 { await Task.yield() } }
 }

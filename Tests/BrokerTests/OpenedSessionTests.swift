@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("Opened parts of a session, and their number (decision 39)", .timeLimit(.minutes(1)))
+@Suite("How often a session's records are opened (decision 39)", .timeLimit(.minutes(1)))
 struct OpenedSessionTests {
     @Test(
         "A cached session is used ten times → its records are opened one time, and again after an ending, a refresh or 5 s"
@@ -36,7 +36,7 @@ struct OpenedSessionTests {
         #expect(vault.opened(.session) == before + 1)
     }
 
-    @Test("A session's provider is no longer configured → not served, even from the cache")
+    @Test("A session's provider is no longer configured → the session is not served, even from the cache")
     func configuration() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.signIn()

@@ -29,7 +29,7 @@ import Testing
         return try await broker.forward(broker.callback(login, code: code), login.loginToken, session: replacing)
     }
 
-    @Test("With `own: device` → a session lists and ends only itself")
+    @Test("A provider has `own: device` → a session lists and ends only itself")
     func device() async throws {
         let broker = try broker(own: .device)
         let first = try await signIn(broker, "c1")
@@ -64,7 +64,8 @@ import Testing
     }
 
     @Test(
-        "An app asks for its access token → `client_not_allowed`, or handed out with one event if the client allows it")
+        "An app asks for its access token → `client_not_allowed`; if its client may hand it out, the token and one event"
+    )
     func handOut() async throws {
         let closed = try broker(own: .subject)
         let refused = try await signIn(closed, "c1")

@@ -58,7 +58,8 @@ import Testing
     }
 
     @Test(
-        "A registered redirect URI has a query → returned byte for byte, and not read as the answer's (RFC 6749 3.1.2)")
+        "A registered redirect URI has a query → kept byte for byte, and not read as callback parameters (RFC 6749 3.1.2)"
+    )
     func registeredQuery() throws {
         let queries = ["https://app.example/cb?tenant=7&x=%2F", "http://127.0.0.1/cb?d=1"]
         func parse(_ text: String) throws -> CallbackURL { try CallbackURL(parsing: text, queries: queries) }
@@ -78,7 +79,7 @@ import Testing
     }
 
     @Test(
-        "Text that is not JSON → refused",
+        "Text that is not JSON → the JSON parser refuses it",
         arguments: [
             "", "{", "}", "{}x", "[1,]", "{\"a\":1,}", "{'a':1}", "{\"a\" 1}", "01", "1.", ".5", "+1", "1e", "--1",
             "nul", "tru",
@@ -90,7 +91,7 @@ import Testing
         #expect(throws: JSONFailure.self) { try JSONParser.parse(Array(text.utf8), maximumBytes: 1000) }
     }
 
-    @Test("Invalid UTF-8, too much depth or too large a size → refused (SEC-102)")
+    @Test("JSON with invalid UTF-8, too much depth or too large a size → refused (SEC-102)")
     func bounds() {
         #expect(throws: JSONFailure.self) { try JSONParser.parse([0x22, 0xC3, 0x28, 0x22], maximumBytes: 10) }
         #expect(throws: JSONFailure.self) { try JSONParser.parse([0x22, 0xED, 0xA0, 0x80, 0x22], maximumBytes: 10) }
@@ -101,14 +102,14 @@ import Testing
         #expect(throws: Never.self) { try JSONParser.parse(Array("[[[[[[[[1]]]]]]]]".utf8), maximumBytes: 100) }
     }
 
-    @Test("Repeated members → named by their pointers")
+    @Test("A JSON text has repeated members → they are named by their pointers")
     func duplicates() throws {
         let result = try JSONParser.parse(Array(#"{"a":1,"b":{"c/d":1,"c/d":2},"a":2}"#.utf8), maximumBytes: 100)
         #expect(result.duplicates == ["/b/c~1d", "/a"])
         #expect(result.value.object?["a"]?.integer == 1)
     }
 
-    @Test("Thousands of repeated members under a long name → not reported one by one (SEC-106)")
+    @Test("Thousands of repeated JSON members under a long name → only a limited number is reported (SEC-106)")
     func manyDuplicates() throws {
         let name = String(repeating: "n", count: 30_000)
         let text = "{\"\(name)\":{" + Array(repeating: "\"a\":1", count: 5000).joined(separator: ",") + "}}"
@@ -119,7 +120,7 @@ import Testing
         #expect(throws: JSONFailure.self) { try JSONParser.parseObject(Array(text.utf8), maximumBytes: 1 << 16) }
     }
 
-    @Test("Names with combining marks → compared by their bytes, within a second (SEC-106)")
+    @Test("JSON and form names with combining marks → compared by their bytes, within a second (SEC-106)")
     func combiningMarks() throws {
         let equivalent = try JSONParser.parse(Array("{\"\u{E9}\":1,\"e\u{301}\":2}".utf8), maximumBytes: 100)
         #expect(equivalent.duplicates.isEmpty)
@@ -137,7 +138,7 @@ import Testing
         #expect(try #require(took.min()) < .seconds(1))
     }
 
-    @Test("Strings with escapes → read unchanged")
+    @Test("JSON strings with escapes or non-ASCII characters → read as the characters that they stand for")
     func strings() throws {
         let text = #"["\u00e4\ud83d\ude00\n\/\"", "é"]"#
         let value = try JSONParser.parse(Array(text.utf8), maximumBytes: 100).value
@@ -183,7 +184,7 @@ import Testing
         #expect(throws: FormPairs.Failure.self) { try FormPairs(parsing: text) }
     }
 
-    @Test("Forms → plus and percent are decoded, and the size is limited")
+    @Test("A form → plus signs and percent-escapes are decoded, and too many pairs are refused")
     func forms() throws {
         let pairs = try FormPairs(parsing: "a=b+c%2B%C3%A9&d&e=")
         #expect(pairs["a"] == "b c+é" && pairs["d"] == "" && pairs["e"] == "" && pairs["f"] == nil)
@@ -290,7 +291,7 @@ import Testing
         #expect(throws: CallbackURL.Failure.tooLong) { try CallbackURL(parsing: long) }
     }
 
-    @Test("base64url → encodes and decodes without loss, and text in a non-canonical form is refused")
+    @Test("Bytes are encoded as base64url → decoded to the same bytes; text in a non-canonical form is refused")
     func base64URL() {
         for count in 0..<70 {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ count) }
@@ -302,7 +303,7 @@ import Testing
         #expect(Base64URL.encode(Array("foobar".utf8)) == "Zm9vYmFy")
     }
 
-    @Test("Times → printed as in RFC 3339, and correct after 2038 (SEC-128)")
+    @Test("A time → printed as in RFC 3339 and in HTTP dates, also before 1970 and after 2038 (SEC-128)")
     func times() {
         #expect(WallTime(seconds: 0).rfc3339 == "1970-01-01T00:00:00Z")
         #expect(WallTime(seconds: 0).httpDate == "Thu, 01 Jan 1970 00:00:00 GMT")
@@ -328,7 +329,9 @@ import Testing
         #expect(!dumped.contains("canary"))
     }
 
-    @Test("A damaged record → an error, and never a crash (SEC-106)")
+    @Test(
+        "A session's record is cut off or damaged → a cut one is refused, and a damaged one never causes a crash (SEC-106)"
+    )
     func records() throws {
         let facts = SessionFacts(
             provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), subject: "s",

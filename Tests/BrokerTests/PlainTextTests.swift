@@ -3,14 +3,15 @@ import Testing
 @testable import Broker
 
 /// A search in steps of eight bytes finds the same bytes as a search byte by byte.
-@Suite("Plain texts", .timeLimit(.minutes(1)))
+@Suite("Checks for plain text", .timeLimit(.minutes(1)))
 struct PlainTextTests {
     private static let isEscaped: @Sendable (UInt8) -> Bool = { byte in
         byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F
     }
 
     @Test(
-        "A text with any byte at any place → classified by this byte alone", arguments: [0, 1, 7, 8, 9, 15, 16, 17, 31])
+        "A text of plain bytes with any byte at any place → this byte alone decides whether the text is plain",
+        arguments: [0, 1, 7, 8, 9, 15, 16, 17, 31])
     func everyByte(length: Int) {
         for filling in [UInt8(0x21), 0x61, 0x7E] {
             for place in 0..<length {
@@ -25,7 +26,7 @@ struct PlainTextTests {
         }
     }
 
-    @Test("A text → visible ASCII if each of its bytes is in 0x21 to 0x7E", arguments: [1, 7, 8, 9, 17])
+    @Test("A text → visible ASCII only if each of its bytes is in 0x21 to 0x7E", arguments: [1, 7, 8, 9, 17])
     func visible(length: Int) {
         for place in 0..<length {
             for byte in UInt8(0)...0x7F {

@@ -34,7 +34,7 @@ struct PresenceBoundsTests {
     }
 
     @Test(
-        "A presence key of an unbound session or of a child → refused, with the reason for the log; the app's bound session may have one"
+        "A presence key for an unbound session or a child → refused, with a reason for the log; for the app's bound one → allowed"
     )
     func admits() async throws {
         let session = try await session()
@@ -52,7 +52,9 @@ struct PresenceBoundsTests {
         try RegisterPresenceKey.admits(session.with(binding))
     }
 
-    @Test("A call lacks its presence proof → refused with an event, before the store is read")
+    @Test(
+        "A call of a bound session lacks its presence proof → `presence_required` and an event, before the store is read"
+    )
     func missing() async throws {
         let session = try await session().with(binding)
         let reads = store.count(.session)
@@ -71,7 +73,7 @@ struct PresenceBoundsTests {
         #expect(refusal?.presence == PresenceRefusal(.required, isBound: true, isOfParent: true))
     }
 
-    @Test("A stored presence key → in the format that other releases read")
+    @Test("A presence key is stored → its record has format 1, and is read back unchanged")
     func record() throws {
         let presence = SessionPresence(thumbprint: binding.thumbprint, registeredAt: TestClock.start)
         #expect(presence.record.first == 1)
@@ -79,7 +81,7 @@ struct PresenceBoundsTests {
     }
 
     @Test(
-        "The table of presence uses is full → sessions outside of it are refused until one of its entries is a minute old"
+        "The table of presence uses is full → sessions that are not in it are refused until one of its entries is a minute old"
     )
     func full() {
         let uses = PresenceUses(maximum: 2)
@@ -96,7 +98,7 @@ struct PresenceBoundsTests {
         #expect(uses.count == 2)
     }
 
-    @Test("A session's thirty-first use in a minute → refused; the next one is possible when the first is a minute old")
+    @Test("A session's thirty-first use of presence in a minute → refused, until its first use is a minute old")
     func perMinute() {
         let uses = PresenceUses()
         let session = broker.vault.digest(Secret("session"))

@@ -11,7 +11,7 @@ import Testing
     }
 
     @Test(
-        "A session's provider is no longer configured → 503 on every route; it is configured again → the session lives")
+        "A session's provider is no longer configured → 503 for each use; it is configured again → the session lives")
     func provider() async throws {
         let broker = try TestBroker()
         let token = try await broker.signIn().token
@@ -26,7 +26,9 @@ import Testing
         #expect(try await broker.useCases.resumeSession.resume(token).view.provider.text == "as")
     }
 
-    @Test("A session's client is no longer configured, even for a refresh → 503, and the session lives")
+    @Test(
+        "A session's client is no longer configured → 503, also for a refresh with the new configuration; the session lives"
+    )
     func client() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.signIn()
@@ -53,7 +55,7 @@ import Testing
     }
 
     @Test(
-        "A revocation's provider is no longer configured → the work waits until the provider is configured again (SEC-63)"
+        "A revocation's provider is no longer configured → the revocation waits until it is configured again (SEC-63)"
     )
     func revocation() async throws {
         let broker = try TestBroker()
@@ -68,7 +70,7 @@ import Testing
     }
 
     @Test(
-        "A client's binding changes while a session is cached → the new binding counts at once, in both cases (guarantee 9)"
+        "A client's evidence setting changes while a session is cached → the new one counts at once, in both ways (guarantee 9)"
     )
     func binding() async throws {
         func clients(_ evidence: BindingPolicy.Evidence) -> [ClientProfile] {
@@ -100,7 +102,7 @@ import Testing
         }
     }
 
-    @Test("A provider is no longer configured → its sessions' streams still wait for their ends")
+    @Test("A provider is no longer configured → open streams of its sessions still notice their ends")
     func waiting() async throws {
         let broker = try TestBroker()
         let token = try await broker.signIn().token
@@ -111,7 +113,7 @@ import Testing
             await problem { try await waiting.checkLives(broker.vault.digest(token)) }?.reason == .loggedOut)
     }
 
-    @Test("New limits → apply at once, and used charges stay used (SEC-119, SEC-121)")
+    @Test("New limits are adopted → they apply at once, and used charges stay used (SEC-119, SEC-121)")
     func limits() throws {
         let clock = TestClock()
         let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)
@@ -132,7 +134,7 @@ import Testing
         #expect(ledger.takeWrongToken(from: address) != nil)
     }
 
-    @Test("An address's share becomes smaller → its next item is refused, and its present items stay")
+    @Test("An address's share becomes smaller → its next login is refused, and its pending logins stay")
     func share() throws {
         let clock = TestClock()
         let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)

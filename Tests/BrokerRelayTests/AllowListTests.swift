@@ -60,7 +60,7 @@ struct AllowListTests {
         #expect(list.allows(method: method, path: try CanonicalPath(path[...])))
     }
 
-    @Test("A path trick → refused, or only a path in the list is sent, because the list is compared with the sent path")
+    @Test("A path that two servers could read differently → refused, or the path that is sent is in the `allow` list")
     func tricks() throws {
         let list = AllowList([try AllowEntry("GET /v1/me"), try AllowEntry("GET /v1/files/**")])
         for (trick, _) in CanonicalPathTests.tricks {

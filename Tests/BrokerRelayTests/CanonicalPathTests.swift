@@ -30,7 +30,7 @@ struct CanonicalPathTests {
         ("/%c3/%a9", .notUTF8),
     ]
 
-    @Test("Each path trick → refused with its own fault", arguments: tricks)
+    @Test("A path that two servers could read differently → refused with its own fault", arguments: tricks)
     func refused(raw: String, fault: CanonicalPath.Fault) {
         #expect(throws: fault) { try CanonicalPath(raw[...]) }
     }

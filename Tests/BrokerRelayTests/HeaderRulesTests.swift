@@ -239,7 +239,7 @@ struct HeaderRulesTests {
         #expect(fields[.coatcheckSource] == "upstream")
     }
 
-    @Test("A Location that repeats the token → removed (SEC-77)")
+    @Test("A Location or Link that repeats the token → removed (SEC-77)")
     func tokenInLocation() throws {
         let fields = try Self.answered([
             ("Location", "https://x/?access_token=TOKEN"), ("Link", "<https://x/TOKEN>"), ("Content-Location", "/ok"),
@@ -280,7 +280,7 @@ struct HeaderRulesTests {
         #expect(throws: ResponseHeaderRules.Fault.ambiguousFraming) { try Self.answered(list) }
     }
 
-    @Test("A status that is not final → 502 (SEC-80)", arguments: [100, 101, 103, 199, 600, 999])
+    @Test("An upstream's status below 200 or above 599 → 502 (SEC-80)", arguments: [100, 101, 103, 199, 600, 999])
     func badStatus(code: Int) {
         #expect(throws: ResponseHeaderRules.Fault.badStatus) {
             try ResponseHeaderRules.status(HTTPResponseStatus(statusCode: code, reasonPhrase: "x"))

@@ -363,7 +363,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "All places of an upstream are taken → the next call gets rate_limited, and the number of taken places stays right"
+        "An upstream's only place is taken → the same user gets rate_limited, and another user upstream_busy"
     )
     func places() async throws {
         try await ScriptedUpstream.run({ connection in

@@ -176,7 +176,9 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The caller leaves before a connection exists → the proof of presence is released")
+    @Test(
+        "The caller leaves before a connection exists → the proof of presence is released; after the call was read → used"
+    )
     func abandoned() async throws {
         // The upstream never answers the TLS handshake.
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { upstream in

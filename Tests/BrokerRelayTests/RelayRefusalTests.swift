@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Calls that the relay refuses", .timeLimit(.minutes(2)))
 struct RelayRefusalTests {
-    @Test("A target with the name of no upstream → 404", arguments: ["other", "", "API", "api%2f", "..", "api;x"])
+    @Test("A relay target that names no upstream → 404", arguments: ["other", "", "API", "api%2f", "..", "api;x"])
     func unknown(name: String) async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9") { (fixture) async throws in
             var request = try fixture.request(.get, "/x")
@@ -74,7 +74,9 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A path trick → the upstream gets only paths that its `allow` list has (SEC-73)")
+    @Test(
+        "A path that two servers could read differently → the upstream gets only paths that its `allow` list has (SEC-73)"
+    )
     func tricks() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, allow: ["GET /open/**"]) { (fixture) async throws in
@@ -134,7 +136,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A call after the shutdown → refused at once", .timeLimit(.minutes(1)))
+    @Test("A call after the relay's shutdown → refused at once", .timeLimit(.minutes(1)))
     func afterShutdown() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in

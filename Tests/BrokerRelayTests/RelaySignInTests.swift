@@ -148,7 +148,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "The judge of sign-ins reads the session again → the call uses the token of the session that the judge returns")
+        "The check of a demand returns a newer state of the session → the call uses this session's token")
     func judged() async throws {
         let signIns = SignIns(judged: RelayFixture.session(subject: "ben"))
         try await ScriptedUpstream.run(answeringOK) { upstream in

@@ -15,7 +15,7 @@ struct RelayedLocationTests {
     }
 
     @Test(
-        "A reference that the app would read at the broker's origin → removed",
+        "A reference in an upstream's answer that the app would resolve at the broker's origin → removed",
         arguments: [
             // Paths of the broker, and of another upstream.
             "/v1/relay/other/transfer?to=evil", "/v1/session/refresh", "/", "/v3.0x/items", "/v3", "?", "/?a",
@@ -44,7 +44,7 @@ struct RelayedLocationTests {
     }
 
     @Test(
-        "A reference under the upstream's base URL → its relay path",
+        "A reference in an upstream's answer, under the upstream's base URL → its relay path",
         arguments: [
             ("/v3.0/items/5", "/v1/relay/api/items/5"), ("/v3.0", "/v1/relay/api/"), ("/v3.0/", "/v1/relay/api/"),
             ("/v3.0?a=b", "/v1/relay/api/?a=b"),
@@ -61,7 +61,7 @@ struct RelayedLocationTests {
     func relayed(value: String, expected: String) throws { #expect(try mapped(value) == expected) }
 
     @Test(
-        "An absolute reference to another place → unchanged",
+        "An absolute reference in an upstream's answer, to another place → unchanged",
         arguments: [
             "https://api.example.com/v4/items", "https://api.example.com/v3.0x", "https://api.example.com",
             "https://api.example.com:8443/v3.0/x", "https://cdn.example.com/v3.0/x",

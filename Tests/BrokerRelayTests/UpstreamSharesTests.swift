@@ -12,7 +12,7 @@ struct UpstreamSharesTests {
     }
 
     @Test(
-        "A number of places → a user's share is a quarter, a session's an eighth; at least two, if one place stays free",
+        "An upstream's places → one user may take a quarter, one session an eighth; at least two, if one place stays free",
         arguments: [
             (1, 1, 1), (2, 1, 1), (3, 2, 2), (4, 2, 2), (8, 2, 2), (12, 3, 2), (16, 4, 2), (40, 10, 5),
             (1024, 256, 128), (65_536, 16_384, 8192),
@@ -55,7 +55,7 @@ struct UpstreamSharesTests {
         #expect(shares.count == 0)
     }
 
-    @Test("An upload waits for the rest of its short body → takes no place")
+    @Test("An upload waits for the rest of its short body → it takes no place of the upstream")
     func heldBody() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, maximumConcurrent: 1) { (fixture) async throws in

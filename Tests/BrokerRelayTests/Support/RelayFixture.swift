@@ -34,7 +34,7 @@ final class TokenGiver: Sendable {
 /// Judges sign-ins as the test chooses, and records the demands.
 final class SignIns: SignInJudging {
     private let state = Mutex<(required: [StepUpDemand], challenges: [(demand: StepUpDemand, isLast: Bool)])>(([], []))
-    /// The answer to every demand, or nil if all demands are met.
+    /// The problem that answers every demand, or nil if all demands are met.
     let refusal: ProblemCode?
 
     /// The session that the judge returns instead of the given session, or nil for the given session.

@@ -243,8 +243,8 @@ class Bench:
         before, _ = processes.memory(self.broker.pid)
         load.touch(cookies, self.env["BROKER"], self.env["BACKEND_TOKEN"])
         cached, _ = processes.memory(self.broker.pid)
-        # After this pause, the cached sessions have expired. SQLite's page caches, which the first reads have filled, remain
-        # and must not count.
+        # After this pause, the cached sessions have expired. SQLite's page caches, which the first reads have filled, remain.
+        # They are in `left`, so the difference leaves them out.
         time.sleep(15)
         left, _ = processes.memory(self.broker.pid)
         load.touch(cookies, self.env["BROKER"], self.env["BACKEND_TOKEN"])
@@ -265,7 +265,7 @@ class Bench:
             self.report.bound("memory per event listener", f"{each:.1f} KiB", each <= 20, "≤ 20 KiB")
 
     def sessions(self, count):
-        """Makes sessions; returns their cookies."""
+        """Makes sessions, and returns their cookies."""
         return load.Forwards(count, self.env["BROKER"], self.env["SANDBOX"], f"s{time.monotonic_ns()}-").run_for_cookies()
 
     def restart(self):
@@ -280,7 +280,7 @@ class Bench:
     # -- idle
 
     def idle(self):
-        """Starts the broker several times on its own store, and measures it at rest."""
+        """Measures the time from a start to the first answer, and the memory of a broker at rest after one login."""
         times = []
         for _ in range(5):
             times.append(self.first_answer())
@@ -294,7 +294,7 @@ class Bench:
         self.report.bound("memory idle, resident", f"{resident:.1f} MiB", resident <= 56, "≤ 56 MiB")
 
     def first_answer(self):
-        """Starts a separate broker on a copy of the configuration. Returns the seconds to its first 200."""
+        """Starts a separate broker with a copy of the configuration, on a new store. Returns the seconds until its first 200."""
         folder = tempfile.mkdtemp(dir=self.directory)
         os.chmod(folder, 0o700)
         port, management = processes.free_port(), processes.free_port()

@@ -1,7 +1,8 @@
 """Measures the broker's CPU for bound sessions.
 
-In alternating rounds, session checks have no evidence, a pass, or a proof. If OLD_COATCHECK names an earlier release, its
-session check is measured, too. Other rounds compare a stranger's wrong evidence with wrong cookies.
+Each round measures all kinds of requests, one after the other. The kinds are session checks without evidence, with a pass and
+with a proof, and refused requests: a wrong cookie, a malformed proof, and another key's proof. If OLD_COATCHECK names an earlier
+release, each round also measures its session check.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from support.dpop import Phone  # noqa: E402
 from support.sandbox import Sandbox  # noqa: E402
 
 ROUNDS, REQUESTS, PLACES = 9, 4000, 16
-# The number of requests for each key, which is smaller than the number of proofs of one key that the broker remembers.
+# The number of requests with proofs of one key. The broker remembers more proofs of a key than this, so it refuses none.
 OF_ONE_PHONE = 2000
 CHECK = "/v1/forward-auth"
 

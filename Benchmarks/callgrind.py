@@ -25,8 +25,8 @@ class Window:
         raise SystemExit(f"callgrind: {self.path} has no summary")
 
     def costs(self):
-        """Yields the object, the name, the address (if known) and the instructions of each function that executed any
-        itself."""
+        """Yields a tuple for each cost record: the object, the function, the address (if known), and the instructions that the
+        function executed itself."""
         names, binary, function, called = {}, "", "", False
         with open(self.path) as file:
             for line in file:

@@ -1,7 +1,7 @@
 """Measures the broker's CPU for a proof to an API (RFC 9449).
 
-The rounds alternate between two kinds of relayed GET: with a Bearer token, and with a token that is bound to a key. The API is
-an nginx that checks neither token.
+Each round measures three kinds of relayed GET: with a Bearer token, with a token that is bound to a key, and with such a token
+at an API that returns a nonce with every answer. The APIs are nginx servers, which do not check tokens.
 """
 
 import os
@@ -9,7 +9,7 @@ import os
 import bound
 import processes
 from bound import Kind
-# bound puts the folder of support into the path.
+# The import of `bound` puts the folder of `support` into the path.
 from support.broker import ADMIN, Broker
 from support.calls import call
 from support.cases import Processes

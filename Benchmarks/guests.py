@@ -109,7 +109,7 @@ class Guest:
         self.compare(kind, data, body)
 
     def compare(self, kind, data, body):
-        """Returns whether the upstream received this body, according to its echo `data`."""
+        """Counts a failure if the upstream received another body, according to its echo `data`. An empty `data` is skipped."""
         if data:
             echo = json.loads(data)
             self.tally.expect(echo["body_sha256"] == hashlib.sha256(body).hexdigest(), kind, "another body", data)

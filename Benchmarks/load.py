@@ -190,7 +190,7 @@ def session_cookie(cookie):
 
 
 def touch(cookies_of_sessions, broker_url, backend):
-    """Requests every session once, 32 at a time."""
+    """Checks every session once, with 32 checks at a time. Ends the run if a session is not live."""
 
     async def work(index, broker, _):
         headers = {"Cookie": cookies_of_sessions[index], "X-Coatcheck-Backend": backend}

@@ -119,7 +119,7 @@ class Brokers:
             return processes.Foreign("coatcheck", int(file.read()), urllib.parse.urlsplit(self.env["BROKER"]).port)
 
     def another(self, name, store):
-        """Starts a broker on another store, or another broker on the same store."""
+        """Starts one more broker, on `store`, which may be the first broker's store or another one."""
         port, management = processes.free_port(), processes.free_port()
         with open(os.path.join(self.stack, "coatcheck.yaml")) as file:
             text = file.read().replace(f'"{self.store.replace("@DIR@", self.stack)}"', f'"{store}"')
@@ -136,7 +136,7 @@ class Brokers:
         return load.Forwards(count, self.env["BROKER"], self.env["SANDBOX"], f"s{time.monotonic_ns()}-").run_for_cookies()
 
     def check(self, name, title, server, cookies, connections=32):
-        """Returns work that checks all these sessions, one after the other."""
+        """Returns a target whose requests check all these sessions, one after the other."""
         script = os.path.join(self.directory, "cookies.lua")
         with open(script, "w") as file:
             file.write("local cookies = {" + ",".join(f"'{cookie}'" for cookie in cookies) + "}\n")
@@ -161,7 +161,7 @@ class Brokers:
 
 
 def fill(url, count, keys):
-    """Fills a store through its port."""
+    """Puts `count` sessions into the store at `url` through the store port. Returns the seconds that it took."""
     print(f"bench: {count:,} sessions into {urllib.parse.urlsplit(url).scheme}", file=sys.stderr)
     begin = time.monotonic()
     subprocess.run([os.environ["STORE_LOAD"], "fill", url, str(count), keys], check=True, stdout=subprocess.DEVNULL)
@@ -177,7 +177,7 @@ def through_port(what, url, seconds, at_once=64, sessions=1000):
 
 
 def in_rounds(rounds, works):
-    """Runs each work `rounds` times, each round in another order; returns the results by name."""
+    """Runs each named function once a round, in another order each round. Returns the lists of results by name."""
     results = {name: [] for name, _ in works}
     for number in range(rounds):
         first = number % len(works)
@@ -196,7 +196,7 @@ def spread(values):
 
 
 def of_target(target, seconds):
-    """Returns work that runs a target and returns its rate."""
+    """Returns a function that runs a target, and returns the target's rate."""
 
     def work():
         target.run(seconds)
@@ -206,7 +206,8 @@ def of_target(target, seconds):
 
 
 def postgresql(directory, report, rounds, seconds, count, hello, live=1000):
-    """Compares the store's port with pgbench, the broker with bare Hummingbird, few sessions with many, one replica with two."""
+    """Compares, on PostgreSQL: the store port with pgbench, the broker with bare Hummingbird, few stored sessions with many, and
+    one replica with two."""
     server = PostgreSQL()
     brokers = None
     try:

@@ -61,8 +61,8 @@ class Sample:
 
 
 def is_of_store(descriptor):
-    """Returns whether a descriptor belongs to the database. If there are many simultaneous reads, the broker opens another
-    reader, which stays open."""
+    """Returns whether a descriptor belongs to the database. Samples leave out these descriptors, because they are no leak. During
+    many simultaneous reads, the broker opens another reader, which stays open."""
     try:
         return "/coatcheck.db" in os.readlink(descriptor)
     except OSError:
@@ -98,7 +98,7 @@ class Soak:
             return json.loads(answer.read() or b"null")
 
     def metric(self, name):
-        """Returns a metric's series: labels and value of each."""
+        """Returns the series of a metric, each with its labels and its value."""
         with urllib.request.urlopen(f"{self.env['MANAGEMENT']}/metrics", timeout=20) as answer:
             text = answer.read().decode()
         return [(labels or "", float(value)) for labels, value in re.findall(rf"^{name}(\{{.*\}})? (\S+)$", text, re.M)]
@@ -153,7 +153,8 @@ class Soak:
                 os.truncate(log, 0)
 
     async def settled(self, seconds, enough=None):
-        """Waits this long, or until at most `enough` descriptors are open. Pooled connections close after a minute."""
+        """Waits for `seconds`, or until at most `enough` descriptors are open. Returns the last sample. Meanwhile, the broker's
+        pools close the connections that have been idle for 30 seconds."""
         end = time.monotonic() + seconds
         while True:
             sample = Sample(self.pid, 0, 0)
@@ -228,7 +229,7 @@ class Soak:
 
 
 def slope(samples, name):
-    """Returns the least squares slope by the hour."""
+    """Returns the slope per hour by least squares."""
     if len(samples) < 2:
         return 0.0
     hours = [sample.seconds / 3600 for sample in samples]

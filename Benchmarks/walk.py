@@ -49,7 +49,7 @@ def main():
     print(table(("walk", "files"), [[name, str(len(files))] for name, files in walks.items()]))
 
 
-# Each function prepares its request on the connection that later sends it, and returns the function that sends it.
+# Each of the next functions prepares a request on the connection that later sends it, and returns a function that sends it.
 
 
 async def forward(broker, sandbox):
@@ -58,7 +58,7 @@ async def forward(broker, sandbox):
 
 
 def again(method, path):
-    """Returns a preparation that sends the request once, so that the session is in the cache."""
+    """Returns a preparation for `method` and `path`. The preparation already sends the request once, so the session is cached."""
 
     async def prepare(broker, sandbox):
         cookie = load.session_cookie(await (await forward(broker, sandbox))())

@@ -48,7 +48,7 @@ import Testing
             ("192.0.2.1", "192.0.2.1"), ("::1", "::1"),
         ])
     func translators(_ text: String, _ expected: String) throws {
-        // Only prefixes of a translator's lengths count.
+        // Only the /96 is a translator's prefix. The other ranges are ignored.
         let further = ["2001:db8:64::/96", "2001:db8:65::/64", "2001:db8:66::1", "0.0.0.0/0"].compactMap {
             IPNetwork($0)
         }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// The page about the refresh is the machine (docs/internals/a-refresh.md).
+/// The page docs/internals/a-refresh.md draws the states and moves of the refresh machine.
 @Suite("The page about the refresh", .timeLimit(.minutes(1))) struct RefreshPageTests {
     typealias Machine = RefreshStateMachine
 
@@ -60,7 +60,7 @@ import Testing
         return moves
     }
 
-    @Test("The diagram of the page → has the states and the moves of the machine")
+    @Test("The diagram on the page about the refresh → has exactly the states and moves of the refresh machine")
     func diagram() throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()

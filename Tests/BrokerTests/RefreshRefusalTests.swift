@@ -26,13 +26,13 @@ import Testing
     }
 
     @Test(
-        "Two refusals without a body in six minutes, or seven in four minutes → the session stays",
+        "A refresh is refused without a body twice in six minutes, or seven times in four minutes → the session stays",
         arguments: [(2, 360), (3, 80), (7, 40)])
     func tooFewOrTooSoon(_ count: Int, _ pause: Int) async throws {
         let (broker, _, live) = try await expired(.init(refresh: Array(repeating: Self.empty, count: count)))
         #expect(await ask(broker, live)?.code == .providerUnavailable)
         broker.clock.advance(.seconds(1))
-        // The endpoint grants tokens to other sessions meanwhile.
+        // Meanwhile, the endpoint grants tokens to other sessions.
         _ = try await broker.signIn(code: "elsewhere")
         for _ in 1..<count {
             broker.clock.advance(.seconds(pause))
@@ -43,7 +43,9 @@ import Testing
         #expect(await ask(broker, live) == nil)
     }
 
-    @Test("A refusal without a body → no call to the provider for half a minute")
+    @Test(
+        "A refresh is refused without a body → for half a minute, its session's callers get 503 without a provider call"
+    )
     func pauseAfterEmpty() async throws {
         let (broker, _, live) = try await expired(.init(refresh: [Self.empty]))
         #expect(await ask(broker, live)?.code == .providerUnavailable)
@@ -54,14 +56,14 @@ import Testing
         #expect(await ask(broker, live) == nil)
     }
 
-    @Test("A refreshed token of another issuer's account → ends the session (SEC-59)")
+    @Test("A refresh brings an identity of another issuer → the session ends with `subject_changed` (SEC-59)")
     func foreign() async throws {
         let (broker, _, live) = try await expired(.init(refreshedSubject: .foreign("https://elsewhere.example")))
         #expect(await ask(broker, live)?.reason == .subjectChanged)
         #expect(try await broker.store.session(tokenDigest: live.tokenDigest)?.endReason == .subjectChanged)
     }
 
-    @Test("The provider removes a scope → the session loses the scope for every caller (SEC-57)")
+    @Test("A refresh's answer lacks a scope of the session → the session loses this scope for every caller (SEC-57)")
     func shrunkScope() async throws {
         let (broker, _, live) = try await expired(
             .init(scope: ["openid", "email", "orders"], refreshedScope: ["openid", "email"]))
@@ -105,7 +107,7 @@ import Testing
         #expect(await first == nil)
     }
 
-    @Test("A forced refresh joins a refresh that fails → 503, and never the refused token")
+    @Test("A forced refresh joins another caller's refresh, which fails → 503, and never the refused token")
     func joinedInVain() async throws {
         let (broker, _, live) = try await expired(.init(refresh: [Self.unavailable]), after: .seconds(3560))
         broker.provider.gate.close()
@@ -122,7 +124,7 @@ import Testing
         #expect(await forced?.code == .providerUnavailable)
     }
 
-    @Test("A forced refresh has to wait → 503, and never the refused token")
+    @Test("A forced refresh is asked for while the provider must not be called → 503, and never the refused token")
     func heldBackForced() {
         let usable = MachineTable.Event.read(version: 3, live: true, fresh: true, usable: true, refreshable: true)
         MachineTable(need: .forced(fromVersion: 3), goal: OwnToken())

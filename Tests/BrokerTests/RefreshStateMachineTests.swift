@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// The refresh machine as tables of *input == action*, without a clock, store or provider.
+/// Tables of inputs and expected actions of the refresh machine, without a clock, store or provider.
 @Suite(.timeLimit(.minutes(2))) struct RefreshStateMachineTests {
     typealias Input = MachineTable.Event
     typealias Action = RefreshStateMachine.Action
@@ -18,14 +18,15 @@ import Testing
     private let granted = Input.claimed(lossKnown: false, settled: true)
     private let early = Input.read(version: 3, live: true, fresh: false, usable: true, refreshable: true)
 
-    @Test("A fresh token → served without a call")
+    @Test("The stored token is fresh → it is served without a call")
     func fresh() {
         run(
             .expiring,
             [(.read(version: 1, live: true, fresh: true, usable: true, refreshable: true), .finish(.useStored))])
     }
 
-    @Test("A successful refresh → claim, call, commit, check, use, in this order")
+    @Test(
+        "A refresh succeeds → the machine claims, calls, commits, checks the user and serves the token, in this order")
     func goodWay() {
         run(
             .expiring,
@@ -37,7 +38,7 @@ import Testing
     }
 
     @Test(
-        "The access token is withheld → callers are refused, and after a pause the next caller causes another call"
+        "A session's access token is withheld → callers are refused; after a pause, the next caller causes another call"
     )
     func withheld() {
         func read(_ version: Int64, _ withheld: FoundToken.Withheld) -> Input {
@@ -64,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "A pair arrives → stored first, and its id_token is checked next; another subject → the session ends (SEC-56, SEC-59)"
+        "A refresh brings a pair → it is stored, then its user is checked; another user → the session ends (SEC-56, SEC-59)"
     )
     func otherSubject() {
         run(
@@ -76,7 +77,7 @@ import Testing
             ])
     }
 
-    @Test("A parsed invalid_grant → condemns the session, with the claim's own fence and version (SEC-58)")
+    @Test("A refresh gets `invalid_grant` → the session is condemned, and the caller gets `session_ended` (SEC-58)")
     func invalidGrant() {
         run(
             .expiring,
@@ -87,7 +88,7 @@ import Testing
             ])
     }
 
-    @Test("A condemnation comes too late → the machine reads the winner's pair instead (SEC-55)")
+    @Test("A condemnation comes too late, as a newer version is stored → the newer pair is read and served (SEC-55)")
     func lateCondemnation() {
         run(
             .expiring,
@@ -99,7 +100,7 @@ import Testing
             ])
     }
 
-    @Test("An invalid_grant after a take-over → condemns only after a late owner had time to commit")
+    @Test("A refresh after a take-over gets `invalid_grant` → it condemns only after a late owner had time to commit")
     func takenOver() {
         run(
             .expiring,
@@ -115,7 +116,7 @@ import Testing
             ])
     }
 
-    @Test("A lost answer → retried once; the retry is refused → refresh_lost")
+    @Test("A refresh's answer is lost → one retry; the retry is refused → the session ends as `refresh_lost`")
     func lostAnswer() {
         run(
             .expiring,
@@ -133,7 +134,7 @@ import Testing
     }
 
     @Test(
-        "A temporary fault → never ends a session (guarantee 3)",
+        "A refresh has a temporary fault → the session never ends for it, and a token that lives is served (guarantee 3)",
         arguments: [
             Input.notSent, .retryable, .unusable,
         ])
@@ -153,7 +154,7 @@ import Testing
             ])
     }
 
-    @Test("A refusal other than invalid_grant → confirmed once, and never condemns (SEC-58)")
+    @Test("A refresh gets an unclear refusal → confirmed by one more call, and never a reason to condemn (SEC-58)")
     func otherRefusal() {
         run(
             .expiring,
@@ -164,7 +165,7 @@ import Testing
             ])
     }
 
-    @Test("Another process has the claim → wait and read again (SEC-54)")
+    @Test("Another process has the claim → the caller waits and reads again, or gets a token that still lives (SEC-54)")
     func busy() {
         run(
             .expiring,
@@ -176,7 +177,7 @@ import Testing
         run(.expiring, [(stale, .claim(version: 3)), (.busy, .wait), (.patienceOver, .finish(.unavailable))])
     }
 
-    @Test("A forced refresh finds another version → makes no call")
+    @Test("A forced refresh finds a newer version than the refused one → it makes no call")
     func forced() {
         run(
             .forced(fromVersion: 2),
@@ -187,7 +188,7 @@ import Testing
     }
 
     @Test(
-        "A pair loses to a newer version → the newer pair is read; its session has ended → the pair is revoked (SEC-64)"
+        "A refreshed pair loses to a newer version → that one is read; its session has ended → the pair is revoked (SEC-64)"
     )
     func lateCommit() {
         let called: [(Input, Action)] = [
@@ -198,7 +199,9 @@ import Testing
         run(.expiring, called + [(.ended, .revoke)])
     }
 
-    @Test("A session without a refresh token → not_refreshable if forced; otherwise its token is served while it lives")
+    @Test(
+        "A session has no refresh token → a forced refresh gets `not_refreshable`; otherwise its token is served while it lives"
+    )
     func notRefreshable() {
         run(
             .expiring,
@@ -208,7 +211,7 @@ import Testing
             [(.read(version: 1, live: true, fresh: true, usable: true, refreshable: false), .finish(.notRefreshable))])
     }
 
-    @Test("Stored tokens with an unchecked subject → checked before any caller gets them (SEC-59)")
+    @Test("The stored tokens' subject is unchecked → it is checked before any caller gets the tokens (SEC-59)")
     func unchecked() {
         run(
             .expiring,
@@ -224,7 +227,7 @@ import Testing
     }
 
     @Test(
-        "A refusal without a body, or with a counted error → releases the claim; enough refusals → condemn (guarantee 2)"
+        "A refusal has no body, or an error that counts → the claim is released; enough such refusals → condemn (guarantee 2)"
     )
     func emptyRefusals() {
         let called: [(Input, Action)] = [(stale, .claim(version: 3)), (granted, .call(confirming: false))]
@@ -232,7 +235,9 @@ import Testing
         run(.expiring, called + [(.rejected(.counted(enough: true)), .condemn(.grantRevoked))])
     }
 
-    @Test("A rotated token may have been lost, and invalid_grant follows → refresh_lost, in any process (SEC-56)")
+    @Test(
+        "A rotated refresh token may have been lost, and `invalid_grant` follows → `refresh_lost`, in any process (SEC-56)"
+    )
     func lossKnown() {
         run(
             .expiring,
@@ -242,7 +247,9 @@ import Testing
             ])
     }
 
-    @Test("An unclear refusal, and then an invalid_grant → grant_revoked, not refresh_lost")
+    @Test(
+        "A refresh gets an unclear refusal, then `invalid_grant` → the session ends as `grant_revoked`, not `refresh_lost`"
+    )
     func unclearFirst() {
         run(
             .expiring,
@@ -252,7 +259,7 @@ import Testing
             ])
     }
 
-    @Test("A session ended before the read or the claim → session_ended; the store fails → store_unavailable")
+    @Test("A session has ended before the read or the claim → `session_ended`; the store fails → `store_unavailable`")
     func endings() {
         run(
             .expiring,

@@ -23,7 +23,7 @@ struct RefreshTimingTests {
         }.map { $0 - 1 }
     }
 
-    @Test("A token's time of issue is more than a minute in the future → the token is due")
+    @Test("A token was issued more than a minute in the future, by this clock → the token is due")
     func future() throws {
         let token = try #require(Digest([UInt8](repeating: 7, count: 32)))
         let end = Self.issued.advanced(by: .seconds(3600))
@@ -40,7 +40,8 @@ struct RefreshTimingTests {
     }
 
     @Test(
-        "An ordinary token → due a minute and up to 5 % before its end, so that refreshes spread over time")
+        "A token lives an hour → it is due 60 to 63 s before its end, depending on the session, so that refreshes spread"
+    )
     func jitter() {
         #expect(lead(life: 3600, digestBegin: 0) == 60)
         #expect(lead(life: 3600, digestBegin: 255) == 63)
@@ -49,11 +50,11 @@ struct RefreshTimingTests {
         #expect(Set(leads).count == 4)
     }
 
-    @Test("A token that lives less than ten minutes → due in the last tenth of its life", arguments: [300, 100, 50])
+    @Test("A token lives less than ten minutes → it is due in the last tenth of its life", arguments: [300, 100, 50])
     func short(life: Int64) { #expect(lead(life: life, digestBegin: 255) == life / 10) }
 
     @Test(
-        "A token's life and age in seconds → the token has expired if it had a life and the life is over",
+        "A token's life and age are known → it has run out if it had a positive life, and this life is over",
         arguments: [(10, 9, false), (10, 10, true), (10, -60, false), (0, 0, false), (-5, 0, false), (-5, 60, false)])
     func runOut(life: Int64, age: Int64, expected: Bool) {
         let access = StoredTokens(
@@ -64,7 +65,7 @@ struct RefreshTimingTests {
         #expect(RefreshTiming.hasRunOut(access, at: Self.issued.advanced(by: .seconds(age))) == expected)
     }
 
-    @Test("A token with an unknown end → served until an upstream refuses it")
+    @Test("A token's end is unknown → the token is served until an upstream refuses it")
     func unknownEnd() throws {
         let token = try #require(Digest([UInt8](repeating: 1, count: 32)))
         let stored = StoredTokens(

@@ -20,7 +20,10 @@ import Testing
         await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
     }
 
-    @Test("A provider named a time → no process calls it before that time", .timeLimit(.minutes(1)))
+    @Test(
+        "The provider answers a refresh with `Retry-After` → no process refreshes this session before that time",
+        .timeLimit(.minutes(1))
+    )
     func retryAfter() async throws {
         let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(9), detail: "")
         let (broker, _, live) = try await expired(.init(refresh: [busy]))
@@ -44,7 +47,7 @@ import Testing
     }
 
     @Test(
-        "A token expires while its refresh fails → the waiting callers get 503",
+        "A token expires while its refresh fails → the callers that wait for the refresh get 503",
         arguments: [nil, TokenTarget(audience: "a")])
     func expiresMeanwhile(_ target: TokenTarget?) async throws {
         let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -72,7 +75,7 @@ import Testing
     }
 
     @Test(
-        "An invalid_grant after a take-over → condemns after a minute, and not earlier (SEC-55)",
+        "A refresh after a take-over gets `invalid_grant` → the session is condemned a minute later, and not earlier (SEC-55)",
         .timeLimit(.minutes(1))
     )
     func takeOver() async throws {
@@ -110,14 +113,14 @@ import Testing
         #expect(token.token.reveal() == "at-r1")
     }
 
-    @Test("A forced refresh finds another refresh in progress → waits, and never returns the refused token")
+    @Test("A forced refresh finds another process's claim → it waits, and never returns the refused token")
     func forcedBusy() {
         let usable = MachineTable.Event.read(version: 3, live: true, fresh: true, usable: true, refreshable: true)
         MachineTable(need: .forced(fromVersion: 3), goal: OwnToken())
             .check([(usable, .claim(version: 3)), (.busy, .wait), (usable, .claim(version: 3))])
     }
 
-    @Test("A refreshed scope → may lose scopes, but never gains any (SEC-57)")
+    @Test("A refresh's answer names scopes → the session may lose scopes, but never gains any (SEC-57)")
     func scope() {
         var tokens = TokenSet(accessToken: Secret("a"), refreshToken: Secret("r"), scope: ["openid", "email"])
         tokens = tokens.refreshed(with: TokenSet(accessToken: Secret("b"), scope: ["openid", "email", "admin"]))
@@ -129,7 +132,7 @@ import Testing
     }
 
     @Test(
-        "A refresh token with an end, from a login or a refresh → the session ends with the token",
+        "A refresh token has an end, from a login or a refresh → the session ends with the refresh token",
         .timeLimit(.minutes(1)))
     func refreshTokenEnd() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(86_400)))

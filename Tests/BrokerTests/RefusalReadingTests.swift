@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(
-        "No refusal at all → the same event for each kind of call",
+        "A failure that refuses neither the grant nor the target → the same event for each kind of call",
         arguments: [RefreshCall.plain, .audience, .exchange])
     func failures(_ call: RefreshCall) {
         #expect(read(call, .notSent(detail: "")) == .notSent)
@@ -56,7 +56,7 @@ import Testing
         ("slow_down", .rejected(.unclear), .rejected(.unclear), .rejected(.unclear)),
     ]
 
-    @Test("A refusal → its meaning for each kind of call")
+    @Test("A provider's refusal → its meaning for a plain refresh, for a refresh with a target, and for an exchange")
     func meanings() {
         for (code, plain, target, exchange) in Self.table {
             #expect(read(.plain, refusal(code)) == plain, "\(code)")
@@ -65,18 +65,20 @@ import Testing
         }
     }
 
-    @Test("Enough refusals that may mean a dead grant → they prove it, for every refresh")
+    @Test("Enough refusals that may mean a dead grant → they prove it, for refreshes with and without a target")
     func enough() {
         for call in [RefreshCall.plain, .audience] {
             #expect(read(call, refusal("", status: 401), isEnough: true) == .rejected(.counted(enough: true)))
             #expect(read(call, refusal("invalid_request"), isEnough: true) == .rejected(.counted(enough: true)))
-            // An error that the broker itself named, and one with another status, are never counted.
+            // An `invalid_request` that the broker itself named, and one with status 403, are never counted.
             #expect(read(call, refusal("invalid_request", isNamed: false), isEnough: true) == .rejected(.unclear))
             #expect(read(call, refusal("invalid_request", status: 403), isEnough: true) == .rejected(.unclear))
         }
     }
 
-    @Test("An invalid_grant that may concern the call → only counted")
+    @Test(
+        "An `invalid_grant` that may concern the call's proof or certificate → only counted, and not a proof of a dead grant"
+    )
     func doubted() {
         for doubt in [OAuthError.Doubt.noProof, .otherCertificate] {
             let failure = refusal("invalid_grant") { $0.doubt = doubt }
@@ -90,7 +92,7 @@ import Testing
         #expect(read(.audience, keycloak) == .rejected(.counted(enough: false)))
     }
 
-    @Test("An invalid_grant after a request that may have spent the token → a lost answer, and only once")
+    @Test("An `invalid_grant` after a request that may have spent the token → treated as a lost answer, but only once")
     func spent() {
         #expect(read(.plain, refusal("invalid_grant"), mayBeSpent: true) == .lost)
         #expect(

@@ -6,7 +6,7 @@ import Testing
 
 /// A partial registration between its attempts (flow E).
 @Suite(.timeLimit(.minutes(2))) struct RegistrationTests {
-    @Test("A registration's exchange has died → 409 without another call, even with corrected attributes")
+    @Test("A registration's exchange has died → `login_required` without another call, even with corrected attributes")
     func ownerDied() async throws {
         let registrar = ScriptedRegistrar()
         let broker = try TestBroker(also: [registrar])

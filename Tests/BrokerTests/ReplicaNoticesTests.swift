@@ -8,7 +8,7 @@ import Testing
 /// Notices of other replicas close the cache, empty it, and reach listeners (guarantee 6).
 @Suite(.timeLimit(.minutes(1))) struct ReplicaNoticesTests {
     @Test(
-        "A replica cannot receive notices → caches nothing; it receives them again → begins with an empty cache (SEC-129)"
+        "A replica cannot receive notices → it caches nothing; it can again → it begins with an empty cache (SEC-129)"
     )
     func deafness() async throws {
         let broker = try TestBroker()
@@ -33,7 +33,8 @@ import Testing
     }
 
     @Test(
-        "A refresh on any replica → this replica's listeners get one notice; without listeners, the store is not asked")
+        "A session is refreshed on any replica → its listeners here get one notice; without listeners, the store is not asked"
+    )
     func refreshes() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
@@ -63,7 +64,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A presence key is registered on any replica → this replica's listeners get one notice")
+    @Test("A presence key is registered on any replica → the session's listeners on this replica get one notice")
     func presences() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
@@ -84,7 +85,8 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A replica refreshes → its own listeners get one notice, even if its next look finds the new version")
+    @Test(
+        "This replica refreshes a session → its listeners get one notice, even if the next look finds the new version")
     func ownRefresh() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
@@ -139,7 +141,8 @@ import Testing
         withExtendedLifetime(subscriptions) {}
     }
 
-    @Test("A session ends elsewhere → removed from the cache at once, and listeners get the reason")
+    @Test(
+        "A session ends on another replica → it leaves this replica's cache at once, and its listeners get the reason")
     func endings() async throws {
         let broker = try TestBroker()
         let sessions = [try await broker.signIn(code: "c1"), try await broker.signIn(code: "c2")]
@@ -160,7 +163,7 @@ import Testing
     }
 
     @Test(
-        "A step-up elsewhere keeps the token version → the session is removed from the cache, and listeners are notified"
+        "A step-up on another replica keeps the token version → the session leaves the cache, and its listeners are notified"
     )
     func stepUps() async throws {
         let broker = try TestBroker()
@@ -181,7 +184,7 @@ import Testing
     }
 
     @Test(
-        "A session changes on another replica → read again at once, but listeners get notices only from the regular check"
+        "A session changes on another replica → it is read again at once; listeners get notices only from the regular check"
     )
     func changes() async throws {
         let broker = try TestBroker()
@@ -210,7 +213,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A session ends elsewhere for an internal reason → listeners get a reason that the contract has")
+    @Test("A session ends on another replica for an internal reason → its listeners get a reason that the API has")
     func reason() async throws {
         let broker = try TestBroker()
         let live = try await broker.useCases.resumeSession.resume(try await broker.signIn().token)

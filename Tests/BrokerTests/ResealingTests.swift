@@ -40,7 +40,9 @@ struct ResealingTests {
         #expect(try await first.begin().state == .running)
     }
 
-    @Test("All values are sealed again → their contents are unchanged, and the old key may be removed (SEC-49)")
+    @Test(
+        "All values are sealed again under a new key → their contents are unchanged, and the old key may be removed (SEC-49)"
+    )
     func everything() async throws {
         let ring = try KeyRing.generate(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
         let vault = try OpenSSLVault(ring: ring)
@@ -76,7 +78,7 @@ struct ResealingTests {
         #expect(resealing.progress.resealed == 0)
     }
 
-    @Test("A record that does not open → left as it is, and counted")
+    @Test("A record does not open during resealing → it is left as it is, and counted")
     func unopened() async throws {
         let broker = try TestBroker()
         let store = try #require(broker.store as? InMemoryStore)
@@ -115,7 +117,7 @@ struct ResealingTests {
         #expect(try await store.keyUse(exchangesSince: since).keys.sorted() == [vault.currentKeyID])
     }
 
-    @Test("A process's lease lapses and another takes it → the first process does no further step")
+    @Test("A process's lease for resealing lapses, and another process takes it → the first one does no further step")
     func leaseLost() async throws {
         let broker = try TestBroker()
         let store = try #require(broker.store as? InMemoryStore)

@@ -5,14 +5,14 @@ import Testing
 
 @testable import Broker
 
-/// The outbox's calls to providers about ended sessions.
+/// Calls of the outbox to providers after sessions have ended: revocations of tokens, and log-outs.
 @Suite(.timeLimit(.minutes(2))) struct RevocationsTests {
     /// Returns how often tokens were revoked and the provider's session was ended.
     private func told(_ broker: TestBroker) -> [Int] {
         broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] }
     }
 
-    @Test("A log-out → revokes the tokens, then ends the provider's session, once each (SEC-63)")
+    @Test("A user logs out → the tokens are revoked, then the provider's session is ended, with one call each (SEC-63)")
     func logOut() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))
         try await broker.useCases.endSession.logOut(broker.signIn().token)
@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test(
-        "Any ending → revokes the tokens; only a log-out also ends the provider's session",
+        "A session ends for any reason → its tokens are revoked; only a log-out also ends the provider's session",
         arguments: EndReason.allCases)
     func reasons(_ reason: EndReason) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))
@@ -33,7 +33,10 @@ import Testing
         #expect(told(broker) == [1, loggedOut ? 1 : 0])
     }
 
-    @Test("Another session comes from the same sign-in → the provider's session stays", arguments: ["sid-1", nil])
+    @Test(
+        "A user logs out while another session from the same sign-in lives → the provider's session stays",
+        arguments: ["sid-1", nil]
+    )
     func shared(_ sid: String?) async throws {
         let broker = try TestBroker(script: .init(sid: sid))
         let one = try await broker.signIn(code: "c1")
@@ -46,7 +49,7 @@ import Testing
         #expect(told(broker) == [2, 1])
     }
 
-    @Test("Another session of the user comes from another sign-in → the provider's session ends")
+    @Test("A user logs out while a session from another sign-in lives → the provider's session ends")
     func otherSignIn() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))
         let one = try await broker.signIn(code: "c1")
@@ -58,7 +61,7 @@ import Testing
     }
 
     @Test(
-        "A revocation would end a living session, too → it waits until no living session is in its reach (guarantee 3)",
+        "A revocation would also end a living session → it is left out; the last session in its reach sends one (guarantee 3)",
         arguments: RevocationReach.allCases)
     func reach(_ reach: RevocationReach) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: reach)
@@ -79,7 +82,7 @@ import Testing
     }
 
     @Test(
-        "A device signs in again → the revocation of its old session does not end the new login",
+        "A device signs in again → the revocation of its replaced session does not end the new login",
         arguments: [(RevocationReach.token, 1), (.signIn, 0), (.user, 0)])
     func replaced(_ reach: RevocationReach, _ revoked: Int) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: reach)
@@ -91,7 +94,7 @@ import Testing
     }
 
     @Test(
-        "Tokens of an unknown user → revoked, unless the revocation would reach all of the user's tokens",
+        "The user of revoked tokens is unknown → they are revoked, unless this would reach all of the user's tokens",
         arguments: [(RevocationReach.token, 1), (.signIn, 1), (.user, 0)])
     func unknownOrigin(_ reach: RevocationReach, _ revoked: Int) async throws {
         let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]), reach: reach)
@@ -131,7 +134,7 @@ import Testing
         signIns.leave(broker.vault.digest(Secret("exchange")))
     }
 
-    @Test("A revocation is skipped because of a living session → its user's logins continue at once")
+    @Test("A revocation is left out because of a living session → further logins of its user continue at once")
     func leftOut() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: .user)
         let one = try await broker.signIn(code: "c1")
@@ -141,12 +144,12 @@ import Testing
         #expect(told(broker) == [0, 0])
         let origin = SignInOrigin(try #require(try await broker.store.session(handle: one.session.handle)))
         #expect(!broker.context.memory.signIns.isRevoking(origin))
-        // The sign-in continues at once, because this test's clock stands still.
+        // If the sign-in had to wait, it would never end, because this test's clock does not move.
         let third = await problem { try await broker.signIn(code: "c3") }
         #expect(third == nil)
     }
 
-    @Test("A provider is known to be unavailable → not called, and no attempt is counted")
+    @Test("A provider is known to be unavailable → revocations there wait without a call, and no attempt is counted")
     func refusedCalls() async throws {
         let broker = try TestBroker(script: .init(refusesCallsFor: .seconds(30)))
         try await broker.useCases.endSession.logOut(broker.signIn().token)
@@ -161,7 +164,7 @@ import Testing
         #expect(told(broker) == [1, 1])
     }
 
-    @Test("A temporary fault → tried again a minute later; a refusal → not; revocation comes first (SEC-63)")
+    @Test("A revocation or log-out call fails → a temporary fault is retried a minute later, a refusal is not (SEC-63)")
     func failures() async throws {
         let passing: [ProviderFailure] = [
             .notSent(detail: ""), .retryable(status: 503, retryAfter: nil, detail: ""), .lost(detail: ""),
@@ -189,7 +192,7 @@ import Testing
         }
     }
 
-    @Test("A login made no session → its tokens are revoked, and the provider's session stays")
+    @Test("A sign-in makes no session → its tokens are revoked, and the provider's session stays")
     func noSession() async throws {
         let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]))
         #expect(await problem { try await broker.signIn() }?.code == .identityRejected)
@@ -198,7 +201,7 @@ import Testing
     }
 
     @Test(
-        "A provider hangs, and six revocations wait → two calls at a time, and waiting does not count as an attempt",
+        "Six revocations wait at a provider that hangs → two calls at a time, and waiting does not count as an attempt",
         .timeLimit(.minutes(1)))
     func twoAtATime() async throws {
         let broker = try TestBroker(script: .init(hangs: (1...6).map { "at-\($0)" }))
@@ -224,7 +227,7 @@ import Testing
         #expect(told(broker)[0] == 6)
     }
 
-    @Test("Sixty log-outs at a provider that answers at once → revoked within seconds")
+    @Test("Sixty log-outs at a provider that answers at once → all tokens are revoked within four seconds")
     func fast() async throws {
         let broker = try TestBroker()
         for number in 0..<60 {
@@ -243,7 +246,7 @@ import Testing
     }
 
     @Test(
-        "Revocations at a provider → its share of places if it answers at once, half of it if it is slow, two if it fails"
+        "Revocations at a provider → its share of places if it answers at once, half of them if it is slow, two if it fails"
     )
     func share() {
         let slots = RevocationSlots()
@@ -285,7 +288,7 @@ import Testing
         #expect(slots.underWay(provider) == 0)
     }
 
-    @Test("A hundred thousand rows find no free place → they become due one after the other")
+    @Test("A hundred thousand outbox rows find no free place → they become due one after the other")
     func oneAfterTheOther() {
         let slots = RevocationSlots()
         let (provider, other) = (ProviderName(unchecked: "as"), ProviderName(unchecked: "other"))
@@ -300,7 +303,7 @@ import Testing
     }
 
     @Test(
-        "An unavailable provider has a backlog → another provider's log-out is revoked at once",
+        "One provider is down with 2,000 revocations waiting → a log-out at another provider is revoked at once",
         arguments: [true, false])
     func backlogOfAnother(isDead: Bool) async throws {
         let clock = TestClock()
@@ -345,7 +348,9 @@ import Testing
         away.hanging.open()
     }
 
-    @Test("A provider answers 429 with a time → all its rows wait until then, and no attempt is counted")
+    @Test(
+        "The provider answers a revocation with 429 and a time → all its rows wait until then, and no attempt is counted"
+    )
     func tooMany() async throws {
         let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(20), detail: "")
         let broker = try TestBroker(script: .init(revoke: [busy]))
@@ -369,7 +374,7 @@ import Testing
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("A 429 without a time → a wait of half a minute; a 429 that names days → a wait of an hour")
+    @Test("A revocation's 429 has no time → rows wait half a minute; the 429 names a day → rows wait an hour")
     func restTimes() {
         typealias Answer = RevocationSlots.Answer
         func rest(_ status: Int, _ retryAfter: Duration?) -> Answer {
@@ -382,7 +387,7 @@ import Testing
         #expect(rest(503, nil) == .failed)
     }
 
-    @Test("The outbox is looked at while it is empty → all places stay free for later work")
+    @Test("The outbox is looked at while it is empty → all places stay free for later revocations")
     func placesWithoutWork() async throws {
         let broker = try TestBroker()
         let revocations = Revocations(broker.context)
@@ -392,7 +397,10 @@ import Testing
         try await eventually("the outbox is empty") { try await broker.store.outboxCount() == 0 }
     }
 
-    @Test("Repeated failures → the pause doubles, from a minute up to an hour", .timeLimit(.minutes(1)))
+    @Test(
+        "A revocation fails repeatedly → the pause before the next attempt doubles, from a minute up to an hour",
+        .timeLimit(.minutes(1))
+    )
     func pauses() async throws {
         let down = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
         let broker = try TestBroker(script: .init(revoke: Array(repeating: down, count: 9)))
@@ -406,7 +414,7 @@ import Testing
         }
     }
 
-    @Test("A revocation that fails for three days → given up", .timeLimit(.minutes(1)))
+    @Test("A revocation fails for three days → it is given up", .timeLimit(.minutes(1)))
     func patience() async throws {
         let down = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
         let broker = try TestBroker(script: .init(revoke: Array(repeating: down, count: 200)))
@@ -421,7 +429,9 @@ import Testing
         #expect((72...75).contains(hours))
     }
 
-    @Test("A provider hangs → rows of other providers are not delayed (SEC-63)", .timeLimit(.minutes(1)))
+    @Test(
+        "One revocation hangs at the provider → the other revocation is done without delay (SEC-63)",
+        .timeLimit(.minutes(1)))
     func hanging() async throws {
         let broker = try TestBroker(script: .init(hangs: ["at-1"]))
         for code in ["c1", "c2"] {

@@ -6,10 +6,8 @@ import Testing
 
 @testable import Broker
 
-/// Events between two steps.
-///
-/// Each step alone is correct.
-@Suite("Between two steps", .timeLimit(.minutes(2))) struct SeamTests {
+/// Faults between two steps, each of which is correct on its own.
+@Suite("Faults between two steps", .timeLimit(.minutes(2))) struct SeamTests {
     private func broker(
         _ store: InMemoryStore, own: ProviderProfile.Ownership = .subject, script: ScriptedProvider.Script = .init()
     ) throws -> TestBroker {
@@ -26,13 +24,13 @@ import Testing
     }
 
     @Test(
-        "A session's first refresh token ends after it was replaced → the session lives until the newest one's end (SEC-40)"
+        "A refresh token with an end is replaced in time → the session lives until the end of the newest one (SEC-40)"
     )
     func firstRefreshToken() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(1800)))
         let session = try await broker.signIn()
         #expect(session.session.idleExpiresAt == session.session.expiresAt)
-        // From now on the cookie does not change.
+        // The cookie does not change from now on, so it has to last until the latest possible end.
         #expect(session.endsAtLatest.since(session.session.createdAt) == .seconds(90 * 86_400))
         for _ in 0..<4 {
             broker.clock.advance(.seconds(1000))
@@ -45,7 +43,9 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .expired)
     }
 
-    @Test("The store's count of a shop's sessions fails → the broker asks again, because the code is already spent")
+    @Test(
+        "The store fails while a shop's sessions are counted → the broker asks again, because the code is already spent"
+    )
     func countedAgain() async throws {
         let store = InMemoryStore()
         let broker = try broker(store, own: .device)
@@ -56,7 +56,7 @@ import Testing
         #expect(store.failures(.sessions) == 0)
     }
 
-    @Test("The answer to a claim is lost → the store is asked until it reports the claim's fate")
+    @Test("The store's answer to an exchange's claim is lost → the store is asked until it reports the claim's fate")
     func doubtedClaim() async throws {
         let store = InMemoryStore()
         let broker = try TestBroker(store: store)
@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test(
-        "The forward that made a claim gave up → the claim is released, and the code is good for the next forward",
+        "A forward gives up while its claim's fate is unknown → the claim is released, and the next forward redeems the code",
         .timeLimit(.minutes(1)))
     func claimOfNobody() async throws {
         let clock = TestClock()
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test(
-        "The answer to a refresh's claim is lost twice → the claim is released, and the next refresh need not wait",
+        "The answer to a refresh claim is lost, and retries fail → the claim is released, so the next refresh need not wait",
         .timeLimit(.minutes(1)))
     func refreshClaimOfNobody() async throws {
         let clock = TestClock()
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test(
-        "The store refuses a pair → other sessions' refreshes wait for a second, or longer while it refuses their claims, too"
+        "The store refuses a refreshed pair → other sessions' refreshes wait a second, or longer while it refuses claims, too"
     )
     func heldRow() async throws {
         let store = InMemoryStore()
@@ -142,7 +142,9 @@ import Testing
         }
     }
 
-    @Test("The store refuses a refresh's pair → the refusal is recorded before the callers are answered")
+    @Test(
+        "The store refuses a refreshed pair → the refusal is recorded, which stops further claims, before callers are answered"
+    )
     func noted() async throws {
         let store = InMemoryStore()
         // The log waits a moment, so that the test would notice an early answer.
@@ -163,7 +165,8 @@ import Testing
         }
     }
 
-    @Test("A replica with a fast clock has used a callback → it counts as used at the other replicas, too")
+    @Test(
+        "A replica with a fast clock has used a Zephr callback → it counts as used at a replica with a slow clock, too")
     func fastClock() async throws {
         let registrar = ScriptedRegistrar()
         // The slow clock is ten seconds before a new period of the callback's key. The fast clock is twenty seconds after its

@@ -1,4 +1,4 @@
-"""Upstreams and a backend with a token of their own for each API, and the calls that came to the provider."""
+"""Upstreams and a backend that get access tokens of their own, and the calls that the provider received for them."""
 
 import collections
 import urllib.parse
@@ -40,13 +40,13 @@ def relay(broker, session, upstream, path="/echo", method="GET"):
 
 
 def requests(sandbox, endpoint, provider="oidc"):
-    """The forms that came to an endpoint, each as pairs."""
+    """Returns the form of each request that an endpoint received, as name-value pairs."""
     found = sandbox.control("GET", f"/requests?provider={provider}&endpoint={endpoint}").json["items"]
     return [urllib.parse.parse_qsl(item["body"] or item["query"]) for item in found]
 
 
 def target(pairs):
-    """The target that a call names."""
+    """Returns the target of a request: its `resource`, `audience` and `scope`, as pairs."""
     return [(name, value) for name, value in pairs if name in ("resource", "audience", "scope")]
 
 
@@ -58,8 +58,8 @@ def exchange(broker, session, *fields):
 
 
 def never_twice(case, sandbox):
-    """Checks that no refresh token came twice, except for the plain refresh after a refusal."""
+    """Checks that each refresh token was sent once, except for a refresh without a target after a refused target."""
     seen = collections.Counter()
     for pairs in requests(sandbox, "refresh"):
         seen[dict(pairs)["refresh_token"], not target(pairs)] += 1
-    case.verdict(all(count == 1 for count in seen.values()), "all refreshes → no refresh token came twice", seen.most_common(2))
+    case.verdict(all(count == 1 for count in seen.values()), "all refreshes of this case → each refresh token was sent once for a target and at most once without", seen.most_common(2))

@@ -37,7 +37,7 @@ class Authority:
         return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).decode().rstrip("=")
 
     def context(self, name=None):
-        """The TLS context of a client that trusts the root and shows a certificate."""
+        """Returns the TLS context of a client that trusts the root. With a name, it uses this certificate."""
         context = ssl.create_default_context(cafile=self.file(f"{self.name}.pem"))
         if name:
             context.load_cert_chain(self.file(f"{name}.pem"), self.file(f"{name}.key"))

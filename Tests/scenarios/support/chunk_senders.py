@@ -108,7 +108,7 @@ class Broker(PlainBroker):
 
 
 def p99(broker, seconds):
-    """The time in which 99 of 100 requests of an honest client are answered."""
+    """The 99th percentile of the time until an honest client's request is answered."""
     end, found, until = broker.connect("127.0.0.77"), [], time.monotonic() + seconds
     while time.monotonic() < until:
         try:

@@ -14,7 +14,7 @@ from .calls import call
 
 @dataclasses.dataclass
 class GatedCall:
-    """A call at the gate: its time, its token, its end (answered or given up), and its result."""
+    """A call at the gate: its path and form, when it began and ended (answered or broken off), and the answer's status."""
 
     path: str
     form: dict
@@ -127,7 +127,7 @@ class Gate:
 
     @staticmethod
     def slow(seconds):
-        """The provider does its work after this time, if the caller is still connected."""
+        """Passes the call on to the provider after this time, if the caller is still connected."""
 
         def act(taken, forward):
             Gate.wait(taken, seconds)
@@ -137,7 +137,7 @@ class Gate:
 
     @staticmethod
     def hang(seconds=60):
-        """Waits, and then breaks the call off."""
+        """Waits for this time, and then breaks the call off. The provider does not receive it."""
 
         def act(taken, _):
             Gate.wait(taken, seconds)
@@ -146,7 +146,7 @@ class Gate:
 
     @staticmethod
     def hold(event):
-        """The provider does its work at once, and its answer waits for an event."""
+        """Passes the call on at once, and holds the provider's answer back until an event."""
 
         def act(taken, forward):
             answer = forward()

@@ -58,7 +58,7 @@ def upstreams(apache):
 
 
 def exchange(broker, session, **fields):
-    """A backend asks for a session's token and for a proof for the request that it names."""
+    """Exchanges a session's token as a backend. `fields` name the request that the proof is for."""
     form = {
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": session,
         "subject_token_type": "urn:ietf:params:oauth:token-type:access_token"} | fields
@@ -68,7 +68,7 @@ def exchange(broker, session, **fields):
 
 
 def apache(case):
-    """Apache's mod_oauth2 checks the relayed calls. It refuses a caller that has the token but not the key."""
+    """Apache's mod_oauth2 checks the relayed calls. It refuses a caller that has the token but lacks the DPoP key."""
     glewlwyd = Glewlwyd(case)
     issuer = glewlwyd.issuer("nonces", **NONCES)
     glewlwyd.client("mobile", APP)
@@ -76,11 +76,11 @@ def apache(case):
     broker = broker_of(case, issuer, upstreams(api), dpop={"nonce_before_spending": True})
     session, signed_in = sign_in(broker, glewlwyd)
 
-    # The powers of a thief with a token and an intercepted proof.
+    # A thief has the token and an intercepted proof.
     address = f"{api.url}/standard/things"
     answer = exchange(broker, session, dpop_htm="GET", dpop_htu=address)
     token, proof = answer.json.get("access_token"), answer.json.get("dpop_proof")
-    case.same("DPoP", answer.json.get("token_type"), "a backend's exchange → a token with a proof")
+    case.same("DPoP", answer.json.get("token_type"), "backend's token exchange that names a request → a token of type DPoP")
     thief = Phone(broker)
     thief.nonce = None
     ath = encoded(hashlib.sha256(token.encode()).digest())
@@ -92,44 +92,44 @@ def apache(case):
             ("a proof by another key", address, {"Authorization": f"DPoP {token}", "DPoP": foreign}),
             ("a proof of another address", f"{address}/other", {"Authorization": f"DPoP {token}", "DPoP": proof}),
             ("no token", address, {"DPoP": proof})):
-        case.same(401, call(url, **fields).status, f"Apache with {what} → 401")
+        case.same(401, call(url, **fields).status, f"direct call to Apache with {what} → 401")
     case.same(
-        401, call(address, "POST", b"x", Authorization=f"DPoP {token}", DPoP=proof).status, "Apache with a proof for another method → 401")
-    case.same(0, api.reached, "the calls that Apache refuses → zero calls at the API")
-    case.same(200, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "the backend's proof in its own request → 200")
-    case.same(401, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "a used proof at Apache → 401")
+        401, call(address, "POST", b"x", Authorization=f"DPoP {token}", DPoP=proof).status, "direct call to Apache with a proof for another method → 401")
+    case.same(0, api.reached, "Apache has refused all calls → the API behind it has received none")
+    case.same(200, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "backend calls Apache with the proof for its request → 200")
+    case.same(401, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "backend calls Apache a second time with the same proof → 401")
     for what, fields in (
             ("as Bearer", {"Authorization": f"Bearer {token}"}),
             ("with a proof by another key", {"Authorization": f"DPoP {token}", "DPoP": thief.proof("GET", "/", htu=f"{issuer}/userinfo", ath=ath)})):
         case.verdict(call(f"{issuer}/userinfo", **fields).status in (400, 401, 403), f"userinfo with the token {what} → the provider refuses")
 
-    # The relay.
+    # Relayed calls.
     for number in range(3):
         answer = relayed(broker, session, "/v1/relay/standard/things?page=2")
-        case.same(200, answer.status, f"relayed call {number + 1} → 200")
+        case.same(200, answer.status, f"relayed call {number + 1} of a DPoP-bound session to Apache → 200")
     sent = {name.lower(): value for name, value in answer.json["fields"].items()}
-    case.verdict(sent["authorization"].startswith("DPoP "), "a relayed call → the token is sent as DPoP")
-    case.same("/standard/things?page=2", answer.json["target"], "a relayed call → its query arrives")
-    case.same(signed_in.json["subject"], sent["oauth2_claim_sub"], "a relayed call → Apache reads the token's subject")
+    case.verdict(sent["authorization"].startswith("DPoP "), "relayed call of a DPoP-bound session → Apache receives the token with the scheme DPoP")
+    case.same("/standard/things?page=2", answer.json["target"], "relayed call with a query → the API receives the query")
+    case.same(signed_in.json["subject"], sent["oauth2_claim_sub"], "relayed call of a DPoP-bound session → Apache reads the session's subject from the token")
     answer = relayed(broker, session, "/v1/relay/standard/things", "POST", body=b"x" * 200_000)
-    case.same((200, 200_000), (answer.status, answer.json.get("body")), "a streamed body → arrives completely")
-    # The proof has the path as it was sent, but this module compares it with the decoded path.
+    case.same((200, 200_000), (answer.status, answer.json.get("body")), "relayed upload of 200,000 bytes → arrives completely")
+    # The proof names the path as the broker sends it, but mod_oauth2 compares it with the decoded path.
     answer = relayed(broker, session, "/v1/relay/standard/a%20b")
-    case.same(401, answer.status, "a path with encoded letters → Apache's own 401")
-    case.same("200", broker.look(session).told, "Apache's own 401 → the session lives")
+    case.same(401, answer.status, "relayed call whose path has an encoded space → Apache's own 401")
+    case.same("200", broker.look(session).told, "relayed call that Apache answered with 401 → the session is alive")
     answer = relayed(broker, session, "/v1/relay/before/things")
-    case.same(200, answer.status, "an upstream that expects Bearer → 200")
+    case.same(200, answer.status, "relayed call to an upstream that expects the scheme Bearer → 200")
     sent = {name.lower(): value for name, value in answer.json.get("fields", {}).items()}
-    case.verdict(sent.get("authorization", "").startswith("Bearer ") and sent.get("dpop"), "an upstream that expects Bearer → the token as Bearer, and a proof", sent)
-    case.same("200", broker.refresh(session).told, "a refresh → 200")
-    case.same(200, relayed(broker, session).status, "a relayed call with the new token → 200")
+    case.verdict(sent.get("authorization", "").startswith("Bearer ") and sent.get("dpop"), "relayed call to an upstream that expects the scheme Bearer → has the token as Bearer, and a proof", sent)
+    case.same("200", broker.refresh(session).told, "refresh of a DPoP-bound session → 200")
+    case.same(200, relayed(broker, session).status, "relayed call to Apache after a refresh → 200")
     broker.restart()
-    case.same(200, relayed(broker, session).status, "a relayed call after kill -9 → 200")
+    case.same(200, relayed(broker, session).status, "relayed call to Apache after kill -9 → 200")
 
-    # The broker uses the wrong scheme at each of the two paths, so Apache refuses. The session stays.
+    # The configured scheme is now wrong for this path, so Apache refuses the call. The session stays.
     broker.configure(upstreams={"standard": {"scheme": "Bearer"}})
     broker.restart()
     answer = relayed(broker, session)
-    case.same(401, answer.status, "the wrong scheme → Apache's 401")
-    case.same(None, answer.fields["Set-Cookie"], "the wrong scheme → the cookie stays")
-    case.same("200", broker.look(session).told, "the wrong scheme → the session lives")
+    case.same(401, answer.status, "upstream is configured with the wrong scheme → the app gets Apache's 401")
+    case.same(None, answer.fields["Set-Cookie"], "upstream is configured with the wrong scheme → the cookie stays")
+    case.same("200", broker.look(session).told, "upstream is configured with the wrong scheme → the session is alive")

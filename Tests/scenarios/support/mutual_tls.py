@@ -1,4 +1,4 @@
-"""A broker with a certificate, and a provider that asks for it."""
+"""A broker with a client certificate, and a provider that demands it."""
 
 import os
 import shutil

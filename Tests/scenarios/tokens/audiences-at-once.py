@@ -1,4 +1,5 @@
-"""Tokens for many APIs and from many callers at once: the rows stay bounded, and no refresh token is used twice."""
+"""Many callers get tokens for many APIs at once: a session keeps at most eight of these tokens, and each refresh token is sent
+once."""
 
 import collections
 import concurrent.futures
@@ -16,7 +17,7 @@ from support.sandbox import Sandbox  # noqa: E402
 
 
 def thousand(case):
-    """A thousand sessions get invalid_grant for their API: no session ends."""
+    """The provider answers invalid_grant to a thousand sessions' calls for an API's token; no session ends."""
     sandbox = Sandbox(case)
     clock = Clock(case)
     broker = Broker(case, sandbox, clock=clock, settings=settings(sandbox))
@@ -29,16 +30,16 @@ def thousand(case):
         clock.set(wall=0, monotonic=5.2 * index)
         told[relay(broker, session, "orders").told] += 1
     named = collections.Counter(bool(target(pairs)) for pairs in requests(sandbox, "refresh"))
-    case.same({"502 provider_error": 1000}, dict(told), "a thousand refused targets → a thousand 502")
-    case.same({True: 1000, False: 1000}, dict(named), "a thousand refused targets → two calls each, one with the resource and one plain")
-    case.same([(0,)], broker.query(ENDED), "a thousand refused targets → no session ended")
+    case.same({"502 provider_error": 1000}, dict(told), "provider refuses an API's token to a thousand sessions → each relayed call is 502")
+    case.same({True: 1000, False: 1000}, dict(named), "provider refuses an API's token to a thousand sessions → two calls for each session, with and without the resource")
+    case.same([(0,)], broker.query(ENDED), "provider refuses an API's token to a thousand sessions → no session has ended")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        case.same({200}, set(pool.map(lambda s: broker.look(s).status, sessions)), "a thousand refused targets → all sessions live")
-        case.same({200}, set(pool.map(lambda s: relay(broker, s, "own").status, sessions)), "a thousand refused targets → the sessions' own tokens work")
+        case.same({200}, set(pool.map(lambda s: broker.look(s).status, sessions)), "provider refuses an API's token to a thousand sessions → all sessions are alive")
+        case.same({200}, set(pool.map(lambda s: relay(broker, s, "own").status, sessions)), "provider refuses an API's token to a thousand sessions → relayed calls with the sessions' own tokens are 200")
 
 
 def crowd(case):
-    """Ten APIs, with 64 requests each when their tokens end, at a provider that rotates strictly."""
+    """One session calls ten APIs, 64 times each, when their tokens have expired. The provider refuses a reused refresh token."""
     sandbox = Sandbox(case)
     gate = Gate(sandbox)
     names = [f"api{n}" for n in range(10)]
@@ -60,14 +61,14 @@ def crowd(case):
             answers = collections.Counter(pool.map(lambda n: relay(broker, session, names[n % 10]).told, range(640)))
         calls = [c for c in gate.calls[before:] if c.refresh_token]
         by_name = collections.Counter(c.form.get("audience") for c in calls)
-        case.same({"200": 640}, dict(answers), f"turn {turn}, 640 calls at ten upstreams → all are 200")
-        case.verdict(max(by_name.values(), default=0) == 1 and set(by_name) <= set(names), "64 calls for one API → at most one refresh", by_name)
-        case.verdict(Gate.most_at_once(calls) <= 1, "640 calls for ten APIs → refreshes one after another")
+        case.same({"200": 640}, dict(answers), f"turn {turn}, 640 relayed calls to ten APIs with expired tokens → all are 200")
+        case.verdict(max(by_name.values(), default=0) == 1 and set(by_name) <= set(names), f"turn {turn}, 64 relayed calls to one API with an expired token → at most one provider call", by_name)
+        case.verdict(Gate.most_at_once(calls) <= 1, f"turn {turn}, 640 relayed calls to ten APIs → the provider calls for their tokens do not overlap")
         time.sleep(6.5)
     tokens = [c.refresh_token for c in gate.refreshes()]
-    case.same(len(tokens), len(set(tokens)), "three turns → each refresh token was used once")
-    case.same(200, broker.refresh(session).status, "after three turns → the session's refresh works")
-    case.verdict(broker.query(ROWS)[0][0] <= 8, "ten APIs → at most eight token rows", broker.query(ROWS))
+    case.same(len(tokens), len(set(tokens)), "three turns of 640 relayed calls → each refresh token was sent once")
+    case.same(200, broker.refresh(session).status, "three turns of 640 relayed calls → a refresh of the session is 200")
+    case.verdict(broker.query(ROWS)[0][0] <= 8, "session that called ten APIs → at most eight stored tokens", broker.query(ROWS))
 
 
 CASES = {"thousand": (thousand, 400), "crowd": (crowd, 180)}

@@ -1,10 +1,11 @@
-"""Tokens for an audience on three replicas with one PostgreSQL (guarantee 2, "tokens for an audience, and what is under way"):
+"""Tokens for an audience on three replicas with one PostgreSQL (guarantee 2, "tokens for an audience, and what is under way").
+The cases:
 
-- eight APIs that are asked for everywhere at once
-- an API's 401 while another's token is fetched elsewhere
-- a step-up, an ending or `kill -9` while a replica has such a call in hand
+- a session calls eight APIs through all replicas at the same time
+- an API answers 401 while another replica fetches the session's token for another API
+- a step-up, a log-out or `kill -9` while a replica's call for an API's token is in progress
 
-The provider rotates, and revokes a grant whose refresh token comes twice.
+The provider rotates refresh tokens, and revokes the grant if one is sent twice.
 """
 
 import collections
@@ -34,7 +35,7 @@ def settings(gate, sandbox):
 
     return {
         "limits": WIDE,
-        # The second provider forgives a refresh token that comes twice.
+        # The second provider accepts a refresh token that is sent twice.
         "providers": {"oidc": {"revocation": {"reaches": "token"}}, "oauth2": {"endpoints": {"token": f"{gate.url}/oauth2/token"}}},
         "upstreams": {name: upstream(f"/audience/{name}", {"audience": name}) for name in NAMES} | {
             "own": upstream("/private"), "forgiven": upstream("/audience/forgiven", {"audience": "forgiven"}, "oauth2"),
@@ -43,7 +44,7 @@ def settings(gate, sandbox):
 
 
 class Stage(Replicas):
-    """Sessions of users without another session, and the provider's calls for them."""
+    """Three replicas, with sessions of users that have only this one session, and the provider calls for these sessions."""
 
     def __init__(self, case, database):
         super().__init__(case, database, settings)
@@ -71,13 +72,13 @@ class Stage(Replicas):
 
 
 def crowd(case):
-    """Eight APIs, 64 requests for each at their tokens' end, through three replicas."""
+    """A session calls eight APIs, 64 times each, through three replicas when the tokens have expired."""
     with Database() as database:
         stage = Stage(case, database)
         stage.sandbox.settings("oidc", access_token_lifetime=12)
         session = stage.begin()
         for index, name in enumerate(NAMES):
-            case.same(200, stage.relay(stage.brokers[index % 3], session, name).status, f"the first relayed call to {name} → 200")
+            case.same(200, stage.relay(stage.brokers[index % 3], session, name).status, f"a session's first relayed call to {name} → 200")
         stage.sandbox.settings("oidc", access_token_lifetime=3600)
         fetched, before = time.monotonic(), len(stage.calls())
         others = {stage.relay(broker, session, name).status for name in NAMES for broker in stage.brokers}
@@ -94,32 +95,32 @@ def crowd(case):
         calls = stage.calls()[before:]
         case.same({"200": 512}, dict(answers), "512 relayed calls when their tokens expire → all are answered 200")
         case.same(dict.fromkeys(NAMES, 1), dict(collections.Counter(call.form.get("audience") for call in calls)), "512 relayed calls when their tokens expire → one provider call for each API, over all replicas")
-        case.same(1, Gate.most_at_once(calls), "eight provider calls for one session → one after the other")
-        case.same(8, stage.rows(session), "the renewal of eight APIs' tokens → eight rows are stored")
-        case.same("200", told(stage.third.refresh(session)), "the session after 512 relayed calls → its refresh succeeds")
+        case.same(1, Gate.most_at_once(calls), "512 relayed calls when their tokens expire → the eight provider calls do not overlap")
+        case.same(8, stage.rows(session), "512 relayed calls when their tokens expire → eight stored rows")
+        case.same("200", told(stage.third.refresh(session)), "512 relayed calls when their tokens expire → a refresh of the session is 200")
         case.same({1}, set(stage.sent().values()), "all provider calls of the test → each refresh token is sent once")
 
 
 def crossed(case):
-    """A replica has a target's call in hand while another replica renews, steps up, or ends the session."""
+    """A replica's call for an API's token is in progress while another replica fetches a token, steps up, or ends the session."""
     with Database() as database:
         stage = Stage(case, database)
 
-        # An API's 401.
+        # An API answers 401 because the provider has voided its token.
         session = stage.begin()
         first = stage.token(stage.relay(stage.dying, session, "api0"))
-        case.same(["api0"], first["audience"], "the first relayed call to an API → its token is for that API")
+        case.same(["api0"], first["audience"], "a session's first relayed call to an API → sent with a token for that API")
         case.same(200, stage.relay(stage.second, session, "own").status, "a relayed call with the session's own token → 200")
         stage.sandbox.settings("oidc", voids_older_tokens=True)
         before = len(stage.calls())
         release, other = stage.hold(stage.second, lambda broker: stage.relay(broker, session, "api1"))
         stage.sandbox.settings("oidc", voids_older_tokens=False)
-        case.same(False, stage.tokens()[first["token"]]["live"], "a provider that voids older tokens serves another API's fetch → the first API's token ends")
+        case.same(False, stage.tokens()[first["token"]]["live"], "the provider voids older tokens when it issues a second API's token → the first API's token is void")
         renewed = case.beside(stage.relay, stage.dying, session, "api0")
         case.verdict(wait_for(20, lambda: [item for item in api_calls(stage, "api0") if item["status"] == 401]), "a relayed call with a voided token → the API answers 401")
-        case.same(before + 1, len(stage.calls()), "a provider call of one replica is in progress → other replicas make no call for that session")
+        case.same(before + 1, len(stage.calls()), "one replica's provider call for a session is in progress → another replica makes no call for this session")
         release.set()
-        case.same(["200", "200"], [told(future.result(30)) for future in (other, renewed)], "the held provider call returns → both relayed calls are answered 200")
+        case.same(["200", "200"], [told(future.result(30)) for future in (other, renewed)], "the provider call in progress returns → the relayed calls at both replicas are 200")
         calls = stage.calls()[before:]
         case.same(["api1", "api0"], [call.form.get("audience") for call in calls], "two replicas fetch tokens for two APIs → one provider call each, in this order")
         case.same(1, Gate.most_at_once(calls), "two replicas fetch tokens for one session → their provider calls do not overlap")
@@ -127,7 +128,7 @@ def crossed(case):
         case.verdict(token["live"] and token["token"] != first["token"], "a relayed call after its token was voided → sent with a new living token")
         case.same(2, stage.rows(session), "tokens for two APIs → two stored rows")
 
-        # A step-up.
+        # A step-up during a call for an API's token.
         session = stage.begin()
         old = stage.token(stage.relay(stage.second, session, "api0"))["grant"]
         case.same((200, 2), (stage.relay(stage.third, session, "api1").status, stage.rows(session)), "before the step-up: relayed calls to two APIs → two stored rows of the old grant")
@@ -145,7 +146,7 @@ def crossed(case):
         case.same("200", told(stage.third.refresh(session)), "a refresh after a step-up → 200")
         settled(stage, [old], "a step-up, the old grant's tokens and those fetched during the step-up")
 
-        # An ending.
+        # A log-out during a call for an API's token.
         session = stage.begin()
         grant = stage.token(stage.relay(stage.second, session, "api0"))["grant"]
         release, fetched = stage.hold(stage.dying, lambda broker: stage.relay(broker, session, "api1"))
@@ -169,7 +170,7 @@ def settled(stage, grants, whose):
 
 
 def kills(case):
-    """`kill -9` of a replica with a target's call in hand, before and after the provider's work."""
+    """`kill -9` of a replica while its call for an API's token is in progress, before and after the provider carries it out."""
     with Database() as database:
         stage = Stage(case, database)
         stage.sandbox.settings("oauth2", refresh_mode="overlap", refresh_token="always")
@@ -188,7 +189,9 @@ def kills(case):
         stage.dying.start()
 
         def again(name, session):
-            """The first answer other than a passing fault; a session may end a minute after the take-over."""
+            """Returns the first answer other than a temporary fault, and the seconds since the kill. A session may end a minute
+            after the take-over.
+            """
             found = wait_for(
                 TAKE_OVER + 60, lambda: (answer := stage.relay(stage.second, session, name)).status in (200, 401) and answer, 1)
             return found and told(found), time.monotonic() - killed
@@ -204,15 +207,16 @@ def kills(case):
             answer, seconds = future.result(TAKE_OVER + 90)
             sent = [call.form.get("audience") for call in stage.calls() if call.refresh_token == lost.refresh_token]
             if title == "a kill after the work of a provider that refuses a repeat":
-                # The refresh token is spent, and its repeat revokes the family, so the session cannot be saved.
+                # The refresh token is spent, and a repeat makes the provider revoke the grant, so the broker cannot save the
+                # session.
                 case.same("401 session_ended refresh_lost", answer, f"{title}, the session → ends as refresh_lost, {seconds:.0f} s after the kill")
                 twice = [name, None] * 2
-                case.same([name, *twice], sent, f"{title}, the lost call → repeated, tested by a plain refresh, and both again after a minute")
+                case.same([name, *twice], sent, f"{title}, the lost provider call → repeated, then a refresh without a resource; both once more after a minute")
                 case.same(0, stage.rows(session), f"{title}, the ended session → its token rows are deleted")
                 continue
             case.same("200", answer, f"{title}, the relayed call → answered 200, {seconds:.0f} s after the kill")
             case.same([name] * 2, sent, f"{title}, the lost provider call → repeated once")
-            case.same([200] * 3, [stage.relay(broker, session, name).status for broker in stage.brokers], f"{title}, the fetched token → used by every replica")
+            case.same([200] * 3, [stage.relay(broker, session, name).status for broker in stage.brokers], f"{title}, the fetched token → relayed calls of every replica are 200")
             case.same("200", told(stage.third.refresh(session)), f"{title}, the session's refresh → 200")
             case.same(2, len([call for call in stage.calls() if call.form.get("audience") == name]), f"{title}, all relayed calls → no third provider call for the API")
         case.same([5, 2, 2, 1], sorted(stage.sent().values(), reverse=True)[:4], "refresh tokens that no kill affected → each is sent once")

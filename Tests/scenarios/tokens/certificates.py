@@ -1,4 +1,5 @@
-"""The certificates of mutual TLS over time: renewed while sessions live, half written, and reported; and an upstream's own."""
+"""Client certificates for mutual TLS: how they are reported, their renewal while sessions live, a pair that is half written,
+and an upstream's own certificate."""
 
 import os
 import pathlib
@@ -19,14 +20,14 @@ from support.wire import free_port  # noqa: E402
 
 
 def readiness(case):
-    """The reports of /readyz, /metrics and `check` about the certificates of clients."""
+    """/readyz, /metrics and `check` report on the clients' certificates."""
     authority, _, broker = stack(case)
     found = call(broker.management + "/readyz").json
-    case.same(["ios", "web"], sorted(item["client"] for item in found["certificates"]), "readiness → names each client's certificate")
-    case.verdict(all(item["days_left"] in (29, 30) for item in found["certificates"]), "readiness → shows the remaining days", found["certificates"])
+    case.same(["ios", "web"], sorted(item["client"] for item in found["certificates"]), "two clients with certificates → readiness names both")
+    case.verdict(all(item["days_left"] in (29, 30) for item in found["certificates"]), "certificates for 30 days → readiness shows 29 or 30 remaining days", found["certificates"])
     left = broker.metric("coatcheck_client_certificate_expiry_seconds", provider="oidc", client="ios") - time.time()
-    case.verdict(29 * 86400 < left < 31 * 86400, "the metric of the expiry → a Unix time", left)
-    case.same(0.0, broker.metric("coatcheck_certificate_reload_failures_total"), "before a failed reload → the metric is zero")
+    case.verdict(29 * 86400 < left < 31 * 86400, "certificate for 30 days → the expiry metric is the Unix time in about 30 days", left)
+    case.same(0.0, broker.metric("coatcheck_certificate_reload_failures_total"), "no certificate reload has failed → the metric of failed reloads is zero")
 
     def run(command):
         done = subprocess.run(
@@ -34,20 +35,20 @@ def readiness(case):
         return done.returncode, done.stdout + done.stderr
 
     status, words = run("check")
-    case.verdict(status == 0 and "sender_constrained: mtls" in words, "check → names the kind of binding", words[-300:])
+    case.verdict(status == 0 and "sender_constrained: mtls" in words, "client with sender_constrained: mtls → check succeeds and shows this setting", words[-300:])
     put(case, authority.sign("expired", days=-1))
     status, words = run("check")
-    case.verdict(status == 1 and "has run out" in words, "check with an expired certificate → fails", words[-300:])
+    case.verdict(status == 1 and "has run out" in words, "client's certificate has expired → check fails", words[-300:])
     put(case, authority.sign("second"), "first")
     broker.stop()
     for command in ("check", "serve"):
         status, words = run(command)
         case.verdict(
-            status != 0 and "is not the key of the first certificate" in words, f"{command} with a key that does not match the certificate → fails", words[-300:])
+            status != 0 and "is not the key of the first certificate" in words, f"client's key does not match its certificate → {command} fails", words[-300:])
 
 
 def renewed(case):
-    """A client's certificate is replaced while sessions live. Each used session is refreshed once, and no session ends."""
+    """A client's certificate is replaced while sessions live. A session is refreshed at its next use, and no session ends."""
     authority, sandbox, broker = stack(case)
     sessions = [broker.sign_in() for _ in range(3)]
     for session in sessions:
@@ -57,20 +58,20 @@ def renewed(case):
     case.verdict(
         wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a renewed certificate → reloaded without a signal", broker.log()[-300:])
     time.sleep(0.5)
-    case.same(0, sandbox.calls("oidc/refresh"), "a renewed certificate alone → causes no refresh")
+    case.same(0, sandbox.calls("oidc/refresh"), "certificate is renewed and no session is used → no refresh")
     for session in sessions[:2]:
         for _ in range(2):
             case.same("200", relay(broker, session).told, "a relayed call after the renewal → 200")
-    case.same(2, sandbox.calls("oidc/refresh"), "two used sessions after the renewal → one refresh each")
+    case.same(2, sandbox.calls("oidc/refresh"), "two sessions are used after the renewal → one refresh each")
     case.same({second}, set(sandbox.shown("refresh")), "refreshes after the renewal → show the new certificate")
     case.same([second] * 4, sandbox.shown("api", "api")[-4:], "relayed calls after the renewal → use new connections with the new certificate")
-    case.same("200", broker.look(sessions[2]).told, "an unused session after the renewal → is alive")
+    case.same("200", broker.look(sessions[2]).told, "session that was not used since the renewal → is alive")
     put(case, authority.sign("third"))
     hang_up(broker, "configuration reloaded")
     case.same("200", relay(broker, sessions[2]).told, "SIGHUP with a third certificate → the relayed call is 200")
     broker.restart()
     case.same("200", relay(broker, sessions[0]).told, "kill -9 after the renewal → the relayed call is 200")
-    case.same(4, sandbox.calls("oidc/refresh"), "two more sessions used → one refresh each")
+    case.same(4, sandbox.calls("oidc/refresh"), "two sessions are used after the third certificate → one more refresh each")
 
 
 def half_written(case):
@@ -80,22 +81,22 @@ def half_written(case):
     authority.sign("second")
     put(case, "second", "first")
     case.verdict(
-        wait_for(20, lambda: broker.metric("coatcheck_certificate_reload_failures_total") >= 1), "a key that does not match → the metric counts a failed reload")
-    case.verdict("client certificate not reloaded" in broker.log(), "a key that does not match → a line in the log", broker.log()[-300:])
-    case.same("200", broker.refresh(session).told, "a failed reload → refreshes continue")
-    case.same({authority.thumbprint("first")}, set(sandbox.shown("refresh")), "a failed reload → the earlier certificate is shown")
+        wait_for(20, lambda: broker.metric("coatcheck_certificate_reload_failures_total") >= 1), "new certificate with a key that does not match → the metric counts a failed reload")
+    case.verdict("client certificate not reloaded" in broker.log(), "new certificate with a key that does not match → a line in the log", broker.log()[-300:])
+    case.same("200", broker.refresh(session).told, "certificate's reload has failed → a refresh is 200")
+    case.same({authority.thumbprint("first")}, set(sandbox.shown("refresh")), "certificate's reload has failed → the refresh uses the earlier certificate")
     hang_up(broker, "configuration not reloaded")
-    case.same("200", relay(broker, session).told, "SIGHUP with a wrong key → refused, and calls continue")
+    case.same("200", relay(broker, session).told, "SIGHUP while the key does not match the certificate → the reload is refused, and a relayed call is 200")
     put(case, "second")
-    case.verdict(wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a new pair that matches → reloaded")
-    case.same("200", relay(broker, session).told, "a new pair that matches → the relayed call is 200")
+    case.verdict(wait_for(20, lambda: "client certificate reloaded" in broker.log()), "key file is replaced by the matching one → the certificate is reloaded")
+    case.same("200", relay(broker, session).told, "key file is replaced by the matching one → a relayed call is 200")
     os.remove(case.folder / "shown.key")
     hang_up(broker, "client certificate not reloaded")
-    case.same("200", broker.refresh(session).told, "a deleted key file → refreshes continue")
+    case.same("200", broker.refresh(session).told, "key file is deleted → the reload is refused, and a refresh is 200")
 
 
 def upstream_of_its_own(case):
-    """An upstream's own certificate, behind nginx, with unbound tokens."""
+    """An upstream with a client certificate of its own, which nginx demands. The tokens are not bound."""
     authority = Authority(case)
     authority.sign("server", "DNS:localhost")
     put(case, authority.sign("own"), name="own-shown")
@@ -127,12 +128,12 @@ http {{
             "tls": {"ca_file": str(folder / "root.pem")}}}})
     session = broker.sign_in()
     answer = wait_for(10, lambda: (found := relay(broker, session)).status == 200 and found) or relay(broker, session)
-    case.same("200", answer.told, "nginx that demands a certificate → the relayed call is 200")
-    case.same("CN=own", dict(answer.json["headers"]).get("X-Shown"), "a relayed call → nginx receives the upstream's certificate")
-    case.same(400, broker.call("GET", "/v1/relay/bare/private/echo", session).status, "an upstream without a certificate → nginx refuses the call")
+    case.same("200", answer.told, "relayed call to an upstream with a certificate, which nginx demands → 200")
+    case.same("CN=own", dict(answer.json["headers"]).get("X-Shown"), "relayed call to an upstream with a certificate → nginx receives this certificate")
+    case.same(400, broker.call("GET", "/v1/relay/bare/private/echo", session).status, "relayed call to an upstream without a certificate → nginx answers 400")
     put(case, authority.sign("renewed"), name="own-shown")
-    case.verdict(wait_for(20, lambda: "upstreams.api" in broker.log()), "new files for the upstream → reloaded without a signal", broker.log()[-300:])
-    case.same("CN=renewed", dict(relay(broker, session).json["headers"]).get("X-Shown"), "new files for the upstream → nginx receives the new certificate")
+    case.verdict(wait_for(20, lambda: "upstreams.api" in broker.log()), "new certificate files for an upstream → reloaded without a signal", broker.log()[-300:])
+    case.same("CN=renewed", dict(relay(broker, session).json["headers"]).get("X-Shown"), "new certificate files for an upstream → nginx receives the new certificate")
 
 
 CASES = {

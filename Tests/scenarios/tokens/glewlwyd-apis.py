@@ -1,4 +1,5 @@
-"""Bound tokens at APIs from outside this project: Apache with mod_oauth2 checks proofs, and Glewlwyd checks certificates."""
+"""Bound tokens at servers from outside this project. Glewlwyd issues them, and Apache with mod_oauth2 checks their DPoP proofs
+or certificates."""
 
 import pathlib
 import sys
@@ -15,7 +16,7 @@ from support.waiting import wait_for  # noqa: E402
 
 
 def certificates(case):
-    """Pushed requests and tokens that a certificate proves, at a provider and an API that check it (RFC 8705)."""
+    """A client that authenticates with a certificate, and tokens bound to this certificate, which the API checks (RFC 8705)."""
     authority = Authority(case)
     authority.sign("server", "IP:127.0.0.1")
     for name in ("client", "stranger"):
@@ -34,29 +35,29 @@ def certificates(case):
             "client_id": "bank", "auth": "tls_client_auth", "scope": "openid", "redirect_uris": [APP]}}}
 
     stranger = broker_of(case, issuer, api_settings, name="stranger-broker", **settings("stranger"))
-    case.verdict(begin(stranger).status >= 500, "a certificate of another client → refused at PAR", begin(stranger).told)
+    case.verdict(begin(stranger).status >= 500, "login with a certificate of another client → the provider refuses the pushed request", begin(stranger).told)
     stranger.stop()
     broker = broker_of(case, issuer, api_settings, **settings("client"))
     session, answer = sign_in(broker, glewlwyd)
-    case.same("Ana Example", answer.json["identity"]["name"], "a sign-in with the certificate → a session")
+    case.same("Ana Example", answer.json["identity"]["name"], "sign-in with the client's certificate → a session with the user's name")
     for number in range(3):
-        case.same("200", broker.refresh(session).told, "a refresh with the certificate → 200")
-        case.same(200, relayed(broker, session).status, "a relayed call whose certificate Apache checks → 200")
+        case.same("200", broker.refresh(session).told, "refresh with the client's certificate → 200")
+        case.same(200, relayed(broker, session).status, "relayed call to Apache, which checks the certificate → 200")
         broker.restart()
     sent = {name.lower(): value for name, value in relayed(broker, session).json["fields"].items()}
     token = sent["authorization"].removeprefix("Bearer ")
-    case.verdict(authority.thumbprint("client") in sent["oauth2_claim_cnf"], "the relayed token → is bound to the client's certificate", sent.get("oauth2_claim_cnf"))
+    case.verdict(authority.thumbprint("client") in sent["oauth2_claim_cnf"], "token of a relayed call → is bound to the client's certificate", sent.get("oauth2_claim_cnf"))
     for name in (None, "stranger"):
         answer = api.call("/standard/things", context=authority.context(name), Authorization=f"Bearer {token}")
-        case.same(401, answer.status, f"Apache, the token with {name or 'no certificate'} → 401")
+        case.same(401, answer.status, f"direct call to Apache with the bound token and {f'the certificate of {name}' if name else 'no certificate'} → 401")
     listed = call(f"{broker.management}/admin/v1/sessions?provider=real", Authorization=f"Bearer {ADMIN}")
-    case.same(["mtls"], [item["sender_constrained"] for item in listed.json["items"]], "the list of sessions → shows the kind of binding")
-    # If this provider refuses a client's authentication at a refresh, it has already spent the refresh token. A second try is
-    # useless.
-    case.same("204", broker.log_out(session).told, "a log-out → 204")
+    case.same(["mtls"], [item["sender_constrained"] for item in listed.json["items"]], "admin's list of sessions → shows the binding mtls")
+    # Glewlwyd spends a refresh token before it refuses the client's authentication, so a refresh with a wrong certificate cannot
+    # be repeated, and there is no check of it here.
+    case.same("204", broker.log_out(session).told, "log-out of a session with bound tokens → 204")
     case.verdict(
         wait_for(10, lambda: broker.metric("coatcheck_revocations_total", provider="real", result="done") == 1),
-        "a log-out → its tokens are revoked with the certificate", broker.log()[-500:])
+        "log-out of a session with bound tokens → its tokens are revoked with the client's certificate", broker.log()[-500:])
 
 
 CASES = {

@@ -1,5 +1,5 @@
-"""Tokens for an audience at a server from outside this project: Glewlwyd, which accepts one resource indicator a call (RFC
-8707). Its refresh tokens stay, or rotate.
+"""Tokens for an audience at Glewlwyd, a server from outside this project. It accepts one resource indicator in a call (RFC
+8707). Its refresh tokens are reusable or rotate, as configured.
 """
 
 import base64
@@ -46,7 +46,7 @@ class Api:
 
 
 class Stage:
-    """A provider, an API under several names, and a broker."""
+    """Glewlwyd, one API that is configured as several upstreams, and a broker."""
 
     def __init__(self, case, resources, settings=None, **issuer):
         self.case, self.api = case, Api()
@@ -62,7 +62,7 @@ class Stage:
             "upstreams": {"own": upstream} | {name: upstream | {"token": {"resource": uri}} for name, uri in resources.items()}})
 
     def log_in(self):
-        """A login up to its callback."""
+        """Starts a login and signs the user in. Returns the answer of the start and the callback's URL."""
         begun = self.broker.call("POST", "/v1/logins", body={"provider": "real", "client": "ios"})
         if begun.status != 201:
             raise GaveUp(f"no login: {begun.told} {self.broker.log()[-600:]}")
@@ -79,21 +79,21 @@ class Stage:
         return next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
 
     def relay(self, session, name):
-        """The answer to a relayed call in a few words, or the client whose token reached the API."""
+        """Returns the answer to a relayed call in a few words, or the `aud` claim of the token that reached the API."""
         answer = self.broker.call("GET", f"/v1/relay/{name}/things", session)
         return self.api.claims[-1]["aud"] if answer.status == 204 else answer.told
 
     def detail(self, error):
-        """Whether the log has the provider's refusal of a target."""
+        """Returns whether the log has the provider's refusal of a target with this error."""
         return wait_for(5, lambda: any(
             "refuses an access token for another API" in line and error in line for line in self.broker.log().splitlines()))
 
 
 def stays(case):
-    """Refresh tokens that stay: each API gets its own token."""
+    """Refresh tokens that may be used repeatedly: each API gets a token of its own."""
     stage = Stage(case, {"orders": ORDERS, "ledger": LEDGER}, **{"refresh-token-one-use": "never"})
     answer = stage.forward(*stage.log_in())
-    case.same("400 code_rejected", answer.told, "a token call with two resources → the server refuses the code")
+    case.same("400 code_rejected", answer.told, "token call with two resources → Glewlwyd refuses the code")
     stage.broker.configure(providers={"real": {"token_request": {"omit": ["resource"]}}})
     stage.broker.restart()
     session = stage.sign_in()
@@ -112,7 +112,7 @@ def stays(case):
 
 
 def pushed(case):
-    """Pushed requests that name both."""
+    """Pushed requests that name the resources of two APIs."""
     stage = Stage(case, {"orders": ORDERS, "ledger": LEDGER}, {"par": "required", "token_request": {"omit": ["resource"]}}, **{
         "refresh-token-one-use": "never", "oauth-par-allowed": True, "oauth-par-required": True})
     session = stage.sign_in()
@@ -121,7 +121,7 @@ def pushed(case):
 
 
 def refused(case):
-    """A resource that the server refuses."""
+    """A resource that Glewlwyd refuses."""
     stage = Stage(case, {"orders": ORDERS, "others": OTHERS}, {"token_request": {"omit": ["resource"]}}, **{"refresh-token-one-use": "never"})
     _, callback = stage.log_in()
     case.verdict("error=invalid_target" in callback, "a sign-in with a resource that the server does not allow → invalid_target", callback)
@@ -138,10 +138,10 @@ def refused(case):
 
 
 def rotates(case):
-    """Refresh tokens that rotate: a call limits the resources of the next one."""
+    """Refresh tokens that rotate: a refresh for one resource limits the next refresh token to this resource."""
     stage = Stage(case, {"orders": ORDERS, "ledger": LEDGER}, {"token_request": {"omit": ["resource"]}})
     session = stage.sign_in()
-    case.same(ORDERS, stage.relay(session, "orders"), "rotating refresh tokens, the API that is called first → gets its token")
+    case.same(ORDERS, stage.relay(session, "orders"), "rotating refresh tokens, the API that is called first → gets a token for it")
     case.same("502 provider_error", stage.relay(session, "ledger"), "rotating refresh tokens, the API that is called second → 502 provider_error")
     case.verdict(stage.detail("invalid_target"), "rotating refresh tokens, the API that is called second → invalid_target in the log", stage.broker.log()[-600:])
     case.same("200", stage.broker.refresh(session).told, "rotating refresh tokens, a refresh after the refused API → 200")
@@ -153,15 +153,15 @@ def rotates(case):
 
     # A process remembers a refused target for a while, so restart the broker.
     stage.broker.restart()
-    case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "rotating refresh tokens, the second API's call in a new session → gets its token")
+    case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "rotating refresh tokens, a new session whose first call is to the second API → gets a token for it")
 
     # With one configured resource, every token is for that resource, even the session's own token.
     stage.broker.configure(upstreams={"ledger": None}, providers={"real": {"token_request": None}})
     stage.broker.restart()
     session = stage.sign_in()
     for _ in range(3):
-        case.same([ORDERS, ORDERS], [stage.relay(session, name) for name in ("own", "orders")], "one configured resource → the session's own token and the API's are for it")
-        case.same("200", stage.broker.refresh(session).told, "one configured resource → the session's refresh is 200")
+        case.same([ORDERS, ORDERS], [stage.relay(session, name) for name in ("own", "orders")], "only one resource is configured → the session's own token and the API's token are both for this resource")
+        case.same("200", stage.broker.refresh(session).told, "only one resource is configured → a refresh of the session is 200")
 
 
 CASES = {"stays": (stays, 90), "pushed": (pushed, 90), "refused": (refused, 90), "rotates": (rotates, 90)}

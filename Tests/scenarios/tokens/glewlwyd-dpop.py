@@ -1,5 +1,5 @@
-"""DPoP at a provider from outside this project. Glewlwyd demands nonces and changes them, or accepts pushed requests and signed
-assertions.
+"""DPoP at Glewlwyd, a provider from outside this project. One case has DPoP nonces. Another has pushed requests and signed
+client assertions, without nonces.
 """
 
 import pathlib
@@ -21,7 +21,7 @@ PUSHED = {"oauth-par-allowed": True, "oauth-par-required": True}
 
 
 def nonces(case):
-    """A public client at a provider that demands nonces, and changes them with each answer or from time to time."""
+    """A public client at a provider that demands DPoP nonces, and changes them after each answer or after every third."""
     glewlwyd = Glewlwyd(case)
     glewlwyd.client("mobile", APP)
 
@@ -34,41 +34,41 @@ def nonces(case):
         broker = broker_of(case, issuer, name=name, dpop=dpop)
         before = challenged()
         begun = begin(broker)
-        case.verdict("dpop_jkt=" in begun.json["authorization_url"], f"{name}, the authorization URL → names the key", begun.json)
+        case.verdict("dpop_jkt=" in begun.json["authorization_url"], f"a new nonce after {counter} uses, the authorization URL → names the DPoP key", begun.json)
         session, answer = sign_in(broker, glewlwyd)
-        case.same("Ana Example", answer.json["identity"]["name"], f"{name}, a sign-in → a session with the name from userinfo")
-        case.same(2, challenged(before), f"{name}, a sign-in → one nonce challenge each from the token endpoint and from userinfo")
+        case.same("Ana Example", answer.json["identity"]["name"], f"a new nonce after {counter} uses, a sign-in → a session with the name from userinfo")
+        case.same(2, challenged(before), f"a new nonce after {counter} uses, a sign-in → one nonce challenge each from the token endpoint and from userinfo")
         for _ in range(2 * counter + 3):
-            case.same("200", broker.refresh(session).told, f"{name}, a refresh → 200")
-        # The server's endpoints share a nonce, and each answer brings a new one.
-        case.verdict(challenged(before) <= 3, f"{name}: more refreshes → the nonces of earlier answers are used", challenged(before) - 2)
+            case.same("200", broker.refresh(session).told, f"a new nonce after {counter} uses, a refresh → 200")
+        # The server's endpoints share the client's nonce, and each answer contains a new one.
+        case.verdict(challenged(before) <= 3, f"a new nonce after {counter} uses, {2 * counter + 3} refreshes → at most one more challenge, because earlier answers have brought nonces", challenged(before) - 2)
 
-        # Another process's calls use up the client's nonce, so the nonce that the broker knows is old.
+        # The calls of a second broker change the client's nonce, so the nonce that the first broker knows is old.
         other = broker_of(case, issuer, name=f"{name}-other", dpop=dpop)
         theirs, _ = sign_in(other, glewlwyd)
         before = challenged()
         for _ in range(4):
-            case.same("200", other.refresh(theirs).told, f"{name}, a refresh by another broker → 200")
-            case.same("200", broker.refresh(session).told, f"{name}, a refresh with a nonce that may be old → 200")
-        case.verdict(challenged(before) >= 2, f"{name}: eight refreshes by two brokers → {challenged(before)} nonce challenges", challenged(before))
+            case.same("200", other.refresh(theirs).told, f"a new nonce after {counter} uses, a refresh by another broker → 200")
+            case.same("200", broker.refresh(session).told, f"a new nonce after {counter} uses, a refresh with a nonce that may be old → 200")
+        case.verdict(challenged(before) >= 2, f"a new nonce after {counter} uses, eight refreshes by two brokers in turn → at least two nonce challenges", challenged(before))
 
         before = challenged()
         broker.restart()
-        case.same("200", broker.refresh(session).told, f"{name}, a refresh after kill -9 → 200")
+        case.same("200", broker.refresh(session).told, f"a new nonce after {counter} uses, a refresh after kill -9 → 200")
         # Without `nonce_before_spending`, the broker asks PAR first, and gets no nonce there.
-        case.same(1 if dpop else 2, challenged(before), f"{name}, a refresh after kill -9 → one challenge, or two if PAR is asked first")
-        case.same("204", broker.log_out(session).told, f"{name}, a log-out → 204")
+        case.same(1 if dpop else 2, challenged(before), f"a new nonce after {counter} uses, a refresh after kill -9 → {1 if dpop else 2} nonce challenges")
+        case.same("204", broker.log_out(session).told, f"a new nonce after {counter} uses, a log-out → 204")
         other.stop()
         broker.configure(providers={"real": {"par": "required"}}, log={"requests": True})
         broker.restart()
-        case.same("502 provider_error", begin(broker).told, f"{name}: PAR with nonces on → the provider refuses every proof")
-        case.verdict(wait_for(5, lambda: "dpop: {par: thumbprint}" in broker.log()), f"{name}: PAR with nonces on → the log names the setting that helps", broker.log()[-900:])
+        case.same("502 provider_error", begin(broker).told, f"a new nonce after {counter} uses, pushed request at a provider with nonces → 502, because Glewlwyd refuses every proof there")
+        case.verdict(wait_for(5, lambda: "dpop: {par: thumbprint}" in broker.log()), f"a new nonce after {counter} uses, pushed request at a provider with nonces → the log names the setting that helps", broker.log()[-900:])
         broker.stop()
-    case.verdict("already used" not in glewlwyd.log(), "all calls → each proof is sent once")
+    case.verdict("already used" not in glewlwyd.log(), "all calls to Glewlwyd → it reports no DPoP proof as already used")
 
 
 def pushed(case):
-    """Pushed requests, proofs and signed assertions, without nonces."""
+    """Pushed requests, DPoP proofs and signed client assertions at a provider without nonces."""
     glewlwyd = Glewlwyd(case)
     issuer = glewlwyd.issuer("pushed", **PUSHED)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -86,7 +86,7 @@ def pushed(case):
         broker = broker_of(case, issuer, name=f"for-{audience}", **settings, assertion={"audience": audience})
         answer = begin(broker)
         case.verdict(
-            answer.status >= 500, f"an assertion for {audience} → refused at PAR: {answer.told}", answer.body)
+            answer.status >= 500, f"client assertion whose audience is the {audience} → the provider refuses the pushed request: {answer.told}", answer.body)
         broker.stop()
     api = Apache(case, issuer)
     broker = broker_of(case, issuer, upstreams(api), **settings, assertion={"audience": "endpoint"})
@@ -94,15 +94,15 @@ def pushed(case):
     if begun.status != 201:
         raise GaveUp(f"no login: {begun.told} {broker.log()[-600:]} {glewlwyd.log()[-600:]}")
     query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(begun.json["authorization_url"]).query))
-    case.same({"client_id", "request_uri"}, set(query), "a pushed request → the URL has only client_id and request_uri")
+    case.same({"client_id", "request_uri"}, set(query), "login with a pushed request → its URL has exactly client_id and request_uri")
     broker.restart()
     callback = Browser(glewlwyd).open(begun.json["authorization_url"])
-    case.verdict("client_assertion=" in callback, "a pushed request → the provider's callback has its assertion, too", callback)
+    case.verdict("client_assertion=" in callback, "login with a pushed request → Glewlwyd's callback repeats the client assertion", callback)
     answer = forward(broker, begun, callback)
     case.same(201, answer.status, "kill -9 between PAR and callback → a session")
     case.same("Ana Example", answer.json.get("identity", {}).get("name"), "kill -9 between PAR and callback → the session has the user's name")
     assertion = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(callback).query)).get("client_assertion", "-")
-    case.verdict(assertion not in broker.log(), "the callback's assertion → it is in no log")
+    case.verdict(assertion not in broker.log(), "client assertion in the callback → the broker does not log it")
     session = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
     for _ in range(3):
         case.same("200", broker.refresh(session).told, "a refresh → 200")
@@ -112,29 +112,28 @@ def pushed(case):
     case.same("204", broker.log_out(session).told, "a log-out → 204")
     case.verdict(
         wait_for(10, lambda: broker.metric("coatcheck_revocations_total", provider="real", result="done") == 1),
-        "a log-out → its tokens are revoked by an assertion", broker.log()[-500:])
-    case.same([(0,)], glewlwyd.query("SELECT DISTINCT gpor_enabled FROM gpo_refresh_token"), "a log-out → the provider's refresh tokens are disabled")
+        "log-out of a client with assertions → its tokens are revoked", broker.log()[-500:])
+    case.same([(0,)], glewlwyd.query("SELECT DISTINCT gpor_enabled FROM gpo_refresh_token"), "log-out of a client with assertions → Glewlwyd has disabled its refresh tokens")
 
 
 def from_before(case):
-    """Sessions from before `sender_constrained: dpop`. This provider leaves their tokens unbound, and refuses proofs for them.
-    """
+    """A session from before `sender_constrained: dpop` was set. Its tokens stay unbound, and Glewlwyd refuses proofs for them."""
     glewlwyd = Glewlwyd(case)
     issuer = glewlwyd.issuer("plain")
     glewlwyd.client("mobile", APP, dpop_bound="0")
     broker = broker_of(case, issuer, sender_constrained="off")
     session, _ = sign_in(broker, glewlwyd)
-    case.same("200", broker.refresh(session).told, "a refresh before the setting → 200")
+    case.same("200", broker.refresh(session).told, "refresh before `sender_constrained: dpop` is set → 200")
     broker.configure(providers={"real": {"sender_constrained": "dpop"}})
     broker.restart()
     for _ in range(3):
-        case.same("200", broker.refresh(session).told, "a refresh of the unbound session after the setting → 200")
-    case.same("200", broker.refresh(sign_in(broker, glewlwyd)[0]).told, "a refresh of a new, bound session → 200")
+        case.same("200", broker.refresh(session).told, "`sender_constrained: dpop` is set, a refresh of the unbound session from before → 200")
+    case.same("200", broker.refresh(sign_in(broker, glewlwyd)[0]).told, "`sender_constrained: dpop` is set, a refresh of a new session → 200")
     listed = call(f"{broker.management}/admin/v1/sessions?provider=real", Authorization=f"Bearer {ADMIN}")
-    case.same(["dpop", None], [item["sender_constrained"] for item in listed.json["items"]], "the list of sessions → shows bound and unbound sessions")
+    case.same(["dpop", None], [item["sender_constrained"] for item in listed.json["items"]], "admin's list of sessions → shows which session is bound by dpop")
     broker.configure(providers={"real": {"sender_constrained": "off"}})
     broker.restart()
-    case.same("200", broker.refresh(session).told, "`sender_constrained` is removed again → the unbound session is refreshed")
+    case.same("200", broker.refresh(session).told, "`sender_constrained` is turned off again → a refresh of the unbound session is 200")
 
 
 CASES = {

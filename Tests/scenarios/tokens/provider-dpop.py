@@ -1,6 +1,8 @@
-"""Tokens that a provider binds to a key of the broker (`sender_constrained: dpop`). Sign-ins and refreshes succeed at servers
-that demand proofs and nonces, change them, forget them, or answer Bearer, and through brokers that are killed. A thief's token
-is useless, and bound tokens stay bound when the setting goes.
+"""Tokens that a provider binds to a key of the broker (`sender_constrained: dpop`).
+
+- Sign-ins and refreshes at servers that demand proofs and nonces, change or forget their nonces, or answer Bearer tokens.
+- The broker is killed between two calls.
+- A stolen token is useless, and bound tokens stay bound after the setting is removed.
 """
 
 import base64
@@ -26,7 +28,7 @@ def stack(case, settings=None, name="broker", **sandbox_settings):
 
 
 def begin(broker):
-    """A started login: the app's values, and the callback that it will forward."""
+    """Starts a login and signs the user in. Returns the login cookie and the callback's URL."""
     begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"})
     if begun.status != 201:
         raise GaveUp(f"no login: {begun.told} {broker.log()[-400:]}")
@@ -43,60 +45,61 @@ def fields(request, name):
 
 
 def whatever_the_nonces(case):
-    """Sign-in, identity and refreshes, for each way of handling nonces."""
+    """A sign-in, a userinfo call and refreshes at a server without nonces, with one lasting nonce, and with changing nonces."""
     for nonces in ("off", "keep", "change"):
         sandbox, broker = stack(case, {"identity": {"source": "userinfo"}}, name=nonces, nonces=nonces)
         session = broker.sign_in()
         for _ in range(3):
-            case.same("200", broker.refresh(session).told, f"nonces {nonces}, a refresh → 200")
-        case.same(3, sandbox.calls("oidc/refresh"), f"nonces {nonces}: three refreshes → one call each, because the nonce is known")
+            case.same("200", broker.refresh(session).told, f"server's nonces setting is {nonces}, a refresh → 200")
+        case.same(3, sandbox.calls("oidc/refresh"), f"server's nonces setting is {nonces}, three refreshes → one call each, because the broker knows the nonce")
         proofs = [proof for endpoint in ("par", "token", "refresh", "userinfo")
                   for request in requests(sandbox, endpoint) for proof in fields(request, "DPoP")]
-        case.same(len(proofs), len(set(proofs)), f"nonces {nonces}: {len(proofs)} proofs → each is sent once")
+        case.same(len(proofs), len(set(proofs)), f"server's nonces setting is {nonces}, {len(proofs)} proofs → each is sent once")
         case.verdict(
             all(fields(request, "Authorization")[0].startswith("DPoP ") for request in requests(sandbox, "userinfo")),
-            f"nonces {nonces}: userinfo → the access token is sent as DPoP")
+            f"server's nonces setting is {nonces}, a userinfo call → has the access token with the scheme DPoP")
         broker.stop()
 
 
 def forgetful(case):
-    """The server forgets its nonces once, then demands a new nonce for every refresh, and then refuses a proof."""
+    """The server forgets its nonces once, then demands a new nonce for each repeat, and then refuses a proof."""
     sandbox, broker = stack(case, nonces="keep", refresh_mode="rotate-strict")
     session = broker.sign_in()
     sandbox.fault("oidc", endpoint="refresh", fault="forgets-nonces", times=1)
-    case.same("200", broker.refresh(session).told, "a forgotten nonce → the refresh is 200")
-    case.same(2, sandbox.calls("oidc/refresh"), "a forgotten nonce → two calls")
+    case.same("200", broker.refresh(session).told, "refresh after the server has forgotten its nonce → 200")
+    case.same(2, sandbox.calls("oidc/refresh"), "refresh after the server has forgotten its nonce → two calls")
     sandbox.fault("oidc", endpoint="refresh", fault="repeats-nonce")
     for _ in range(3):
         answer = broker.refresh(session)
-        case.verdict(answer.is_passing_fault, "a server that demands a new nonce every time → 503, and the cookie stays", answer.told)
+        case.verdict(answer.is_passing_fault, "refresh at a server that demands a new nonce every time → 503, and the cookie stays", answer.told)
         time.sleep(1.2)
     sandbox.control("DELETE", "/faults")
-    case.same("200", wait_for(10, lambda: (found := broker.refresh(session)).status == 200 and found.told, 0.5), "the server accepts nonces again → the refresh is 200")
+    case.same("200", wait_for(10, lambda: (found := broker.refresh(session)).status == 200 and found.told, 0.5), "server accepts its nonces again → a refresh is 200")
     sandbox.fault("oidc", endpoint="refresh", fault="refuses-proof", times=1)
     answer = broker.refresh(session)
-    case.verdict(answer.is_passing_fault, "a refused proof → 503", answer.told)
+    case.verdict(answer.is_passing_fault, "refresh whose DPoP proof the server refuses → 503", answer.told)
     case.verdict(
-        wait_for(5, lambda: "compare the clocks" in broker.log()), "a refused proof → the log suggests comparing the clocks", broker.log()[-600:])
-    case.same("200", broker.look(session).told, "the session after forgotten, endless and refused nonces → alive")
+        wait_for(5, lambda: "compare the clocks" in broker.log()), "refresh whose DPoP proof the server refuses → the log suggests comparing the clocks", broker.log()[-600:])
+    case.same("200", broker.look(session).told, "server has forgotten nonces, demanded new ones and refused a proof → the session is alive")
 
 
 def killed(case):
-    """kill -9 between PAR and callback, between a challenge and its repeat, between a commit and the next call."""
+    """kill -9 between the pushed request and the callback, between a nonce challenge and the repeated call, and after a commit.
+    """
     sandbox, broker = stack(case, refresh_mode="rotate-strict")
     cookie, callback = begin(broker)
     broker.restart()
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
-    case.same(201, answer.status, "kill -9 between PAR and callback → the login's key redeems the code")
+    case.same(201, answer.status, "kill -9 between the pushed request and the callback → the code is redeemed with the login's key")
     session = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
-    case.same("200", broker.refresh(session).told, "a refresh before the kill → 200")
+    case.same("200", broker.refresh(session).told, "refresh of a bound session before kill -9 → 200")
     broker.restart()
-    case.same("200", broker.refresh(session).told, "kill -9 between a commit and the next call → the refresh is 200")
+    case.same("200", broker.refresh(session).told, "kill -9 after a refresh was committed → the next refresh is 200")
     killed_at_challenge(case, sandbox, broker, "refresh", broker.refresh, session)
     told = wait_for(60, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 0.5)
-    case.same("200", told, "kill -9 between a challenge and its repeat → another refresh is 200")
+    case.same("200", told, "kill -9 between a refresh's nonce challenge and its repeat → another refresh is 200")
 
-    # If the broker dies after the challenge to a code, the code's fate is unknown, so the login ends.
+    # If the broker is killed after sending a code, it cannot know whether the code is spent, so the login ends.
     cookie, callback = begin(broker)
 
     def forward():
@@ -105,14 +108,14 @@ def killed(case):
     killed_at_challenge(case, sandbox, broker, "token", forward)
     sent = sandbox.calls("oidc/token")
     told = wait_for(60, lambda: (found := forward()).status != 503 and found.told, 0.5)
-    case.same("409 login_required", told, "kill -9 between a code's challenge and its repeat → the login ends")
-    case.same(sent, sandbox.calls("oidc/token"), "the repeated forward → the code is not sent again")
+    case.same("409 login_required", told, "kill -9 between a token call's nonce challenge and its repeat → the login ends")
+    case.same(sent, sandbox.calls("oidc/token"), "forward repeated after kill -9 during the token call → the code is not sent again")
     broker.sign_in()
-    case.same("200", broker.look(session).told, "a new sign-in after a lost code → the first session lives")
+    case.same("200", broker.look(session).told, "new sign-in after a login whose code is lost → the first session is alive")
 
 
 def killed_at_challenge(case, sandbox, broker, endpoint, call, *arguments):
-    """Makes a call whose challenge is delayed, and kills the broker before the challenge arrives."""
+    """Makes a call whose nonce challenge the server delays, and kills the broker before the challenge arrives."""
     sandbox.control("PUT", "/faults/oidc", [
         {"endpoint": endpoint, "fault": "forgets-nonces", "times": 1},
         {"endpoint": endpoint, "fault": "slow-after", "delay_ms": 4000, "times": 1}])
@@ -121,62 +124,65 @@ def killed_at_challenge(case, sandbox, broker, endpoint, call, *arguments):
     if not wait_for(10, lambda: sandbox.calls(f"oidc/{endpoint}") > before):
         raise GaveUp(f"no call to {endpoint}")
     broker.restart()
-    case.same(before + 1, sandbox.calls(f"oidc/{endpoint}"), f"{endpoint}: kill -9 before the challenge arrives → no repeat")
+    case.same(before + 1, sandbox.calls(f"oidc/{endpoint}"), f"kill -9 before the nonce challenge of a {endpoint} call arrives → the call is not repeated")
 
 
 def answers_bearer(case):
-    """A server forgets to bind its tokens. After a code, they are refused. After a refresh, only the access token is dropped.
+    """A server does not bind its tokens. The broker refuses such an answer to a code. After a refresh, it drops only the access
+    token.
     """
     sandbox, broker = stack(case, refresh_mode="rotate-strict")
     sandbox.fault("oidc", endpoint="token", fault="token-type-bearer", times=1)
     cookie, callback = begin(broker)
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
-    case.same("502 provider_error", answer.told, "a Bearer answer to a code → refused")
+    case.same("502 provider_error", answer.told, "server answers a code with a Bearer token → the sign-in is refused")
     case.verdict(
-        wait_for(10, lambda: sandbox.calls("oidc/revoke") >= 1), "a Bearer answer to a code → its tokens are revoked", sandbox.calls("oidc/revoke"))
+        wait_for(10, lambda: sandbox.calls("oidc/revoke") >= 1), "server answers a code with a Bearer token → its tokens are revoked", sandbox.calls("oidc/revoke"))
     session = broker.sign_in()
     sandbox.fault("oidc", endpoint="refresh", fault="token-type-bearer", times=1)
     answer = broker.refresh(session)
-    case.verdict(answer.is_passing_fault, "a Bearer answer to a refresh → 503, and the cookie stays", answer.told)
-    case.same(None, broker.look(session).json["tokens"]["expires_at"], "a Bearer answer to a refresh → no access token is kept")
+    case.verdict(answer.is_passing_fault, "server answers a refresh with a Bearer token → 503, and the cookie stays", answer.told)
+    case.same(None, broker.look(session).json["tokens"]["expires_at"], "server answers a refresh with a Bearer token → the session keeps no access token")
     answer = broker.refresh(session)
     case.verdict(
-        answer.is_passing_fault and int(answer.fields["Retry-After"]) <= 30, "the next refresh → 503 for at most half a minute", answer.told)
-    case.same(1, sandbox.calls("oidc/refresh"), "two refreshes within the half minute → one call of the provider")
+        answer.is_passing_fault and int(answer.fields["Retry-After"]) <= 30, "refresh right after a Bearer answer → 503 with Retry-After of at most 30 s", answer.told)
+    case.same(1, sandbox.calls("oidc/refresh"), "two refreshes within 30 s of a Bearer answer → one provider call")
     told = wait_for(45, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 1)
-    case.same("200", told, "after the half minute → the newest refresh token works")
-    case.same(2, sandbox.calls("oidc/refresh"), "after the half minute → one more call")
+    case.same("200", told, "refresh more than 30 s after a Bearer answer → 200 with the newest refresh token")
+    case.same(2, sandbox.calls("oidc/refresh"), "refresh more than 30 s after a Bearer answer → one more provider call")
 
 
 def nobody_elses(case):
-    """The token is useless without its key. It is withheld from apps and backends, and stays bound when the setting goes."""
+    """A bound token is useless without its key. A backend gets it only with a proof, and it stays bound after the setting is
+    removed.
+    """
     sandbox, broker = stack(case, nonces="off")
     session = broker.sign_in()
     tokens = sandbox.control("GET", "/tokens").json["items"]
     token = next(item["token"] for item in tokens if item["token"].startswith("at-"))
     stolen = call(f"{sandbox.url}/oidc/userinfo", Authorization=f"Bearer {token}")
-    case.same(401, stolen.status, "a stolen access token as Bearer → 401")
+    case.same(401, stolen.status, "thief sends a bound access token as Bearer to the provider → 401")
     form = (f"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token={session}"
             "&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token")
     answer = broker.call("POST", "/v1/token", body=form, Authorization=f"Bearer {BACKEND}", Content_Type="application/x-www-form-urlencoded")
-    case.same("400 invalid_request", answer.told, "a backend's exchange without an address → refused")
-    case.same("invalid_target", answer.json.get("error"), "a backend's exchange without an address → the error is invalid_target")
+    case.same("400 invalid_request", answer.told, "backend's token exchange for a bound session, without the address of its call → refused")
+    case.same("invalid_target", answer.json.get("error"), "backend's token exchange for a bound session, without the address of its call → the error is invalid_target")
     broker.configure(providers={"oidc": {"sender_constrained": "off"}})
     broker.restart()
-    case.same("200", broker.refresh(session).told, "the setting is off → a bound session can be refreshed")
-    case.verdict(all(fields(r, "DPoP") for r in requests(sandbox, "refresh")), "the setting is off → each refresh of a bound session has a proof")
+    case.same("200", broker.refresh(session).told, "`sender_constrained` is turned off → a refresh of a bound session is 200")
+    case.verdict(all(fields(r, "DPoP") for r in requests(sandbox, "refresh")), "`sender_constrained` is turned off → each refresh of a bound session has a proof")
     sandbox.settings("oidc", dpop="off")
     plain = broker.sign_in()
-    case.same([], fields(requests(sandbox, "token")[-1], "DPoP"), "the setting is off → a new sign-in has no proof")
+    case.same([], fields(requests(sandbox, "token")[-1], "DPoP"), "`sender_constrained` is turned off → the token call of a new sign-in has no proof")
     sandbox.settings("oidc", dpop="require")
     broker.configure(providers={"oidc": {"sender_constrained": "dpop"}})
     broker.restart()
-    case.same("200", broker.refresh(plain).told, "`sender_constrained: dpop` is set again → an unbound session is refreshed")
+    case.same("200", broker.refresh(plain).told, "`sender_constrained: dpop` is set again → a refresh of an unbound session is 200")
     case.same(1, len(fields(requests(sandbox, "refresh")[-1], "DPoP")), "`sender_constrained: dpop` is set again → the refresh of an unbound session has a proof")
 
 
 def upstreams_and_backends(case):
-    """A bound token at an API: relayed with its proof and the API's nonces, and used by a backend with a proof for one call."""
+    """A bound token at an API. The broker relays calls with a proof and the API's nonces. A backend gets a proof for one call."""
     sandbox = Sandbox(case)
     sandbox.settings("oidc", dpop="require", nonces="change")
     sandbox.settings("api", nonces="change")
@@ -185,21 +191,21 @@ def upstreams_and_backends(case):
     session = broker.sign_in()
     for number in range(3):
         answer = broker.call("GET", "/v1/relay/api/private/echo?q=1", session)
-        case.same(200, answer.status, f"relayed call {number + 1} → 200")
+        case.same(200, answer.status, f"relayed call {number + 1} of a bound session, to an API with nonces → 200")
         sent = {name.lower(): value for name, value in answer.json["headers"]}
-        case.verdict(sent["authorization"].startswith("DPoP ") and sent["dpop"], "a relayed call → the upstream receives the token as DPoP and a proof", sent)
-        case.same(None, answer.fields["DPoP-Nonce"], "a relayed call → the app receives no nonce of the API")
-    case.same(200, broker.call("GET", "/v1/relay/api/401-until-refreshed", session).status, "an API's 401 → one refresh and a new proof, then 200")
+        case.verdict(sent["authorization"].startswith("DPoP ") and sent["dpop"], "relayed call of a bound session → the API receives the token with the scheme DPoP, and a proof", sent)
+        case.same(None, answer.fields["DPoP-Nonce"], "relayed call of a bound session → the app receives no nonce of the API")
+    case.same(200, broker.call("GET", "/v1/relay/api/401-until-refreshed", session).status, "API answers 401 until the token is refreshed → the relayed call is 200")
     answer = broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000)
-    case.same(200, answer.status, "a streamed body with a known nonce → 200")
+    case.same(200, answer.status, "relayed upload while the broker knows the API's nonce → 200")
     sandbox.fault("api", endpoint="api", fault="forgets-nonces", times=1)
     answer = broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000)
-    case.same("503 upstream_nonce", answer.told, "a streamed body whose nonce was forgotten → 503 upstream_nonce")
-    case.verdict(answer.fields["Retry-After"] == "1" and answer.fields["Coatcheck-Source"] == "broker", "a streamed body whose nonce was forgotten → Retry-After is one second", str(answer.fields))
-    case.same(200, broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000).status, "the repeated upload → 200")
-    case.same("200", broker.look(session).told, "after the lost nonce → the session lives")
+    case.same("503 upstream_nonce", answer.told, "relayed upload after the API has forgotten its nonce → 503 upstream_nonce")
+    case.verdict(answer.fields["Retry-After"] == "1" and answer.fields["Coatcheck-Source"] == "broker", "relayed upload after the API has forgotten its nonce → Retry-After is one second", str(answer.fields))
+    case.same(200, broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000).status, "relayed upload repeated after 503 upstream_nonce → 200")
+    case.same("200", broker.look(session).told, "API has forgotten its nonce during an upload → the session is alive")
 
-    # A backend uses the token with a proof from its exchange.
+    # A backend calls the API itself, with the token and the proof from its token exchange.
     form = (f"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token={session}"
             "&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token")
 
@@ -207,28 +213,30 @@ def upstreams_and_backends(case):
         return broker.call(
             "POST", "/v1/token", body=form + more, Authorization=f"Bearer {BACKEND}", Content_Type="application/x-www-form-urlencoded")
 
-    case.same("invalid_target", exchange().json["error"], "a backend's exchange without an address → invalid_target")
+    case.same("invalid_target", exchange().json["error"], "backend's token exchange without the address of its call → invalid_target")
     address = f"{sandbox.url}/api/private/echo"
     nonce = call(address).fields["DPoP-Nonce"]
     answer = exchange(f"&dpop_htm=GET&dpop_htu={address}&dpop_nonce={nonce}")
-    case.same("DPoP", answer.json.get("token_type"), "a backend's exchange with an address → a token with a proof")
+    case.same("DPoP", answer.json.get("token_type"), "backend's token exchange with the address of its call → a token of type DPoP")
     made = {"Authorization": f"DPoP {answer.json.get('access_token')}", "DPoP": answer.json.get("dpop_proof", "")}
-    case.same(200, call(address, **made).status, "a backend's call with the proof from its exchange → 200")
-    case.same(401, call(address, **made).status, "a backend's call with a used proof → 401")
-    case.same(401, call(f"{sandbox.url}/api/private/other", **made).status, "a backend's call with the proof at another address → 401")
+    case.same(200, call(address, **made).status, "backend calls the API with the proof from its token exchange → 200")
+    case.same(401, call(address, **made).status, "backend calls the API a second time with the same proof → 401")
+    case.same(401, call(f"{sandbox.url}/api/private/other", **made).status, "backend calls another address of the API with the same proof → 401")
     for bad in ("&dpop_htm=GET", f"&dpop_htu={address}", f"&dpop_htm=GET&dpop_htu={address}?x=1", "&dpop_htm=GET&dpop_htu=http%3A%2F%2Fapi.example.com%2F",
                 f"&dpop_htm=GET&dpop_htu={sandbox.url}/oidc/token", f"&dpop_htm=POST&dpop_htu={sandbox.url}/oidc/par",
                 f"&dpop_htm=G%20T&dpop_htu={address}", f"&dpop_htm=GET&dpop_htu={address}&dpop_nonce=a%22b"):
-        case.same("400 invalid_request", exchange(bad).told, f"exchange with {bad} → refused")
+        case.same("400 invalid_request", exchange(bad).told, f"backend's token exchange with {bad} → refused")
 
 
 def unpushed_and_apps_own(case):
-    """Without PAR, and flow B: the key is named in the URL, or made with the exchange."""
+    """Logins without pushed requests. In flow A, the authorization URL names the DPoP key. In flow B, the app builds the URL, so
+    the broker makes the key at the token call.
+    """
     sandbox, broker = stack(case, {"par": "off"})
     cookie, callback = begin(broker)
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
-    case.same(201, answer.status, "a login without PAR → 201")
-    case.same(1, sum("dpop_jkt=" in request["query"] for request in requests(sandbox, "authorize")), "a login without PAR → the authorization URL names the key")
+    case.same(201, answer.status, "login without a pushed request → a session")
+    case.same(1, sum("dpop_jkt=" in request["query"] for request in requests(sandbox, "authorize")), "login without a pushed request → the authorization URL names the DPoP key")
     verifier = "v" * 43
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     location = call(
@@ -236,9 +244,9 @@ def unpushed_and_apps_own(case):
         f"&code_challenge={challenge}&code_challenge_method=S256&state=app-state-1&sandbox_user=ana").fields["Location"]
     body = {"provider": "oidc", "client": "ios", "callback_url": location, "code_verifier": verifier, "state": "app-state-1"}
     answer = broker.call("POST", "/v1/sessions", body=body)
-    case.same(201, answer.status, "a login that the app started → 201")
+    case.same(201, answer.status, "app-started login (flow B) at a provider with DPoP → a session")
     session = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
-    case.same("200", broker.refresh(session).told, "a refresh of the app's login → 200")
+    case.same("200", broker.refresh(session).told, "refresh of a session from an app-started login at a provider with DPoP → 200")
 
 
 CASES = {

@@ -1,5 +1,5 @@
-"""Mutual TLS to providers (RFC 8705): sign-ins and refreshes that a certificate proves, tokens that are bound to it, and refused
-certificates. No session ends for these reasons.
+"""Mutual TLS to providers (RFC 8705): sign-ins and refreshes with a client certificate, tokens that are bound to it, and
+certificates that the provider refuses. A refused certificate ends no session.
 """
 
 import json
@@ -15,35 +15,37 @@ from support.waiting import wait_for  # noqa: E402
 
 
 def whole(case):
-    """A sign-in by certificate, its identity, refreshes, relayed calls, a log-out: each at the alias, and each with the
-    certificate.
+    """A sign-in, a userinfo call, a refresh, a relayed call and a log-out. The broker makes each call with the certificate, at
+    the address from the metadata's `mtls_endpoint_aliases`.
     """
     authority, sandbox, broker = stack(case)
     first = authority.thumbprint("first")
     session = broker.sign_in()
-    case.same("200", broker.refresh(session).told, "a refresh with the certificate → 200")
+    case.same("200", broker.refresh(session).told, "refresh with the client's certificate → 200")
     answer = relay(broker, session)
-    case.same("200", answer.told, "an upstream that demands the token's certificate → 200")
+    case.same("200", answer.told, "relayed call to an upstream that demands the token's certificate → 200")
     fields = dict(answer.json["headers"])
-    case.verdict(fields["Authorization"].startswith("Bearer "), "a relayed call → the token is sent as Bearer", fields["Authorization"][:12])
+    case.verdict(fields["Authorization"].startswith("Bearer "), "relayed call with a certificate-bound token → has the token as Bearer", fields["Authorization"][:12])
     broker.log_out(session)
     wait_for(10, lambda: sandbox.calls("oidc/revoke"))
     for endpoint in ("par", "token", "userinfo", "refresh", "revoke"):
         shown = sandbox.shown(endpoint)
-        case.verdict(shown and set(shown) == {first}, f"{endpoint} at its alias → receives the certificate", shown)
+        case.verdict(shown and set(shown) == {first}, f"endpoint {endpoint} at its mTLS alias → receives the client's certificate", shown)
     for endpoint in ("discovery", "jwks", "authorize"):
-        case.same({None}, set(sandbox.shown(endpoint)), f"{endpoint} without an alias → receives no certificate")
+        case.same({None}, set(sandbox.shown(endpoint)), f"endpoint {endpoint} without an mTLS alias → receives no certificate")
     session = broker.sign_in()
     told = broker.exchange(session)
-    case.same("400 invalid_target", f"{told.status} {told.json['error']}", "a backend's token exchange → invalid_target")
+    case.same("400 invalid_target", f"{told.status} {told.json['error']}", "backend's token exchange for a certificate-bound token → invalid_target")
     token = next(
         item["token"] for item in sandbox.control("GET", "/tokens?provider=oidc").json["items"]
         if item["live"] and item["kind"] == "access_token")
-    case.same(401, call(sandbox.url + "/api/private/echo", Authorization="Bearer " + token).status, "a stolen token without the certificate → 401")
+    case.same(401, call(sandbox.url + "/api/private/echo", Authorization="Bearer " + token).status, "thief calls the API with a certificate-bound token but without the certificate → 401")
 
 
 def refused(case):
-    """A certificate that the provider refuses is the operator's fault: 503, a log line about it, and every session stays."""
+    """The provider refuses the client's certificate, which is the operator's fault: apps get 503, the log names the reason, and
+    no session ends.
+    """
     authority, sandbox, broker = stack(case)
     stranger = Authority(case, "stranger")
     session, other = broker.sign_in(), broker.sign_in()
@@ -60,29 +62,31 @@ def refused(case):
         case.same("200", broker.look(session).told, f"a certificate refused as {word} → the session lives")
         case.same(before, sandbox.calls("oidc/refresh"), f"a certificate refused as {word} → the provider receives no refresh")
     lines = [json.loads(line) for line in broker.log().splitlines() if '"client certificate refused"' in line]
-    case.verdict(lines and lines[0]["level"] == "error", "a refused certificate → a line in the log, as an error", lines[:1])
-    case.verdict(any("unknown_ca" in line["detail"] for line in lines), "a refused certificate → the log has the name of the TLS alert", lines[:1])
-    case.verdict(len(lines) <= 3, "many refused calls → at most three lines in the log", len(lines))
+    case.verdict(lines and lines[0]["level"] == "error", "client certificate is refused → a line in the log with the level error", lines[:1])
+    case.verdict(any("unknown_ca" in line["detail"] for line in lines), "client certificate is refused → the log has the name of the TLS alert", lines[:1])
+    case.verdict(len(lines) <= 3, "client certificates are refused in six calls → at most three lines in the log", len(lines))
     days = [item["days_left"] for item in call(broker.management + "/readyz").json["certificates"]]
-    case.verdict(all(left < 0 for left in days), "an expired certificate → readiness shows negative days", days)
+    case.verdict(all(left < 0 for left in days), "client certificate has expired → readiness shows negative days", days)
     broker.restart()
-    case.verdict("has run out" in broker.log(), "a start with an expired certificate → a warning in the log", broker.log()[-300:])
-    case.same("200", broker.look(session).told, "a start with an expired certificate → the session is served")
+    case.verdict("has run out" in broker.log(), "broker starts with an expired client certificate → a warning in the log", broker.log()[-300:])
+    case.same("200", broker.look(session).told, "broker starts with an expired client certificate → the session is alive")
     put(case, "first")
     hang_up(broker, "configuration reloaded")
     for held in (session, other):
         answer = wait_for(15, lambda: (found := relay(broker, held)).status == 200 and found, 0.5) or relay(broker, held)
-        case.same("200", answer.told, "the first certificate is restored → relayed calls are 200")
+        case.same("200", answer.told, "the accepted client certificate is restored → a relayed call is 200")
     # Here the server refuses the certificate with an HTTP answer instead of a TLS alert.
     sandbox.control("PUT", "/clients/oidc/ios-app", REGISTERED | {"tls_client_auth_san_dns": "other.example"})
     answer = broker.refresh(session)
-    case.verdict(answer.is_passing_fault, "another client's certificate → 503", answer.told)
+    case.verdict(answer.is_passing_fault, "refresh with a certificate that the server has not registered for this client → 503", answer.told)
     sandbox.control("PUT", "/clients/oidc/ios-app", REGISTERED)
-    case.same("200", wait_for(15, lambda: (found := broker.refresh(session)).status == 200 and found.told, 0.5), "the client's certificate is registered again → a refresh is 200")
+    case.same("200", wait_for(15, lambda: (found := broker.refresh(session)).status == 200 and found.told, 0.5), "server registers the client's certificate again → a refresh is 200")
 
 
 def two_clients(case):
-    """Two clients with their own certificates: no connection of one ever carries the other's call."""
+    """Two clients, each with a certificate: a connection with one client's certificate is never used for the other client's
+    calls.
+    """
     authority = Authority(case)
     case_tls = {}
     for client in ("ios", "web"):
@@ -108,15 +112,15 @@ def two_clients(case):
 
 
 def bound_to_another(case):
-    """A server binds its tokens to another certificate. The broker uses such a token until the upstream answers 401, and then
+    """A server binds a token to another certificate. The broker uses this token until the upstream answers 401, and then
     refreshes once for that call.
     """
     _, sandbox, broker = stack(case)
     session = broker.sign_in()
     sandbox.fault("oidc", endpoint="refresh", fault="bound-to-another", times=1)
-    case.same("200", broker.refresh(session).told, "a refresh with a wrongly bound token → 200")
-    case.same("200", relay(broker, session).told, "an upstream refuses a wrongly bound token → the next token is accepted")
-    case.same(2, sandbox.calls("oidc/refresh"), "an upstream refuses a wrongly bound token → one more refresh")
+    case.same("200", broker.refresh(session).told, "refresh whose new token is bound to another certificate → 200")
+    case.same("200", relay(broker, session).told, "upstream answers 401 to a token bound to another certificate → the broker refreshes, and the relayed call is 200")
+    case.same(2, sandbox.calls("oidc/refresh"), "upstream answers 401 to a token bound to another certificate → one more refresh")
 
 
 CASES = {

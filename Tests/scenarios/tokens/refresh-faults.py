@@ -1,5 +1,5 @@
-"""Refreshes through a bad half-minute of the provider, the store or the process (guarantees 2 and 3). Every session stays, each
-pair is kept, and no refresh token is sent twice at once.
+"""Refreshes while the provider, the store or the process fails (guarantees 2 and 3). A session ends only if its grant is dead
+or its tokens are lost. Two calls with the same refresh token never overlap.
 """
 
 import pathlib
@@ -24,7 +24,7 @@ def stack(case, gated=("refresh",), **more):
 
 
 def refreshes_again(case, broker, session, seconds, sentence):
-    """The refresh has to succeed within that number of seconds, and no answer may report an end meanwhile."""
+    """Repeats a refresh until it is 200 or 401, for at most `seconds`. The check fails if the last answer is not 200."""
     last = []
 
     def once():
@@ -37,7 +37,9 @@ def refreshes_again(case, broker, session, seconds, sentence):
 
 
 def hanging_then_slow(case):
-    """The provider hangs for 14 s and breaks off, and answers the next call after 13 s. A caller comes every second."""
+    """The provider hangs for 14 s and breaks off, and answers the next call after 13 s. Every second, a caller asks for a
+    refresh.
+    """
     sandbox, gate, broker = stack(case)
     sandbox.settings("oidc", refresh_mode="rotate-strict")
     session = broker.sign_in()
@@ -58,8 +60,8 @@ def hanging_then_slow(case):
 
 
 def killed_holder(case):
-    """The provider has rotated, and the broker is killed during the answer. The take-over gets a passing refusal, then a final
-    one.
+    """The provider has rotated the refresh token, and the broker is killed before the answer arrives. After its restart, the
+    provider refuses the old token, at first with 503 and then finally.
     """
     sandbox, gate, broker = stack(case)
     session = broker.sign_in()
@@ -68,7 +70,7 @@ def killed_holder(case):
     if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.refreshes())):
         raise GaveUp("no refresh call")
     broker.stop()
-    # A killed process's claim lapses with time; this shortens the wait.
+    # The claim of a killed process lapses after a time. Setting its end in the store shortens the wait.
     with sqlite3.connect(broker.data / "coatcheck.db", isolation_level=None) as database:
         database.execute("UPDATE sessions SET claim_until = 1")
     broker.start()
@@ -94,8 +96,8 @@ def killed_holder(case):
 
 
 def late_winner(case):
-    """A process has the new pair and cannot write it. Another process takes over, gets a passing refusal and then
-    invalid_grant.
+    """A process has the new token pair but cannot write it. Another process takes over the refresh, and gets 503 and then
+    invalid_grant from the provider.
     """
     sandbox, gate, holder = stack(case)
     session = holder.sign_in()
@@ -104,12 +106,13 @@ def late_winner(case):
     first = case.beside(holder.refresh, session)
     if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.refreshes())):
         raise GaveUp("no refresh call")
-    # A second process, which plays another replica: it runs on a copy of the store from during the claim.
+    # A second process plays another replica. It runs on a copy of the store, which was made during the first process's claim.
     other = Broker(case, sandbox, gate, ("refresh",), like=holder, name="other", start=False)
     with holder.database() as source, sqlite3.connect(other.data / "coatcheck.db", isolation_level=None) as copy:
         source.backup(copy)
         copy.execute("UPDATE sessions SET claim_until = 1")
-    # The call ends before a newly started process may take over, so only the store holds the pair back.
+    # The provider call ends before the second process may take over, so only the locked store keeps the new pair from being
+    # written.
     lock = holder.database()
     lock.execute("BEGIN IMMEDIATE")
     answered.set()
@@ -126,7 +129,7 @@ def late_winner(case):
     lock.execute("ROLLBACK")
     case.same("503 store_unavailable", first.result(30).told, "a process that cannot write its new tokens → its caller gets 503 store_unavailable")
     case.verdict(wait_for(10, lambda: holder.row(session, "token_version")[0] == 2), "the store is unlocked → the process writes its new tokens")
-    # The late owner's commit. The first pair for a version wins, with or without the claim.
+    # Commit the late owner's tokens in the second store. The first pair for a token version wins, even without the claim.
     tokens = holder.row(session, "tokens_key, tokens, token_expires_at, refreshable, expires_at, token_version")
     changed = other.database().execute(
         """UPDATE sessions SET tokens_key = ?, tokens = ?, token_expires_at = ?, refreshable = ?, expires_at = ?,
@@ -167,7 +170,7 @@ def locked_store(case):
 
 
 def empty_refusals(case):
-    """For ten minutes (of a clock that is moved) every refresh gets an empty 401."""
+    """For ten minutes of a simulated clock, the provider answers each refresh with an empty 401."""
     clock = Clock(case)
     sandbox, gate, broker = stack(case, clock=clock)
     sessions = [broker.sign_in(f"user-{n}") for n in range(8)]
@@ -187,7 +190,7 @@ def empty_refusals(case):
 
 
 def empty_refusal_of_one(case):
-    """One refresh token is dead: the provider answers it with an empty 401, and grants others."""
+    """The provider answers one session's refresh token with an empty 401, and accepts those of other sessions."""
     clock = Clock(case)
     sandbox, gate, broker = stack(case, clock=clock)
     dead, well = broker.sign_in("dead"), broker.sign_in("well")
@@ -208,7 +211,8 @@ def empty_refusal_of_one(case):
 
 
 def unchecked_subject(case):
-    """A refresh answers with another user's id_token, the keys come slowly, and the broker is killed meanwhile."""
+    """A refresh returns another user's id_token, the provider's keys arrive late, and the broker is killed before it can verify.
+    """
     sandbox, gate, broker = stack(case, gated=("refresh", "jwks"))
     session = broker.sign_in()
     version = broker.row(session, "token_version")[0]
@@ -222,8 +226,8 @@ def unchecked_subject(case):
         raise GaveUp("no keys were asked for")
     broker.restart()
     told = broker.exchange(session)
-    case.same((400, "invalid_grant"), (told.status, told.json.get("error")), "a refresh that is answered for another user → a backend's token exchange is refused")
-    case.same("401 session_ended subject_changed", broker.look(session).told, "a refresh that is answered for another user → the session ends as subject_changed")
+    case.same((400, "invalid_grant"), (told.status, told.json.get("error")), "refresh returns another user's id_token, and kill -9 before its check → a backend's token exchange is refused")
+    case.same("401 session_ended subject_changed", broker.look(session).told, "refresh returns another user's id_token, and kill -9 before its check → the session ends as subject_changed")
 
 
 def three_hundred_callers(case):
@@ -246,7 +250,7 @@ def three_hundred_callers(case):
 
 
 def hanging_revocations(case):
-    """One provider's revocation endpoint hangs with forty log-outs; then a user logs out at another provider."""
+    """One provider's revocation endpoint hangs after forty log-outs; then a user logs out of a session at another provider."""
     sandbox, gate, broker = stack(case, gated=("revocation",))
     gate.always = Gate.hang(14)
     sessions = [broker.sign_in() for _ in range(40)]
@@ -255,14 +259,14 @@ def hanging_revocations(case):
         broker.log_out(session)
     if not wait_for(10, lambda: gate.calls):
         raise GaveUp("nothing is revoked")
-    # The worker has taken its batch by now.
+    # Wait until the outbox worker has most likely taken its batch of revocations.
     wait_for(3, lambda: len(gate.calls) >= 32)
     broker.log_out(other)
     begin = time.monotonic()
     wait_for(25, lambda: sandbox.calls("oauth2/revoke"))
     late = time.monotonic() - begin
-    # A hanging call is given up after fourteen seconds, and a row behind it would wait that long.
-    case.verdict(late < 10, f"one provider's revocations hang → another provider's leaves within 10 s: {late:.1f} s", f"{late:.1f} s late")
+    # The hanging calls end after fourteen seconds, and a row that waits for such a call would be at least that late.
+    case.verdict(late < 10, f"one provider's revocations hang → a revocation at another provider is sent within 10 s: {late:.1f} s", f"{late:.1f} s late")
     most = Gate.most_at_once(gate.calls)
     case.verdict(most <= 2, f"a provider whose revocations hang → at most two calls at the same time: {most}", most)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Guarantees 2 and 3: one refresh everywhere, and no session ends for a passing fault.
+# Guarantees 2 and 3: all callers of a session share one refresh, and a temporary fault ends no session.
 source "$(dirname "$0")/../support/lib.bash"
-# The sessions of this test refresh several times in a minute.
+# The app forces several refreshes of one session within a minute, so this test turns off the pause between them.
 LIMITS="forced_refresh_pause: 0s"
 start_stack
 
@@ -22,14 +22,14 @@ sign_in oidc ios ana
 session=$(cookie coatcheck)
 sandbox DELETE /requests
 refresh
-expect_status 200 "refresh → 200"
-same 1 "$(refreshes)" "refresh → one refresh call"
-same "$session" "$(cookie coatcheck)" "refresh → the same cookie"
+expect_status 200 "app asks for a refresh → 200"
+same 1 "$(refreshes)" "app asks for a refresh → one refresh call at the provider"
+same "$session" "$(cookie coatcheck)" "app asks for a refresh → the session cookie is unchanged"
 refresh
 expect_status 200 "refresh with the rotated refresh token → 200"
 
-# One session may use an eighth of an upstream's 1,024 places, so 120 calls at once are possible.
-step "2. A hundred and twenty relayed calls when the token expires: one refresh, no failure"
+# One session may use an eighth of an upstream's 1,024 concurrent calls, so 120 concurrent calls are possible.
+step "2. 120 relayed calls when the token expires: one refresh, no failure"
 expired_session
 cookie=$(cookie coatcheck)
 fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":1500}'
@@ -42,7 +42,7 @@ same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-*
 sandbox DELETE /faults
 JAR= request GET "$MANAGEMENT/metrics"
 shared=$(sed -n 's/^coatcheck_refreshes_shared_total{provider="oidc",client="ios"} //p' "$work/body")
-[ "${shared:-0}" -ge 90 ]; same 0 $? "metrics → ${shared:-0} calls shared another call's refresh, at least 90"
+[ "${shared:-0}" -ge 90 ]; same 0 $? "120 relay calls when the token expires → the metric counts at least 90 that shared a refresh: ${shared:-0}"
 
 step "3. Temporary faults: 503 with Retry-After, the cookie stays, and later calls succeed (SEC-58)"
 for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"headers":{"Retry-After":"1"}}' '{"fault":"rate-limited"}' \
@@ -55,19 +55,19 @@ for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"
     refresh
     name=$(python3 -c 'import json, sys; f = json.loads(sys.argv[1]); print(f["fault"], f.get("status", ""), f.get("body", "")[:20])' "$fault")
     case $STATUS in
-        503) ok "refresh with the fault $name → 503" ; matches '^[0-9]+$' "$(header Retry-After)" "temporary fault with 503 → Retry-After in seconds" ;;
+        503) ok "refresh with the fault $name → 503" ; matches '^[0-9]+$' "$(header Retry-After)" "refresh with the fault $name, answered 503 → Retry-After in seconds" ;;
         502) ok "refresh with the fault $name → 502" ;;
         200) ok "refresh with the fault $name → the confirming retry succeeds" ;;
         *) not_ok "refresh with the fault $name → 503" ;;
     esac
     sandbox DELETE /faults
     get /v1/session
-    expect_status 200 "temporary fault → the session is alive"
-    same "$session" "$(cookie coatcheck)" "temporary fault → the cookie is unchanged"
+    expect_status 200 "refresh with the fault $name → the session is alive"
+    same "$session" "$(cookie coatcheck)" "refresh with the fault $name → the session cookie is unchanged"
     get /v1/relay/api/private/echo
-    expect_status 200 "temporary fault → the relay still uses the token"
+    expect_status 200 "refresh with the fault $name → a relayed call with the earlier access token is 200"
     wait_for 15 eval 'refresh; [ "$STATUS" = 200 ]'
-    same 0 $? "fault is over → the refresh succeeds"
+    same 0 $? "after the fault $name → a refresh succeeds"
 done
 
 step "4. Only a parsed invalid_grant ends a session"
@@ -76,24 +76,24 @@ sign_in oidc ios ana
 session=$(cookie coatcheck)
 sandbox POST /revoke '{"provider":"oidc","user":"ana"}'
 refresh
-same "401 session_ended grant_revoked" "$STATUS $(json .code) $(json .reason)" "grant revoked at the provider → session_ended, grant_revoked"
-matches 'Max-Age=0' "$(header Set-Cookie)" "grant revoked → the answer clears the cookie"
+same "401 session_ended grant_revoked" "$STATUS $(json .code) $(json .reason)" "refresh after the grant was revoked at the provider → 401, the session ended as grant_revoked"
+matches 'Max-Age=0' "$(header Set-Cookie)" "refresh after the grant was revoked at the provider → the answer clears the cookie"
 JAR= request GET /v1/session -b "coatcheck=$session"
-same "401 grant_revoked" "$STATUS $(json .reason)" "ended session is used again → grant_revoked"
+same "401 grant_revoked" "$STATUS $(json .reason)" "app uses the session that ended as grant_revoked → again 401 grant_revoked"
 
-step "5. A refresh returns another user's tokens"
+step "5. A refresh returns an id_token of another user"
 device b-phone
 sign_in oidc ios ben
 fault oidc '{"fault":"refresh-invalid-sub","times":1}'
 refresh
-same "401 subject_changed" "$STATUS $(json .reason)" "refresh answer for another user → the session ends (SEC-59)"
+same "401 subject_changed" "$STATUS $(json .reason)" "refresh returns another user's id_token → the session ends as subject_changed (SEC-59)"
 
-step "6. The answer has no refresh token: the present one stays (SEC-57)"
+step "6. A refresh answer without a refresh token: the session keeps its present one (SEC-57)"
 device c-phone
 sign_in oidc ios cleo
 sandbox PUT /settings/oidc '{"refresh_mode":"keep"}'
 refresh
-expect_status 200
+expect_status 200 "refresh whose answer has no refresh token → 200"
 refresh
 expect_status 200 "refresh with the kept refresh token → 200"
 sandbox DELETE /settings/oidc
@@ -104,21 +104,21 @@ sign_in clever ios ana
 refresh
 expect_problem 409 not_refreshable "refresh of a Clever session"
 
-step "8. The rotated token is lost and not replayed: refresh_lost after one confirming retry"
+step "8. A refresh answer is lost, and the provider does not replay it: refresh_lost after one confirming retry"
 device e-phone
 sign_in oidc ios ana
 fault oidc '{"fault":"drop-after","endpoint":"refresh","times":1}'
 refresh
 case "$STATUS $(json .code) $(json .reason)" in
-    "401 session_ended refresh_lost") ok "rotated token lost → refresh_lost" ;;
+    "401 session_ended refresh_lost") ok "answer with the rotated token is lost → the session ends as refresh_lost" ;;
     "503 provider_unavailable "*)
-        ok "rotated token lost → 503 first"
+        ok "answer with the rotated token is lost → 503 first"
         sandbox DELETE /faults
         sleep 1
         wait_for 40 eval 'refresh; [ "$STATUS" = 401 ]'
-        same "session_ended refresh_lost" "$(json .code) $(json .reason)" "rotated token lost, retried → refresh_lost"
+        same "session_ended refresh_lost" "$(json .code) $(json .reason)" "answer with the rotated token is lost, the app retries → the session ends as refresh_lost"
         ;;
-    *) not_ok "rotated token lost → refresh_lost" ;;
+    *) not_ok "answer with the rotated token is lost → the session ends as refresh_lost" ;;
 esac
 sandbox DELETE /faults
 
@@ -137,23 +137,23 @@ step "10. Clover: single-use refresh tokens at a separate endpoint"
 device g-phone
 sign_in clover ios ana
 refresh
-expect_status 200 "refresh of a low-trust client → 200"
+expect_status 200 "refresh of a low-trust Clover session → 200"
 refresh
-expect_status 200 "refresh with the new refresh token → 200"
+expect_status 200 "refresh of a Clover session with its new refresh token → 200"
 sandbox GET '/requests?provider=clover&endpoint=refresh'
 json '[0].body' "$work/control" >"$work/refresh.json"
-same '["client_id", "refresh_token"]' "$(python3 -c 'import json, sys; print(json.dumps(sorted(json.load(open(sys.argv[1])))))' "$work/refresh.json")" "refresh body → only client_id and refresh_token"
+same '["client_id", "refresh_token"]' "$(python3 -c 'import json, sys; print(json.dumps(sorted(json.load(open(sys.argv[1])))))' "$work/refresh.json")" "refresh request of a low-trust Clover client → has exactly client_id and refresh_token"
 
-step "11. The first caller hangs up: the others are served"
+step "11. The caller that began a refresh disconnects; a second caller is served"
 expired_session
 cookie=$(cookie coatcheck)
 fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":1500,"times":1}'
 curl -s -m 0.4 -o /dev/null -b "coatcheck=$cookie" "$BROKER/v1/relay/api/private/echo"
 get /v1/relay/api/private/echo
-expect_status 200 "first caller hung up → the second caller gets 200"
-same 1 "$(refreshes)" "first caller hung up → one refresh call"
+expect_status 200 "caller that began the refresh has disconnected → the second caller gets 200"
+same 1 "$(refreshes)" "caller that began the refresh has disconnected → one refresh call"
 
-step "12. The store fails to save the new pair: callers get 503, and the pair is saved later (SEC-56)"
+step "12. The store cannot save the new token pair: callers get 503, and the pair is saved later (SEC-56)"
 expired_session
 cookie=$(cookie coatcheck)
 database() { python3 -c 'import sqlite3, sys; sqlite3.connect(sys.argv[1], isolation_level=None).execute(sys.argv[2])' "$work/data/coatcheck.db" "$1"; }
@@ -163,11 +163,11 @@ waiting=$!
 wait_for 10 eval '[ "$(refreshes)" -ge 1 ] && grep -q commitRefresh "$work/broker.log"'
 database "DROP TRIGGER no_commit"
 wait "$waiting"
-same 503 "$(cat "$work/late-status")" "store fails → the waiting caller gets 503"
+same 503 "$(cat "$work/late-status")" "store cannot save the new token pair → the waiting caller gets 503"
 wait_for 10 eval 'get /v1/relay/api/private/echo; [ "$STATUS" = 200 ]'
-same 0 $? "store works again → the relay call succeeds"
-same 1 "$(refreshes)" "store failed and recovered → one refresh call"
+same 0 $? "store can write again → a relayed call is 200"
+same 1 "$(refreshes)" "store could not save the new token pair for a while → one refresh call"
 refresh
-expect_status 200 "store recovered → the new refresh token works"
+expect_status 200 "store could not save the new token pair for a while → a refresh with the new refresh token is 200"
 
 finish

@@ -91,8 +91,8 @@ import Testing
         #expect(await answer(broker, session)?.code == .storeUnavailable)
         broker.clock.advance(.seconds(1))
         #expect(await answer(broker, session)?.reason == .idleExpired)
-        // By the wrong clock, the session ended 61 days ago. The tombstone still waits a day, counted from the moment at which
-        // the broker believed the end.
+        // By the wrong clock, the session ended 61 days ago. The tombstone still waits a day, counted from the time when the
+        // broker believed the end.
         _ = try await sweeper.sweep()
         await broker.settled()
         broker.clock.jump(.zero - Self.quarter)

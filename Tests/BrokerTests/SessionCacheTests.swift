@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// The cache has two generations.
+/// The session cache, which has two generations.
 ///
 /// Ended sessions leave both, entries live for at most 5 s, and their number is bounded.
 @Suite(.timeLimit(.minutes(1))) struct SessionCacheTests {
@@ -23,7 +23,7 @@ import Testing
         cache.insert(session, loadedAt: moment, generation: cache.lookUp(session.tokenDigest, at: moment).generation)
     }
 
-    @Test("A session ends → removed, even from the older generation (SEC-129)")
+    @Test("A session ends → it is removed from the cache, even from the older generation (SEC-129)")
     func olderGeneration() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()
@@ -36,7 +36,7 @@ import Testing
         #expect(cache.count == 0)
     }
 
-    @Test("A session that is used often → lives in the cache no longer than an unused one (SEC-129)")
+    @Test("A cached session is used often → it lives in the cache no longer than an unused one (SEC-129)")
     func slides() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()
@@ -48,7 +48,9 @@ import Testing
         #expect(cache.lookUp(session.tokenDigest, at: .seconds(105)).session == nil)
     }
 
-    @Test("More sessions than there is room for → the cache stays full, and has the sessions that were loaded last")
+    @Test(
+        "More sessions are loaded than there is room for → the cache stays full, and has the sessions that were loaded last"
+    )
     func capacity() async throws {
         let all = try await sessions(5)
         let cache = SessionCache(capacity: 2)
@@ -64,7 +66,7 @@ import Testing
         }
     }
 
-    @Test("A load that began before an ending → not kept; one that began after it → kept (SEC-129)")
+    @Test("A load began before an ending → its result is not cached; a load began after it → cached (SEC-129)")
     func loads() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()

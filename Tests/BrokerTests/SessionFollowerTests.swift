@@ -63,7 +63,7 @@ struct SessionFollowerTests {
         #expect(notices.listenedTo.isEmpty)
     }
 
-    @Test("A session lapses → its followers and event streams end at the next check, and a child's with its parent's")
+    @Test("A session lapses → the next check ends its followers and event streams, and those of its children")
     func lapses() async throws {
         let clock = TestClock()
         let broker = try broker(clock: clock)
@@ -111,7 +111,7 @@ struct SessionFollowerTests {
         broker.context.notices.forget(place)
     }
 
-    @Test("The notice of an ending is lost → the regular check finds the ending with its reason")
+    @Test("The notice of a session's end is lost → the regular check finds the end with its reason")
     func lostNotice() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -164,7 +164,9 @@ struct SessionFollowerTests {
         broker.context.notices.forget(place)
     }
 
-    @Test("This or another replica refreshes, or the user steps up → a child's event stream is notified once")
+    @Test(
+        "A parent is refreshed here or elsewhere, or the user steps up → a child's event stream gets one notice for each"
+    )
     func childHears() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -191,7 +193,7 @@ struct SessionFollowerTests {
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A child's event streams → counted separately from those of its siblings and its parent")
+    @Test("A child opens event streams → they are counted separately from those of its siblings and its parent")
     func allowance() async throws {
         var settings = BrokerSettings()
         settings.sessionsPerSubjectAndClient = 1

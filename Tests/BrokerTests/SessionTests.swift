@@ -10,7 +10,7 @@ import Testing
 /// A session's life: lifetimes, endings, refreshes.
 @Suite(.timeLimit(.minutes(2))) struct SessionTests {
     @Test(
-        "A token that the broker never issued → session_required (SEC-35)",
+        "A token that the broker never issued → `session_required` (SEC-35)",
         arguments: ["", "short", String(repeating: "a", count: 43), "ses_x"])
     func unknown(_ token: String) async throws {
         let broker = try TestBroker()
@@ -18,7 +18,7 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(Secret(token)) }?.code == .sessionRequired)
     }
 
-    @Test("An unused session → ends at its idle end; a busy session → at its absolute end (SEC-40)")
+    @Test("A session is never used → it ends at its idle end; it is used daily → it ends at its absolute end (SEC-40)")
     func lifetimes() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))
         let idle = try await broker.signIn(code: "c1")
@@ -40,7 +40,7 @@ import Testing
         #expect(problem2?.code == .sessionEnded && problem2?.reason == .expired)
     }
 
-    @Test("Looking at a session → its idle time does not slide; using it → its idle time slides")
+    @Test("A session is only looked at → its idle end stays; it is used → its idle end slides")
     func sliding() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))
         let session = try await broker.signIn()
@@ -54,7 +54,7 @@ import Testing
         #expect(slid.expiresAt == session.session.expiresAt)
     }
 
-    @Test("A session that cannot be refreshed → ends with its access token, as `token_expired`")
+    @Test("A session has no refresh token → it ends with its access token, as `token_expired`")
     func tokenExpired() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600), refreshToken: false))
         let session = try await broker.signIn()
@@ -79,7 +79,7 @@ import Testing
         #expect(try await broker.store.session(handle: session.session.handle)?.tokens == nil)
     }
 
-    @Test("A user ends other devices → only the user's own sessions can end (SEC-100)")
+    @Test("A user ends sessions of other devices → only the user's own sessions can end (SEC-100)")
     func devices() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -104,7 +104,9 @@ import Testing
         _ = try await broker.useCases.resumeSession.resume(foreign.token)
     }
 
-    @Test("A logout token → ends all sessions of a subject, once; a bad one → ends no session (SEC-66, SEC-67, SEC-68)")
+    @Test(
+        "A logout token is good → it ends all sessions of its subject, once; a bad one ends none (SEC-66, SEC-67, SEC-68)"
+    )
     func backchannel() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -127,7 +129,7 @@ import Testing
     }
 
     @Test(
-        "The broker cannot find out whether a logout token is a replay → 503, so that the provider sends it again (SEC-67)"
+        "The store fails, so a logout token could be a replay → 503, so that the provider sends it again (SEC-67)"
     )
     func replayMemoryDown() async throws {
         let broker = try TestBroker()
@@ -157,7 +159,7 @@ import Testing
         #expect(try await broker.store.outboxCount() == 1)
     }
 
-    @Test("Operators' list of ended sessions → has reason, subject and time, newest first")
+    @Test("Operators list ended sessions → each has its reason, subject and time, and the newest is first")
     func endedSessions() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -181,7 +183,7 @@ import Testing
     }
 
     @Test(
-        "Two hundred callers when the token expires → one refresh, and all get the new token (SEC-54)",
+        "Two hundred callers need a token that has expired → one refresh, and all get the new token (SEC-54)",
         .timeLimit(.minutes(1)))
     func oneRefresh() async throws {
         let broker = try TestBroker()
@@ -208,7 +210,7 @@ import Testing
     }
 
     @Test(
-        "Three hundred callers when the token expires → few writes, because waiting callers do not write (SEC-54)",
+        "Three hundred callers wait for one refresh → at most 60 writes, because waiting callers do not write (SEC-54)",
         .timeLimit(.minutes(1)))
     func writesAtExpiry() async throws {
         let directory = FileManager.default.temporaryDirectory.path + "/coatcheck-refresh-\(UUID().uuidString)"
@@ -238,7 +240,7 @@ import Testing
         await store.close()
     }
 
-    @Test("All calls of one refresh → share one deadline (SEC-54)")
+    @Test("A refresh makes two calls → both have the same deadline, 15 s after its start (SEC-54)")
     func oneDeadline() async throws {
         let broker = try TestBroker(
             script: .init(refresh: [.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))]))
@@ -256,7 +258,9 @@ import Testing
         #expect(broker.provider.script.withLock { $0.deadlines.suffix(2) } == [end, end])
     }
 
-    @Test("A lost answer left no time to confirm it → recorded, so a later invalid_grant is refresh_lost (SEC-56)")
+    @Test(
+        "A refresh's answer is lost without time for a repeat → recorded, so a later `invalid_grant` is `refresh_lost` (SEC-56)"
+    )
     func lostWithoutTime() async throws {
         let broker = try TestBroker(script: .init(refresh: [.lost(detail: "")]))
         let session = try await broker.signIn()
@@ -276,7 +280,7 @@ import Testing
     }
 
     @Test(
-        "Three refusals without a body over five minutes, while other sessions get tokens → the session ends"
+        "A session's refreshes are refused without a body for minutes → it ends once another session has got tokens since"
     )
     func emptyRefusals() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
@@ -284,7 +288,7 @@ import Testing
         let session = try await broker.signIn(code: "c1")
         broker.clock.advance(.seconds(3601))
         let live = try await broker.useCases.resumeSession.resume(session.token)
-        // For ten minutes the endpoint refuses every session. This may be the provider's fault.
+        // During the first ten minutes every refresh at the endpoint is refused. This may be the provider's fault.
         for _ in 0..<5 {
             broker.clock.advance(.seconds(120))
             let refused = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
@@ -296,7 +300,7 @@ import Testing
             await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .grantRevoked)
     }
 
-    @Test("A call that was sent before the first refusal is granted → does not count as a grant since then")
+    @Test("Another session gets tokens by a call from before the first refusal → the refused session stays")
     func emptyRefusalsAfterALateGrant() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
         let broker = try TestBroker(script: .init(refresh: Array(repeating: empty, count: 20)))
@@ -318,7 +322,9 @@ import Testing
         }
     }
 
-    @Test("A refreshed id_token is still unchecked → checked before its access token is handed out (SEC-59)")
+    @Test(
+        "A refreshed pair was stored with an unchecked id_token → it is checked before the token is handed out (SEC-59)"
+    )
     func uncheckedSubject() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("somebody-else")))
         let session = try await broker.signIn()
@@ -339,7 +345,7 @@ import Testing
         #expect(broker.provider.refreshes == 0)
     }
 
-    @Test("A token near its end → served at once, and refreshed in the background (guarantee 3)")
+    @Test("An access token is near its end → it is served at once, and refreshed in the background (guarantee 3)")
     func early() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -354,7 +360,7 @@ import Testing
     }
 
     @Test(
-        "A temporary fault → 503, and the session lives on (SEC-58)",
+        "A refresh has a temporary fault, or gets `invalid_client` → 503, and the session lives on (SEC-58)",
         arguments: [
             ProviderFailure.notSent(detail: ""), .retryable(status: 503, retryAfter: .seconds(9), detail: ""),
             .unusable(detail: ""), .rejected(OAuthError(status: 401, code: "invalid_client")),
@@ -372,7 +378,7 @@ import Testing
         _ = try await broker.useCases.refreshTokens.accessToken(for: live)
     }
 
-    @Test("A parsed invalid_grant → ends the session with grant_revoked (SEC-58)")
+    @Test("A refresh gets `invalid_grant` → the session ends as `grant_revoked`, with one event (SEC-58)")
     func invalidGrant() async throws {
         let broker = try TestBroker(script: .init(refresh: [.rejected(OAuthError(status: 400, code: "invalid_grant"))]))
         let session = try await broker.signIn()
@@ -388,7 +394,9 @@ import Testing
         #expect(endings.count == 1)
     }
 
-    @Test("A lost answer → one repeat with the same idempotency key; the repeat is refused → refresh_lost (SEC-56)")
+    @Test(
+        "A refresh's answer is lost → one repeat with the same idempotency key; it is refused → `refresh_lost` (SEC-56)"
+    )
     func lost() async throws {
         let broker = try TestBroker(
             script: .init(refresh: [.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))]))
@@ -401,7 +409,7 @@ import Testing
         #expect(keys.count == 2 && Set(keys).count == 1)
     }
 
-    @Test("A refreshed id_token of another user → ends the session (SEC-59)")
+    @Test("A refreshed id_token names another user → the session ends as `subject_changed` (SEC-59)")
     func otherSubject() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("somebody-else")))
         let session = try await broker.signIn()
@@ -413,7 +421,7 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .subjectChanged)
     }
 
-    @Test("A refresh ends after a log-out → the session stays ended, and the pair is revoked (SEC-64)")
+    @Test("A refresh ends after its session's log-out → the session stays ended, and the new pair is revoked (SEC-64)")
     func lateRefresh() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -429,7 +437,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .loggedOut)
     }
 
-    @Test("A row has another session's facts → the session ends with integrity (SEC-48)")
+    @Test("A row has another session's facts → its session ends as `integrity` (SEC-48)")
     func integrity() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -446,7 +454,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(two.token) }?.reason == .integrity)
     }
 
-    @Test("A session ends → removed from the cache, and a load that began before does not restore it (SEC-129)")
+    @Test("A session ends → the cache drops it, and a load that began before the end does not restore it (SEC-129)")
     func cache() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

@@ -4,9 +4,9 @@ import Testing
 
 @testable import Broker
 
-/// An upstream's own challenge, compared with the session's sign-in.
+/// An upstream's own step-up challenge, compared with the session's sign-in.
 @Suite(.timeLimit(.minutes(1))) struct SignInCheckTests {
-    @Test("An upstream's challenge demands a class that the sign-in lacks → step_up_required with this demand")
+    @Test("An upstream demands an `acr` that the sign-in lacks → `step_up_required` with this demand")
     func unmet() async throws {
         let broker = try TestBroker()
         broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "pwd") }
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    /// A broker over a store that counts its reads, with a session whose sign-in has a class.
+    /// A broker over a store that counts its reads, with a session whose sign-in has this `acr`.
     private func counted(
         _ contextClass: String, children: [ChildKind: ChildPolicy] = [:]
     ) async throws -> (broker: TestBroker, store: ScriptedStore, live: LiveSession) {
@@ -36,7 +36,7 @@ import Testing
         return (broker, store, live)
     }
 
-    @Test("The cached sign-in meets the demand → accepted, with the store left alone")
+    @Test("The cached sign-in meets a demand → accepted, without a read of the store")
     func met() async throws {
         let (broker, store, live) = try await counted("mfa")
         let reads = store.count(.session)
@@ -44,7 +44,7 @@ import Testing
         #expect(store.count(.session) == reads)
     }
 
-    @Test("A child's sign-in is too weak → refused at once, because it stays the same for the child's life")
+    @Test("A child's sign-in is too weak for a demand → refused at once, because a child's sign-in never changes")
     func child() async throws {
         let widget = ChildKind(unchecked: "widget")
         let (broker, store, parent) = try await counted("pwd", children: [widget: ChildPolicy()])
@@ -79,7 +79,9 @@ import Testing
         #expect(refusal?.code == .stepUpRequired && refusal?.wanted?.demand.maximumAge == 10)
     }
 
-    @Test("An upstream's challenge names an age while the clock is in doubt → 503; a class can still be judged")
+    @Test(
+        "An upstream demands an age of the sign-in while the clock is in doubt → 503; a demanded `acr` can still be judged"
+    )
     func doubted() async throws {
         let (broker, _, live) = try await counted("mfa")
         let check = broker.useCases.signInCheck

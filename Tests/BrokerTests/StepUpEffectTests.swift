@@ -10,7 +10,7 @@ import Testing
     // MARK: The session
 
     @Test(
-        "The session ends while a too weak sign-in is at the provider → `session_ended`, and both pairs go to the outbox"
+        "A session ends during its step-up, whose sign-in is too weak → `session_ended`, and both pairs go to the outbox"
     )
     func endedMeanwhile() async throws {
         let broker = try TestBroker()
@@ -41,13 +41,13 @@ import Testing
         broker.signsIn("mfa")
         _ = try await broker.stepUp(session)
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
-        // A replica looks for the refreshes of others by their versions.
+        // A replica finds the refreshes of other replicas by their versions.
         let version = try await broker.row(of: session).tokenVersion
         broker.context.notices.refreshed(before.tokenDigest, version: version)
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
     }
 
-    @Test("A step-up → its answer has the idle end, the token end and the callback claims that are stored")
+    @Test("A step-up is answered → the answer has the idle end, the token end and the callback claims that are stored")
     func answered() async throws {
         let broker = try TestBroker(script: .init(unverified: [("employee_id", .string("e-1"))]))
         let session = try await broker.signIn()
@@ -113,7 +113,7 @@ import Testing
                 formerFacts: nil, tokenExpiresAt: row.tokenExpiresAt, refreshable: true, expiresAt: nil))
     }
 
-    @Test("A refresh token's grant is unknown → the session is read four times a second")
+    @Test("A refresh token's grant is unknown after a failed step-up → the session is read four times a second")
     func watched() async throws {
         let (broker, _) = try await inQuestion()
         let isWatched = try await eventually(within: .seconds(10)) {
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test(
-        "A failed step-up's pair is in question, and the refresh brings another refresh token → the failed pair is revoked"
+        "A failed step-up's pair may be in use by another replica's refresh, which brings another token → the pair is revoked"
     )
     func nextRefresh() async throws {
         let (broker, session) = try await inQuestion()

@@ -41,7 +41,7 @@ struct BoundTokensTests {
     // MARK: The sign-in
 
     @Test(
-        "Another process finishes a login → the code and the session use the key that this login began with"
+        "Another process finishes a login → it uses the key that this login began with, for the code and the session's tokens"
     )
     func login() async throws {
         let first = try broker()
@@ -63,7 +63,8 @@ struct BoundTokensTests {
         _ = other
     }
 
-    @Test("Without the setting → no key, and the stored records are unchanged")
+    @Test(
+        "The client's tokens are not constrained → provider calls have no proof, and the stored records are unchanged")
     func unbound() async throws {
         let broker = try broker(.init(), .off)
         let signedIn = try await broker.signIn()
@@ -73,7 +74,7 @@ struct BoundTokensTests {
         #expect(stored.tokens.key == nil && stored.record.first == 1)
     }
 
-    @Test("A login from before the setting, or the app's own login → one key for all its attempts")
+    @Test("A login began before DPoP was configured → all attempts to redeem its code use one key")
     func appLogin() async throws {
         let before = try broker(.init(), .off)
         let login = try await before.start()
@@ -87,7 +88,7 @@ struct BoundTokensTests {
         #expect(after.provider.script.withLock { $0.requests.isEmpty })
     }
 
-    @Test("A login has a key, and the setting is removed → the key stays")
+    @Test("DPoP is no longer configured → a login that began with a key keeps it, also for the session's refreshes")
     func settingGone() async throws {
         let before = try broker()
         let login = try await before.start()
@@ -100,7 +101,9 @@ struct BoundTokensTests {
         #expect(after.provider.script.withLock { $0.refreshes.first?.proof?.thumbprint } == pushed)
     }
 
-    @Test("A Bearer answer to a code → 502, the code is spent, and its tokens go to the outbox without a key")
+    @Test(
+        "The token answer to a code is Bearer, not DPoP → 502; the code is spent, and its tokens go to the outbox without a key"
+    )
     func bearerAtCode() async throws {
         var script = ScriptedProvider.Script()
         script.binds = false
@@ -143,7 +146,7 @@ struct BoundTokensTests {
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("The proof is refused along with the code → provider_error, and never code_rejected")
+    @Test("The provider refuses the proof of a code's call → `provider_error`, and never `code_rejected`")
     func proofRefused() async throws {
         var script = ScriptedProvider.Script()
         script.redeem = [.rejected(OAuthError(status: 400, code: "invalid_dpop_proof"))]
@@ -155,7 +158,7 @@ struct BoundTokensTests {
 
     // MARK: Stored values
 
-    @Test("Records of tokens or logins with a key → an older release reports a newer format")
+    @Test("A record of tokens or of a login has a key → an older release reports a newer format")
     func olderRelease() throws {
         let vault = try TestBroker().vault
         let pair = try vault.proofKeyPair(seed: try vault.random(32))
@@ -180,7 +183,7 @@ struct BoundTokensTests {
         }
     }
 
-    @Test("A damaged key → counts as a damaged record, without a crash")
+    @Test("The key in a record is damaged → the whole record counts as damaged, without a crash")
     func damaged() throws {
         let vault = try TestBroker().vault
         var tokens = TokenSet(credential: .dpop, accessToken: Secret("at"))
@@ -197,7 +200,7 @@ struct BoundTokensTests {
         #expect(throws: RecordFailure.malformed) { _ = try StoredTokens(record: changed) }
     }
 
-    @Test("A clock up to 59 s ahead stored a withheld token → a process with a slower clock waits, too")
+    @Test("A clock up to 59 s ahead dated a withheld token → a process with a slower clock waits for 30 s, too")
     func withheldBehind() throws {
         let vault = try TestBroker().vault
         var tokens = TokenSet(accessToken: Secret(""), refreshToken: Secret("rt"))
@@ -224,7 +227,7 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "A Bearer answer to a refresh → the refresh token is stored, and after a pause a new access token is requested"
+        "The answer to a refresh is Bearer, not DPoP → its refresh token is stored; after a pause, a new access token is fetched"
     )
     func bearerAtRefresh() async throws {
         let broker = try broker()
@@ -300,7 +303,8 @@ struct BoundTokensTests {
         return .rejected(error)
     }
 
-    @Test("An `invalid_grant` → condemns only if the proof had the newest nonce")
+    @Test(
+        "A refresh with a proof gets `invalid_grant` → the session is condemned only if the proof had the newest nonce")
     func condemnation() async throws {
         #expect(try await ending([invalidGrant()]) == (.grantRevoked, 1))
         #expect(try await ending([invalidGrant(old: true), invalidGrant(old: true)]) == (nil, 2))
@@ -308,14 +312,16 @@ struct BoundTokensTests {
         #expect(try await ending([invalidGrant(old: true)]) == (nil, 2))
     }
 
-    @Test("An `invalid_grant` after a nonce challenge, from a server that may spend first → counts as a lost answer")
+    @Test(
+        "A server may have spent the token before its nonce challenge → a following `invalid_grant` counts as a lost answer"
+    )
     func spentFirst() async throws {
         let spends: @Sendable (RefreshSending) -> Void = { $0.spendsPerhaps() }
         #expect(try await ending([invalidGrant(), invalidGrant()], spends) == (.refreshLost, 2))
         #expect(try await ending([invalidGrant()], spends) == (nil, 2))
     }
 
-    @Test("A proof is refused any number of times → no session ends, and the refusal is logged")
+    @Test("The provider refuses the proof of each refresh → the session never ends for it, and the refusal is logged")
     func proofRefusedAtRefresh() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -354,7 +360,8 @@ struct BoundTokensTests {
 
     // MARK: The operator's view
 
-    @Test("Operators' list → shows from the row whether a session's tokens are bound; the user's list does not")
+    @Test(
+        "Operators list sessions → the list shows from the row whether tokens are bound; the user's own list does not")
     func listed() async throws {
         func shown(_ broker: TestBroker, _ state: SessionState = .live) async throws -> [SenderConstraint?] {
             try await broker.useCases.adminSessions.list(.init(), state, cursor: nil).items.map(\.senderConstraint)
@@ -376,7 +383,7 @@ struct BoundTokensTests {
 
     // MARK: The ending
 
-    @Test("A session ends → all its tokens are revoked, except a withheld one")
+    @Test("A session with a withheld access token ends → its other tokens are revoked")
     func revoked() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -387,7 +394,7 @@ struct BoundTokensTests {
         #expect(broker.provider.script.withLock { $0.revoked } == 1)
     }
 
-    @Test("A backend asks for a token → gets a proof for one request, to any host except the provider's endpoints")
+    @Test("A backend asks for a proof for one request → granted for any host, except for the provider's own endpoints")
     func backend() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -408,7 +415,7 @@ struct BoundTokensTests {
         }
     }
 
-    @Test("An app, or an upstream without proofs, asks for a bound token → refused")
+    @Test("An app asks for its DPoP-bound token → `client_not_allowed`")
     func handedOut() async throws {
         let broker = try TestBroker(clients: [Self.client { $0.handsOutAccessToken = true }])
         let signedIn = try await broker.signIn()

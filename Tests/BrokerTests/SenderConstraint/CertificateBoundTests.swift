@@ -41,7 +41,9 @@ struct CertificateBoundTests {
 
     // MARK: Stored values
 
-    @Test("A row with bound tokens → unreadable for a release without certificates, and complete for this release")
+    @Test(
+        "A record of certificate-bound tokens → a newer format for releases without certificates; complete for this release"
+    )
     func record() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -60,7 +62,7 @@ struct CertificateBoundTests {
         #expect(throws: RecordFailure.self) { _ = try StoredTokens(record: Array(stored.record.prefix(6))) }
     }
 
-    @Test("Without the setting → the stored records are unchanged, even if the shown certificate changes")
+    @Test("The client's tokens are not constrained → records are unchanged, and another certificate causes no refresh")
     func unbound() async throws {
         let broker = try broker("first", .off)
         let signedIn = try await broker.signIn()
@@ -71,7 +73,9 @@ struct CertificateBoundTests {
         #expect(broker.provider.refreshes == 0)
     }
 
-    @Test("A token bound to a certificate → never handed out, because it works only on the broker's own connections")
+    @Test(
+        "An app asks for its certificate-bound token → `client_not_allowed`, because only the broker's connections can use it"
+    )
     func handedOut() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -82,7 +86,8 @@ struct CertificateBoundTests {
 
     // MARK: A renewed certificate
 
-    @Test("The client has another certificate now → one refresh, when the session is used")
+    @Test(
+        "The client's certificate is replaced → the next use of a session causes one refresh under the new certificate")
     func renewed() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -100,7 +105,7 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "A target's token → its fetch is the only refresh while the certificate stays; fetched again under another certificate"
+        "A target's token → fetched with one refresh while the certificate stays, and fetched again under another certificate"
     )
     func otherAPI() async throws {
         let broker = try broker()
@@ -118,7 +123,7 @@ struct CertificateBoundTests {
         #expect(second.certificate == "second" && second.token.reveal() != first.token.reveal())
     }
 
-    @Test("A refresh under another certificate fails → 503; the old token is not used, and the session stays")
+    @Test("A refresh under a new certificate fails → 503; the old token is not used, and the session stays")
     func failing() async throws {
         let broker = try broker {
             $0.refresh = [.notSent(detail: ""), .retryable(status: 401, retryAfter: nil, detail: "")]
@@ -134,9 +139,9 @@ struct CertificateBoundTests {
         #expect(broker.provider.refreshes == 3)
     }
 
-    /// Forces a refresh every two minutes, while another user signs in before the third.
+    /// Forces four refreshes, one every two minutes.
     ///
-    /// Returns the answers and the session's end.
+    /// Another user signs in before the third. Returns the answers and the session's end.
     private func refused(
         _ code: String, after before: TestBroker, _ signedIn: SignedIn, _ certificate: String?
     ) async throws -> (codes: [ProblemCode?], reason: EndReason?) {
@@ -155,7 +160,7 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "The certificate was changed or is new → refusals of the grant are counted, so a wrong file ends no session at once",
+        "The certificate was changed or added → refusals of the grant only count, so that a wrong file ends no session at once",
         arguments: ["invalid_grant", "unauthorized_client"])
     func otherCertificate(_ code: String) async throws {
         for constraint in [SenderConstraint.mtls, .off] {
@@ -182,7 +187,8 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "The setting is added → the next refresh binds; it is removed → tokens stay bound while a certificate is shown")
+        "mTLS is configured → the next refresh binds the tokens; it is removed → they stay bound while a certificate is shown"
+    )
     func setting() async throws {
         let before = try broker("first", .off)
         let signedIn = try await before.signIn()
@@ -199,7 +205,7 @@ struct CertificateBoundTests {
         #expect(try await stored(bare, signedIn).record.first == 1)
     }
 
-    @Test("Bound tokens in the outbox → an older release can read them")
+    @Test("Certificate-bound tokens go to the outbox → an older release can read them")
     func outbox() async throws {
         let broker = try broker { $0.refusal = "refused" }
         let login = try await broker.start()

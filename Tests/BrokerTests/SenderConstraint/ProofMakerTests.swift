@@ -32,7 +32,9 @@ struct ProofMakerTests {
                 == Base64URL.encode(broker.vault.digest(Array(pair.publicKey.canonical.utf8)).bytes))
     }
 
-    @Test("A proof without nonce and token → has only jti, htm, htu and iat, and each proof has another jti")
+    @Test(
+        "A proof is made without nonce and token → it has only `jti`, `htm`, `htu` and `iat`, and a new `jti` each time"
+    )
     func bare() throws {
         let broker = try TestBroker()
         let maker = ProofMaker(
@@ -67,7 +69,7 @@ struct ProofNoncesTests {
         #expect(!nonces.isFresh(at: place("https://b"), within: .seconds(10), moment: .zero))
     }
 
-    @Test("A fourth origin's nonce, with room for three → the nonce that arrived longest ago goes")
+    @Test("A fourth origin's nonce arrives, with room for three → the nonce that arrived longest ago is dropped")
     func bound() {
         let nonces = ProofNonces(maximum: 3)
         for origin in ["a", "b", "c"] { nonces.note("n", at: place(origin), moment: .zero) }
@@ -78,7 +80,9 @@ struct ProofNoncesTests {
         #expect(nonces.newest(at: place("b")) == nil)
     }
 
-    @Test("A field's value → a nonce if it is visible ASCII without quotes, and not too long")
+    @Test(
+        "The value of a nonce field → a nonce if it is visible ASCII without quotes and backslashes, of at most 512 bytes"
+    )
     func text() {
         #expect(ProofNonces.isNonce("eyJ7S_zG.eyJH0-Z.HX4w-7v"))
         for text in ["", "a b", "a\"b", "a\\b", "é", String(repeating: "n", count: 513)] {
@@ -90,7 +94,8 @@ struct ProofNoncesTests {
 /// The rule for the nonces of a call, as a table.
 @Suite("The number of times that a call with a proof is sent", .timeLimit(.minutes(1)))
 struct NonceExchangeTests {
-    @Test("An answer without a nonce challenge → accepted, with or without a nonce")
+    @Test(
+        "An answer brings a new nonce, but does not ask for it → the answer is accepted, and the call is not repeated")
     func takes() {
         var exchange = NonceExchange(nonce: "a")
         #expect(exchange.answered(asksForNonce: false, nonce: "b", newest: "a") == .take)
@@ -105,7 +110,7 @@ struct NonceExchangeTests {
         #expect(exchange.answered(asksForNonce: true, nonce: "b", newest: "a") == .giveUp)
     }
 
-    @Test("A server asks for the nonce that it got, or names none → the call is not sent again")
+    @Test("A server asks for the nonce that the call already had, or names none → the call is not sent again")
     func sameAgain() {
         var exchange = NonceExchange(nonce: "a")
         #expect(exchange.answered(asksForNonce: true, nonce: "a", newest: "a") == .giveUp)
@@ -113,7 +118,9 @@ struct NonceExchangeTests {
         #expect(exchange.answered(asksForNonce: true, nonce: nil, newest: "a") == .giveUp)
     }
 
-    @Test("A newer nonce arrived meanwhile, or the answer brings the first nonce → the proof counts as outdated")
+    @Test(
+        "A newer nonce arrived during a call, or the answer brings the first nonce → the call's proof counts as outdated"
+    )
     func outdated() {
         for (sent, nonce, newest, isOutdated) in [
             ("a", "b", "a", false), ("a", nil, "a", false), ("a", "c", "b", true), ("a", nil, nil, false),

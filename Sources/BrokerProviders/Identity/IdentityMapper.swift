@@ -29,7 +29,8 @@ enum IdentityMapper {
     ) -> [(name: String, value: JSONValue)] {
         var claims: [(name: String, value: JSONValue)] = wanted.compactMap { entry in
             if let text = object.halvedTexts[entry.pointer], entry.name != "email_verified" {
-                // Replacing half a pair could make two different values equal, so drop any other claim with such a text.
+                // Replacing half a surrogate pair could make two different texts equal, so drop all claims except those for
+                // display.
                 return displayClaims.contains(entry.name) && isPlain(.string(text)) ? (entry.name, .string(text)) : nil
             }
             guard let value = object.value(at: entry.pointer) else { return nil }

@@ -76,9 +76,9 @@ struct JSONWebKey: Sendable {
         return bytes.count == size ? text : Base64URL.encode([UInt8](repeating: 0, count: size - bytes.count) + bytes)
     }
 
-    /// Returns whether an RSA key has 2048 to 8192 bits and an odd public exponent of at least 3 (SEC-25).
+    /// Returns whether an RSA key has 2048 to 8192 bits, and an odd public exponent of at least 3 in at most 32 bits (SEC-25).
     ///
-    /// A longer key costs too much, and a weaker one proves too little.
+    /// A shorter key or a smaller exponent is not secure. A longer key or exponent would cost too much CPU.
     private static func isSoundRSA(_ modulus: String, _ exponent: String) -> Bool {
         guard let n = Base64URL.decode(modulus)?.drop(while: { $0 == 0 }), let top = n.first,
             let e = Base64URL.decode(exponent)?.drop(while: { $0 == 0 }), let last = e.last, e.count <= 4

@@ -81,7 +81,7 @@ package struct OAuth2Client: EngineBacked, CodeExchanging, TokenExchanging, Toke
             names: IdentitySettings.standardClaims)
     }
 
-    /// Returns that there is no id_token, because a plain OAuth 2.0 answer has no trustworthy one.
+    /// Returns `absent`, because an id_token in the answer of a plain OAuth 2.0 provider is not trusted.
     package func subjectOfRefreshed(
         _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject {

@@ -39,8 +39,8 @@ struct TokenAnswer: Sendable {
 
     /// Parses the answer to a refresh with a target.
     ///
-    /// If only the refresh token is usable, the set contains only that, because it may be the only valid one. The reason is in
-    /// `refusal`.
+    /// If only the refresh token is usable, it is returned with an empty access token, because it may be the only valid one.
+    /// The set's `refusal` then has the reason.
     func rotated(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         var tokens = try read(answer, now: now)
         guard let refusal = tokens.refusal else { return tokens }

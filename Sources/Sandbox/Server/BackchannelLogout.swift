@@ -1,6 +1,6 @@
 /// Makes logout tokens (OpenID Connect Back-Channel Logout 1.0 section 2.4) and posts them.
 struct BackchannelLogout {
-    /// The refusal of an invalid order.
+    /// The reason why the request for a logout token is invalid.
     struct Refused: Error, CustomStringConvertible {
         let description: String
     }

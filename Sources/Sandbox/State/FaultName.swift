@@ -53,7 +53,7 @@ enum FaultName {
         "empty-error", "html-error", "text-error",
     ]
 
-    /// All names, except for the family `expires-in-V`.
+    /// All names, except for those that begin with `expires-in-`, which end with a value.
     static let all = [
         transport, callback, tokenAnswer, idTokenClaims, idTokenSignature, metadata, logOut, identity, zephr,
         possession, target, Quirks.names,

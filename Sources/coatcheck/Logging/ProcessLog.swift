@@ -184,7 +184,7 @@ enum LogText {
     static func append(_ text: String, to line: inout [UInt8]) {
         line.append(UInt8(ascii: "\""))
         defer { line.append(UInt8(ascii: "\"")) }
-        // Nearly every text is short and plain.
+        // Append a short text of plain ASCII as a whole, because nearly every text is one.
         var text = text
         let isPlain = text.withUTF8 { bytes in
             guard bytes.count <= limit, PlainText.isASCIIOfJSON(bytes) else { return false }

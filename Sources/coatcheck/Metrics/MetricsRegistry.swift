@@ -5,7 +5,7 @@ import Synchronization
 /// Holds every metric of the process, and writes them as Prometheus text.
 ///
 /// A counter exists for the life of the process, because its disappearance would look like a restart. Labels come from fixed
-/// sets. As a precaution, a family stops growing at `seriesLimit`, and the series left out are counted (SEC-118).
+/// sets. As a precaution, a metric gets no further series at `seriesLimit`, and attempts to use one are counted (SEC-118).
 final class MetricsRegistry: Sendable {
     /// The largest number of label combinations of one metric.
     static let seriesLimit = 512
@@ -34,7 +34,7 @@ final class MetricsRegistry: Sendable {
     /// Receives the values for series beyond the limit of their metric.
     private let overflow = (counter: CounterSeries(), gauge: GaugeSeries(), histogram: HistogramSeries())
 
-    /// Returns the counter of a name and its labels.
+    /// Returns the counter of a metric for these labels; creates it at the first call.
     func counter(_ label: String, _ dimensions: [(String, String)] = []) -> CounterSeries {
         guard case .counter(let found) = series(label, dimensions, make: { .counter(CounterSeries()) }) else {
             return overflow.counter
@@ -42,7 +42,7 @@ final class MetricsRegistry: Sendable {
         return found
     }
 
-    /// Returns the gauge of a name and its labels.
+    /// Returns the gauge of a metric for these labels; creates it at the first call.
     func gauge(_ label: String, _ dimensions: [(String, String)] = []) -> GaugeSeries {
         guard case .gauge(let found) = series(label, dimensions, make: { .gauge(GaugeSeries()) }) else {
             return overflow.gauge
@@ -50,7 +50,7 @@ final class MetricsRegistry: Sendable {
         return found
     }
 
-    /// Returns the histogram of a name and its labels.
+    /// Returns the histogram of a metric for these labels; creates it at the first call.
     func histogram(_ label: String, _ dimensions: [(String, String)] = []) -> HistogramSeries {
         guard case .histogram(let found) = series(label, dimensions, make: { .histogram(HistogramSeries()) }) else {
             return overflow.histogram

@@ -16,7 +16,7 @@ enum DescriptorLimit {
 
     /// Returns the number of connections that the listeners for apps and backends may have together.
     ///
-    /// Half of the descriptors are for connections. Relayed calls, management, the store and provider calls need the others
-    /// even at full load.
+    /// Half of the descriptors are for connections, but at most 100,000. Relayed calls, management, the store and provider
+    /// calls need the other descriptors, even at full load.
     static func connections(of descriptors: Int) -> Int { max(min(descriptors / 2, 100_000), 8) }
 }

@@ -23,7 +23,8 @@ enum Maintenance {
         }
     }
 
-    /// Notifies listeners in this process of refreshes by other replicas.
+    /// Polls the store for changes by other replicas (refreshes, presence keys, ends), and notifies the event streams and
+    /// followers in this process.
     static func refreshes(_ context: BrokerContext, _ store: any SharedStore) -> RepeatedWork {
         let refreshes = ReplicaRefreshes(context, store)
         return RepeatedWork(clock: context.clock, delay: .seconds(1)) {

@@ -17,7 +17,7 @@ final class Readiness: Service {
 
     /// Creates the service.
     ///
-    /// Listeners close `delay` after readiness turned red, and then have `timeout` for running requests.
+    /// Listeners close `delay` after the broker began to report unready, and then have `timeout` for running requests.
     init(delay: Duration, timeout: Duration, load: ServerLoad, log: ProcessLog, clock: BrokerClock) {
         self.delay = delay
         self.load = load

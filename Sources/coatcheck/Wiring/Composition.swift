@@ -105,7 +105,7 @@ extension Composition {
     /// Returns the services in the order of their start.
     ///
     /// The services stop in the opposite order:
-    /// - Readiness turns red.
+    /// - The broker reports unready.
     /// - The listeners for apps and backends drain.
     /// - The background work ends.
     /// - Spawned work finishes.

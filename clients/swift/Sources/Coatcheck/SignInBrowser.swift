@@ -2,7 +2,7 @@ import Foundation
 
 /// A browser that shows a sign-in page to the user.
 ///
-/// A system browser is required, and never the app's own web view.
+/// Use the system's browser. The app's own web view is not safe for sign-ins.
 public protocol SignInBrowser: Sendable {
     /// Opens a page and returns the whole URL of the callback to the app.
     ///

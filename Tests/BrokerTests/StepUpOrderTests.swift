@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("Two step-ups in order, and refresh tokens before they are stored", .timeLimit(.minutes(1)))
+@Suite("The order of two step-ups, and refresh tokens that are not stored yet", .timeLimit(.minutes(1)))
 struct StepUpOrderTests {
     private func signIn(_ broker: TestBroker, _ session: SignedIn) async throws -> SignInFacts {
         try SessionFacts.open(try await broker.row(of: session), broker.vault).signIn
@@ -45,7 +45,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up's answer waits for the store, and another replica stores a later answer → the later one and its pair stay"
+        "A step-up waits for the store, and another replica stores a later step-up → the later one and its pair stay"
     )
     func keptOverAnOutage() async throws {
         let (one, two, away, session, first) = try await kept("mfa")
@@ -68,7 +68,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "The later answer lacks the class that the earlier step-up asked for → the earlier step-up is `step_up_failed`")
+        "The stored later step-up lacks the `acr` that an earlier one demanded → the earlier one gets `step_up_failed`")
     func laterIsWeaker() async throws {
         let (_, two, away, session, first) = try await kept("phr", StepUpDemand(contextClasses: ["phr"]))
         two.signsIn("mfa")
@@ -83,7 +83,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "Another replica's clock is two minutes behind → a step-up that is sent after a stored one still counts as later"
+        "A replica's clock is two minutes behind → its step-up, which is sent after a stored one, still counts as the later one"
     )
     func clocksApart() async throws {
         let clock = TestClock()
@@ -99,7 +99,7 @@ struct StepUpOrderTests {
         #expect(try await refreshToken(two, session) == "rt-3")
     }
 
-    @Test("Of two step-ups' codes, one is sent first and answered last → its answer counts as the later one")
+    @Test("One of two step-ups' codes is sent first and answered last → its answer counts as the later one")
     func answeredLast() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -127,7 +127,7 @@ struct StepUpOrderTests {
         #expect(note.isLater(than: answeredAt, ofCodeSentAt: 2) == isLater)
     }
 
-    @Test("A session's facts with a last step-up → read back unchanged", arguments: [nil, 7])
+    @Test("A session's facts contain its last step-up → they are read back unchanged", arguments: [nil, 7])
     func record(lentVersion: Int64?) async throws {
         let broker = try TestBroker()
         var facts = try SessionFacts.open(try await broker.row(of: broker.signIn()), broker.vault)
@@ -143,7 +143,9 @@ struct StepUpOrderTests {
 
     // MARK: The refresh token of a refresh in progress
 
-    /// A session whose refresh is at the provider, and a step-up whose answer has the same refresh token.
+    /// A session whose refresh is at the provider.
+    ///
+    /// The answer to its next step-up has this refresh token; nil means a new one.
     private func refreshing(
         _ refreshToken: String?
     ) async throws -> (broker: TestBroker, session: SignedIn, refreshed: Task<BrokerProblem?, Never>) {
@@ -160,7 +162,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up returns the refresh token of a refresh in progress → stored at once, and the grant stays",
+        "A step-up returns the refresh token of a refresh in progress → it is stored at once, and the grant stays",
         arguments: [false, true])
     func unstored(isRefreshedBefore: Bool) async throws {
         let (broker, session, refreshed) = try await refreshing("rt-r1")
@@ -206,7 +208,9 @@ struct StepUpOrderTests {
         #expect(try await refreshToken(broker, session) == "rt-2")
     }
 
-    @Test("A step-up replaces a grant, and the refresh's owner dies → the old pair is revoked after the claim's end")
+    @Test(
+        "A step-up replaces a grant, and a refresh's owner has died → the old pair is revoked after the refresh's claim has ended"
+    )
     func deadOwner() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -229,7 +233,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up that returns the refresh token of a refresh in progress fails → the grant stays",
+        "A step-up fails after it returned the refresh token of a refresh in progress → this grant is not revoked",
         arguments: ["weak", "refused", "unidentified"])
     func unstoredInVain(_ fault: String) async throws {
         let (broker, session, refreshed) = try await refreshing("rt-r1")
@@ -252,7 +256,9 @@ struct StepUpOrderTests {
         #expect(try await refreshToken(broker, session) == "rt-r1")
     }
 
-    @Test("A step-up that returns another grant during a refresh fails → that grant is revoked")
+    @Test(
+        "A step-up fails after it returned another grant during a refresh → its grant is revoked, and the session's grant stays"
+    )
     func anotherGrantInVain() async throws {
         let (broker, session, refreshed) = try await refreshing(nil)
         broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "pwd") }
@@ -268,7 +274,8 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "Outbox work has the refresh token that its session uses → kept now, and revoked only after the session's end")
+        "An outbox row has the refresh token that its living session uses → dropped; after the session's end, it is revoked"
+    )
     func held() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

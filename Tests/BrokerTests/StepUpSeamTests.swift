@@ -22,7 +22,7 @@ import Testing
     // MARK: Another session
 
     @Test(
-        "A step-up is finished with another session's token → the login is refused and ends",
+        "A step-up is finished with another session's token → `login_not_yours`, and the login is burned",
         arguments: ["user-1", "user-2"])
     func otherSession(subject: String) async throws {
         let broker = try TestBroker()
@@ -40,7 +40,7 @@ import Testing
         #expect(try await contextClass(broker, other) == nil)
     }
 
-    @Test("A step-up's code without a session token → refused, and the code is still good")
+    @Test("A step-up is finished without a session token → `session_required`, and its code can be sent again")
     func noSession() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -56,7 +56,7 @@ import Testing
     enum Ending: CaseIterable { case atTheProvider, beforeTheCommit }
 
     @Test(
-        "A session ends while it steps up → the step-up's tokens are revoked with the session's",
+        "A session ends during its step-up → the step-up's tokens are revoked together with the session's tokens",
         arguments: Ending.allCases)
     func ended(_ ending: Ending) async throws {
         let clock = TestClock()
@@ -107,7 +107,7 @@ import Testing
     enum Sealing: CaseIterable { case scopeShrank, newKey }
 
     @Test(
-        "A refresh seals the facts again while a step-up keeps the grant → the step-up's facts stay",
+        "A refresh seals a session's facts again while a step-up keeps the grant → the facts of the step-up stay",
         arguments: Sealing.allCases)
     func factsStay(_ sealing: Sealing) async throws {
         let ring = try KeyRing.generate(now: TestClock.start, random: SystemRandom.bytes)
@@ -131,7 +131,7 @@ import Testing
         #expect(try await contextClass(broker, session) == "mfa")
     }
 
-    @Test("A refresh of the grant before the step-up returns a stranger's ID token → the session stays (SEC-59)")
+    @Test("A refresh of the grant before a step-up returns another user's id_token → the session stays (SEC-59)")
     func strangerOfTheOldGrant() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

@@ -7,12 +7,12 @@ import Testing
 
 @Suite("Step-up: the new sign-in in its session, and the grant", .timeLimit(.minutes(1)))
 struct StepUpSettlementTests {
-    @Test("A step-up's answer has the session's refresh token → nothing is revoked, and the grant continues")
+    @Test("A step-up's answer has the session's own refresh token → the grant continues, and no token is revoked")
     func sameRefreshToken() async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
         let session = try await broker.signIn()
         let before = try await broker.row(of: session)
-        // The sign-in is too weak. Its other tokens are revoked. Its refresh token is kept, because the session needs it.
+        // The sign-in is too weak. Its tokens are not revoked, because the session needs its refresh token.
         broker.signsIn("pwd")
         let refusal = await problem { try await broker.stepUp(session) }
         #expect(refusal?.code == .stepUpFailed)
@@ -75,7 +75,7 @@ struct StepUpSettlementTests {
     }
 
     @Test(
-        "A step-up fails → the refresh tokens that its session has or had are not revoked",
+        "A step-up fails, and its answer had the session's own refresh token → this token is not revoked",
         arguments: ["refused", "stranger", "weak", "unidentified"])
     func repeatedInVain(_ fault: String) async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
@@ -97,7 +97,7 @@ struct StepUpSettlementTests {
     // MARK: Tokens that arrive long before they are stored
 
     @Test(
-        "A step-up's tokens are stored long after their arrival → their life counts from the arrival, and an expired token is replaced",
+        "A step-up's tokens are stored 12 s after their arrival → they age from their arrival, and an expired token is replaced",
         arguments: [true, false])
     func issuedAt(hasGrant: Bool) async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(10)))
@@ -125,7 +125,7 @@ struct StepUpSettlementTests {
     // MARK: A sign-in that lends its access token
 
     @Test(
-        "A refresh replaces a step-up's access token → an upstream's next challenge is answered with step_up_required")
+        "A refresh has replaced a step-up's access token → the next challenge of an upstream gets `step_up_required`")
     func lent() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -160,7 +160,7 @@ struct StepUpSettlementTests {
         #expect(try await challenged()?.code == .stepUpFailed)
     }
 
-    @Test("Facts with the version of a step-up's access token → an older release can read them (SEC-130)")
+    @Test("A session's facts have the version of a step-up's access token → an older release can read them (SEC-130)")
     func releaseBefore() async throws {
         let broker = try TestBroker()
         var facts = try SessionFacts.open(try await broker.row(of: try await broker.signIn()), broker.vault)
@@ -186,7 +186,7 @@ struct StepUpSettlementTests {
         return (older, newer, later)
     }
 
-    @Test("A process lacks the newer key of a session's row → a step-up gets 503, and its code stays good")
+    @Test("A process lacks the newer key of a session's row → a step-up gets 503, and its code can be sent again")
     func sealedBefore() async throws {
         let (older, newer, ring) = try unequalRings()
         let session = try await older.signIn()
@@ -209,7 +209,7 @@ struct StepUpSettlementTests {
         #expect(stepped.session.signIn.contextClass == "mfa" && older.provider.grants == 2)
     }
 
-    @Test("A newer key seals the session during a step-up → the received sign-in waits until the process has that key")
+    @Test("A newer key seals a session during its step-up → the received sign-in waits until the process has this key")
     func sealedMeanwhile() async throws {
         let (older, newer, ring) = try unequalRings()
         let session = try await older.signIn()
@@ -234,7 +234,7 @@ struct StepUpSettlementTests {
     }
 
     @Test(
-        "A newer key has sealed the session's facts → a refreshed pair is stored at once all the same",
+        "A newer key has sealed a session's facts → a process without this key still stores a refreshed pair at once",
         arguments: [true, false])
     func factsOfANewerKey(hasIDToken: Bool) async throws {
         let (older, newer, ring) = try unequalRings()
@@ -272,7 +272,7 @@ struct StepUpSettlementTests {
         #expect(try await broker.row(of: session).tokenVersion == 2)
     }
 
-    @Test("The store is slow → the sign-in's age is judged at the time of the provider's answer")
+    @Test("The store is slow to commit a step-up → the sign-in's age is judged at the time of the provider's answer")
     func judgedOnce() async throws {
         let clock = TestClock()
         let store = SlowStepUps(InMemoryStore(monotonic: clock.clock.monotonic), clock)
@@ -284,7 +284,7 @@ struct StepUpSettlementTests {
         #expect(store.asked == 2)
     }
 
-    @Test("A step-up's answer has no tokens → provider_error, and no session is made", arguments: [true, false])
+    @Test("A step-up's exchange brings no tokens → `provider_error`", arguments: [true, false])
     func withoutTokens(hasSession: Bool) async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -304,7 +304,7 @@ struct StepUpSettlementTests {
     // MARK: The login
 
     @Test(
-        "A step-up starts → requests the granted scope if the provider uses the file's scope names, otherwise the file's",
+        "A step-up starts → it requests the granted scope if that has the configured names, otherwise the configured scope",
         arguments: [
             (["https://as.example/scopes/email"], ["openid", "email"]),
             (["openid", "email.read"], ["openid", "email"]), (["openid"], ["openid"]),
@@ -317,7 +317,9 @@ struct StepUpSettlementTests {
         #expect(broker.provider.script.withLock { $0.requests.last?.scope } == asked)
     }
 
-    @Test("A first sign-in's exchange has an unknown fate → the login that replaces it makes the same demand")
+    @Test(
+        "The answer to a first sign-in with a demand is lost → the login that replaces this sign-in makes the same demand"
+    )
     func demandedAnew() async throws {
         let broker = try TestBroker()
         var input = StartLoginInput(provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"))
@@ -338,7 +340,7 @@ struct StepUpSettlementTests {
     }
 
     @Test(
-        "A first sign-in's demands of app and file → both are requested; if they exclude each other → step_up_failed at once"
+        "App and file both demand something of a first sign-in → both are requested; if they contradict → `step_up_failed`"
     )
     func joined() async throws {
         var client = ClientProfile(
@@ -364,7 +366,10 @@ struct StepUpSettlementTests {
 
     // MARK: A call's demands
 
-    @Test("The clock is in doubt → no sign-in's age is judged", arguments: [3600, -3600])
+    @Test(
+        "The clock is in doubt → a demand for an age gets 503, and a demand for an `acr` is still judged",
+        arguments: [3600, -3600]
+    )
     func doubted(seconds: Int) async throws {
         let broker = try TestBroker()
         broker.signsIn("mfa", secondsAgo: seconds < 0 ? 3600 : 0)
@@ -373,11 +378,13 @@ struct StepUpSettlementTests {
         broker.clock.jump(.seconds(seconds))
         let refusal = await problem { try await check.require(StepUpDemand(maximumAge: 300), of: live) }
         #expect(refusal?.code == .storeUnavailable && refusal?.retryAfter != nil)
-        // A class can be judged without the time.
+        // An `acr` can be judged without the time.
         #expect(await problem { try await check.require(.mfa, of: live) } == nil)
     }
 
-    @Test("Another replica stepped the session up → noticed before a call is refused, and the call continues")
+    @Test(
+        "Another replica stepped a session up → this replica notices it before it refuses a call, and the call continues"
+    )
     func judgedElsewhere() async throws {
         let clock = TestClock()
         let store = InMemoryStore(monotonic: clock.clock.monotonic)
@@ -400,7 +407,7 @@ struct StepUpSettlementTests {
         #expect(broker.provider.refreshes == 0)
     }
 
-    @Test("A call is refused, and the store has nothing newer → the cache does not change")
+    @Test("A call is refused with `step_up_required`, and the store has nothing newer → the cached session stays")
     func cached() async throws {
         let broker = try TestBroker()
         broker.signsIn("pwd")
@@ -417,7 +424,7 @@ struct StepUpSettlementTests {
     }
 }
 
-/// A store that loses its first race for a step-up, and then needs minutes.
+/// A store whose first commit of a step-up takes 400 s, and then loses to another write.
 private final class SlowStepUps: AroundStore {
     let base: any BrokerStore
     private let clock: TestClock

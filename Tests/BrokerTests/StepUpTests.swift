@@ -13,7 +13,7 @@ struct StepUpTests {
         return demand.isMet(by: signIn, at: now, leeway: .seconds(leeway))
     }
 
-    @Test("A demanded class → met only by the same bytes; a demanded age → unmet if the time of the sign-in is unknown")
+    @Test("A demanded `acr` → met only by the same bytes; a demanded age → unmet if the time of the sign-in is unknown")
     func demands() {
         let classes = StepUpDemand(contextClasses: ["phr", "mfa"])
         #expect(isMet(classes))
@@ -36,7 +36,7 @@ struct StepUpTests {
         #expect(SignInFacts(authenticatedAt: 0).authenticatedAt == nil)
     }
 
-    @Test("A demanded age of zero → sent as one second, which every provider accepts")
+    @Test("A maximum age of zero is demanded → sent as one second, which every provider accepts")
     func parameters() {
         func ages(_ age: Int64?) -> [String] {
             StepUpDemand(maximumAge: age).parameters.map { "\($0.name)=\($0.value)" }
@@ -45,7 +45,8 @@ struct StepUpTests {
         #expect(ages(nil).isEmpty)
     }
 
-    @Test("A demand for classes → has one to eight classes, each of 1 to 200 bytes that fit into a quoted text")
+    @Test(
+        "A demand for `acr` values → valid if it has one to eight, each of 1 to 200 bytes that fit into a quoted text")
     func classes() {
         func text(_ count: Int) -> String { String(repeating: "c", count: count) }
         for classes in [
@@ -58,20 +59,20 @@ struct StepUpTests {
         }
     }
 
-    @Test("The part of a demand that a sign-in can meet → all except presence; nil for presence alone")
+    @Test("A demand's part for the sign-in → all of it except presence; nil if it demands presence alone")
     func ofSignIn() {
         let age = StepUpDemand(maximumAge: 300)
         #expect(age.ofSignIn == age && age.withPresence.ofSignIn == age)
         #expect(StepUpDemand.mfa.withPresence.ofSignIn == .mfa)
         #expect(StepUpDemand().ofSignIn == StepUpDemand())
         #expect(StepUpDemand.presence.ofSignIn == nil)
-        // A demand for two classes at once is impossible, and must stay so.
+        // A demand for two `acr` values at once is impossible, and must stay so.
         let impossible = StepUpDemand.mfa.joined(with: StepUpDemand(contextClasses: ["phr"]))
         #expect(impossible.withPresence.ofSignIn == impossible && !impossible.isPossible)
     }
 
     @Test(
-        "The configuration's own parameters demand more → they tighten a step-up's demand, and leave a first sign-in's as it is"
+        "The client's configured parameters demand more → a step-up's demand is tightened, and a first sign-in's demand stays"
     )
     func joining() throws {
         let session = try #require(Digest(Array(repeating: 7, count: 32)))
@@ -87,7 +88,9 @@ struct StepUpTests {
                 == StepUpDemand(contextClasses: ["pwd", "mfa"], maximumAge: 60))
     }
 
-    @Test("A session's refresh tokens since the code was sent → the first and the newest seven are remembered")
+    @Test(
+        "A session has nine refresh tokens after a step-up's code was sent → the first and the newest seven are remembered"
+    )
     func seen() {
         let seen = SeenRefreshTokens()
         for number in 1...9 { seen.note(Secret("rt-\(number)")) }
@@ -110,7 +113,9 @@ struct StepUpTests {
         #expect(seen.question(of: nil, at: .zero) == nil)
     }
 
-    @Test("A refresh may bring a refresh token → until five seconds after its claim, while its session is alive")
+    @Test(
+        "A refresh has claimed its session → it may bring a refresh token until 5 s after the claim, while the session lives"
+    )
     func mayBring() {
         func mayBring(_ rest: Duration?, isEnded: Bool = false) -> Duration? {
             RefreshState(tokenVersion: 1, claimRest: rest, isEnded: isEnded).mayBringFor
@@ -123,7 +128,7 @@ struct StepUpTests {
         #expect(mayBring(.seconds(20), isEnded: true) == nil)
     }
 
-    @Test("A demand that no provider of the kind can meet → noticed before a browser opens")
+    @Test("A kind of provider cannot fulfil a demand → this is known before a browser opens")
     func capability() {
         let classOnly = StepUpCapability(contextClass: true, maximumAge: false)
         #expect(classOnly.canFulfil(StepUpDemand(contextClasses: ["mfa"])))
@@ -132,7 +137,9 @@ struct StepUpTests {
         #expect(StepUpCapability.everything.canFulfil(StepUpDemand(contextClasses: ["mfa"], maximumAge: 1)))
     }
 
-    @Test("A sign-in with a class → stored after the older format's members; with only a time → the older format")
+    @Test(
+        "A sign-in has an `acr` → stored after the older format's members; it has only a time → stored in the older format"
+    )
     func facts() throws {
         var facts = SessionFacts(
             provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), subject: "s", identity: [],
@@ -148,7 +155,9 @@ struct StepUpTests {
         }
     }
 
-    @Test("A step-up's login → an older version cannot read its record")
+    @Test(
+        "A step-up's login → stored in a format that an older release cannot read; a first sign-in's demand → in the older one"
+    )
     func login() throws {
         let session = try #require(Digest(Array(repeating: 7, count: 32)))
         var secrets = LoginSecrets(
@@ -170,7 +179,7 @@ struct StepUpTests {
         #expect(try LoginSecrets(record: secrets.record).stepUp == secrets.stepUp)
     }
 
-    @Test("A step-up provides an access token → the token's certificate is stored with it")
+    @Test("A step-up brings only an access token → the certificate of this token is stored with it")
     func lending() {
         var tokens = TokenSet(credential: .mtls, accessToken: Secret("old"), refreshToken: Secret("r"))
         tokens.certificate = "first"

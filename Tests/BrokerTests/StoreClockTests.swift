@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(
-        "A clock is stepped and corrected → a session in use is never refused, and an unused session ends",
+        "The database's or a replica's clock is stepped and corrected → a session in use is never refused, an unused one ends",
         arguments: Clock.allCases, [-120, -70, -50, 50, 70, 120])
     func steps(clock: Clock, seconds: Int) async throws {
         let cluster = try Cluster(idle: 30)
@@ -109,7 +109,7 @@ import Testing
         return next
     }
 
-    @Test("A process starts between a step of the database's clock and its note → no session in use is refused")
+    @Test("A process starts after a step of the database's clock and before its note → it serves a session in use")
     func beginsBeforeTheNote() async throws {
         let cluster = try Cluster(idle: 30)
         try await cluster.compare()
@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test(
-        "The clock of a process's machine is seconds off → ten seconds after its start, the process judges lapses exactly"
+        "A process starts with a clock five seconds behind → half a minute later, it judges lapses exactly"
     )
     func seconds() async throws {
         let cluster = try Cluster(idle: 30)
@@ -141,7 +141,7 @@ import Testing
     }
 
     @Test(
-        "A replica's clock is minutes off → it serves children, tickets and demands for an age, as it serves sign-ins")
+        "A replica's clock is five minutes off → it makes children and tickets and judges ages, as it serves sign-ins")
     func offReplica() async throws {
         let cluster = try Cluster(idle: 60)
         cluster.second.clock.jump(.seconds(300))
@@ -178,7 +178,8 @@ import Testing
         return Secret(String(url.split(separator: "/").last ?? ""))
     }
 
-    @Test("The replicas' clocks differ → a ticket's minute follows the store's clock", arguments: [-55, 55, 100])
+    @Test(
+        "The replicas' clocks differ → a ticket lives for one minute of the store's clock", arguments: [-55, 55, 100])
     func ticket(seconds: Int) async throws {
         let cluster = try Cluster(idle: 3600)
         cluster.second.clock.jump(.seconds(seconds))
@@ -197,7 +198,7 @@ import Testing
         }
     }
 
-    @Test("SQLite, with a clock set two hours back → no child and no ticket is made, and no ticket is spent")
+    @Test("The clock of a single broker is set two hours back → no child and no ticket is made, and no ticket is spent")
     func doubted() async throws {
         let cluster = try Cluster(idle: 3600)
         let broker = try TestBroker(

@@ -5,7 +5,7 @@ import Testing
 /// The meaning of the words in a Zephr failure (flow E).
 @Suite struct ZephrRefusalTests {
     @Test(
-        "A failure message that may not be the user's refusal → `provider_error`",
+        "A Zephr failure message may mean something other than the user's refusal → `provider_error`",
         arguments: [
             "", " ", "something went wrong", "Connection denied", "permission denied by upstream: invalid redirect_uri",
             "Access denied: unknown client", "access denied: bad secret", "Denied by configuration",
@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test(
-        "A failure message with the words of a user's refusal → `access_denied`",
+        "A Zephr failure message has the words of a user's refusal → `access_denied`",
         arguments: [
             "access denied", "access_denied", "Access Denied", "denied", "User denied access", "The user denied access",
             "user_cancelled", "Cancelled", "cancelled by user", "The user has declined", "Login was cancelled",
@@ -30,7 +30,7 @@ import Testing
     }
 
     @Test(
-        "A user's refusal in Latin-1 or with a bare `%` → access_denied; a repeated message or broken status → invalid_callback"
+        "A Zephr refusal has an odd encoding → `access_denied`; a repeated message or broken status → `invalid_callback`"
     )
     func oddMessages() async throws {
         for query in ["message=Access%20denied%20%E9", "message=Access denied 100%", "message=Access%20denied|&x=%ff&"]

@@ -256,7 +256,7 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "Tokens from before the setting → all processes use one key for them; the provider does not bind → they stay unbound"
+        "Tokens are older than the setting → all processes offer one key for them; the provider does not bind → they stay unbound"
     )
     func olderSessions() async throws {
         let before = try broker(.init(), .off)

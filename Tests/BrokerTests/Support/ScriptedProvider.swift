@@ -15,7 +15,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var refresh: [ProviderFailure] = []
         /// The failures of the next calls with a target, in order.
         ///
-        /// Nil means an answer.
+        /// Nil means a successful answer.
         var targeted: [ProviderFailure?] = []
         /// The reason why access tokens for targets are unusable; nil if they are usable.
         var isOfNoUse: String?
@@ -88,7 +88,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     let profile: ProviderProfile
     let clock: TestClock
     let script: Mutex<Script>
-    /// The gate of redeem and refresh calls, which wait while it is closed.
+    /// The gate of redeem, refresh and exchange calls, which wait while it is closed.
     let gate = Gate()
     /// The gate for the call with a code.
     let redeeming = Gate()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// A whole domain over an in-memory store, a real vault and a scripted provider.
+/// The use cases with a real vault and, by default, an in-memory store and a scripted provider.
 struct TestBroker: Sendable {
     let clock: TestClock
     let provider: ScriptedProvider
@@ -65,12 +65,12 @@ struct TestBroker: Sendable {
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
     }
 
-    /// The number of events about a login that another party tried to finish.
+    /// The number of `loginBurned` events.
     var burned: Int {
         events.all.filter { if case .loginBurned = $0 { true } else { false } }.count
     }
 
-    /// Starts a login of the `ios` client.
+    /// Starts a login of a client, by default `ios`.
     func start(
         _ client: String = "ios", loginToken: Secret? = nil, charge: Charge = .nobody
     ) async throws -> StartedLogin {

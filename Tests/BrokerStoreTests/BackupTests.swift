@@ -98,7 +98,9 @@ struct BackupTests {
         }
     }
 
-    @Test("A backup → never overwrites a file; a backup that fails → leaves no file")
+    @Test(
+        "A backup to an existing file → refused, and the file stays; a backup of a closed store → fails, and leaves no file"
+    )
     func overwriting() async throws {
         try await TemporaryStore.with { store, path in
             let copy = path + ".copy"
@@ -112,7 +114,7 @@ struct BackupTests {
         }
     }
 
-    @Test("A backup made during writes → is complete and can be restored, and the restore keeps the old database")
+    @Test("A backup made during writes → a restore brings back the session from before it, and keeps the old database")
     func roundTrip() async throws {
         try await TemporaryStore.withDirectory { directory in
             let (path, copy) = (directory + "/data/coatcheck.db", directory + "/copy.db")

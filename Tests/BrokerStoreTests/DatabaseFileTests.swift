@@ -5,7 +5,7 @@ import Testing
 
 @Suite("SQLite: files", .serialized, .timeLimit(.minutes(2)))
 struct DatabaseFileTests {
-    @Test("Directory and files, under any umask → other users have no access (SEC-51)")
+    @Test("A database is made under umask 0 → other users have no access to its directory and files (SEC-51)")
     func modes() async throws {
         let previous = umask(0)
         defer { umask(previous) }
@@ -23,7 +23,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("Files, or the store's own directory, are open to other users → closed at the start (SEC-51)")
+    @Test("The database file and the store's own directory are open to other users → the start closes them (SEC-51)")
     func tightened() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/own/coatcheck.db"
@@ -55,7 +55,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("A second opening of the database → refused with a message; after the first is closed → works (SEC-127)")
+    @Test("A second store opens the database → refused with a message; the first store is closed → it opens (SEC-127)")
     func locked() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -112,7 +112,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("A backup → opens alone, is complete, and does not overwrite a file")
+    @Test("A backup → opens as a database that has the session; a second backup to the same file → refused")
     func backup() async throws {
         try await TemporaryStore.with { store, path in
             let session = Rows.session()
@@ -126,7 +126,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("A sweep → ended sessions' token bytes are gone from every file (SEC-51)")
+    @Test("Ended sessions are revoked and swept → no file contains bytes of their tokens (SEC-51)")
     func erased() async throws {
         try await TemporaryStore.with { store, path in
             let canary = "CANARY-"

@@ -338,7 +338,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A last line that is truncated at any byte → removed, and the database writes its ending again")
+    @Test("The endings file's last line is truncated → the line is removed, and the database's ending is written again")
     func torn() async throws {
         try await with { place in
             let store = try await place.open()
@@ -455,7 +455,9 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("The store was closed for longer than tombstones are kept → the endings file begins at the new start")
+    @Test(
+        "The store was closed for 31 days, longer than tombstones are kept → the endings file covers only the time since"
+    )
     func neglected() async throws {
         try await with { place in
             let store = try await place.open()
@@ -469,7 +471,9 @@ struct EndingsFileTests {
 
     // MARK: Restoring
 
-    @Test("A restore → ends the file's sessions in the copy before the copy replaces the database")
+    @Test(
+        "A backup is restored with the endings file → sessions that ended after the backup are ended; without the file → live"
+    )
     func restoring() async throws {
         try await with { place in
             let store = try await place.open()

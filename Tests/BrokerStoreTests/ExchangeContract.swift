@@ -26,7 +26,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A hundred codes for one login at the same time → one passes the login's gate (SEC-124)",
+        "A hundred codes claim one login's gate at the same time → one claim is granted (SEC-124)",
         arguments: StoreEngine.allCases)
     func oneGate(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -110,7 +110,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "An exchange is released three times as an attempt → no fourth claim; released without an attempt → no limit",
+        "An exchange is released three times with a counted attempt → no fourth claim; without counting → no limit",
         arguments: StoreEngine.allCases)
     func attempts(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -148,7 +148,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A claim lapsed within the spared range → still its owner's; outside of the range → the code counts as spent",
+        "A claim lapsed while the store was unavailable → stays its owner's; at another time → the code counts as spent",
         arguments: StoreEngine.allCases)
     func spared(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in

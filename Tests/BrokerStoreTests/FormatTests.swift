@@ -6,7 +6,9 @@ import Testing
 
 @Suite("SQLite: formats and versions", .timeLimit(.minutes(2)))
 struct FormatTests {
-    @Test("A newer version's rows → cause a failure, and are neither changed nor lost (SEC-130)")
+    @Test(
+        "Rows have a newer version's format → calls for them fail, sweeps and lists skip them, and they stay unchanged (SEC-130)"
+    )
     func newerRows() async throws {
         try await TemporaryStore.with { store, _ in
             let session = Rows.session()
@@ -55,7 +57,7 @@ struct FormatTests {
     }
 
     @Test(
-        "A newer version only added to the schema → it opens; a newer version changed it incompatibly → refused (SEC-130)"
+        "A newer version only added to the schema → the database opens; it changed it incompatibly → refused (SEC-130)"
     )
     func newerSchema() async throws {
         try await TemporaryStore.withDirectory { directory in

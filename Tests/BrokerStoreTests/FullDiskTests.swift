@@ -65,7 +65,9 @@ struct FullDiskTests {
         }
     }
 
-    @Test("Endings wait because of a full disk → written when the store is closed", .timeLimit(.minutes(1)))
+    @Test(
+        "A full disk delayed an ending, and then there is room → closing the store writes the ending",
+        .timeLimit(.minutes(1)))
     func close() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -159,7 +161,8 @@ struct FullDiskTests {
     }
 
     @Test(
-        "Endings wait for the disk → written as soon as there is room, without another write", .timeLimit(.minutes(1)))
+        "A full disk delayed an ending, and then there is room → the store writes the ending by itself",
+        .timeLimit(.minutes(1)))
     func byThemselves() async throws {
         try await TemporaryStore.withDirectory { directory in
             let store = try await SQLiteStore.open(path: directory + "/coatcheck.db", reserve: 0)
@@ -182,7 +185,8 @@ struct FullDiskTests {
     }
 
     @Test(
-        "The reserve file → has room for 1,000 endings, even if a reader delays the checkpoint", .timeLimit(.minutes(2))
+        "1,000 endings while a reader delays the checkpoint → they use less space than the reserve file has",
+        .timeLimit(.minutes(2))
     )
     func measured() async throws {
         try await TemporaryStore.with { store, path in

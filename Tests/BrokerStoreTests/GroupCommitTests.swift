@@ -9,7 +9,7 @@ import Testing
 struct GroupCommitTests {
     private struct Refusal: Error {}
 
-    @Test("Several writes wait → they share one transaction, and each gets its own result")
+    @Test("200 writes wait for the writer → one transaction makes them all, and each caller gets its result")
     func grouped() async throws {
         try await TemporaryStore.with { store, _ in
             let hold = await WriterHold.take(store)
@@ -28,7 +28,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("One write of a transaction fails → the others succeed")
+    @Test("Two of three writes in a transaction fail → they change nothing, and the third write succeeds")
     func failingMember() async throws {
         try await TemporaryStore.with { store, _ in
             let login = Rows.login()
@@ -127,7 +127,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("Sixty-four writers at the same time → never SQLITE_BUSY (SEC-127)")
+    @Test("64 callers write at the same time, beside sweeps → each write succeeds, without SQLITE_BUSY (SEC-127)")
     func manyWriters() async throws {
         try await TemporaryStore.with { store, _ in
             try await withThrowingTaskGroup(of: Void.self) { group in

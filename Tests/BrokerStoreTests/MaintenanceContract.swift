@@ -104,7 +104,9 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("Seals are counted at the same time → the count of each key is exact", arguments: StoreEngine.allCases)
+    @Test(
+        "Twenty calls add to a key's count of seals at the same time → the count is exact",
+        arguments: StoreEngine.allCases)
     func seals(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             #expect(try await store.countSeals([:]).isEmpty)
@@ -119,7 +121,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token with a sid → ends the sid's sessions, and its subject's without a sid; only a subject → all of these",
+        "A logout token with a sid → ends its sessions, and its subject's without a sid; with only a subject → all the subject's",
         arguments: StoreEngine.allCases)
     func logoutSelector(_ engine: StoreEngine) async throws {
         let (sid, subject, app, web) = (Rows.digest(), Rows.digest(), Rows.digest(), Rows.digest())
@@ -291,7 +293,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "Idle end and absolute end have both passed → the earlier one is the reason, in a sweep and in answers",
+        "A session has lapsed in several ways → the first of its ends is the reason, in a sweep and in answers",
         arguments: StoreEngine.allCases)
     func lapseReasons(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -330,7 +332,9 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A sweep of 25 sessions with a limit of 10 → made in batches", arguments: StoreEngine.allCases)
+    @Test(
+        "25 sessions have lapsed, and a sweep's limit is 10 → three sweeps end them all",
+        arguments: StoreEngine.allCases)
     func sweepBatches(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             for _ in 0..<25 { try await store.signIn(Rows.session()) }

@@ -128,7 +128,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "A newer version only added to the schema → it opens; a newer version changed it incompatibly → refused (SEC-130)"
+        "A newer version only added to the schema → the database opens; it changed it incompatibly → refused (SEC-130)"
     )
     func newerSchema() async throws {
         try await PostgreSQLServer.withDatabase(isSpoilt: true) { url, _ in
@@ -303,7 +303,9 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A newer version's rows → cause a failure, and are neither changed nor lost (SEC-130)")
+    @Test(
+        "Rows have a newer version's format → calls for them fail, lists skip them, and they can still be ended (SEC-130)"
+    )
     func newerRows() async throws {
         try await withReplicas(1) { stores, url in
             let store = stores[0]
@@ -520,7 +522,9 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("An operator's long lists → do not delay logins", .timeLimit(.minutes(3)))
+    @Test(
+        "An operator's lists wait for a locked table → a login begins without waiting for them", .timeLimit(.minutes(3))
+    )
     func walks() async throws {
         try await withReplicas(1, connections: 5) { stores, url in
             let store = stores[0]
@@ -555,7 +559,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "A serialization failure or a deadlock → the transaction is repeated",
+        "A transaction fails three times with a serialization failure or a deadlock → it is repeated until it commits",
         arguments: ["40001", "40P01"])
     func repeated(_ state: String) async throws {
         try await withReplicas(1, isSpoilt: true) { stores, url in
@@ -611,7 +615,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "The server becomes read-only → writes are refused, and the store finds the writable server again",
+        "The server becomes read-only → writes are refused; it becomes writable again → writes succeed",
         .timeLimit(.minutes(1)))
     func readOnly() async throws {
         try await withReplicas(1, isSpoilt: true) { stores, url in

@@ -26,7 +26,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A selector → selects only its own sessions; an equal sid of another issuer has another digest (SEC-68)",
+        "Sessions are listed or ended by a selector → exactly the selected ones; by the digest of an unknown sid → none (SEC-68)",
         arguments: StoreEngine.allCases)
     func selectors(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -59,7 +59,10 @@ struct SessionContract {
         }
     }
 
-    @Test("Pages of a list → have each session once, even if times are equal", arguments: StoreEngine.allCases)
+    @Test(
+        "A list of sessions with equal times is read page by page → each living session occurs once, newest first",
+        arguments: StoreEngine.allCases
+    )
     func pages(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let subject = Rows.digest()
@@ -171,7 +174,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A slide → never moves the idle end back, and never changes an ended or unknown session",
+        "A slide to a later idle end → stored; a slide back, after the idle end or of an ended session → changes nothing",
         arguments: StoreEngine.allCases)
     func slide(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

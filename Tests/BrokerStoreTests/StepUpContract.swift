@@ -39,7 +39,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "A step-up with a new grant → raises version and fence, clears the marks, and revokes the former grant",
+        "A step-up with a new grant → new version and fence, no marks of earlier refreshes, and the former grant in the outbox",
         arguments: StoreEngine.allCases)
     func newGrant(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -280,7 +280,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "A step-up and a refresh at the same time → the refresh's pair is stored first, or is outgrown",
+        "A step-up and a refresh at the same time → the step-up's tokens stay, and the refresh commits first or is outgrown",
         arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -19,7 +19,7 @@ struct StrainTests {
         return clock.now - begin
     }
 
-    @Test("A long read uses a lane → reads on other lanes continue", .timeLimit(.minutes(1)))
+    @Test("A long read occupies one lane → reads on other lanes continue", .timeLimit(.minutes(1)))
     func longRead() async throws {
         try await TemporaryStore.with { store, _ in
             let session = Rows.session()
@@ -40,7 +40,7 @@ struct StrainTests {
         }
     }
 
-    @Test("A sweep while another process reads → does not delay writes", .timeLimit(.minutes(1)))
+    @Test("Another process reads during a sweep → the sweep does not delay writes", .timeLimit(.minutes(1)))
     func sweepBesideRead() async throws {
         try await TemporaryStore.with { store, path in
             for _ in 0..<50 { try await store.signIn(Rows.session()) }
@@ -70,7 +70,7 @@ struct StrainTests {
     }
 
     @Test(
-        "The lock file is removed → the database still belongs only to this process",
+        "The lock file is removed → a second opening of the database is still refused",
         .timeLimit(.minutes(1)))
     func lockName() async throws {
         try await TemporaryStore.with { store, path in

@@ -84,7 +84,7 @@ struct VaultTests {
         #expect(vault.rotationAdvised && vault.sealCounts == ["k1": 200])
     }
 
-    @Test("The same parts as different kinds of index → different digests (SEC-110)")
+    @Test("All kinds of index have the same parts → each kind has another digest (SEC-110)")
     func purposes() throws {
         let vault = try Fixture.vault()
         let digests = IndexKind.allCases.map { vault.index($0, ["issuer", "subject"]) }
@@ -99,7 +99,9 @@ struct VaultTests {
         #expect(Set(variants.map { vault.index(.sid, $0) }).count == variants.count)
     }
 
-    @Test("Another key, salt or proof → another session token; the same three → the same token, of 43 characters")
+    @Test(
+        "A session token is derived with another key, salt or proof → another token; with the same → the same 43 characters"
+    )
     func sessionTokens() throws {
         let ring = try KeyRing.parse(
             Fixture.file((id: "k1", key: Fixture.zeroTo31), (id: "k2", key: Fixture.otherKey)))

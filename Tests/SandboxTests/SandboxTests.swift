@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(
-        "drop-before → the sandbox does no work; drop-after → it does the work; both → send no answer",
+        "The fault drop-before → no work and no answer; the fault drop-after → the work, but no answer",
         arguments: ["drop-before", "drop-after"])
     func drops(name: String) async throws {
         try await withSandbox { sandbox in

@@ -193,7 +193,7 @@ struct CleverTests {
     }
 
     @Test(
-        "An HTML error page → judged by its status; 429 → tried again at the time in X-RateLimit-Reset",
+        "Clever answers with an HTML page → judged by its status; with 429 → tried again at the time in X-RateLimit-Reset",
         arguments: [400, 401, 404, 429, 503])
     func html(_ status: Int) async throws {
         let clock = TestClock(WallTime(seconds: 1_800_000_000))

@@ -82,7 +82,9 @@ struct WireTests {
         "grant_type=authorization_code&code={code}&redirect_uri=\(Self.redirect)" + more
     }
 
-    @Test("Cloudentity's requests → public client, idempotency keys, no token_type_hint, end_session")
+    @Test(
+        "Cloudentity's requests → only the client id as authentication, idempotency keys for tokens, and no token_type_hint"
+    )
     func cloudentity() async throws {
         let path = "POST /cloudentity/example/demo"
         func key(_ key: String) -> [String] { ["X-Idempotency-Key: " + key] }
@@ -104,7 +106,7 @@ struct WireTests {
         }
     }
 
-    @Test("Google's requests → Basic, an unchanged refresh token, revocation with hints")
+    @Test("Google's requests → Basic authentication, an unchanged refresh token, and revocations with token_type_hint")
     func google() async throws {
         try await check(
             "google",
@@ -139,7 +141,7 @@ struct WireTests {
         }
     }
 
-    @Test("Microsoft's requests → public client, no revocation, and a call to the log-out page")
+    @Test("Microsoft's requests → only the client id as authentication, no revocation, and an end_session call")
     func microsoft() async throws {
         let path = "POST /microsoft/common/oauth2/v2.0"
         try await check(
@@ -174,7 +176,7 @@ struct WireTests {
         ) { try PresetTests().github($0.baseURL) }
     }
 
-    @Test("Slack's requests → no verifier, and the user's token as Bearer at auth.revoke")
+    @Test("Slack's requests → the code without a verifier, and the user's token as Bearer at auth.revoke")
     func slack() async throws {
         try await check(
             "slack", nonce: false, verifier: false,
@@ -194,7 +196,7 @@ struct WireTests {
     }
 
     @Test(
-        "Clever's requests → JSON with Basic, and a blank secret stays blank",
+        "Clever's token request → JSON with Basic authentication, even if the secret is empty",
         arguments: [("ios-0001", ""), ("web-0001", "clever-secret")])
     func clever(_ id: String, _ secret: String) async throws {
         let redirect = "clever-ios-0001://oauth"
@@ -226,7 +228,7 @@ struct WireTests {
     }
 
     @Test(
-        "Clover's requests → JSON without grant_type and redirect_uri, and the secret only with the code",
+        "Clover's requests → JSON without grant_type and redirect_uri, and a secret is sent only with the code",
         arguments: [false, true])
     func clover(_ highTrust: Bool) async throws {
         let id = highTrust ? "web" : "AFAKE0001"

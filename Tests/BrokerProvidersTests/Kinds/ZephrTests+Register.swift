@@ -36,7 +36,7 @@ extension ZephrTests {
     }
 
     @Test(
-        "The register request's identifiers → empty, omitted or the callback's; missing attributes → get their defaults"
+        "The setting `identifiers` is omit or send → the register request follows it; a missing attribute → its default"
     )
     func registerShapes() async throws {
         let server = try RawServer { _ in .http(400, [], []) }

@@ -28,7 +28,7 @@ struct IDTokenRulesTests {
     private func replacing(_ part: String, _ with: String) -> String { Self.good.replacing(part, with: with) }
 
     @Test(
-        "exp, iat or nbf is outside the leeway (at most two minutes), or no valid time → refused without a crash (SEC-29)"
+        "An id_token's exp, iat or nbf is outside the leeway (at most two minutes) or malformed → refused (SEC-29)"
     )
     func times() throws {
         for exp in [
@@ -92,7 +92,7 @@ struct IDTokenRulesTests {
         #expect(throws: Never.self) { try check(replacing("\"cid\"", "\"cli-\u{E9}\"")) }
     }
 
-    @Test("An exp after the year 9999 → refused")
+    @Test("An id_token's exp is after the year 9999 → refused")
     func endOfCalendars() {
         for expiry in ["253402300800", "1e15", "9223372036854775807", "1e300"] {
             #expect(throws: ProviderFailure.self, "\(expiry)") { try check(replacing("1800003600", expiry)) }

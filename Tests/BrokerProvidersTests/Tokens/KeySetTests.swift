@@ -83,7 +83,7 @@ struct KeySetTests {
         #expect(!first && second && third)
     }
 
-    @Test("A key coordinate without its leading zeros → completed (one key in a hundred needs this)")
+    @Test("A key's coordinate lacks its leading zeros → padded, so the key verifies (one key in a hundred needs this)")
     func shortCoordinates() async throws {
         var key = P256.Signing.PrivateKey()
         while key.publicKey.rawRepresentation.first != 0 { key = P256.Signing.PrivateKey() }

@@ -8,7 +8,7 @@ struct LifetimeTests {
     private let now = WallTime(seconds: 1_800_000_000)
 
     @Test(
-        "A lifetime that is zero, negative or not a number → counts as no lifetime (SEC-21)",
+        "A lifetime that is zero, negative, a time in the past or not a number → counts as no lifetime (SEC-21)",
         arguments: [
             "null", "0", "-1", "-1e300", "\"\"", "\"soon\"", "\"0\"", "true", "[]", "{}", "0.5", "\"NaN\"", "\"inf\"",
             "1500000000", "\"-5\"",
@@ -32,14 +32,15 @@ struct LifetimeTests {
     }
 
     @Test(
-        "An expiry in the past, or not a time → no known lifetime",
+        "A token's expiry time is now, in the past or negative → no known lifetime",
         arguments: ["1", "1799999999", "1800000000", "-5", "1e-300"])
     func pastMoments(_ json: String) throws {
         let value = try JSONParser.parse(Array(json.utf8), maximumBytes: 100).value
         #expect(Lifetime.end(value, unit: .epochSeconds, now: now) == nil)
     }
 
-    @Test("An expiry in the future, in seconds or milliseconds → that time, but at most 400 days from now")
+    @Test(
+        "A token's expiry time is in the future, in seconds or milliseconds → this time, but at most 400 days from now")
     func moments() {
         func end(_ text: String) -> WallTime? { Lifetime.end(.number(text), unit: .epochSeconds, now: now) }
         #expect(end("1800000060") == WallTime(seconds: 1_800_000_060))

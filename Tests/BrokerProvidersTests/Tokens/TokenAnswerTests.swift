@@ -29,7 +29,7 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "A 200 without a usable access token → unusable (SEC-20)",
+        "A token answer with status 200 but without a usable access token → unusable (SEC-20)",
         arguments: [
             "", "{", "[]", "null", "\"at\"", "{}", #"{"access_token":""}"#, #"{"access_token":null}"#,
             #"{"access_token":["a"]}"#, #"{"access_token":1}"#, #"{"access_token":"a b"}"#,
@@ -44,14 +44,14 @@ struct TokenAnswerTests {
         guard case .unusable = failure(body) else { return #expect(Bool(false), "\(body)") }
     }
 
-    @Test("An access token over 16 KiB → unusable")
+    @Test("A token answer with an access token over 16 KiB → unusable")
     func longToken() {
         let token = String(repeating: "a", count: 16_385)
         guard case .unusable = failure(#"{"access_token":"\#(token)"}"#) else { return #expect(Bool(false)) }
     }
 
     @Test(
-        "An answer with an error member and any status → an OAuth error (SEC-20)",
+        "A token answer that reports an error in any usual form, with any status → an OAuth error (SEC-20)",
         arguments: [
             (200, #"{"error":"bad_verification_code","access_token":"a"}"#, "bad_verification_code"),
             (200, #"{"ok":false,"error":"invalid_code"}"#, "invalid_code"), (200, #"{"ok":false}"#, "invalid_request"),
@@ -98,7 +98,7 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "A refusal with an error member of OAuth's form → may mean a dead grant; without one → never (guarantee 3)")
+        "A token request is refused with an OAuth error → may mean a dead grant; in another form → never (guarantee 3)")
     func named() {
         for (body, isNamed) in [
             (#"{"error":"invalid_request","error_description":"Refresh token inactive"}"#, true),
@@ -135,7 +135,7 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "A form-encoded answer with the media type of forms or of plain text → read",
+        "A form-encoded token answer, with the media type of forms or of plain text → read",
         arguments: ["application/x-www-form-urlencoded", "text/plain; charset=utf-8"])
     func form(_ type: String) throws {
         let tokens = try parse(
@@ -187,7 +187,7 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "A 429 with Retry-After or X-RateLimit-Reset → the wait until that time; a past or far-off time → unknown",
+        "An answer with 429 and Retry-After or X-RateLimit-Reset → the wait until that time; past or far-off → unknown",
         arguments: [
             ("Retry-After", "7", 7), ("X-RateLimit-Reset", "1800000030", 30), ("Retry-After", "999999", nil),
             ("X-RateLimit-Reset", "-9223372036854775808", nil), ("Retry-After", "Tue, 02 Nov 2027 10:00:00 GMT", nil),

@@ -111,7 +111,7 @@ struct TLSTests {
         #expect(isNotSent(await post(server, TransportSettings(caFile: server.certificate))))
     }
 
-    @Test("A certificate from outbound.ca_file → trusted")
+    @Test("A certificate that outbound.ca_file trusts → the call succeeds")
     func trusted() async throws {
         let server = try await TLSServer(named: "IP:127.0.0.1")
         let result = await answer(server, TransportSettings(caFile: server.certificate))

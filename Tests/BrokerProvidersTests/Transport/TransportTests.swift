@@ -135,7 +135,7 @@ struct TransportTests {
     }
 
     @Test(
-        "A redirect → an answer, which is never followed, so the request reaches no other server (SEC-17)",
+        "The provider answers with a redirect → the redirect is the answer, and is never followed (SEC-17)",
         arguments: [301, 302, 303, 307, 308])
     func redirects(_ status: Int) async throws {
         let target = try RawServer { _ in .json("{}") }
@@ -218,7 +218,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A field value with a line break → never sent (SEC-78)")
+    @Test("A request's header field has a line break → the request is never sent (SEC-78)")
     func headerInjection() async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with { fixture in

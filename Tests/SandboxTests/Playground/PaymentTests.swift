@@ -9,7 +9,7 @@ struct PaymentTests {
         PlaygroundAnswer(status: status, headers: [], body: Array(body.utf8))
     }
 
-    @Test("A small or large payment → sent to its own path; another amount → there is no such payment")
+    @Test("The small or the large payment → POST to its own path; another amount → there is no such payment")
     func requests() throws {
         #expect(PlaygroundPayment(rawValue: 21) == nil)
         let (small, large) = (
@@ -21,7 +21,7 @@ struct PaymentTests {
     }
 
     @Test(
-        "A payment's demands on the sign-in → the phone shows them",
+        "A payment demands a sign-in by max_age or acr_values → the phone's message states this demand",
         arguments: [
             (["max_age": 300], "of the last 5 minutes"), (["max_age": 90], "of the last 90 seconds"),
             (["acr_values": "mfa phr", "max_age": 600], "of the last 10 minutes, of the class mfa phr"),
@@ -31,7 +31,7 @@ struct PaymentTests {
             PhoneMessages.demand(demand, of: .small) == "To pay 20 €, “Corner Shop” wants a sign-in \(words).")
     }
 
-    @Test("A step-up fails → the phone shows the reason")
+    @Test("A step-up fails or is refused → the phone's message has the reason")
     func refusals() {
         let failed = answer(
             403,

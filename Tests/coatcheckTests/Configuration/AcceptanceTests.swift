@@ -10,7 +10,7 @@ import Yams
 
 @Suite("Accepted configurations", .timeLimit(.minutes(2)))
 struct AcceptanceTests {
-    @Test("The smallest file → accepted, with the documented defaults")
+    @Test("A configuration with only the required settings → accepted, with the documented defaults")
     func minimal() throws {
         let configuration = try ConfigurationFixture.load(ConfigurationFixture.minimal)
         // The one warning is about the https URL without TLS and without a trusted proxy that ends TLS.
@@ -34,7 +34,7 @@ struct AcceptanceTests {
             configuration.providers.first?.clients.first?.settings.profile.lifetimes == configuration.session.lifetimes)
     }
 
-    @Test("`public_url` with plain http on loopback → cookies without prefix, and a warning")
+    @Test("`public_url` with plain http on loopback → the cookie's name has no prefix, and a warning")
     func development() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "https://auth.example.com", with: "http://127.0.0.1:8080")
@@ -103,7 +103,7 @@ struct AcceptanceTests {
                 == ["server.trusted_proxies", "server.backend_listen"])
     }
 
-    @Test("An inline secret → a warning, except on loopback")
+    @Test("A client secret is written into the file → a warning, except with a loopback `public_url`")
     func inlineSecret() throws {
         let inline = ConfigurationFixture.minimal.replacingFirst(
             "auth: none", with: "client_secret: zQ8vN2kLr5TwX7yB3mHd")

@@ -60,7 +60,7 @@ struct CheckWordsTests {
                 "need a proof by the device's key with each request"))
     }
 
-    @Test("A byte order mark at the file's beginning → ignored")
+    @Test("A configuration file begins with a byte order mark → the mark is ignored")
     func byteOrderMark() throws {
         let said = try Self.load([0xEF, 0xBB, 0xBF] + Array(ConfigurationFixture.minimal.utf8))
         // The only error is that the test's key file does not exist.

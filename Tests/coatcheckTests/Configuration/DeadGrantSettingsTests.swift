@@ -74,7 +74,7 @@ struct DeadGrantSettingsTests {
         }
     }
 
-    @Test("`redirect_name` at a client → read")
+    @Test("A client has `redirect_name` → its value is read")
     func redirectName() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "auth: none", with: "auth: none\n        redirect_name: Example-App-1")

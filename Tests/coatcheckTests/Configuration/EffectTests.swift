@@ -36,7 +36,7 @@ struct EffectTests {
     private func said(_ problems: [ConfigProblem]) -> [String] { problems.map(\.description) }
 
     @Test(
-        "A `web` origin whose tickets no backend can redeem → a warning; the broker's own, or one with a backend → none"
+        "No backend can redeem the tickets of a `web` origin → a warning; one can, or the origin is the broker's → none"
     )
     func origins() {
         func warnings(_ backend: String, origin: String = "https://shop.example.com") -> [ConfigProblem] {

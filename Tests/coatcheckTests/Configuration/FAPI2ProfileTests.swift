@@ -199,7 +199,7 @@ struct FAPI2ProfileTests {
     }
 
     @Test(
-        "`profile: fapi2`, and a client's key or certificate → the client's authentication and the binding of its tokens",
+        "A client with `profile: fapi2` has a key, a certificate or both → its authentication and token binding follow",
         arguments: [
             (key, "private_key_jwt", SenderConstraint.dpop), (certificate, "tls_client_auth", .mtls),
             ("\(key), \(certificate)", "private_key_jwt", .dpop),

@@ -94,7 +94,7 @@ struct MutualTLSSettingsTests {
     }
 
     @Test(
-        "A certificate on the provider, or on a client that replaces it, in the form `tls` or `certificate` → accepted")
+        "A provider has a certificate for its clients → they use it; a client has its own → it replaces the provider's")
     func places() throws {
         let shared = try client(file("tls: {\(Self.pair), ca_file: example-ca.pem}", client: "auth: tls_client_auth"))
         let identity = try #require(shared.wire.connection.identity)

@@ -58,7 +58,9 @@ struct StepUpConfigurationTests {
         }
     }
 
-    @Test("A demand for a sign-in, and unbound sessions, whose copied cookie meets the demand, too → a warning")
+    @Test(
+        "An upstream and a backend demand sign-ins of unbound sessions → warnings that a copied cookie meets the demands"
+    )
     func warned() {
         let found = problems("[{allow: \"POST /pay/1\", acr: [mfa], max_age: 5m}]", backend: ", require: {max_age: 1h}")
         #expect(found.count { $0.contains("is met by a copy of the cookie") } == 2, "\(found)")

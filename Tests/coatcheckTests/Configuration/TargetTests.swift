@@ -90,7 +90,7 @@ struct TargetConfigurationTests {
     }
 
     @Test(
-        "Targets of upstreams and backends → a client's sign-ins request them in the file's order, but not exchanges"
+        "Targets in upstreams and backends → sign-ins request their resources once, in the file's order, except exchanges'"
     )
     func joined() throws {
         let file = text(
@@ -104,7 +104,7 @@ struct TargetConfigurationTests {
     }
 
     @Test(
-        "The path of a token's resource or scope → concerns sign-ins; of an exchange's, or of a token's audience → does not"
+        "A setting's path names a token's resource or scope → it affects sign-ins; names an exchange's or an audience → not"
     )
     func paths() {
         for path in [

@@ -7,7 +7,7 @@ import Testing
 @testable import BrokerHTTP
 @testable import coatcheck
 
-@Suite("Lines about limits, proxies and disks", .timeLimit(.minutes(1)))
+@Suite("Log lines about limits, proxies and disks", .timeLimit(.minutes(1)))
 struct LimitLineTests {
     private final class Lines: Sendable {
         let list = Mutex<[String]>([])
@@ -144,7 +144,7 @@ struct LimitLineTests {
         #expect(ProviderHealth.state(.halfOpen(pause: .seconds(1)), 9) == "open")
     }
 
-    @Test("100 invented methods and seven known ones → one series for all invented methods (SEC-118)")
+    @Test("Requests with 100 invented methods and seven known ones → one series for all invented methods (SEC-118)")
     func methods() {
         let metrics = MetricsRegistry()
         let log = RequestMetrics(

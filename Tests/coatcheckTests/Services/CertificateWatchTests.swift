@@ -88,7 +88,7 @@ struct CertificateWatchTests {
     private var failures: Bool { metrics.text().contains("coatcheck_certificate_reload_failures_total 1") }
 
     @Test(
-        "A new pair of certificate and key does not fit, or its file is missing → a line, and the current certificate stays"
+        "A new certificate and key do not fit, or a file is missing → a log line, and the current certificate stays"
     )
     func refused() {
         let before = identity.current.id
@@ -103,7 +103,7 @@ struct CertificateWatchTests {
         #expect(identity.current.id == before)
     }
 
-    @Test("A new certificate is not valid yet → a line, and the current certificate stays; its time comes → it is used")
+    @Test("A new certificate is not valid yet → a log line, and no change; its time comes → the certificate is used")
     func notYet() {
         let before = identity.current.id
         for _ in 0..<3 { take(.success(Self.later)) }
@@ -131,7 +131,7 @@ struct CertificateWatchTests {
         #expect(identity.current.id == later)
     }
 
-    @Test("The files have the pair that is already in use → no change and no line")
+    @Test("The files have the pair that is already in use → no change and no log line")
     func same() {
         let before = identity.current.id
         take(.success(Self.good))

@@ -80,7 +80,8 @@ struct HandOverTests {
     ]
 
     @Test(
-        "Handed-over sockets with names → these listeners; a socket without a name → the public one", arguments: taken)
+        "Sockets are handed over with names → they become these listeners; without a name → the public listener",
+        arguments: taken)
     func takes(_ row: Taken) throws {
         #expect(try HandOver(row.environment, pid: Self.pid).descriptors == row.descriptors)
     }

@@ -52,7 +52,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "The key file is truncated, foreign or gone → one line, and the ring stays; it is good again → its ring is used"
+        "The key file is truncated, another ring's or gone → one log line, and the ring stays; a good ring follows → used"
     )
     func faulty() throws {
         let watched = try Watched()
@@ -75,7 +75,8 @@ struct KeyWatchTests {
         #expect(watched.lines.all.contains("keys reloaded"))
     }
 
-    @Test("A key that waits is added to the file → it opens records at once, and seals from its time on")
+    @Test(
+        "A key that waits for its time is added to the key file → it opens records at once, and seals from its time on")
     func twoSteps() throws {
         let watched = try Watched()
         let key = watched.vault.currentKeyID
@@ -199,7 +200,8 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A ring opens no row in a sample of the store → not good; one foreign row in twenty → good, with a log line")
+        "A ring opens no record in the store → the check fails; it opens 19 of 20 → the check succeeds, with a log line"
+    )
     func ringCheck() async throws {
         let now = WallTime(seconds: 1_795_000_000)
         let ring = try KeyRing.generate(now: now, random: SystemRandom.bytes)

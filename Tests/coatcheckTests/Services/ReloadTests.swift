@@ -184,7 +184,7 @@ struct ReloadTests {
     }
 
     @Test(
-        "Reading the file hangs → a line, later reloads work, and the late content never replaces a newer configuration"
+        "Reading the configuration file hangs → a log line, and later reloads work; the late content → not used"
     )
     func hanging() async throws {
         let gate = DispatchSemaphore(value: 0)

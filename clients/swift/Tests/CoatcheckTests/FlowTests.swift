@@ -21,7 +21,7 @@ extension BrokerTests {
             return nil
         }
 
-        @Test("Flow A → sign-in, session, relayed call and sign-out succeed")
+        @Test("Flow A: sign-in, session, relayed call and sign-out → all succeed")
         func signIn() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device()

@@ -24,7 +24,7 @@ struct ProofTests {
             hexadecimal(SHA256.digest(of: all)) == "752c007f38611cfbf5fa42cb1cea3d8e086491c844d0cc4defd632cb81423506")
     }
 
-    @Test("The example key of RFC 9449 → its thumbprint")
+    @Test("The example key of RFC 9449 → has the thumbprint in the RFC; a malformed key → refused")
     func thumbprint() throws {
         func decoded(_ text: String) throws -> Data {
             let plain = text.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")

@@ -171,7 +171,7 @@ extension BrokerTests {
             #expect(slow.pages.count == 3 && slow.pages.last?.contains("acr_values=mfa") == true)
         }
 
-        @Test("A call is refused again after its step-up → throws, without a second page")
+        @Test("A call is refused again after its step-up → the call throws StepUpRequired, and no second page opens")
         func again() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             let (phone, browser, _) = try await aged(user: "seb", app: App(says: true), at: network)
@@ -182,7 +182,7 @@ extension BrokerTests {
             #expect(try await network.calls().filter { $0.path == "/v1/relay/api/echo" }.count == 2)
         }
 
-        @Test("A refusal from before another call's step-up arrives late → the call is repeated without a page")
+        @Test("A call is refused late, after another call's step-up → the call is repeated, and no page opens")
         func late() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             let (phone, browser, _) = try await aged(user: "lou", app: App(says: true), at: network)

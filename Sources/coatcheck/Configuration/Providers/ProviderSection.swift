@@ -221,7 +221,9 @@ struct ProviderDraft {
     var callbackParameters: [String] = []
     var socialProviders: [String] = []
     var isCleverOpenID = false
-    /// Whether the preset's clients send a nonce; nil without a preset. Clients of kind `oidc` then send one.
+    /// Whether the preset's clients send a nonce; nil without a preset.
+    ///
+    /// If it is nil, clients of kind `oidc` send a nonce.
     var nonce: Bool?
     var pkce = ClientProfile.PKCE.required
     /// The form of the redirect URI in the redemption of a native code.

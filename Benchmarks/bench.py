@@ -118,7 +118,7 @@ class Bench:
         subprocess.run([f"{ROOT}/scripts/stack", "stop", self.stack], check=False)
 
     def cookie(self):
-        """Signs a user in."""
+        """Signs a user in, and returns the session's cookie."""
         return load.sign_in(self.env["BROKER"], self.env["SANDBOX"])
 
     # -- speed

@@ -78,7 +78,7 @@ class Program(processes.Server):
         return Window(path, seconds)
 
     def idle(self, seconds):
-        """Returns a window without requests."""
+        """Returns a window of this length without requests."""
         self.window()
         time.sleep(seconds)
         return self.window()

@@ -238,7 +238,7 @@ def judged(measure, wanted):
 
 
 def check(directory):
-    """Counts the exact rows. If the expected numbers are for this toolchain, it prints `ok` or `not ok` for each row."""
+    """Counts the rows of instructions.json. If its numbers are for this toolchain, prints `ok` or `not ok` for each row."""
     with open(EXPECTED) as file:
         expected = json.load(file)
     same = expected["toolchain"] == toolchain()

@@ -62,7 +62,7 @@ class Report:
 
     @staticmethod
     def put(path, name, tables):
-        """Puts tables between the marks with this name."""
+        """Replaces the tables between the two marks `name` in the document at `path`."""
         with open(path) as file:
             text = file.read()
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"

@@ -44,7 +44,7 @@ class PostgreSQL:
         return self.program("psql", "-d", database, "-v", "ON_ERROR_STOP=1", "-Atqc", text).strip()
 
     def pgbench(self, seconds):
-        """Returns the number of reads by primary key in a second, over a million rows with prepared statements."""
+        """Returns pgbench's reads per second, by primary key over a million rows, with prepared statements."""
         output = self.program("pgbench", "-n", "-S", "-M", "prepared", "-c", str(CONNECTIONS), "-j", "1",
                               "-T", str(seconds), "pgbench")
         for line in output.splitlines():
@@ -61,7 +61,7 @@ class PostgreSQL:
 
 
 class LockSamples:
-    """Counts, twenty times a second, the working connections that wait for each other."""
+    """Samples PostgreSQL's working connections twenty times a second, and counts those that wait for a lock or a buffer."""
 
     def __init__(self, postgresql):
         self.working = self.waiting = 0
@@ -97,7 +97,7 @@ class LockSamples:
 
 
 class Brokers:
-    """A sandbox with a broker. Further brokers have the same keys, on the same store or on another one."""
+    """A sandbox with a broker, and further brokers with the same keys, each on the same store or on another one."""
 
     def __init__(self, directory, name, store, upstream="http://127.0.0.1:9", more="session: {cache: off}\n"):
         self.directory, self.stack = os.path.join(directory, name), os.path.join(directory, name, "stack")

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Store contract: moving, counting and resealing", .timeLimit(.minutes(2)))
 struct AdministrationContract {
-    /// Fills a store with rows of every kind, as a day's work leaves them.
+    /// Fills a store with rows of every kind.
     private func fill(_ store: any BrokerStore) async throws {
         let login = Rows.login()
         _ = try await store.insertLogin(login, limits: LoginLimits())
@@ -64,7 +64,7 @@ struct AdministrationContract {
                 #expect(try await everything(source, by: 100) == rows)
                 try await target.withStore { other in
                     let administered = try #require(other as? any StoreAdministration)
-                    // An emptied test database keeps its own counts of seals.
+                    // The target is empty. This check leaves out the counts of seals.
                     for kind in StoredKind.allCases where kind != .seals {
                         #expect(try await administered.rows(of: kind, after: nil, limit: 1).rows.isEmpty)
                     }

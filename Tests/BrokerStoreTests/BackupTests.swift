@@ -61,7 +61,8 @@ struct BackupTests {
                 "INSERT INTO schema_version (version, readable_from) VALUES (\(version), \(version))")
             await store.close()
             try await refuse(nil, "newer/coatcheck.db", .tooNew(found: version, known: Schema.newest))
-            // The caller's check refuses the backup because its key ring does not open it.
+            // The caller's check of the copy refuses the backup, as it does if the caller's key ring does not open the
+            // records.
             await #expect(throws: StoreOpenFailure.refused("another ring")) {
                 _ = try await SQLiteStore.restore(BackupFile(copy), to: path, stamp: "1") {
                     copy, _ throws(StoreOpenFailure) in

@@ -66,7 +66,8 @@ struct ConnectionSettingsTests {
         let settings = try ConnectionSettings(url: url, resolve: { $0.merging(prefer) { $1 } })
         #expect(settings.isLocal == isLocal)
         #expect(value("sslmode", of: settings) == (isLocal ? nil : "verify-full"))
-        // If the service sets `sslmode` itself, that setting is kept.
+        // If libpq resolves an `sslmode` other than `prefer`, for example from a service file, the store adds no
+        // `sslmode`.
         let told = options.merging(["sslmode": "require", "sslrootcert": "/ca.crt"]) { $1 }
         let said = try ConnectionSettings(url: url, exists: { _ in true }, resolve: { $0.merging(told) { $1 } })
         #expect(value("sslmode", of: said) == nil && value("sslrootcert", of: said) == nil)
@@ -77,7 +78,7 @@ struct ConnectionSettingsTests {
         let found = ResolvedOptions.find(["host": "192.0.2.1", "dbname": "x", "target_session_attrs": "any"])
         #expect(found["host"] == "192.0.2.1" && found["dbname"] == "x" && found["port"] == "5432")
         #expect(found["sslmode"] == "prefer" && found["target_session_attrs"] == "any")
-        // A missing service changes nothing.
+        // If libpq does not find a service, the given options stay.
         let missing = ResolvedOptions.find(["service": "nowhere", "host": "192.0.2.1"])
         #expect(missing["host"] == "192.0.2.1")
     }

@@ -99,7 +99,8 @@ struct DatabaseFileTests {
             let session = Rows.session()
             try await store.signIn(session)
             try await TemporaryStore.withDirectory { directory in
-                // The copy has the files that a process leaves if it dies now: the database and its log, without its memory.
+                // The copy has the database and its log, which stay if the process dies now. It has nothing from the
+                // process's memory.
                 for suffix in ["", "-wal"] {
                     try FileManager.default.copyItem(atPath: path + suffix, toPath: directory + "/copy.db" + suffix)
                 }

@@ -162,8 +162,8 @@ struct FamilyContract {
                 if ending != .lapsed {
                     #expect(try await store.session(tokenDigest: stranger.tokenDigest) == stranger, "\(ending)")
                 }
-                // Only the parent's tokens are revoked, because a child has none. In the case `lapsed`, the other parent has
-                // ended, too.
+                // Only the parent's tokens are revoked, because a child has none. In the case `lapsed`, the session
+                // `other` has ended, too.
                 #expect(try await store.outboxCount() == (ending == .lapsed ? 2 : 1))
             }
         }

@@ -213,7 +213,8 @@ struct MaintenanceContract {
                 ("a", 0, "sweeper", true), ("b", 29, "sweeper", false), ("b", 29, "outbox", true),
                 ("a", 20, "sweeper", true), ("b", 49, "sweeper", false), ("b", 50, "sweeper", true),
                 ("a", 51, "sweeper", false),
-                // The owner's clock was far ahead when it took the lease. The lease ends before its stored end.
+                // The owner took this lease while its clock was far ahead. The stored end is too late, so another
+                // process may take the lease before it.
                 ("a", 5000, "ahead", true), ("b", 51, "ahead", true),
             ]
             for step in steps {

@@ -55,7 +55,7 @@ struct RefreshContract {
             #expect(first == RefreshGrant(fence: 1))
             clock.advance(.seconds(24))
             #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(1)))
-            // The owner may have a new pair in hand but lack a connection, so it has a minute to return.
+            // The owner may have received a new pair without a connection to store it, so it has a minute to return.
             for pause in [1, 30, 29] as [Int64] {
                 clock.advance(.seconds(pause))
                 #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(1)))

@@ -137,7 +137,7 @@ struct StepUpContract {
                     #expect(condemned)
                     continue
                 }
-                // Facts from before the step-up do not replace the newer facts. The pair is stored.
+                // The pair is stored, but its facts, which are from before the step-up, do not replace the newer facts.
                 func commit(_ version: Int64, of former: Sealed) async throws -> RefreshCommitResult {
                     try await store.commitRefresh(
                         RefreshCommit(

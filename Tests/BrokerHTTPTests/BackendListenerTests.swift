@@ -23,7 +23,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A listed peer on the public listener → counts as an unknown peer, even if the proxy reports its address",
+        "A backend's listed peer calls the public listener → it counts as unknown, even if the proxy reports its address",
         arguments: ["", "X-Forwarded-For: 198.51.100.7\r\n", "X-Forwarded-For: 127.0.0.1\r\n"])
     func publicPeer(forwarded: String) async throws {
         let harness = try harness(own: false)
@@ -48,7 +48,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A listed peer on the backends' listener → needs no credential, but a wrong credential is refused"
+        "A backend's listed peer calls the backends' listener → it needs no credential, but a wrong credential is refused"
     )
     func peer() async throws {
         let harness = try harness()
@@ -67,7 +67,7 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("An unlisted peer on the backends' listener → refused without a credential, served with a credential")
+    @Test("An unlisted peer calls the backends' listener → refused without a credential, served with one")
     func stranger() async throws {
         let harness = try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault, peers: ["10.1.2.3"])]
@@ -118,7 +118,9 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("The backends' listener → answers only to the public names and its own address (SEC-103)")
+    @Test(
+        "A Host at the backends' listener → served if it is a public name or the listener's own address, otherwise 421 (SEC-103)"
+    )
     func names() async throws {
         let harness = try harness()
         try await harness.liveForBackends { port in
@@ -134,7 +136,9 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("A proven backend asks about unknown sessions → free; wrong credentials → charged")
+    @Test(
+        "A proven backend asks about unknown sessions → not charged; a backend's credential is wrong → charged, then 429"
+    )
     func wrongCookies() async throws {
         for own in [true, false] {
             let harness = try harness(own: own, wrongTokens: 5)
@@ -162,7 +166,9 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("Strict-Transport-Security → sent only on the public listener, and only if the public URL is https (SEC-108)")
+    @Test(
+        "An answer → has `Strict-Transport-Security` only on the public listener, and only if the public URL is https (SEC-108)"
+    )
     func strictTransport() async throws {
         for (url, expected) in [("https://auth.example.com", true), ("http://127.0.0.1:8080", false)] {
             let harness = try harness(url)

@@ -19,7 +19,9 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("Forward-auth without a live session or a proven backend → denied (SEC-83, SEC-85, SEC-87)")
+    @Test(
+        "Forward-auth gets no live session or no proven backend → 401, without identity fields (SEC-83, SEC-85, SEC-87)"
+    )
     func denials() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -56,7 +58,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("A proven backend asks without a session ten times → 401 each time, and no limit applies")
+    @Test("A proven backend calls forward-auth ten times without a session → 401 each time, and no limit applies")
     func provenWithoutSession() async throws {
         let harness = try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault)]
@@ -69,7 +71,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("Forward-auth → sends every identity field, and the broker's own value replaces a forged one (SEC-86)")
+    @Test("Forward-auth gets a live session in any way → its answer has every identity field, and no token (SEC-86)")
     func identity() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -96,7 +98,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("Forward-auth for an ended session → a field has the reason, for proxies that drop the body")
+    @Test("Forward-auth gets an ended session → `Coatcheck-Reason` has the reason, because some proxies drop the body")
     func endReason() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -140,7 +142,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "An e-mail address whose verdict is not `true` → hidden from services (SEC-33)",
+        "The verdict on an e-mail address is not `true` → forward-auth leaves the address out (SEC-33)",
         arguments: [
             JSONValue.bool(false), .string("false"), .string("no"), .string(""), .number("0"), .number("1"), .null,
             .array([]), .string("yes"),
@@ -154,7 +156,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A verified e-mail address → passed on to services",
+        "The verdict on an e-mail address is `true` → forward-auth passes the address on",
         arguments: [JSONValue.bool(true), .string("true"), .string("True")])
     func verified(_ verdict: JSONValue) async throws {
         let harness = try harness()
@@ -164,7 +166,7 @@ struct BackendRouteTests {
         #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Email") == "ana@example.org")
     }
 
-    @Test("A backend uses a route or asks about a client's session that it has no permission for → refused (SEC-42)")
+    @Test("A backend lacks the permission for a route, or for the sessions of a client → refused (SEC-42)")
     func permissions() async throws {
         let nothing = try harness(may: [])
         let session = try await nothing.signIn().token.reveal()
@@ -192,7 +194,7 @@ struct BackendRouteTests {
         #expect(!exchange.body.contains("canary"))
     }
 
-    @Test("The backend's settings allow the access token → forward-auth's answer has the token")
+    @Test("A backend may get access tokens → forward-auth's answer has the session's access token")
     func forwardedToken() async throws {
         let harness = try harness(token: true)
         var headers = Backends.proof
@@ -200,7 +202,9 @@ struct BackendRouteTests {
         #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Token") == "canary-access")
     }
 
-    @Test("Introspection of a live session → its members; of any other token → `active: false` (RFC 7662)")
+    @Test(
+        "A backend introspects a live session → its members; it introspects any other token → `active: false` (RFC 7662)"
+    )
     func introspection() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -232,7 +236,8 @@ struct BackendRouteTests {
         #expect(try await harness.post("/v1/introspect", "{}", Backends.proof).status == 415)
     }
 
-    @Test("A backend that slides introspects a session → counts as a use if the backend may ask about this session")
+    @Test(
+        "A backend with the sliding setting introspects a session → counts as a use, if it may ask about this session")
     func slidingIntrospection() async throws {
         for (slides, client, day) in [(false, "ios", 0), (true, "desk", 0), (true, "ios", 1)] {
             let time = TestClock()
@@ -254,7 +259,9 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("Token exchange for a live session → the provider's access token (RFC 8693)")
+    @Test(
+        "A backend exchanges a live session's token → it gets the provider's access token; a faulty form → 400 (RFC 8693)"
+    )
     func tokenExchange() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -288,7 +295,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A backend requests a whole entry of its `tokens` → served in any order; any other request → invalid_target"
+        "A backend requests a whole entry of its `tokens` → served in any order; any other request → `invalid_target`"
     )
     func targets() async throws {
         let harness = try HTTPHarness { configuration, vault in
@@ -316,7 +323,8 @@ struct BackendRouteTests {
         #expect(own.status == 200 && own.json?["access_token"]?.string == "canary-access")
     }
 
-    @Test("A session that was made from an id_token → token exchange refuses it, but backends learn its user")
+    @Test(
+        "A session was made from an id_token → token exchange refuses it, but forward-auth and introspection serve it")
     func idToken() async throws {
         let harness = try harness(token: true)
         let token = try await harness.signInByIDToken().reveal()
@@ -332,7 +340,7 @@ struct BackendRouteTests {
         #expect(known.json?["active"]?.bool == true && known.json?["scope"]?.string == "")
     }
 
-    @Test("A token exchange for a Zephr session → refused")
+    @Test("A backend exchanges a Zephr session's token → `invalid_target`, and forward-auth has no token")
     func zephr() async throws {
         let harness = try harness(token: true)
         harness.provider.change { $0.credential = .zephrCookie }
@@ -347,7 +355,9 @@ struct BackendRouteTests {
         #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Token") == "")
     }
 
-    @Test("A bad logout token, even with a cookie → 400; a good one → 200, and 400 when it comes again (SEC-66)")
+    @Test(
+        "A bad logout token, even with a session's cookie → 400; a good one → 200, and 400 when it is sent again (SEC-66)"
+    )
     func backchannel() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -362,7 +372,7 @@ struct BackendRouteTests {
         #expect(after.json?["reason"]?.string == "provider_logout")
     }
 
-    @Test("The hosted callback → 303 to the app; HEAD and prefetch do not change the login (SEC-44, SEC-91, SEC-94)")
+    @Test("A hosted callback → 303 to the app; HEAD and prefetch leave the login as it is (SEC-44, SEC-91, SEC-94)")
     func hosted() async throws {
         let harness = try harness()
         let login = try await harness.useCases.startLogin.start(
@@ -389,7 +399,7 @@ struct BackendRouteTests {
             try await harness.send(.get, "/callback/as").headers[.location]?.contains("error=login_required") == true)
     }
 
-    @Test("A backend with an empty `allow` → may not ask about any session (SEC-42)")
+    @Test("A backend has an empty `allow` → it may not ask about any session (SEC-42)")
     func allowsNobody() async throws {
         let harness = try harness(allow: [])
         let signedIn = try await harness.signIn()
@@ -402,7 +412,7 @@ struct BackendRouteTests {
         let forwarded = try await harness.send(
             .get, "/v1/forward-auth", [Backends.header: Backends.credential, .cookie: "__Host-coatcheck=\(token)"])
         #expect(forwarded.status == 403 && forwarded.code == "backend_not_allowed")
-        // Another backend may ask about every client, and gets the same session.
+        // A backend without `allow` may ask about the sessions of every client.
         let open = try HTTPHarness { configuration, vault in configuration.backends = [Backends.orders(vault)] }
         let other = try await open.signIn().token.reveal()
         #expect(try await open.form("/v1/introspect", "token=\(other)", Backends.proof).json?["active"]?.bool == true)

@@ -92,7 +92,7 @@ struct BoundRouteTests {
         }
     }
 
-    @Test("A bound session's token at a route that needs no session → the same answer as without the token")
+    @Test("A bound session's token is sent to a route that needs no session → the same answer as without the token")
     func takingNone() async throws {
         let token = try await bound()
         let all = Set(routes.map { "\($0.method.rawValue) \($0.template)" })
@@ -106,7 +106,9 @@ struct BoundRouteTests {
         }
     }
 
-    @Test("A bound session's token without evidence, at any other route → proof_required; only a log-out works")
+    @Test(
+        "A bound session's token is sent without evidence to any other route → `proof_required`; only the log-out works"
+    )
     func everyRoute() async throws {
         let token = try await bound()
         #expect(

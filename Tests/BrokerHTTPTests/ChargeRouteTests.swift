@@ -26,7 +26,7 @@ struct ChargeRouteTests {
     private static func status(_ answer: String) -> String { String(answer.dropFirst(9).prefix(3)) }
 
     @Test(
-        "Arrivals with different login tokens → charged as starts of their address (SEC-119)",
+        "Arrivals have different login tokens → each is charged as a start of its address (SEC-119)",
         .timeLimit(.minutes(1)))
     func providerStarted() async throws {
         let harness = try harness { $0.charges.loginsPerMinute = 5 }
@@ -47,7 +47,7 @@ struct ChargeRouteTests {
     }
 
     @Test(
-        "An address has used up its share of pending logins → other addresses keep their shares (SEC-119)",
+        "An address has used up its share of pending logins → 429; addresses in other networks keep their shares (SEC-119)",
         .timeLimit(.minutes(1)))
     func share() async throws {
         let harness = try harness { limits in
@@ -87,7 +87,7 @@ struct ChargeRouteTests {
                 }
                 #expect(Self.status(try await post("/v1/logins", login, from: prefix + "203.0.113.1", port)) == "429")
                 #expect(Self.status(try await post("/v1/logins", login, from: prefix + "203.0.113.2", port)) == "201")
-                // Without a translator, the client has the same limit.
+                // The client's IPv4 address has the same limit without the translator.
                 #expect(Self.status(try await post("/v1/logins", login, from: "203.0.113.1", port)) == "429")
                 time.advance(.seconds(120))
             }
@@ -98,7 +98,7 @@ struct ChargeRouteTests {
         }
     }
 
-    @Test("A body of many `&`, or a list of thousands of numbers → refused before it is parsed (SEC-106)")
+    @Test("A body has 65,536 times `&`, or a list of 30,000 numbers → refused before it is parsed (SEC-106)")
     func emptyPairs() async throws {
         let harness = try HTTPHarness { configuration, vault in configuration.backends = [Backends.orders(vault)] }
         let form = try await harness.form("/v1/introspect", String(repeating: "&", count: 65_536), Backends.proof)
@@ -109,7 +109,7 @@ struct ChargeRouteTests {
         #expect(some.status == 400 && some.faults.contains("/a unknown"))
     }
 
-    @Test("A stranger logs out with an invented token → 204, and the store is not written")
+    @Test("A log-out with an invented token → 204; a log-out with a session's token → 204, and the session has ended")
     func inventedLogOut() async throws {
         let harness = try HTTPHarness()
         let fields: HTTPFields = [.cookie: "__Host-coatcheck=\(String(repeating: "A", count: 43))"]
@@ -120,7 +120,7 @@ struct ChargeRouteTests {
     }
 
     @Test(
-        "6,000 unknown members → one fault, `too_long`; 200 unknown members → the first 32 faults (SEC-106)",
+        "A body has 6,000 unknown members → one fault, `too_long`; it has 200 → the first 32 faults (SEC-106)",
         .timeLimit(.minutes(1)))
     func members() async throws {
         let harness = try HTTPHarness()
@@ -155,7 +155,7 @@ struct ChargeRouteTests {
         #expect(client.text == "198.51.100.7")
     }
 
-    @Test("Cookies with semicolons, blanks or similar names → only the exact name's value is read (SEC-38)")
+    @Test("A Cookie field has semicolons, blanks or similar names → only the value of the exact name is read (SEC-38)")
     func cookies() {
         func read(_ fields: String...) -> CookieReader.Result { CookieReader.value(of: "__Host-c", in: fields) }
         let semicolons = String(repeating: ";", count: 8192)

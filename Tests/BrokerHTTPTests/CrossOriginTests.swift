@@ -37,7 +37,7 @@ struct CrossOriginTests {
     ]
 
     @Test(
-        "An unsafe method from another origin → cross_origin, even without a cookie; from an allowed origin → passes (SEC-45)",
+        "An unsafe method from another origin → `cross_origin`, even without a cookie; from an allowed origin → served (SEC-45)",
         arguments: matrix)
     func unsafe(headers: HTTPFields, passes: Bool) async throws {
         let harness = try harness()
@@ -56,7 +56,7 @@ struct CrossOriginTests {
         #expect(started.status == (passes ? 201 : 403))
     }
 
-    @Test("A safe method from another origin → passes, except at the event stream and the relay", arguments: matrix)
+    @Test("A safe method from another origin → served, except at the event stream", arguments: matrix)
     func safe(headers: HTTPFields, passes: Bool) async throws {
         let harness = try harness()
         #expect(try await harness.send(.get, "/v1/session", headers).code == "session_required")
@@ -64,7 +64,7 @@ struct CrossOriginTests {
         #expect(events.code == (passes ? "session_required" : "cross_origin"))
     }
 
-    @Test("A bearer request without a cookie, or a route with its own protection → exempt from the cross-origin rule")
+    @Test("A bearer request without a cookie, or a route with its own protection → exempt from the check of the origin")
     func exempt() async throws {
         let harness = try harness()
         let evil: HTTPFields = [Self.origin: "https://evil.example", Self.site: "cross-site"]
@@ -78,7 +78,7 @@ struct CrossOriginTests {
     }
 
     @Test(
-        "An app in a web shell → gets no Allow-Credentials, and a request with a cookie is refused as cross_origin (SEC-45, SEC-46)"
+        "An app in a web shell sends a cookie → `cross_origin`; no cookie → served without Allow-Credentials (SEC-45, SEC-46)"
     )
     func shells() async throws {
         let harness = try HTTPHarness { configuration, _ in
@@ -122,7 +122,7 @@ struct CrossOriginTests {
         #expect(read.header("Access-Control-Allow-Credentials") == nil)
     }
 
-    @Test("Two Origin fields → refused")
+    @Test("A request has two `Origin` fields → `cross_origin`")
     func twice() async throws {
         var headers = HTTPFields()
         headers.append(HTTPField(name: Self.origin, value: "https://app.example.com"))
@@ -130,7 +130,7 @@ struct CrossOriginTests {
         #expect(try await harness().send(.delete, "/v1/session", headers).code == "cross_origin")
     }
 
-    @Test("CORS headers → sent only to listed origins, and never with a wildcard (SEC-46)")
+    @Test("A request from a listed origin → CORS fields; from any other origin → none, and never a wildcard (SEC-46)")
     func cors() async throws {
         let harness = try harness()
         let listed: HTTPFields = [Self.origin: "https://app.example.com", Self.method: "POST"]

@@ -124,7 +124,7 @@ struct EventStreamTests {
     }
 
     @Test(
-        "An address's only connection before a sign-in carries a session's stream → the address may open another one (SEC-105)"
+        "An address's only anonymous connection carries a session's event stream → the address may open another (SEC-105)"
     )
     func moreConnections() async throws {
         let harness = try HTTPHarness { configuration, _ in
@@ -168,7 +168,7 @@ struct EventStreamTests {
     }
 
     @Test(
-        "A user's streams in one client reach twice the cap of sessions, and another opens → the oldest stream ends (SEC-105)"
+        "A user's streams in one client reach twice the cap of sessions → a further stream ends the oldest of them (SEC-105)"
     )
     func perSubject() async throws {
         var harness = try harness()
@@ -193,7 +193,8 @@ struct EventStreamTests {
         }
     }
 
-    @Test("A hundred listeners leave → their places are free for eight others, and a ninth one supersedes the oldest")
+    @Test(
+        "A hundred listeners of a session have left → eight others find free places, and a ninth supersedes the oldest")
     func places() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()

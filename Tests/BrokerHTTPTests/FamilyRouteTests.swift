@@ -30,7 +30,7 @@ struct FamilyRouteTests {
     ]
     /// The routes that are open to a child that belongs to a key.
     ///
-    /// These routes require the child's evidence. All other routes answer that they are closed to the child.
+    /// These routes and two routes for backends require the child's evidence. All other routes answer `client_not_allowed`.
     private static let wantsEvidence: Set<String> = [
         "GET /v1/session", "GET /v1/session/events", "POST /v1/session/pass", "GET /v1/relay/{upstream}/{path}",
     ]
@@ -105,7 +105,7 @@ struct FamilyRouteTests {
         [String(reply.status), reply.code].compactMap { $0 }.joined(separator: " ")
     }
 
-    @Test("A child's token at each route → the contract's answer, and a closed route reveals nothing")
+    @Test("A child's token is sent to each route → the answer in the table, and a closed route reveals no token")
     func everyRoute() async throws {
         let harness = try harness()
         let (parent, child) = try await child(harness)
@@ -177,7 +177,7 @@ struct FamilyRouteTests {
     }
 
     @Test(
-        "A kind's permissions → decide which upstreams its children may call, and which routes backends may use for them"
+        "A kind's policy names upstreams and backends → its children may use these upstreams, and these backends ask about them"
     )
     func named() async throws {
         let harness = try harness(
@@ -206,7 +206,7 @@ struct FamilyRouteTests {
     }
 
     @Test(
-        "A faulty request for a child → every fault is named; a good one → the token is in the body, for any transport")
+        "A request for a child is faulty → every fault is named; it is good → the child's token is in the body")
     func made() async throws {
         let harness = try harness()
         let parent = try await harness.signIn()
@@ -246,7 +246,8 @@ struct FamilyRouteTests {
         #expect(items[1].object?["device"]?.string == "Ana's" && items[1].object?["current"] == .bool(false))
     }
 
-    @Test("A bound parent asks for a child → needs a proof by its own key instead of a pass, and a key for the child")
+    @Test(
+        "A bound parent asks for a child → it needs a proof by its own key instead of a pass, and a key for the child")
     func boundParent() async throws {
         let harness = try HTTPHarness(binding: .enforce, children: [Self.widget: ChildPolicy()])
         let phone = SigningPhone()

@@ -69,7 +69,7 @@ struct ForwardedSchemeTests {
     }
 
     @Test(
-        "The client reached the first trusted proxy by http → 400, and the log names the entry (SEC-104)",
+        "The client reached the first trusted proxy by http → 400, and the log names the entry in the field (SEC-104)",
         arguments: refused)
     func plain(_ row: Row) async throws {
         let (text, record) = try await Self.answer(row)
@@ -79,20 +79,22 @@ struct ForwardedSchemeTests {
         }
     }
 
-    @Test("The entry at the client's place is https or wss → served (SEC-104)", arguments: accepted)
+    @Test(
+        "The entry at the client's place in `X-Forwarded-Proto` is https or wss → served (SEC-104)", arguments: accepted
+    )
     func secure(_ row: Row) async throws {
         let (text, _) = try await Self.answer(row)
         #expect(text.hasPrefix("HTTP/1.1 200 "), "\(text)")
     }
 
-    @Test("X-Forwarded-Proto has fewer entries than there are hops → 400, and the answer names the remedy")
+    @Test("`X-Forwarded-Proto` has fewer entries than there are trusted hops → 400, and the answer names this fault")
     func tooShort() async throws {
         let (text, _) = try await Self.answer(Row(hops: Self.three, schemes: ["https,https"]))
         #expect(text.contains("X-Forwarded-Proto has fewer entries than X-Forwarded-For has trusted hops"))
     }
 
     @Test(
-        "X-Forwarded fields from an untrusted peer → ignored (SEC-104)",
+        "An untrusted peer sends `X-Forwarded` fields → they are ignored (SEC-104)",
         arguments: refused + accepted)
     func stranger(_ row: Row) async throws {
         let (text, _) = try await Self.answer(row, trusted: ["203.0.113.0/24"])

@@ -30,7 +30,7 @@ struct GatewayFormTests {
     }
 
     @Test(
-        "An ambiguous form at introspection or token exchange → 400; a wrong secret → 401; another backend's secret → 403"
+        "A backend's form is ambiguous → 400; its secret is wrong → 401; another backend lacks the permission → 403"
     )
     func refused() async throws {
         let harness = try harness()
@@ -75,7 +75,7 @@ struct GatewayFormTests {
         }
     }
 
-    @Test("A form is refused → the answer and the log name the field")
+    @Test("A backend's form is refused → the answer and the log name the faulty field")
     func names() async throws {
         let harness = try harness()
         let token = try await harness.signIn().token.reveal()
@@ -100,7 +100,8 @@ struct GatewayFormTests {
         #expect(typed.status == 415 && harness.records.all.last?.privateDetail == "the Content-Type is `text/xy; a=b`")
     }
 
-    @Test("Wrong secrets in the body → charged like wrong secrets in Basic (SEC-121)")
+    @Test(
+        "A backend's form has wrong secrets → they are charged like wrong secrets in Basic, and then get 429 (SEC-121)")
     func charged() async throws {
         for proof: HTTPFields? in [nil, [.authorization: "Basic b3JkZXJzOndyb25n"]] {
             let harness = try harness(limit: 3)
@@ -122,7 +123,7 @@ struct GatewayFormTests {
     }
 
     @Test(
-        "Fields that gateways add to an introspection → ignored; the secret in the body → accepted (RFC 6749 2.3.1, 3.2)"
+        "A gateway adds fields to an introspection → ignored; its secret is in the form → accepted (RFC 6749 2.3.1, 3.2)"
     )
     func introspection() async throws {
         let harness = try harness()
@@ -141,7 +142,7 @@ struct GatewayFormTests {
         }
     }
 
-    @Test("Fields that gateways add to a token exchange → accepted, unless they name another target")
+    @Test("A gateway adds its client name, its secret or empty fields to a token exchange → the token is returned")
     func exchange() async throws {
         let harness = try harness()
         let token = try await harness.signIn().token.reveal()
@@ -155,7 +156,7 @@ struct GatewayFormTests {
         }
     }
 
-    @Test("A provider's log-out with extra fields → only the logout token is read")
+    @Test("A provider's log-out has extra fields → they do not change the answer for its logout token")
     func logOut() async throws {
         let harness = try harness()
         for (form, detail) in [

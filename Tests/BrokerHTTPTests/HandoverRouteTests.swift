@@ -31,7 +31,7 @@ struct HandoverRouteTests {
             configuration, vault in
             var orders = Backends.orders(vault)
             orders.origins = ProofOrigins([foreign].compactMap { ProofAddress($0) })
-            // This backend may ask about the pages. It has no origin, so it cannot redeem tickets.
+            // This backend may ask about the pages. It has another origin than they have, so it cannot redeem their tickets.
             var billing = BackendConfiguration(
                 name: BackendName(unchecked: "billing"), digest: vault.digest(Secret(billingCredential)),
                 may: Set(BackendPermission.allCases))
@@ -118,7 +118,9 @@ struct HandoverRouteTests {
         #expect(try await begin(harness, other).status == 201)
     }
 
-    @Test("The hand-over page is read any number of times → it does not reveal the user, and the ticket stays good")
+    @Test(
+        "The hand-over page is read, or posted without the secret → it does not reveal the user, and the ticket stays good"
+    )
     func addressAlone() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -160,7 +162,7 @@ struct HandoverRouteTests {
         #expect(done.status == 303 && done.headers[.location] == Self.own + "/checkout?a=1")
     }
 
-    @Test("A malformed hand-over secret, with a ticket for its digest → verifier_mismatch, and no cookie is set")
+    @Test("A hand-over secret is malformed, but fits the ticket's digest → `verifier_mismatch`, and no cookie is set")
     func shortSecret() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -179,7 +181,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "Eight wrong hand-over secrets → 429 after five of them; a POST without a secret → free; the right secret → works"
+        "Eight wrong secrets for a ticket → 429 after five of them; a POST without a secret → free; the right secret → works"
     )
     func guesses() async throws {
         var web = ChildPolicy()
@@ -205,11 +207,11 @@ struct HandoverRouteTests {
         }
     }
 
-    @Test("The page's form comes with two origins → refused, although one of them is the broker's")
+    @Test("The hand-over page's form arrives with two origins → 403, although one of them is the broker's")
     func twoOrigins() async throws {
         let harness = try Self.harness()
         let path = try await ticket(harness, try await harness.signIn())
-        // The check of all routes leaves requests with a field `Authorization` to their routes.
+        // The check of origins exempts requests with an `Authorization` field, so this route has to check the origin itself.
         for second in [Self.own, "https://evil.example"] {
             var fields: HTTPFields = [Self.origin: Self.own, .authorization: "Basic eDp5"]
             fields.append(HTTPField(name: Self.origin, value: second))
@@ -219,7 +221,7 @@ struct HandoverRouteTests {
         #expect(try await spend(harness, path).status == 303)
     }
 
-    @Test("The page's script and style → their digests are in the page's policy")
+    @Test("The hand-over page's script and style → have the digests in the page's content security policy")
     func policy() throws {
         let vault = try Self.harness().vault
         for (text, digest) in [
@@ -230,7 +232,9 @@ struct HandoverRouteTests {
         }
     }
 
-    @Test("A hand-over with the secret → the browser gets a web child with its own cookie; a repeat → the same child")
+    @Test(
+        "A hand-over with the right secret → the browser gets a web child with its own cookie; a repeat → the same child"
+    )
     func spent() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -287,7 +291,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "A web view has a session already → another user's living session stops the hand-over; the same user's is replaced"
+        "A web view already has a session → another user's living one stops the hand-over; one of the same user is replaced"
     )
     func otherSession() async throws {
         let harness = try Self.harness()
@@ -316,7 +320,7 @@ struct HandoverRouteTests {
         #expect(free.status == 303)
     }
 
-    @Test("A ticket's minute is over, or its session has ended → page and POST refuse the ticket")
+    @Test("A ticket's minute is over, or its session has ended → the hand-over page and its form answer 410")
     func late() async throws {
         let time = TestClock()
         var web = ChildPolicy()
@@ -337,7 +341,8 @@ struct HandoverRouteTests {
         }
     }
 
-    @Test("A ticket for another site's page → only that site's backend can redeem it; a repeat → the same session")
+    @Test(
+        "A ticket for another site's page → only this site's backend can redeem it, and a repeat gets the same session")
     func redeemed() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -370,7 +375,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "All places of web children are taken → the child that was unused longest goes; children that an app asked for stay"
+        "All places for children are taken → the web child unused longest makes room; children that the app asked for stay"
     )
     func room() async throws {
         let harness = try Self.harness()

@@ -19,7 +19,7 @@ struct HeldBodyTests {
     }
 
     @Test(
-        "Bodies in memory → a session gets half of its user's share, all the user's sessions the whole; other users have theirs"
+        "Bodies are held in memory → a session gets half of its user's share, and all sessions of the user the whole share"
     )
     func shares() async throws {
         let harness = try HTTPHarness()
@@ -42,7 +42,7 @@ struct HeldBodyTests {
     }
 
     @Test(
-        "Bodies with unverified evidence → take no memory from the session's own phone or from other addresses"
+        "Bodies with unverified evidence fill one address's share → other addresses and the proven phone keep theirs"
     )
     func unproven() async throws {
         let harness = try HTTPHarness()
@@ -62,7 +62,7 @@ struct HeldBodyTests {
         #expect(take(nil) == .rateLimited)
     }
 
-    @Test("A body for the broker itself → counts for its session, is 429 beyond the share, and is released at the end")
+    @Test("A body for the broker's own route → counts for its session until the answer is sent; beyond the share → 429")
     func ownRoutes() async throws {
         let harness = try HTTPHarness()
         let (signedIn, bodies) = (try await harness.signIn(), harness.load.bodies)
@@ -93,7 +93,7 @@ struct HeldBodyTests {
         #expect(bodies.entries == 0)
     }
 
-    @Test("A released place → can be used again, and owners without bodies are forgotten")
+    @Test("A body's place is released → it can be used again, and owners without bodies are forgotten")
     func givingBack() async throws {
         let harness = try HTTPHarness()
         let row = try await row(harness, try await harness.signIn())

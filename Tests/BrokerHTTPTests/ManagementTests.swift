@@ -31,7 +31,7 @@ struct ManagementTests {
         return try await HTTPHarness.send(to: harness.managementResponder, method, uri, headers)
     }
 
-    @Test("Health and metrics → need no token")
+    @Test("Health or metrics are read without a token → answered")
     func health() async throws {
         let harness = try harness()
         #expect(try await send(harness, .get, "/livez").body == #"{"status":"live"}"#)
@@ -44,7 +44,7 @@ struct ManagementTests {
         #expect(metrics.headers[.contentType]?.hasPrefix("text/plain") == true)
     }
 
-    @Test("A certificate has expired → shown with its days, and readiness stays green")
+    @Test("A client's certificate has expired → readiness lists the days left, and stays 200")
     func certificates() async throws {
         let harness = try harness()
         let now = harness.clock.now()
@@ -71,7 +71,7 @@ struct ManagementTests {
                 == now.advanced(by: .seconds(86_400 * 30)).rfc3339)
     }
 
-    @Test("A provider has a warning → readiness lists it as a problem and stays green")
+    @Test("A provider has a warning → readiness lists it as a problem, and stays 200")
     func warnings() async throws {
         let harness = try HTTPHarness()
         let health = ManagementHealth(
@@ -94,7 +94,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "The role lacks rights → readiness is red if it lacked them at the start; if it lost them later, they are only listed",
+        "The database role lacked rights at the start → readiness is 503; it lost them later → they are only listed",
         arguments: [(false, 503, "store_rights_missing"), (true, 200, "ready")])
     func rights(_ hadAll: Bool, _ status: Int, _ word: String) async throws {
         let harness = try harness()
@@ -116,7 +116,7 @@ struct ManagementTests {
             reply.json?.value(at: "/problems/0")?.string == "the role app lacks SELECT on sessions; GRANT them to it")
     }
 
-    @Test("The key ring opens none of the stored records → readiness is red")
+    @Test("The key ring opens none of the stored records → readiness is 503")
     func foreignKeys() async throws {
         let harness = try harness()
         let health = ManagementHealth(
@@ -139,7 +139,7 @@ struct ManagementTests {
                 == "the key ring is not the store's: the key ring opens 0 of 20 rows tried")
     }
 
-    @Test("A token without `maintain` → may neither back up nor reseal", arguments: [reader, ender])
+    @Test("An admin token without `maintain` → 403 for backups and for resealing", arguments: [reader, ender])
     func maintenance(_ token: String) async throws {
         let harness = try harness()
         for uri in ["/admin/v1/backups", "/admin/v1/keys/reseal"] {
@@ -152,7 +152,7 @@ struct ManagementTests {
         #expect(try await send(harness, .get, "/admin/v1/keys/reseal").status == 401)
     }
 
-    @Test("The store is unavailable, or the process shuts down → readiness is red (SEC-123)", arguments: [true, false])
+    @Test("The store is unavailable, or the process shuts down → readiness is 503 (SEC-123)", arguments: [true, false])
     func notReady(shuttingDown: Bool) async throws {
         let harness = try harness()
         let health = ManagementHealth(
@@ -177,7 +177,7 @@ struct ManagementTests {
                     : "the store does not answer, or is not migrated"))
     }
 
-    @Test("The disk is full, or the endings file fails → readiness names the fault and stays green (SEC-123)")
+    @Test("The disk is full, or the endings file fails → readiness names the faults, and stays 200 (SEC-123)")
     func fullDisk() async throws {
         let harness = try harness()
         let health = ManagementHealth(
@@ -202,7 +202,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "Without an admin token, with a wrong one, or with a user's cookie → /admin refuses (SEC-96, SEC-97)")
+        "A request to `/admin` has no admin token, a wrong one, or a user's session → 401 (SEC-96, SEC-97)")
     func unauthorized() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -223,13 +223,13 @@ struct ManagementTests {
         #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
     }
 
-    @Test("No admin token is configured → there is no /admin")
+    @Test("No admin token is configured → `/admin` answers 404")
     func noAdmin() async throws {
         let harness = try harness(tokens: false)
         #expect(try await send(harness, .get, "/admin/v1/sessions", "anything").status == 404)
     }
 
-    @Test("A token with only `read` → may list sessions, but not end them (SEC-97)")
+    @Test("An admin token has only `read` → it may list sessions, but not end them (SEC-97)")
     func permissions() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -245,7 +245,7 @@ struct ManagementTests {
         #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
     }
 
-    @Test("Ended sessions → listed with their reason, but only with `state=ended`")
+    @Test("An operator lists sessions → ended sessions appear with their reason, but only with `state=ended`")
     func ended() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -265,7 +265,7 @@ struct ManagementTests {
         }
     }
 
-    @Test("A session is ended by handle or by subject → effective at once (SEC-100)")
+    @Test("An operator ends sessions by handle or by subject → they have ended at once (SEC-100)")
     func ending() async throws {
         let harness = try harness()
         let one = try await harness.signIn(code: "one")
@@ -283,7 +283,8 @@ struct ManagementTests {
     }
 
     @Test(
-        "Sessions are ended by provider or client → all end together; a request without a provider → refused (SEC-100)")
+        "An operator ends sessions by provider or client → all of them end; a request without a provider → 400 (SEC-100)"
+    )
     func endingByClient() async throws {
         let harness = try harness()
         let ios = try await harness.signIn(code: "one")
@@ -308,7 +309,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "A tampered cursor, an unknown filter or SQL → 400 (SEC-98)",
+        "An operator lists sessions with a tampered cursor, an unknown filter or SQL → 400 (SEC-98)",
         arguments: [
             "?cursor=';DROP", "?cursor=AAAA", "?subject=x", "?client=ios", "?provider=as&subject=x&client=ios",
             "?provider=';DROP%20TABLE", "?colour=red", "?binding=some", "?binding=", "?provider=as&provider=as",
@@ -321,7 +322,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "A Host that is no address, loopback name or listed name → 421, because a stranger may have pointed the name here"
+        "A Host at the management listener → served if it is an IP address, `localhost` or a listed name, otherwise 421"
     )
     func names() async throws {
         let harness = try HTTPHarness { configuration, _ in
@@ -364,7 +365,7 @@ struct ManagementTests {
     ]
 
     @Test(
-        "HTTP/1.0 without a Host, except a plain GET or HEAD of a health path → 400 (SEC-103)",
+        "A request without a valid Host → 400, except a plain HTTP/1.0 GET or HEAD of a health path (SEC-103)",
         arguments: withoutHost)
     func hostless(request: String) async throws {
         let harness = try harness()
@@ -376,7 +377,7 @@ struct ManagementTests {
         #expect(harness.records.all.count == 1 && !harness.records.all.contains { $0.status == 404 })
     }
 
-    @Test("GET or HEAD of /livez or /readyz in HTTP/1.0 without a Host → answered, and then the connection closes")
+    @Test("GET or HEAD of `/livez` or `/readyz` in HTTP/1.0 without a Host → answered, and then the connection closes")
     func hostlessProbes() async throws {
         for path in ["/livez", "/readyz"] {
             for (method, more) in [("GET", ""), ("HEAD", ""), ("GET", "Connection: keep-alive\r\n")] {
@@ -397,7 +398,7 @@ struct ManagementTests {
         }
     }
 
-    @Test("A public path on the management listener → 404")
+    @Test("A public route's path on the management listener → 404")
     func separate() async throws {
         for path in ["/v1/session", "/v1/providers", "/openapi.yaml", "/callback/as"] {
             #expect(try await send(try harness(), .get, path).status == 404)

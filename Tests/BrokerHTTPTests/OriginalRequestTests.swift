@@ -21,7 +21,9 @@ struct OriginalRequestTests {
         ]
     }
 
-    @Test("X-Original and X-Forwarded fields differ, even only in the bytes of one letter → 400")
+    @Test(
+        "`X-Original` and `X-Forwarded` fields name different requests, even if only the bytes of a letter differ → 400"
+    )
     func otherBytes() throws {
         // Two spellings of `é`: one character, or a letter followed by an accent.
         let (one, two) = ("/caf\u{E9}", "/cafe\u{301}")
@@ -41,7 +43,7 @@ struct OriginalRequestTests {
     }
 
     @Test(
-        "A host or address that another parser could read differently → refused, and the answer names its field",
+        "Another parser could read a forwarded host or address differently → refused, and the answer names its field",
         arguments: [
             "shop.example.com?", "shop.example.com#", "shop.example.com/", "shop.example.com/a", "shop.example.com\\",
             "a@shop.example.com", "shop.example.com:", "shop.example.com:x", "shop.example.com:443:443",
@@ -55,14 +57,14 @@ struct OriginalRequestTests {
         ]
         #expect(problem { try target(lines) }?.errors == [FieldFault("X-Forwarded-Host", .malformed)], "\(host)")
         let whole = [("X-Original-Method", "GET"), ("X-Original-URL", "https://\(host)/admin")]
-        // If the host has a slash, the text is a valid URL with a longer path. The proof has to name that path, so this case is
-        // no fault.
+        // If the host has a slash, the URL is valid and has a longer path. The proof has to name this path, so the URL is not
+        // refused.
         guard !host.contains("/") else { return }
         #expect(problem { try target(whole) }?.errors == [FieldFault("X-Original-URL", .malformed)], "\(host)")
     }
 
     @Test(
-        "A malformed scheme, a target that is not a path, or a fragment → refused, and the answer names its field"
+        "A forwarded request has a malformed scheme, no path or a fragment → refused, and the answer names the field"
     )
     func oddParts() throws {
         func lines(_ scheme: String, _ uri: String) -> [(String, String)] {

@@ -9,7 +9,7 @@ import Testing
 @Suite("Cookies, credentials and media types", .timeLimit(.minutes(2)))
 struct ParserTests {
     @Test(
-        "A Cookie header that tries to plant a session → only the broker's own cookie is used (SEC-38)",
+        "A Cookie field tries to plant a session → only the cookie with the broker's exact name is read (SEC-38)",
         arguments: [
             ("\u{2000}__Host-coatcheck=EVIL; __Host-coatcheck=GOOD", "GOOD"),
             ("__host-coatcheck=EVIL", nil),
@@ -31,7 +31,7 @@ struct ParserTests {
     }
 
     @Test(
-        "A pair of quotes around a whole cookie value → removed; inner quotes → kept; half a pair → refused (SEC-38)",
+        "A cookie's value has quotes around it → a pair is removed, inner quotes are kept, half a pair is refused (SEC-38)",
         arguments: [
             ("$Version=\"1\"; c=\"v\";$Path=\"/\";$Domain=\"h\"", .one("v")), ("c=\"v\"; $Version=1", .one("v")),
             ("c=\"a=b\"", .one("a=b")), ("c=\"\"", .one("")), ("c=\"\"v\"\"", .one("\"v\"")), ("c=a\"b", .one("a\"b")),
@@ -45,14 +45,14 @@ struct ParserTests {
         #expect(CookieReader.value(of: "c", in: ["a=\"", field, "b=\""]) == result)
     }
 
-    @Test("Two values for one cookie, in one field or in two → refused (SEC-38)")
+    @Test("A cookie has two values, in one field or in two → refused (SEC-38)")
     func twice() {
         #expect(CookieReader.value(of: "a", in: ["a=1; a=2"]) == .several)
         #expect(CookieReader.value(of: "a", in: ["a=1", "a=1"]) == .several)
     }
 
     @Test(
-        "An Authorization field without a valid credential → counts as no credential (SEC-43)",
+        "An `Authorization` field lacks a valid credential → it counts as no credential (SEC-43)",
         arguments: [
             "", "Bearer", "Bearer ", "Bearer a b", "Bearer \u{E9}", "Digest x", "Basic", "Basic !!!!", "Basic YQ==",
             "Basic YTpi=", "Basic YTp", "Basic " + String(repeating: "A", count: 4000),
@@ -65,7 +65,7 @@ struct ParserTests {
         }
     }
 
-    @Test("Bearer and Basic in any letter case → accepted")
+    @Test("`Bearer` or `Basic` in any letter case → accepted")
     func authorization() {
         guard case .bearer(let token) = Authorization("bEARER abc") else {
             Issue.record("no bearer")
@@ -81,7 +81,7 @@ struct ParserTests {
     }
 
     @Test(
-        "A media type → accepted if it is the right one, in any letter case and with any parameters (SEC-45)",
+        "A Content-Type → JSON if its media type is, in any letter case and with any parameters (SEC-45)",
         arguments: [
             ("text/plain", false), ("application/json,text/plain", false), ("text/plain; application/json", false),
             ("text/plain;a=application/json", false), ("application/json, application/json;charset=utf-8", false),
@@ -97,7 +97,7 @@ struct ParserTests {
         #expect(MediaType.json.matches(value) == taken)
     }
 
-    @Test("Any prefix or single-byte change of a hostile header → no trap (SEC-106)")
+    @Test("A hostile field is cut or one of its bytes is changed → the parsers do not crash (SEC-106)")
     func noTraps() {
         let seeds = [
             "Basic b3JkZXJzOnAlM0F3", "__Host-coatcheck=a; b=\"c\"; ;;=", "[::ffff:1.2.3.4]:80, 10.0.0.1:x, ,",
@@ -150,7 +150,7 @@ struct AddressTests {
         #expect(address.address == IPAddress(client))
     }
 
-    @Test("A rate limit → refuses when it is used up, recovers with time, and counts each address separately (SEC-119)")
+    @Test("An address uses up its rate → refused; it recovers with time, and each address counts separately (SEC-119)")
     func buckets() throws {
         let now = TestClock()
         let buckets = TokenBuckets(perMinute: 3) { now.monotonic }
@@ -167,7 +167,7 @@ struct AddressTests {
     }
 
     @Test(
-        "Requests from very many addresses → the memory of the limits stays bounded, and a known address keeps its count (SEC-119)"
+        "Requests from very many addresses → the limits' memory stays bounded, and a known address keeps its count (SEC-119)"
     )
     func boundedBuckets() throws {
         let now = TestClock()

@@ -21,7 +21,7 @@ struct PeerPolicyTests {
     }
 
     @Test(
-        "Connections → a /64 gets one share, a /56 several; a /48 gets a quarter of all, or seven shares before a sign-in"
+        "IPv6 connections → a /64 gets one share, a /56 several; a /48 gets a quarter of all, or seven shares before a sign-in"
     )
     func levels() throws {
         let address = "2001:db8:1:2fe::7"
@@ -39,7 +39,7 @@ struct PeerPolicyTests {
         #expect(try policies(address, ofAll: nil).last == "2001:db8:1::/48: 896 \(Int.max) 32")
     }
 
-    @Test("Connections of an IPv4 address → counted alone, at most a quarter of all")
+    @Test("Connections of an IPv4 address → limited by this address alone, to at most a quarter of all")
     func four() throws {
         #expect(try policies("192.0.2.1", ofAll: 100_000) == ["192.0.2.1/32: 128 512 8"])
         #expect(try policies("192.0.2.1", ofAll: 200) == ["192.0.2.1/32: 50 50 8"])
@@ -55,7 +55,7 @@ struct PeerPolicyTests {
         #expect(try policies("127.0.0.1", publicURL: "http://localhost:8080") == ["127.0.0.1/128: - - -"])
     }
 
-    @Test("Three networks use all that they may → a quarter of all connections is left for others")
+    @Test("Three networks open all connections that they may → a quarter of all connections is left for others")
     func quarter() throws {
         let configuration = HTTPConfiguration(publicURL: "https://auth.example.com")
         let ledger = PeerLedger(policies: PeerPolicy.each(configuration, ofAll: 400))

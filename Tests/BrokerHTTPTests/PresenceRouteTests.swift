@@ -89,7 +89,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "A registration with an old sign-in, without a proof, with the session's own key or for another request → refused"
+        "A presence key is registered with an old sign-in, no proof, the session's own key or another request's proof → 401"
     )
     func refused() async throws {
         for (at, name) in [(nil, "x"), (now - 661, "y")] as [(Int64?, String)] {
@@ -120,7 +120,7 @@ struct PresenceRouteTests {
             #expect(reply.header("Coatcheck-Reason") == reason)
             #expect(reply.header("DPoP-Nonce") != nil && reply.headers[.setCookie] == nil)
         }
-        // A pass is not enough.
+        // A pass instead of the session key's proof is not enough.
         let live = try await harness.useCases.resumeSession.resume(harness.vault.digest(token))
         let pass = try harness.useCases.grantPass.grant(to: live)
         let passing = try await harness.send(
@@ -133,7 +133,7 @@ struct PresenceRouteTests {
         #expect(try await harness.useCases.resumeSession.resume(harness.vault.digest(token)).row.presence == nil)
     }
 
-    @Test("A second presence key → refused; the registered key again → accepted at any time, and the session shows it")
+    @Test("A session has a presence key → another key is refused, and the same key is accepted at any time")
     func registered() async throws {
         let token = try await signIn(now)
         let before = try await send(.get, "/v1/session", token, "0", presence: nil)
@@ -152,7 +152,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "A relayed call that needs presence → sent once for each proof; an unreachable upstream leaves the proof valid"
+        "A relayed call needs presence → a wrong proof is refused; the upstream is unreachable → the proof can be used again"
     )
     func relayed() async throws {
         let token = try await signIn(now)
@@ -189,7 +189,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "Forward-auth with presence → a proof of the original request counts once; without that request's fields → refused"
+        "Forward-auth demands presence → a proof of the original request counts once; without this request's fields → refused"
     )
     func forwarded() async throws {
         let token = try await signIn(now)
@@ -219,7 +219,7 @@ struct PresenceRouteTests {
         #expect(told(try await ask("/v1/forward-auth", "7", nil)) == "200")
     }
 
-    @Test("An unbound session → can register no presence key, and a call that needs presence is refused at once")
+    @Test("A session is unbound → it can register no presence key, and a call that needs presence is refused at once")
     func unbound() async throws {
         var harness = try HTTPHarness()
         harness.relay = self.harness.relay

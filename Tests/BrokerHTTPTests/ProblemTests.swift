@@ -23,7 +23,7 @@ struct ProblemTests {
     }
 
     @Test(
-        "Every problem code → has a title, a sentence and its status, and its document leaks no secret (SEC-107)",
+        "A problem of each code → has a title, a sentence and its status, and leaks no secret (SEC-107)",
         arguments: ProblemCode.allCases)
     func documents(code: ProblemCode) throws {
         let body = String(decoding: ProblemBody.bytes(problem(code), requestID: "req_1"), as: UTF8.self)
@@ -38,7 +38,7 @@ struct ProblemTests {
     }
 
     @Test(
-        "A 401 → has a challenge; 429 and 503 → have Retry-After; only an ended session → clears the cookie (SEC-107)",
+        "A 401 → has a challenge; 429 and 503 → have `Retry-After`; only an ended session → clears the cookie (SEC-107)",
         arguments: ProblemCode.allCases)
     func fields(code: ProblemCode) {
         var circumstances = ProblemResponder.Circumstances()
@@ -52,7 +52,7 @@ struct ProblemTests {
     }
 
     @Test(
-        "Every code at an OAuth route → becomes an error that OAuth knows, and leaks no secret",
+        "A problem of each code at an OAuth route → becomes an error that OAuth knows, and leaks no secret",
         arguments: ProblemCode.allCases)
     func oauth(code: ProblemCode) throws {
         let known: Set<String> = [
@@ -68,7 +68,7 @@ struct ProblemTests {
         if code.status == 503 { #expect(json["error"]?.string == "temporarily_unavailable") }
     }
 
-    @Test("A time to wait → Retry-After has it rounded up to whole seconds, and at least one")
+    @Test("A problem has a time to wait → `Retry-After` has whole seconds, rounded up; it has no time → five seconds")
     func retryAfter() {
         let answer = responder().answer(
             BrokerProblem(.rateLimited, retryAfter: .milliseconds(1)), requestID: "r", ProblemResponder.Circumstances())
@@ -79,7 +79,7 @@ struct ProblemTests {
     }
 
     @Test(
-        "A problem with a new login → a cookie client gets the login token as a cookie, a bearer client as a member",
+        "A problem has a new login → a cookie client gets the login token as a cookie, a bearer client as a member",
         arguments: [ClientProfile.Transport.cookie, .bearer])
     func login(transport: ClientProfile.Transport) throws {
         let login = StartedLogin(

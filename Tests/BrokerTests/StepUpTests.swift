@@ -100,7 +100,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A refresh was in progress at a step-up's answer → an unknown refresh token is in question until the refresh is over"
+        "A refresh was in progress at a step-up's answer → an unknown refresh token's grant is open until the refresh is over"
     )
     func question() {
         let seen = SeenRefreshTokens()

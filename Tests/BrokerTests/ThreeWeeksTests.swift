@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test(
-        "Three weeks of ten hours a day, with clocks that are changed → no early burial and no long refusal",
+        "Three weeks of ten hours a day, with clocks that are wrong for a while → no early burial, no long refusal of sign-ins",
         arguments: Help.allCases)
     func threeWeeks(help: Help) async throws {
         let machine = try Machine(help)

@@ -22,7 +22,9 @@ struct HeaderRulesTests {
 
     private static let ours = ["host": ["api.example.com"], "authorization": ["Bearer T"], "x-request-id": ["req-1"]]
 
-    @Test("An app sends a field that upstreams trust, in any case or with `_` for `-` → the relay removes it (SEC-75)")
+    @Test(
+        "An app sends a field that upstreams trust, in any letter case or with `_` for `-` → the relay removes it (SEC-75)"
+    )
     func dropped() throws {
         let sent = try Self.sent([
             ("Cookie", "__Host-coatcheck=x"), ("Authorization", "Bearer mine"), ("AUTHORIZATION", "x"),

@@ -72,7 +72,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A `require` entry, and an `allow` list → whether any allowed call can match the entry",
+        "A `require` entry matches a call that the `allow` list allows → the entry counts as reached; matches none → not",
         arguments: [
             ("POST /a/**", true), ("POST /a", false), ("PUT /a/b", false), ("ANY /*/b", true), ("POST /a/b/c", true),
             ("POST /*", false), ("POST /x/**", false), ("GET /g", true), ("GET /g/", true), ("HEAD /g", false),

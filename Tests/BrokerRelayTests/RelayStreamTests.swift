@@ -50,7 +50,7 @@ struct RelayStreamTests {
 
     // Memory use is measured on the release binary, alone in its process (Tests/scenarios/relay/relay.sh).
     @Test(
-        "100 MiB from one upstream, sent to another upstream as an upload → arrive completely",
+        "An upstream's answer of 100 MiB is uploaded to another upstream through the relay → all of it arrives",
         arguments: [65_536 * count, nil])
     func flat(length: Int?) async throws {
         try await Self.pipe(Self.count, into: answeringSize, timeout: .seconds(10)) { fixture, body, _ in

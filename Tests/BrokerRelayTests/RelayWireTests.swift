@@ -47,7 +47,7 @@ struct RelayWireTests {
     }
 
     @Test(
-        "Forged fields, hop-by-hop fields and Connection tricks → the upstream gets only the broker's fields (SEC-75, SEC-76)"
+        "An app forges fields, or names fields in Connection → the upstream gets only the broker's fields (SEC-75, SEC-76)"
     )
     func forged() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in

@@ -21,7 +21,7 @@ extension BrokerTests {
             return nil
         }
 
-        @Test("Flow A: sign-in, session, relayed call and sign-out → all succeed")
+        @Test("Flow A: a user signs in, calls through the relay and signs out → each step succeeds")
         func signIn() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device()
@@ -231,7 +231,7 @@ extension BrokerTests {
             #expect(try phone.storage.read() == nil)
         }
 
-        @Test("Flow B: a callback is forwarded twice → its starter gets the same session, others are refused")
+        @Test("Flow B: a callback is forwarded again by its starter → the same session; by another starter → refused")
         func flowB() async throws {
             let stack = try await Stack.shared.value
             // S256 of the verifier of RFC 7636, appendix B.
@@ -252,7 +252,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Flow B: a library hides its callback → code and verifier are enough, and the session has the scope"
+            "Flow B: an app knows only the code, and not the callback → code and verifier suffice, and the session has the scope"
         )
         func codeAlone() async throws {
             let stack = try await Stack.shared.value
@@ -317,7 +317,9 @@ extension BrokerTests {
                     == .codeAlreadyUsed)
         }
 
-        @Test("Flow C: a handoff → a session; the user refuses → the login fails with access_denied")
+        @Test(
+            "Flow C: the user signs in → the handoff becomes a session; the user refuses → the login fails with access_denied"
+        )
         func flowC() async throws {
             let stack = try await Stack.shared.value
             #expect(try await HostedDevice.sign(in: stack, user: "ana").session?.client == "hosted")
@@ -326,7 +328,8 @@ extension BrokerTests {
             }
         }
 
-        @Test("Flow D: a user arrives from the portal → one more sign-in at the provider, then a session")
+        @Test(
+            "Flow D: the provider's portal opens the app with a code → one sign-in at the provider, and then a session")
         func portal() async throws {
             let stack = try await Stack.shared.value
             let arrival = try Stack.url("com.example.strict:/cb?code=from-the-portal")

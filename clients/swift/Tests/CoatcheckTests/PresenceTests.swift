@@ -90,7 +90,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A session object with a lower version → always ignored; with an equal version or without one → kept")
+            "A session object with a lower version → ignored; with an equal version, or without a version → used")
         func older() async throws {
             let one = try await device()
             let (phone, network) = (one.phone, one.network)

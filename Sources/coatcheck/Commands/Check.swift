@@ -61,7 +61,7 @@ struct Check: AsyncParsableCommand {
 
 /// Describes the bindings of clients, as `coatcheck check` prints them.
 enum BindingWords {
-    /// Returns a line for each client setting that is not `off`.
+    /// Returns a line for each client's `binding` and `sender_constrained`, unless the setting is `off`.
     static func lines(_ configuration: Configuration) -> [String] {
         var lines: [String] = []
         for provider in configuration.providers {

@@ -81,7 +81,7 @@ struct RunningRing: Sendable {
     private static let patience = 15
     let management: ManagementClient
 
-    /// Returns the use of each key in the broker's ring (`seals` or `opens`), by key id.
+    /// Returns the use of each key in the broker's ring (`seals`, `opens` or `waits`), by key id.
     ///
     /// A key is left out if stored rows name it but the ring lacks it.
     func keys() async throws -> [String: String] {

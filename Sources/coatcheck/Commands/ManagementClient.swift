@@ -45,9 +45,9 @@ struct ManagementClient: ParsableArguments {
         return client
     }
 
-    /// Makes one call and returns the parsed body.
+    /// Makes one call and returns the parsed body; nil if the body is not a JSON object.
     ///
-    /// A token is sent only to loopback or over TLS.
+    /// The token is sent only to loopback or over TLS. A refusal or a missing answer ends the command with status 1.
     func call(
         _ method: String, _ path: String, body content: [UInt8]? = nil, within limit: Duration = .seconds(15)
     ) async throws -> JSONObject? {

@@ -4,7 +4,7 @@ import BrokerStore
 import BrokerVault
 import Foundation
 
-/// Tests a configuration's keys, store and providers, all at the same time.
+/// Tests a configuration's keys and store, then all its providers at the same time.
 enum OnlineCheck {
     /// One line of the result.
     struct Finding: Sendable, CustomStringConvertible {

@@ -7,8 +7,8 @@ import Synchronization
 /// The sockets of the broker's listeners, either handed over or opened by the broker itself.
 ///
 /// The sockets are closed at the end of the process, so that clients find an open port for as long as possible. Connections
-/// that arrive after the listeners have drained wait in a handed-over socket for the next process. On the broker's own sockets,
-/// they get a 503.
+/// that arrive after the listeners have stopped accepting wait in a handed-over socket for the next process. On the broker's own
+/// sockets, they get a 503.
 final class ListeningSockets: Sendable {
     /// The longest time that `close` waits until these 503 answers are sent.
     private static let farewell = Duration.milliseconds(50)

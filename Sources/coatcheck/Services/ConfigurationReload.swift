@@ -45,7 +45,7 @@ struct ConfigurationReload: Sendable {
 
 /// Replaces the running configuration by the configuration that was read from the file.
 ///
-/// Only one caller uses this at a time.
+/// `Rereading` passes only one configuration at a time to `take`.
 private struct Exchange: Sendable {
     private let parts: ProcessParts
     private let running: ConfigurationOwner
@@ -117,7 +117,9 @@ private struct Exchange: Sendable {
 struct ReloadOnHangup: Service {
     let signals: UnixSignalsSequence
     let action: @Sendable () async -> Void
-    /// The work after the last run, which the shutdown does not wait for.
+    /// Called after the last run.
+    ///
+    /// At shutdown, a run that still waits for a file is cancelled.
     let end: @Sendable () -> Void
 
     func run() async throws {

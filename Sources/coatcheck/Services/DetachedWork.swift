@@ -11,7 +11,7 @@ final class DetachedWork: Service {
         var waiters: [CheckedContinuation<Void, Never>] = []
     }
 
-    /// Guards the number of running pieces of work, and the waiters for its end.
+    /// Guards the number of running pieces of work, and the callers that wait for their end.
     private let state = Mutex(State())
     private let gauge: GaugeSeries
 

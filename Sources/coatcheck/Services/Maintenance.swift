@@ -4,7 +4,8 @@ import Broker
 enum Maintenance {
     /// Sweeps in small batches.
     ///
-    /// The next batch follows at once if there is more to do, and after 30 s otherwise.
+    /// After a full batch (500 rows), the next one follows after 100 ms, and otherwise after 30 s. If another process sweeps, or
+    /// this process's clock disagrees with the store's, the next attempt follows after a minute.
     static func sweeper(_ context: BrokerContext, owner: String) -> RepeatedWork {
         let sweeper = Sweeper(context, owner: owner)
         // The sweeper's lease shows other programs that a broker uses the store. Take the lease soon, so that `store copy` is
@@ -57,7 +58,8 @@ enum Maintenance {
 
     /// Works on the outbox every second, every 50 ms while rows are due, and every 20 ms after a full batch.
     ///
-    /// `revocations` is called each time, because the providers may have changed.
+    /// After a failure of the store, the pause is five seconds. `revocations` is called each time, because the providers may
+    /// have changed.
     static func revocations(
         _ context: BrokerContext, _ revocations: @escaping @Sendable () -> Revocations
     ) -> RepeatedWork {

@@ -42,9 +42,10 @@ final class Rereading<Value: Sendable>: Sendable {
     /// Whether a reading is in progress.
     var isReading: Bool { state.withLock { $0.underWay > 0 } }
 
-    /// Begins a reading, and returns when its value was used, the reading hangs, or the task is cancelled.
+    /// Begins a reading, and returns when it has ended, when it hangs, or when the task is cancelled.
     ///
-    /// Returns false if too many readings hang already. The value of a hanging reading is used when it arrives.
+    /// Returns false without a reading if too many are in progress, or after `stop`. The value of a hanging reading is used when
+    /// it arrives.
     func run(_ read: @escaping @Sendable () -> Value) async -> Bool {
         let number = state.withLock { state -> Int? in
             guard state.underWay < Self.maximum, !state.isStopped else { return nil }

@@ -1,4 +1,4 @@
-"""Sessions that belong to a key, and the parts around the broker: passes, backends and proxies, event streams, and replicas."""
+"""Bound sessions: their passes, their evidence at backends and proxies, their event streams, and three replicas."""
 
 import http.client
 import http.server
@@ -23,44 +23,44 @@ FORM = "application/x-www-form-urlencoded"
 
 
 def passes(case):
-    """Passes. For some minutes, a pass replaces proofs by the key."""
+    """Passes. A pass replaces proofs by the session's key for ten minutes."""
     sandbox = Sandbox(case)
     clock = Clock(case)
     broker = bound(case, sandbox, clock=clock)
     phone, other = Phone(broker), Phone(broker)
     phone.sign_in()
     other.sign_in("bob")
-    case.same("401 proof_invalid pass", told(phone.passing("GET", "/v1/session", held=other.held_pass)), "another session's pass → refused")
-    case.same("401 proof_invalid pass", told(phone.passing("GET", "/v1/session", held="A" * 32)), "an invented pass → refused")
-    case.same("400 invalid_request", told(phone.passing("GET", "/v1/session", Coatcheck_Pass=other.held_pass)), "two different passes in one request → refused")
-    case.same(200, phone.passing("GET", "/v1/session").status, "the session's own pass in a cookie → 200")
-    case.same(200, broker.call("GET", "/v1/session", phone.session, Coatcheck_Pass=phone.held_pass).status, "the session's own pass in a field → 200")
+    case.same("401 proof_invalid pass", told(phone.passing("GET", "/v1/session", held=other.held_pass)), "bound session's request with another session's pass → refused")
+    case.same("401 proof_invalid pass", told(phone.passing("GET", "/v1/session", held="A" * 32)), "bound session's request with an invented pass → refused")
+    case.same("400 invalid_request", told(phone.passing("GET", "/v1/session", Coatcheck_Pass=other.held_pass)), "bound session's request with two different passes → refused")
+    case.same(200, phone.passing("GET", "/v1/session").status, "bound session's request with its own pass in a cookie → 200")
+    case.same(200, broker.call("GET", "/v1/session", phone.session, Coatcheck_Pass=phone.held_pass).status, "bound session's request with its own pass in a field → 200")
     case.same(
         "401 proof_invalid method", told(phone.passing("GET", "/v1/session", DPoP=phone.proof("POST", "/v1/session", phone.session))),
-        "a good pass and a wrong proof → the proof counts")
+        "bound session's request with a good pass and a wrong proof → refused because of the proof")
     clock.set(wall=601, monotonic=601)
-    is_evidence_wanted(case, phone.passing("GET", "/v1/session"), "proof_required", "an expired pass → treated as missing")
+    is_evidence_wanted(case, phone.passing("GET", "/v1/session"), "proof_required", "bound session's request with an expired pass → proof_required, as without a pass")
     renewed = phone.call("POST", "/v1/session/pass", phone.session)
-    case.same((200, 600), (renewed.status, renewed.json.get("expires_in")), "a proof after the pass expired → a new pass")
+    case.same((200, 600), (renewed.status, renewed.json.get("expires_in")), "app asks for a pass with a proof, after the first pass expired → a new pass for 600 s")
     phone.held_pass = re.search(r"coatcheck-pass=([^;]+)", renewed.fields["Set-Cookie"])[1]
-    case.same(200, phone.passing("GET", "/v1/session").status, "the new pass → 200")
-    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "a proof instead of the new pass → 200")
+    case.same(200, phone.passing("GET", "/v1/session").status, "bound session's request with the new pass → 200")
+    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "bound session's request with a proof while it has a pass → 200")
     broker.restart()
-    case.same(200, phone.passing("GET", "/v1/session").status, "a restart → the pass is still valid")
+    case.same(200, phone.passing("GET", "/v1/session").status, "bound session's request with a pass from before a restart → 200")
     out = phone.passing("DELETE", "/v1/session")
     case.same(
-        2, sum("Max-Age=0" in field for field in out.fields.get_all("Set-Cookie") or []), "a log-out → both cookies are cleared")
+        2, sum("Max-Age=0" in field for field in out.fields.get_all("Set-Cookie") or []), "bound session's log-out with a pass → the cookies of session and pass are cleared")
     broker.configure(
         providers={"oidc": {"clients": {"ios": {"binding": {"mode": "enforce", "evidence": "proof"}}}}}, backends={"orders": {"original_request": True}})
     broker.restart()
     answer = phone.sign_in()
     case.same((201, None), (answer.status, answer.json.get("pass")), "a sign-in of a client with `evidence: proof` → 201 without a pass")
-    case.same("403 client_not_allowed", told(phone.call("POST", "/v1/session/pass", phone.session)), "a client with `evidence: proof` asks for a pass → refused")
-    case.same("401 proof_required", told(other.passing("GET", "/v1/session")), "an earlier pass of a client with `evidence: proof` → refused")
+    case.same("403 client_not_allowed", told(phone.call("POST", "/v1/session/pass", phone.session)), "app of a client with `evidence: proof` asks for a pass → refused")
+    case.same("401 proof_required", told(other.passing("GET", "/v1/session")), "request with a pass from before the client got `evidence: proof` → refused")
 
 
 def backends(case):
-    """Backends pass on the app's evidence, and proxies also pass on the request that the evidence is for (W6)."""
+    """Backends pass on the app's proof or pass, and proxies also pass on the request that the proof is for (W6)."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox)
     broker.configure(backends={
@@ -77,7 +77,7 @@ def backends(case):
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": phone.session,
         "subject_token_type": "urn:ietf:params:oauth:token-type:access_token"}
     answer = ask("/v1/introspect", token=phone.session)
-    case.same((200, {"active": False, "code": "proof_required"}), (answer.status, answer.json), "introspection without evidence → inactive, with only proof_required")
+    case.same((200, {"active": False, "code": "proof_required"}), (answer.status, answer.json), "introspection of a bound session without evidence → inactive, with only proof_required")
     case.verdict(answer.fields["DPoP-Nonce"], "introspection without evidence → the answer has a nonce")
     answer = ask("/v1/token", **exchange)
     case.same((400, "invalid_grant", "proof_required"), (answer.status, answer.json.get("error"), answer.json.get("code")), "token exchange without evidence → invalid_grant with proof_required")
@@ -109,17 +109,17 @@ def backends(case):
     def proved(htu=address.split("?")[0], method="GET"):
         return phone.proof(method, "", phone.session, htu=htu)
 
-    case.same("401 proof_required", told(gate(DPoP=proved(), X_Original_Method="GET")), "the proxy sends a proof but not its address → treated as missing")
+    case.same("401 proof_required", told(gate(DPoP=proved(), X_Original_Method="GET")), "forward-auth with a proof, but without the address of the app's request → proof_required, as without a proof")
     case.same("401 proof_invalid address", told(gate(DPoP=proved(), X_Original_Method="GET", X_Original_URL="https://app.example.com/transfer")), "forward-auth with a proof for another address → refused")
     case.same("401 proof_invalid method", told(gate(DPoP=proved(), X_Original_Method="POST", X_Original_URL=address)), "forward-auth with a proof for another method → refused")
     case.same("401 proof_invalid address", told(gate(
         DPoP=proved("https://evil.example/orders"), X_Original_Method="GET", X_Original_URL="https://evil.example/orders")), "forward-auth at an origin outside the list → refused")
     case.same("400 invalid_request", told(gate(
         DPoP=proved(), X_Original_Method="GET", X_Original_URL=address, X_Forwarded_Method="GET", X_Forwarded_Proto="https",
-        X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/transfer")), "X-Original-* and X-Forwarded-* that differ, with a proof → 400")
+        X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/transfer")), "forward-auth with a proof, and X-Original-* differs from X-Forwarded-* → 400")
     case.same("400 invalid_request", told(gate(
         Coatcheck_Pass=phone.held_pass, X_Original_Method="GET", X_Original_URL=address, X_Forwarded_Method="POST",
-        X_Forwarded_Proto="https", X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/orders")), "X-Original-* and X-Forwarded-* that differ, with a pass → 400")
+        X_Forwarded_Proto="https", X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/orders")), "forward-auth with a pass, and X-Original-* differs from X-Forwarded-* → 400")
     case.same(200, gate(DPoP=proved(), X_Original_Method="GET", X_Original_URL=address).status, "forward-auth with a proof and X-Original-* → 200")
     case.same(200, gate(
         DPoP=proved(), X_Forwarded_Method="GET", X_Forwarded_Proto="https", X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/orders?page=3").status, "forward-auth with a proof and X-Forwarded-* → 200")
@@ -127,7 +127,8 @@ def backends(case):
 
 
 def streams(case):
-    """An event stream, even a relayed one, ends cleanly with the pass that opened it. A stream that a proof opened continues.
+    """An event stream that was opened with a pass ends when the pass expires, even if it is relayed. One opened with a proof
+    stays.
     """
     sandbox = Sandbox(case)
 
@@ -175,19 +176,19 @@ def streams(case):
         "/v1/relay/far/events", Cookie=f"coatcheck={phone.session}", DPoP=phone.proof("GET", "/v1/relay/far/events", phone.session))
     whole = by_pass.read().decode()
     took = time.monotonic() - begun
-    case.verdict(40 < took < 75, "the pass expires → its event stream ends", f"{took:.1f} s")
-    case.verdict("event: session\n" in whole and "session_ended" not in whole, "the pass expires → its stream ends cleanly, without session_ended", whole[-200:])
+    case.verdict(40 < took < 75, "pass expires → the event stream that it opened ends", f"{took:.1f} s")
+    case.verdict("event: session\n" in whole and "session_ended" not in whole, "pass expires → the event stream that it opened ends without the event session_ended", whole[-200:])
     far = relayed.result(timeout=20)
     case.verdict(
-        len(far) > 200 and not len(far) % 4 and time.monotonic() - begun < 80, "the pass expires → its relayed stream ends after a whole event", str(len(far)))
-    case.verdict(wait_for(10, lambda: Upstream.broken_off == ["/events"]), "the relayed stream ended → its connection to the upstream closes", str(Upstream.broken_off))
-    case.verdict(download.read1(4) and far_by_proof.read1(4), "the pass expired → its download, and a relayed stream opened with a proof, continue")
+        len(far) > 200 and not len(far) % 4 and time.monotonic() - begun < 80, "pass expires → the relayed event stream that it opened ends after a whole event", str(len(far)))
+    case.verdict(wait_for(10, lambda: Upstream.broken_off == ["/events"]), "relayed event stream has ended because its pass expired → the connection to the upstream closes", str(Upstream.broken_off))
+    case.verdict(download.read1(4) and far_by_proof.read1(4), "pass has expired → a relayed download that it opened, and a relayed stream opened with a proof, continue")
     phone.call("DELETE", "/v1/session", phone.session)
-    case.verdict("logged_out" in by_proof.read().decode(), "a log-out → the stream that a proof opened reports the log-out")
+    case.verdict("logged_out" in by_proof.read().decode(), "bound session's log-out → the event stream opened with a proof reports logged_out")
 
 
 def replicas(case):
-    """Three replicas: a nonce of any replica is good at each, and only one of them accepts a proof for a change (W3)."""
+    """Three replicas: each accepts the nonces of the others, and only one of them accepts a proof for a change (W3)."""
     sandbox = Sandbox(case)
     with Database() as database:
         first = bound(case, sandbox, name="one", start=False)
@@ -203,8 +204,8 @@ def replicas(case):
         phone.sign_in()
         for broker in brokers[1:]:
             answer = broker.call("GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session", phone.session))
-            case.same(200, answer.status, f"the first replica's nonce at {broker.name} → 200")
-            case.same(200, broker.call("GET", "/v1/session", phone.session, Coatcheck_Pass=phone.held_pass).status, f"the first replica's pass at {broker.name} → 200")
+            case.same(200, answer.status, f"proof with the first replica's nonce, sent to replica {broker.name} → 200")
+            case.same(200, broker.call("GET", "/v1/session", phone.session, Coatcheck_Pass=phone.held_pass).status, f"the first replica's pass, sent to replica {broker.name} → 200")
         for round in range(10):
             racing = phone.proof("POST", "/v1/session/refresh", phone.session)
             answers = [case.beside(broker.call, "POST", "/v1/session/refresh", phone.session, None) if False else case.beside(
@@ -217,10 +218,10 @@ def replicas(case):
         else:
             case.verdict(True, "one proof, nine refreshes at three replicas at the same time, ten times → one succeeds each time")
         answer = brokers[1].log_out(phone.session)
-        case.same(204, answer.status, "a log-out at one replica → 204")
+        case.same(204, answer.status, "bound session's log-out at one replica → 204")
         ended = wait_for(6, lambda: told(brokers[2].call(
             "GET", "/v1/session", phone.session, Coatcheck_Pass=phone.held_pass)).startswith("401 session_ended"))
-        case.verdict(ended, "a log-out at one replica → the pass is refused at another")
+        case.verdict(ended, "bound session's log-out at one replica → another replica refuses its pass within 6 s")
 
 
 CASES = {

@@ -1,5 +1,5 @@
-"""Sessions that belong to a key of the device. The cases show that a copied cookie, a stolen callback or a replayed proof is
-useless. Refusals come first.
+"""Bound sessions, which belong to a key of the device. The cases show that a copied cookie, a stolen callback or a replayed
+proof is useless.
 """
 
 import pathlib
@@ -17,16 +17,16 @@ from support.sandbox import Sandbox  # noqa: E402
 
 
 def sign_ins(case):
-    """Sign-ins of a client whose sign-ins need a key."""
+    """Sign-ins of a client with `binding: {mode: enforce}`, which need proofs by a key."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox)
     phone = Phone(broker)
     body = {"provider": "oidc", "client": "ios"}
     is_evidence_wanted(case, broker.call("POST", "/v1/logins", body=body), "proof_required", "a login without a proof → proof_required")
     is_evidence_wanted(
-        case, broker.call("POST", "/v1/logins", body=body, DPoP=phone.proof("POST", "/v1/logins")), "use_dpop_nonce", "a proof without a nonce → use_dpop_nonce")
+        case, broker.call("POST", "/v1/logins", body=body, DPoP=phone.proof("POST", "/v1/logins")), "use_dpop_nonce", "a login with a proof that has no nonce → use_dpop_nonce")
     answer = phone.call("POST", "/v1/logins", body=body, retry=False)
-    case.same("401 use_dpop_nonce", told(answer), "a proof without one of the broker's nonces → use_dpop_nonce")
+    case.same("401 use_dpop_nonce", told(answer), "the phone's first login, before it knows a nonce → use_dpop_nonce")
     other = Phone(broker)
     wrong = {
         "malformed": [
@@ -49,14 +49,14 @@ def sign_ins(case):
     }
     for reason, proofs in wrong.items():
         answers = [broker.call("POST", "/v1/logins", body=body, DPoP=proof) for proof in proofs]
-        case.same({f"401 proof_invalid {reason}"}, set(map(told, answers)), f"{len(proofs)} proofs with a wrong {reason} → refused for that reason")
-    case.same(0, broker.query("SELECT count(*) FROM logins")[0][0], "the refused proofs → the store has no login row")
+        case.same({f"401 proof_invalid {reason}"}, set(map(told, answers)), f"{len(proofs)} logins, each with a proof that is wrong in its {reason} → refused for that reason")
+    case.same(0, broker.query("SELECT count(*) FROM logins")[0][0], "all logins are refused because of their proofs → the store has no login row")
     good = phone.proof("POST", "/v1/logins")
     first = broker.call("POST", "/v1/logins", body=body, DPoP=good)
     case.same(201, first.status, "a login with a good proof → 201")
-    is_evidence_wanted(case, broker.call("POST", "/v1/logins", body=body, DPoP=good), "proof_invalid replayed", "a used proof → replayed")
+    is_evidence_wanted(case, broker.call("POST", "/v1/logins", body=body, DPoP=good), "proof_invalid replayed", "a second login with the same proof → refused as replayed")
 
-    # The bound login.
+    # The forward of a bound login.
     begun, fields = phone.begin()
     callback = phone.callback(begun)
     is_evidence_wanted(
@@ -66,25 +66,25 @@ def sign_ins(case):
             "POST", "/v1/sessions", header={"jwk": other.jwk}), **fields), "proof_invalid signature", "a bound login's forward with a broken proof → refused")
     calls = sandbox.calls("oidc/token")
     answer = phone.forward(callback, fields)
-    case.same("201", told(answer), "after the refused forwards → the login's own key gets the session")
-    case.same(calls + 1, sandbox.calls("oidc/token"), "the bound sign-in → one token call")
+    case.same("201", told(answer), "a bound login's forward with a proof by its own key, after two refused forwards → a session")
+    case.same(calls + 1, sandbox.calls("oidc/token"), "a bound login with two refused forwards and a good one → one token call")
     session = answer.json
     case.same({"jkt": phone.thumbprint, "evidence": "pass"}, session.get("binding"), "a bound session → its answer has the key")
     case.verdict(590 <= session["pass"]["expires_in"] <= 600 and "pass" not in session["pass"], "a bound session → its answer has the remaining time of its pass", str(session.get("pass")))
     again = phone.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields)
-    case.same((201, session["handle"]), (again.status, again.json.get("handle")), "a forward repeated by the same key → the same answer")
+    case.same((201, session["handle"]), (again.status, again.json.get("handle")), "a bound login's forward, repeated by the same key → the same session")
     other.nonce = phone.nonce
     case.same(
-        "403 login_not_yours", told(other.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields)), "a forward repeated by another key → refused")
-    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "another key's forward → the session still lives")
+        "403 login_not_yours", told(other.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields)), "a bound login's forward, repeated by another key → refused")
+    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "a bound login's forward was repeated by another key → the session lives")
 
-    # A thief uses login token and callback before their owner.
+    # A thief forwards with the stolen login token and callback before their owner does.
     begun, fields = phone.begin()
     callback = phone.callback(begun)
     case.same("403 login_not_yours", told(other.forward(callback, fields)), "a thief's key with the login token and the callback → refused")
-    case.same(None, other.session, "a thief's forward → makes no session")
+    case.same(None, other.session, "a thief's forward of a bound login → no session")
     case.same("400 state_mismatch", told(phone.forward(callback, fields)), "the owner's forward after the thief's → the login is spent")
-    case.same(calls + 1, sandbox.calls("oidc/token"), "the thief's and the owner's forwards → no token call")
+    case.same(calls + 1, sandbox.calls("oidc/token"), "a thief's forward of a bound login, then the owner's → no token call")
 
     # Flow B: the app has started the login.
     verifier = "v" * 43
@@ -94,7 +94,7 @@ def sign_ins(case):
 
 
 def every_route(case):
-    """A copied cookie, on every route that needs a session."""
+    """A thief has a bound session's cookie, and tries each route that needs a session."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox)
     broker.configure(upstreams={"api": {"base_url": sandbox.url + "/oidc", "provider": "oidc", "allow": ["ANY /**"]}})
@@ -114,20 +114,20 @@ def every_route(case):
     thief.nonce = phone.nonce
     for method, path in routes:
         answer = thief.call(method, path, phone.session)
-        case.same("401 proof_invalid key", told(answer), f"{method} {path} with the thief's own key → refused")
+        case.same("401 proof_invalid key", told(answer), f"{method} {path} with a copied cookie and a proof by the thief's key → refused")
     case.same("401 proof_invalid token", told(broker.call(
-        "GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session", "another-token"))), "a proof for another session's token → refused")
+        "GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session", "another-token"))), "a bound session's request with a proof for another session's token → refused")
     case.same("401 proof_invalid token", told(broker.call(
-        "GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session"))), "a proof without the session token's hash → refused")
+        "GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session"))), "a bound session's request with a proof that lacks the session token's hash → refused")
     for method, path in [("POST", "/v1/session/pass"), ("POST", "/v1/session/token")]:
         case.same("401 proof_required", told(phone.passing(method, path)), f"{method} {path} with a pass → refused, because its result is valid longer than a pass")
     log_out = broker.call("DELETE", "/v1/session?logout_url=true", phone.session)
-    case.same((200, None), (log_out.status, log_out.json.get("logout_url")), "a log-out without a proof → 200, but no log-out page")
-    case.same("401 session_ended logged_out", told(phone.call("GET", "/v1/session", phone.session)), "a log-out without a proof → the session has ended")
+    case.same((200, None), (log_out.status, log_out.json.get("logout_url")), "a bound session's log-out with logout_url=true, without a proof → 200, but no logout_url")
+    case.same("401 session_ended logged_out", told(phone.call("GET", "/v1/session", phone.session)), "a bound session's log-out without a proof → the session has ended")
 
 
 def clocks(case):
-    """The phones' clocks are a day wrong, but the nonces come from the broker."""
+    """The phones' clocks are wrong by a day or more. Their proofs are accepted, because the broker's nonces date them."""
     sandbox = Sandbox(case)
     clock = Clock(case)
     broker = bound(case, sandbox, clock=clock)
@@ -137,18 +137,18 @@ def clocks(case):
     phone.sign_in()
     clock.set(wall=310, monotonic=310)
     answer = phone.call("GET", "/v1/session", phone.session, retry=False)
-    case.verdict(answer.status == 200 and answer.fields["DPoP-Nonce"], "a nonce near its end → accepted, and the answer has a new nonce", told(answer))
+    case.verdict(answer.status == 200 and answer.fields["DPoP-Nonce"], "a proof with a nonce that is 310 s old → accepted, and the answer has a new nonce", told(answer))
     stale = Phone(broker)
     stale.key, stale.nonce = phone.key, None
     stale.call("GET", "/v1/session", phone.session)
     clock.set(wall=1000, monotonic=1000)
     answer = stale.call("GET", "/v1/session", phone.session, retry=False)
-    case.same("401 use_dpop_nonce", told(answer), "an old nonce → use_dpop_nonce")
-    case.same(200, stale.call("GET", "/v1/session", phone.session).status, "a request with an old nonce → succeeds after one repeat")
+    case.same("401 use_dpop_nonce", told(answer), "a proof with a nonce that has expired → use_dpop_nonce")
+    case.same(200, stale.call("GET", "/v1/session", phone.session).status, "a request after its nonce has expired → succeeds after one repeat with the new nonce")
 
 
 def restarts(case):
-    """A proof for a change is accepted once, even if a broker without shared memory restarts."""
+    """A proof for a change is accepted once, even if a broker on SQLite, which keeps used proofs in memory, restarts."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox)
     phone = Phone(broker)
@@ -156,30 +156,30 @@ def restarts(case):
     phone.call("POST", "/v1/session/refresh", phone.session)
     caught = phone.proof("POST", "/v1/session/refresh", phone.session)
     case.same(200, broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught).status, "a proof for a refresh → 200")
-    case.same("401 proof_invalid replayed", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "a used proof for a refresh → replayed")
+    case.same("401 proof_invalid replayed", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "a used proof for a refresh, sent again → refused as replayed")
     broker.restart()
-    case.same("401 use_dpop_nonce", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "the used proof after a restart → refused for its nonce")
-    case.same(200, phone.call("POST", "/v1/session/refresh", phone.session).status, "the phone after a restart → continues with the nonce in the refusal")
+    case.same("401 use_dpop_nonce", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "a used proof for a refresh, sent again after a restart → refused because of its nonce")
+    case.same(200, phone.call("POST", "/v1/session/refresh", phone.session).status, "a refresh after a restart → 200 with the nonce from the refusal")
     many = [broker.call("GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session", phone.session, jti="once")) for _ in range(3)]
     case.same(["200", "401 proof_invalid replayed", "401 proof_invalid replayed"], [f"{a.status}" if a.status == 200 else told(a) for a in many], "three proofs with the same jti → one is accepted")
     racing = phone.proof("POST", "/v1/session/refresh", phone.session)
     answers = [case.beside(lambda: broker.call("POST", "/v1/session/refresh", phone.session, DPoP=racing)) for _ in range(16)]
     found = [told(answer.result(30)) for answer in answers]
-    case.same(1, sum(word.startswith("200") for word in found), "sixteen requests at once with one proof → one is accepted")
+    case.same(1, sum(word.startswith("200") for word in found), "sixteen refreshes at the same time with one proof → one is accepted")
 
 
 def observing(case):
-    """`observe` only counts the requests that `enforce` would refuse."""
+    """With `binding: {mode: observe}`, the broker only counts the requests that `enforce` would refuse."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox, {"mode": "observe"})
 
     def counted(result):
         return broker.metric("coatcheck_proofs_total", provider="oidc", client="ios", result=result)
 
-    case.verdict('result="replayed"' in call(broker.management + "/metrics").body.decode(), "before any request → the metric has a series for every result")
+    case.verdict('result="replayed"' in call(broker.management + "/metrics").body.decode(), "a new broker in observe mode → its metric of proofs already has the series for replayed")
     session = broker.sign_in()
-    case.same(2.0, counted("proof_required"), "an old app's two requests without proofs → counted")
-    case.same(200, broker.look(session).status, "an old app's session in observe mode → 200")
+    case.same(2.0, counted("proof_required"), "observe mode, an old app's login and forward without proofs → both are counted")
+    case.same(200, broker.look(session).status, "observe mode, an old app's session → 200")
     phone = Phone(broker)
     begun, fields = phone.begin(retry=False)
     case.same((201, 1.0), (begun.status, counted("use_dpop_nonce")), "observe mode, a proof without a nonce → 201, and counted")
@@ -190,26 +190,26 @@ def observing(case):
     case.same(1.0, counted("malformed"), "observe mode, a broken proof → counted as malformed")
     broker.configure(providers={"oidc": {"clients": {"ios": {"binding": ENFORCE}}}})
     broker.restart()
-    case.same(200, broker.look(session).status, "enforce mode, an earlier unbound session → 200")
+    case.same(200, broker.look(session).status, "enforce mode, an unbound session from before → 200")
     phone.sign_in("bob")
     broker.configure(providers={"oidc": {"clients": {"ios": {"binding": {"mode": "off"}}}}})
     broker.restart()
-    case.same("401 proof_required", told(broker.look(phone.session)), "mode off, a bound session without a proof → refused")
-    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "mode off, a bound session with its key → 200")
+    case.same("401 proof_required", told(broker.look(phone.session)), "mode off, a request of a bound session without a proof → refused")
+    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "mode off, a request of a bound session with a proof → 200")
     case.same(None, Phone(broker).sign_in().json.get("binding"), "mode off, a sign-in with a proof → an unbound session")
     listed = broker.call("GET", "/v1/providers").json["items"][0]["clients"][0]
-    case.same({"mode": "off", "evidence": "pass"}, listed.get("binding"), "the list of providers → it has each client's mode")
+    case.same({"mode": "off", "evidence": "pass"}, listed.get("binding"), "the list of providers → has a client's binding mode")
 
 
 def operators(case):
-    """Operators list and end the sessions that do not belong to a key."""
+    """Operators list and end the unbound sessions."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox, {"mode": "off"})
     unbound = [broker.sign_in(user) for user in ("ana", "ben", "eva")]
     broker.configure(providers={"oidc": {"clients": {"ios": {"binding": ENFORCE}}}})
     broker.restart()
     phone = Phone(broker)
-    case.same(201, phone.sign_in("bob").status, "a bound session next to three unbound sessions → made")
+    case.same(201, phone.sign_in("bob").status, "a sign-in with a key, next to three unbound sessions → a session")
 
     def listed(filters=""):
         return call(f"{broker.management}/admin/v1/sessions?provider=oidc{filters}", Authorization=f"Bearer {ADMIN}")
@@ -224,8 +224,8 @@ def operators(case):
 
     case.same(4, len(listed().json["items"]), "an operator's list → has all four sessions")
     bindings = [item["binding"] for item in listed("&binding=none").json["items"]]
-    case.same([None] * 3, bindings, "binding=none → lists the sessions without a key")
-    case.same(400, listed("&binding=pass").status, "binding=pass → refused as an unknown value")
+    case.same([None] * 3, bindings, "an operator's list with binding=none → has the three unbound sessions")
+    case.same(400, listed("&binding=pass").status, "an operator's list with binding=pass → 400, because the value is unknown")
     refused = sessions("end", "--provider", "oidc", "--unbound")
     case.verdict(refused.returncode == 64 and "--all" in refused.stderr, "sessions end --unbound without --all → a usage error", refused.stderr)
     case.same(3, len(sessions("list", "--unbound", "--no-header").stdout.splitlines()), "sessions list --unbound → three lines")

@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# A shop's devices manage only their own sessions. Other steps test the access token for an SDK on the device, and employees'
-# PINs.
+# A shop's tills list and end only their own sessions, although they share one merchant. Employees' PINs are not relayed, and
+# only clients with `hand_out_access_token` get the provider's access token.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
 step "1. Two tills of one merchant"
 device till-1
 sign_in clover ios ana
-expect_status 201
+expect_status 201 "first till signs in → a session"
 first=$(json .handle)
 device till-2
 sign_in clover ios ana
-expect_status 201
+expect_status 201 "second till signs in as the same merchant → a session"
 get /v1/sessions
 same 1 "$(jq '.items | length' "$work/body")" "list of a till's sessions → has only its own session"
 request DELETE "/v1/sessions/$first"
 expect_problem 404 not_found "a till ends another till's session by its handle"
 request DELETE '/v1/sessions?except=current'
-expect_status 204 "a till ends all other sessions → 204"
+expect_status 204 "a till ends all its other sessions → 204"
 device till-1
 get /v1/session
-expect_status 200 "a till ends all other sessions → the other till's session is alive"
+expect_status 200 "a till ended all its other sessions → the other till's session is alive"
 
 step "2. Employees' PINs are not relayed, even if allow permits their path"
 merchant=$(json .subject)
@@ -29,10 +29,10 @@ expect_status 200 "relay call for the merchant → 200"
 before=$(calls clover/employee)
 for path in "/employees" "/employees/E1" "?expand=employees" "?expand=orders,employee.pin" "?%65xpand=employees"; do
     get "/v1/relay/clover-api/v3/merchants/$merchant$path"
-    expect_problem 403 upstream_not_allowed "relay call for employees: $path"
+    expect_problem 403 upstream_not_allowed "relay call for employees with the path or query $path"
 done
 
-step "3. Clients with the option get the access token"
+step "3. Only clients with the option for it get the provider's access token"
 device sdk-phone
 sign_in oidc ios
 post /v1/session/token ''
@@ -40,18 +40,18 @@ expect_problem 403 client_not_allowed "access token for a client without the opt
 sign_in oidc sdk
 post /v1/session/token ''
 expect_status 200 "access token for a client with the option → 200"
-expect_json .token_type Bearer
-expect_header Cache-Control no-store
-same "" "$(json .refresh_token)" "access token's answer → no refresh token"
-same 200 "$(curl -s -o /dev/null -w '%{http_code}' "$SANDBOX/oidc/userinfo" -H "Authorization: Bearer $(json .access_token)")" "access token at the provider → 200"
-same 1 "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_access_tokens_handed_out_total{provider="oidc",client="sdk"} //p')" "access token → counted in the metrics"
+expect_json .token_type Bearer "access token for a client with the option → its token_type is Bearer"
+expect_header Cache-Control no-store "access token for a client with the option → its answer is not cached (Cache-Control: no-store)"
+same "" "$(json .refresh_token)" "access token for a client with the option → the answer has no refresh token"
+same 200 "$(curl -s -o /dev/null -w '%{http_code}' "$SANDBOX/oidc/userinfo" -H "Authorization: Bearer $(json .access_token)")" "access token for a client with the option, used at the provider → 200"
+same 1 "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_access_tokens_handed_out_total{provider="oidc",client="sdk"} //p')" "access token for a client with the option → counted in the metrics"
 token=$(json .access_token)
 request POST /v1/session/token -H 'Sec-Fetch-Site: cross-site'
-expect_problem 403 cross_origin "access token for another site"
+expect_problem 403 cross_origin "access token requested with Sec-Fetch-Site: cross-site"
 request DELETE /v1/session
 wait_for 10 eval '[ "$(curl -s -o /dev/null -w "%{http_code}" "$SANDBOX/oidc/userinfo" -H "Authorization: Bearer '"$token"'")" = 401 ]'
-same 0 $? "log-out → the access token is revoked"
+same 0 $? "log-out after an access token was given to the app → the provider no longer accepts it"
 post /v1/session/token ''
-same 401 "$STATUS" "access token without a session → 401"
+same 401 "$STATUS" "access token requested after the log-out → 401"
 
 finish

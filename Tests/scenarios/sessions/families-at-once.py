@@ -1,4 +1,5 @@
-"""Child sessions in several processes and at several replicas: one refresh and one end for the whole family."""
+"""Child sessions that are used at the same time as their parent, also at several replicas: a family shares refreshes and its end.
+"""
 
 import pathlib
 import sys
@@ -16,8 +17,7 @@ from support.waiting import wait_for  # noqa: E402
 
 
 def processes(case):
-    """An app and its widget, as two processes, when their token expires, a thousand times. The provider rotates strictly, and
-    each time there is one refresh."""
+    """An app and its widget both need a token when it has expired, a thousand times. Each time, there is one refresh."""
     sandbox = Sandbox(case)
     sandbox.settings("oauth2", refresh_mode="rotate-strict")
     clock = Clock(case)
@@ -37,20 +37,19 @@ def processes(case):
             lost += [told(answer) for answer in answers if answer.status != 200]
             differing += len({answer.json.get("access_token") for answer in answers}) > 1
         refreshes.append(sandbox.calls("oauth2/refresh") - before)
-    case.same([50] * 20, refreshes, "fifty families, and their tokens expire twenty times → one refresh each time")
-    case.same([], lost, "their tokens expire a thousand times → parent and child are both served")
-    case.same(0, differing, "their tokens expire a thousand times → parent and child get the same token")
-    case.same(50, sum(broker.look(parent).status == 200 for parent, _ in families), "their tokens expire a thousand times → all parents live")
-    # The widget alone keeps the app signed in.
+    case.same([50] * 20, refreshes, "fifty families, whose tokens expire twenty times → one refresh for each family and time")
+    case.same([], lost, "families' tokens expire a thousand times → parent and child are both served")
+    case.same(0, differing, "families' tokens expire a thousand times → parent and child get the same token")
+    case.same(50, sum(broker.look(parent).status == 200 for parent, _ in families), "families' tokens expire a thousand times → all parents live")
+    # If only the widget is used, the app's session stays alive, too.
     clock.set(wall=4000 * 20 + 86_000, monotonic=4000 * 20 + 86_000)
-    case.same(200, broker.exchange(families[0][1]).status, "a child's exchange a day later → 200")
+    case.same(200, broker.exchange(families[0][1]).status, "a backend exchanges only the child's token, a day later → 200")
     moved = broker.look(families[0][0]).json["last_used_at"], broker.look(families[1][0]).json["last_used_at"]
-    case.verdict(wait_for(5, lambda: broker.look(families[0][0]).json["last_used_at"] > moved[1]), "a child's exchange → slides its parent's idle time", moved)
+    case.verdict(wait_for(5, lambda: broker.look(families[0][0]).json["last_used_at"] > moved[1]), "a backend exchanges only the child's token, a day later → the parent's idle time slides, too", moved)
 
 
 def replicas(case):
-    """Three replicas on one PostgreSQL. A child is good at each of them, and refused at each within a second after its parent's
-    end."""
+    """Three replicas on one PostgreSQL. Each accepts a child's token, and refuses it within a second after the parent's end."""
     sandbox = Sandbox(case)
     with Database() as database:
         brokers = []
@@ -69,16 +68,16 @@ def replicas(case):
             token = child(brokers[round % 3], parent)
             for broker in brokers:
                 if by(broker, token).status != 200:
-                    case.verdict(False, f"a child at {broker.name} → 200", told(by(broker, token)))
+                    case.verdict(False, f"a child's request at replica {broker.name} → 200", told(by(broker, token)))
             begun = time.monotonic()
             case.same(204, brokers[(round + 1) % 3].log_out(parent).status, f"round {round}, the parent's log-out → 204")
             for broker in brokers:
                 dead = wait_for(6, lambda: told(by(broker, token)) == "401 session_ended parent_ended")
                 if not dead:
-                    case.verdict(False, f"the parent has ended → the child has ended at {broker.name}", told(by(broker, token)))
+                    case.verdict(False, f"the parent has ended → replica {broker.name} refuses its child", told(by(broker, token)))
             slow = max(slow, time.monotonic() - begun)
-        case.verdict(slow < 1, "ten parents end → their children end at every replica within a second", f"{slow:.3f} s")
-        # Three replicas make children while their parent ends. All of the children end.
+        case.verdict(slow < 1, "ten parents log out, one after another → every replica refuses the child within a second", f"{slow:.3f} s")
+        # Three replicas make children while the parent ends. All these children have to end, too.
         left = []
         for round in range(30):
             parent = first.sign_in(user=f"racer-{round}")
@@ -89,7 +88,7 @@ def replicas(case):
             left += [token for token in made if told(by(brokers[(round + 1) % 3], token)) != "401 session_ended parent_ended"]
         case.same([], left, "children made while their parent ends → all have ended")
         listed = call(f"{first.management}/admin/v1/sessions?provider=oidc", Authorization=f"Bearer {ADMIN}").json["items"]
-        case.same([], [item["handle"] for item in listed if item["parent"] and item["subject"].startswith("racer")], "children made while their parent ends → no list contains them")
+        case.same([], [item["handle"] for item in listed if item["parent"] and item["subject"].startswith("racer")], "children made while their parent ends → the operators' list has none of them")
 
 
 CASES = {

@@ -1,4 +1,4 @@
-"""Child sessions of widgets, watches and extensions: their rights, and their end with their parent."""
+"""Child sessions of widgets and watches: who may have them, their rights, and their end with their parent."""
 
 import contextlib
 import http.client
@@ -19,7 +19,7 @@ FORM = "application/x-www-form-urlencoded"
 
 
 def asking(case):
-    """Sessions that may have a child, and the rights of that child."""
+    """Requests for a child that the broker refuses or grants, and the rights of a child."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings=settings(sandbox))
     case.same("401 session_required", told(ask(broker, None)), "a child without a session → refused")
@@ -30,10 +30,10 @@ def asking(case):
     case.same("400 invalid_request", told(ask(broker, parent, name="Ana's")), "a child with an invalid name → refused")
     case.same("403 cross_origin", told(broker.call(
         "POST", "/v1/session/children", parent, {"kind": "widget", "name": "home"}, Sec_Fetch_Site="cross-site")), "a request for a child from another site → 403 cross_origin")
-    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "the refused requests → the store has no row of a child")
+    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "all requests for a child are refused → the store has no row of a child")
 
     answer = ask(broker, parent, device="Ana's home screen")
-    case.same("201", told(answer), "a request for a child → 201")
+    case.same("201", told(answer), "a parent asks for a widget's child session → 201")
     made = answer.json
     case.verdict(not answer.fields["Set-Cookie"], "a new child → its token is in the body, and no cookie is set")
     widget = made["session_token"]
@@ -41,7 +41,7 @@ def asking(case):
     case.same(
         ("widget", whole["handle"], whole["subject"], whole["tokens"]),
         tuple(made[name] for name in ("kind", "parent", "subject", "tokens")), "a child → has its kind, its parent, and the state of its parent's token")
-    case.same(200, by(broker, widget).status, "the child's token → 200")
+    case.same(200, by(broker, widget).status, "a request with the child's token → 200")
     columns = "tokens IS NULL, refreshable, hex(parent) IS NOT NULL"
     case.same((1, 0, 1), broker.row(widget, columns), "a child → its row has no provider token")
 
@@ -50,12 +50,12 @@ def asking(case):
             ("DELETE", "/v1/sessions?except=current", None), ("DELETE", f"/v1/sessions/{whole['handle']}", None),
             ("POST", "/v1/session/children", {"kind": "widget", "name": "grandchild"})]:
         case.same("403 client_not_allowed", told(by(broker, widget, method, path, body=body)), f"{method} {path} by a child → refused")
-    case.same(200, broker.look(parent).status, "the child's refused requests → the parent lives")
+    case.same(200, broker.look(parent).status, "all these requests by a child are refused → the parent lives")
 
     watch = child(broker, parent, "watch")
-    case.same("403 upstream_not_allowed", told(by(broker, widget, path="/v1/relay/other/userinfo")), "a child at an upstream outside its kind → refused")
-    case.same("403 upstream_not_allowed", told(by(broker, watch, path="/v1/relay/api/userinfo")), "a child whose kind has no upstreams → refused")
-    case.same(200, by(broker, widget, path="/v1/relay/api/userinfo").status, "a child at its kind's upstream → 200 with its parent's token")
+    case.same("403 upstream_not_allowed", told(by(broker, widget, path="/v1/relay/other/userinfo")), "a child calls an upstream that its kind may not use → refused")
+    case.same("403 upstream_not_allowed", told(by(broker, watch, path="/v1/relay/api/userinfo")), "a child whose kind has no upstreams calls one → refused")
+    case.same(200, by(broker, widget, path="/v1/relay/api/userinfo").status, "a child calls an upstream of its kind → 200")
 
     def gate(token):
         return broker.call("GET", "/v1/forward-auth", X_Coatcheck_Backend=BACKEND, X_Coatcheck_Session=token)
@@ -63,17 +63,17 @@ def asking(case):
     def introspect(token):
         return broker.call("POST", "/v1/introspect", body=f"token={token}", X_Coatcheck_Backend=BACKEND, Content_Type=FORM)
 
-    case.same("403 backend_not_allowed", told(gate(watch)), "forward-auth of a child at a backend outside its kind → refused")
-    case.same({"active": False}, introspect(watch).json, "introspection of a child at a backend outside its kind → inactive")
-    case.same((400, "invalid_target"), (broker.exchange(watch).status, broker.exchange(watch).json.get("error")), "token exchange of a child at a backend outside its kind → invalid_target")
+    case.same("403 backend_not_allowed", told(gate(watch)), "forward-auth for a child by a backend that its kind may not use → refused")
+    case.same({"active": False}, introspect(watch).json, "introspection of a child by a backend that its kind may not use → inactive")
+    case.same((400, "invalid_target"), (broker.exchange(watch).status, broker.exchange(watch).json.get("error")), "token exchange for a child by a backend that its kind may not use → invalid_target")
     answer = gate(widget)
     case.same(
         (200, "widget", whole["handle"]), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]),
-        "forward-auth of a child → it names kind and parent")
+        "forward-auth for a child → has its kind and its parent")
     answer = gate(parent)
-    case.same((200, "", ""), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]), "forward-auth of a parent → both fields are present and empty")
+    case.same((200, "", ""), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]), "forward-auth for a parent → the fields of kind and parent are empty")
     found = introspect(widget).json
-    case.same((True, "widget", whole["handle"]), (found["active"], found.get("kind"), found.get("parent")), "introspection of a child → it names kind and parent")
+    case.same((True, "widget", whole["handle"]), (found["active"], found.get("kind"), found.get("parent")), "introspection of a child → has its kind and its parent")
     case.verdict("kind" not in introspect(parent).json, "introspection of a parent → no kind")
     tokens = broker.exchange(parent).json["access_token"], broker.exchange(widget).json["access_token"]
     case.same(tokens[0], tokens[1], "token exchange of parent and child → the same access token")
@@ -82,23 +82,21 @@ def asking(case):
     case.same(
         [(None, None), ("widget", "Ana's home screen"), ("watch", None)],
         [(item["kind"], item["device"]) for item in listed if item["handle"] == whole["handle"] or item["parent"] == whole["handle"]],
-        "the list of sessions → children after their parent")
+        "the user's list of sessions → has the children after their parent")
     again = child(broker, parent)
-    case.same("401 session_ended replaced", told(by(broker, widget)), "a new child of the same name → the earlier one is replaced")
+    case.same("401 session_ended replaced", told(by(broker, widget)), "a new child with the same kind and name → the earlier child has ended as replaced")
     for number in range(14):
         child(broker, parent, name=f"w{number}")
     case.same("409 too_many_sessions", told(ask(broker, parent, name="one-more")), "a seventeenth child → too_many_sessions")
-    case.same("201", told(ask(broker, parent)), "a request for a child that already exists → 201")
+    case.same("201", told(ask(broker, parent)), "sixteen children exist, and the parent asks for one of them again → 201")
     answer = by(broker, watch, "DELETE")
     case.same((204, "401 session_ended logged_out", 200), (answer.status, told(by(broker, watch)), broker.look(parent).status), "a child logs out → the parent lives")
-    case.same(18.0, broker.metric("coatcheck_child_sessions_total", client="ios"), "eighteen children → counted in the metric")
-    case.verdict(again not in broker.log() and widget not in broker.log(), "eighteen children → the log has no token of theirs")
+    case.same(18.0, broker.metric("coatcheck_child_sessions_total", client="ios"), "eighteen children were made → the metric counts eighteen")
+    case.verdict(again not in broker.log() and widget not in broker.log(), "eighteen children were made → the log has no token of them")
 
 
 def endings(case):
-    """Any end of the parent ends its children. Their streams are notified, a kill does not undo the end, and the lists no
-    longer have them.
-    """
+    """Any end of the parent ends its children. Their event streams report it, and kill -9 does not undo it."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings=settings(sandbox))
 
@@ -134,50 +132,50 @@ def endings(case):
         stranger = broker.sign_in(user="ben")
         spared = child(broker, stranger)
         stream = listen(children[0])
-        case.same(200, by(broker, children[1]).status, f"{name}, a child's request before the parent's end → 200")
-        case.same(status, end(parent), f"{name}, the parent ends → the expected status")
+        case.same(200, by(broker, children[1]).status, f"before the parent is ended by {name}, a child's request → 200")
+        case.same(status, end(parent), f"the parent is ended by {name} → {status}")
         case.same({"401 session_ended parent_ended", "401 session_ended provider_logout"} & {told(by(broker, one)) for one in children},
-                  {told(by(broker, one)) for one in children}, f"{name}, the children's next request → refused")
-        case.verdict("session_ended" in stream.read().decode(), f"{name}, a child's stream → reports the end")
-        case.same(200, by(broker, spared).status, f"{name}: another session's child → lives")
+                  {told(by(broker, one)) for one in children}, f"the parent was ended by {name}, the children's next requests → refused")
+        case.verdict("session_ended" in stream.read().decode(), f"the parent was ended by {name}, a child's event stream → reports the end")
+        case.same(200, by(broker, spared).status, f"the parent was ended by {name}, another session's child → lives")
         case.same(204, broker.log_out(stranger).status, "the other session logs out → 204")
 
-    # The commit that ended the parent has also ended its children.
+    # One commit ends the parent and its children, so kill -9 cannot separate them.
     parent = broker.sign_in()
     one = child(broker, parent)
     case.same(204, broker.log_out(parent).status, "a parent's log-out → 204")
     broker.stop()
     case.same(("parent_ended",), broker.row(one, "end_reason"), "kill -9 after a parent's log-out → the row of its child has ended on disk")
     broker.start()
-    case.same("401 session_ended parent_ended", told(by(broker, one)), "a child after the restart → parent_ended")
+    case.same("401 session_ended parent_ended", told(by(broker, one)), "kill -9 and a restart after a parent's log-out → the child's request is refused as parent_ended")
 
     parent = broker.sign_in()
     one = child(broker, parent)
     broker.restart()
     case.same(200, by(broker, one).status, "kill -9 after a child's 201 → the child lives")
-    # An attacker has changed the database file.
+    # An attacker changes the child's row in the database file.
     other = broker.sign_in(user="ben")
     with contextlib.closing(broker.database()) as database:
         database.execute("UPDATE sessions SET parent = (SELECT token FROM sessions WHERE handle = ?) WHERE parent IS NOT NULL AND ended_at IS NULL",
                          [broker.look(other).json["handle"]])
     broker.restart()
-    case.same("401 session_ended integrity", told(by(broker, one)), "a child's row moved to another parent → integrity")
+    case.same("401 session_ended integrity", told(by(broker, one)), "a child's row was moved to another parent → its request is refused, the reason is integrity")
 
 
 def bound(case):
-    """Children of a session that belongs to a key: each has its own key."""
+    """Children of a bound session: each child has a key of its own."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings=settings(sandbox, binding={"mode": "enforce"}))
     phone, watch = Phone(broker), Phone(broker)
     phone.sign_in()
     body = {"kind": "widget", "name": "home"}
     path = "/v1/session/children"
-    case.same("401 proof_required", told(broker.call("POST", path, phone.session, body)), "a copied cookie asks for a child → refused")
-    case.same("401 proof_required", told(phone.passing("POST", path, body=body)), "a pass asks for a child → refused")
+    case.same("401 proof_required", told(broker.call("POST", path, phone.session, body)), "a request for a child with only a bound session's cookie → refused")
+    case.same("401 proof_required", told(phone.passing("POST", path, body=body)), "a request for a child with a pass instead of a proof → refused")
     keyless = phone.call("POST", path, phone.session, body)
     case.same(("400 invalid_request", "/jkt"), (told(keyless), keyless.json["errors"][0]["pointer"]), "a child of a bound session without a key → refused, and the pointer is /jkt")
     case.same("400 invalid_request", told(phone.call("POST", path, phone.session, body | {"jkt": phone.thumbprint})), "a child with its parent's key → refused")
-    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "the refused requests → the store has no row of a child")
+    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "all requests for a child are refused → the store has no row of a child")
     made = phone.call("POST", path, phone.session, body | {"jkt": watch.thumbprint})
     case.same(("201", watch.thumbprint, None), (told(made), made.json["binding"]["jkt"], made.json.get("pass")), "a child with its own key → 201 without a pass")
     token = made.json["session_token"]
@@ -199,9 +197,9 @@ def bound(case):
         capture_output=True, text=True, timeout=30).stdout
     case.same(
         sorted([[phone.thumbprint, "-", "-"], [watch.thumbprint, "widget", made.json["parent"]]]),
-        sorted(line.split("\t")[7:] for line in printed.splitlines()), "sessions list → both keys, the kind and the parent")
-    case.same(204, phone.call("DELETE", "/v1/session", phone.session).status, "the parent logs out → 204")
-    case.same("401 session_ended parent_ended", told(shown(watch)), "the parent logged out → the child has ended")
+        sorted(line.split("\t")[7:] for line in printed.splitlines()), "coatcheck sessions list → has the keys of parent and child, and the child's kind and parent")
+    case.same(204, phone.call("DELETE", "/v1/session", phone.session).status, "a bound parent logs out → 204")
+    case.same("401 session_ended parent_ended", told(shown(watch)), "a bound parent has logged out → its child's request is refused as parent_ended")
 
 
 CASES = {

@@ -1,5 +1,5 @@
-"""A DPoP client from another project uses the broker like an app: `requests_oauth2client` signs, keeps the nonce and repeats
-requests. Refusals come first.
+"""A DPoP client from another project, `requests_oauth2client`, uses the broker as an app does: it makes the proofs, keeps the
+nonce and repeats requests.
 """
 
 import pathlib
@@ -20,7 +20,7 @@ ENFORCE = {"mode": "enforce"}
 
 
 class SignIn(requests.auth.AuthBase):
-    """The library's proof before it has a token, and its repeat with the nonce from a refusal."""
+    """Adds the library's proof to a request without a token, and repeats the request with the nonce from a refusal."""
 
     def __init__(self, key):
         self.key = key
@@ -45,7 +45,7 @@ def told(answer):
 
 
 def begin(broker, key, user="ana"):
-    """A login until its callback. Returns the two values for the forward."""
+    """Starts a login and signs the user in. Returns the body of the forward: the callback's URL and the login token."""
     begun = requests.post(broker.url + "/v1/logins", json={"provider": "oidc", "client": "android"}, auth=SignIn(key), timeout=20)
     begun.raise_for_status()
     callback = call(f"{begun.json()['authorization_url']}&sandbox_user={user}").fields["Location"]
@@ -96,7 +96,7 @@ def calling(case):
         case.same("401 proof_required", told(requests.get(where, headers={"Authorization": f"{scheme} {token}"}, timeout=20)), f"a bound session's token as {scheme}, without a proof → 401 proof_required")
     try:
         answer = requests.get(where, auth=DPoPToken(token, _dpop_key=DPoPKey.generate()), timeout=20)
-    except RepeatedDPoPNonce as refusal:  # the library's word for a refusal that no nonce can help
+    except RepeatedDPoPNonce as refusal:  # The library raises this if a second nonce would not help.
         answer = refusal.response
     case.same("401 proof_invalid key", told(answer), "a thief with the session token and another key → 401 proof_invalid key")
     own = DPoPToken(token, _dpop_key=key)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The user's devices, ways to end them, and the event stream.
+# The list of a user's sessions, ways to end them, event streams, revocations in the background, and the operators' commands.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
@@ -22,20 +22,20 @@ ben_handle=$(json .handle)
 step "2. The list of the user's sessions"
 device phone
 get /v1/sessions
-expect_status 200
+expect_status 200 "list of ana's sessions → 200"
 same 3 "$(python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))["items"]))' "$work/body")" "ana's list → has her three sessions, but not ben's"
 same "[\"Ana's laptop\", \"Ana's phone\", \"Ana's tablet\"]" "$(python3 -c 'import json, sys; print(json.dumps(sorted(i["device"] for i in json.load(open(sys.argv[1]))["items"])))' "$work/body")" "ana's list → has the devices' names"
 same "$phone_handle" "$(python3 -c 'import json, sys; print(*[i["handle"] for i in json.load(open(sys.argv[1]))["items"] if i["current"]])' "$work/body")" "ana's list → marks the current session"
-expect_json .next_cursor null
+expect_json .next_cursor null "ana's list → has no next page"
 get '/v1/sessions?cursor=tampered'
-expect_problem 400 invalid_request "list with an invented cursor (SEC-98)"
+expect_problem 400 invalid_request "list of sessions with an invented cursor (SEC-98)"
 get '/v1/sessions?colour=red'
-expect_problem 400 invalid_request "list with an unknown parameter"
+expect_problem 400 invalid_request "list of sessions with an unknown parameter"
 
 step "3. An event stream begins with the session"
 listen "$tablet_cookie" tablet
 same 0 $? "new event stream → the first event is the session"
-matches "$tablet_handle" "$(cat "$work/tablet.events")" "first event → contains the session's handle"
+matches "$tablet_handle" "$(cat "$work/tablet.events")" "new event stream → its first event has the session's handle"
 listen "$laptop_cookie" laptop
 
 step "4. A user ends one of her own sessions"
@@ -44,7 +44,7 @@ expect_problem 404 not_found "ana ends ben's session by its handle"
 request DELETE /v1/sessions/ses_short
 expect_problem 404 not_found "ana ends a session by a malformed handle"
 request DELETE "/v1/sessions/$tablet_handle"
-expect_status 204
+expect_status 204 "ana ends her tablet's session by its handle → 204"
 JAR= request GET /v1/session -b "coatcheck=$tablet_cookie"
 same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "tablet's session ended → its cookie gets 401 at once"
 wait_for 20 grep -q '^event: session_ended' "$work/tablet.events"
@@ -55,7 +55,7 @@ step "5. A user ends all her other sessions"
 request DELETE /v1/sessions
 expect_problem 400 invalid_request "DELETE of all sessions without except=current"
 request DELETE '/v1/sessions?except=current'
-expect_status 204
+expect_status 204 "ana ends all her other sessions → 204"
 JAR= request GET /v1/session -b "coatcheck=$laptop_cookie"
 same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "other sessions ended → the laptop gets 401"
 wait_for 20 grep -q '^event: session_ended' "$work/laptop.events"
@@ -69,17 +69,17 @@ step "6. A refresh sends an event"
 listen "$phone_cookie" phone
 request POST /v1/session/refresh
 wait_for 20 grep -q '^event: tokens_refreshed' "$work/phone.events"
-same 0 $? "refresh → causes the event tokens_refreshed"
+same 0 $? "refresh → the session's event stream gets tokens_refreshed"
 JAR= request GET "$MANAGEMENT/metrics"
-matches 'coatcheck_refreshes_total\{provider="oidc",client="ios",result="refreshed",reason="-"\} 1' "$(body)" "metrics → count refreshes by result"
+matches 'coatcheck_refreshes_total\{provider="oidc",client="ios",result="refreshed",reason="-"\} 1' "$(body)" "one refresh → the metric counts one with the result refreshed"
 
-step "7. Revocation and end_session in the background (SEC-63) are retried after an outage and a killed broker"
-# pending COUNT: this number of revocations waits
+step "7. Revocations and end_session calls (SEC-63) are retried after the provider's outage and after kill -9"
+# pending COUNT: returns whether the metric shows this number of pending revocations
 pending() { [ "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_revocations_pending //p')" = "$1" ]; }
 wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 2 ]'
 same "4 2" "$(calls oidc/revoke) $(calls oidc/end_session)" "two sessions end → tokens are revoked, and end_session is called for both"
 wait_for 10 pending 0
-same 0 $? "both calls done → no revocation is pending"
+same 0 $? "tokens are revoked and end_session is called → no revocation is pending"
 fault oidc '{"fault":"status","status":503,"endpoint":"revoke","times":1}'
 sandbox DELETE /requests
 request DELETE /v1/session
@@ -92,12 +92,12 @@ fault oidc '{"fault":"drop-before","endpoint":"end_session","times":1}'
 request DELETE /v1/session
 expect_status 204 "log-out while end_session fails → 204"
 wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 1 ]'
-same 0 $? "cleo's log-out → end_session is called once and then dropped"
+same 0 $? "cleo's log-out, and the provider drops the connection of end_session → end_session was called"
 kill_broker KILL
 start_broker
 pending 2
 same 0 $? "broker killed and restarted → both revocations are pending"
-# For ana, the refresh token (refused) and the access token are sent, and later both again. For cleo, both are sent twice.
+# The number of revoke calls: for ana, refresh token (answered 503) and access token, and later both again; for cleo, both twice.
 wait_for 90 eval '[ "$(calls oidc/end_session)" -ge 3 ]'
 same "8 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "retries after the outage and the kill → both revocations are completed"
 sandbox GET '/tokens?provider=oidc'
@@ -114,17 +114,17 @@ expect_problem 401 backend_unauthorized "session cookie instead of an admin toke
 reader=(-H 'Authorization: Bearer admin-reader-7f3d2a9c51')
 ender=(-H 'Authorization: Bearer admin-ender-b81c64e2f0')
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ben" "${reader[@]}"
-expect_status 200
-expect_json .items[0].handle "$ben_handle"
+expect_status 200 "operator lists ben's sessions → 200"
+expect_json .items[0].handle "$ben_handle" "operator lists ben's sessions → has the handle of ben's session"
 request DELETE "$MANAGEMENT/admin/v1/sessions/$ben_handle" "${reader[@]}"
 expect_problem 403 backend_not_allowed "admin token that may only read ends a session"
 request DELETE "$MANAGEMENT/admin/v1/subjects/oidc/user-ben/sessions" "${ender[@]}"
-expect_status 200
-expect_json .ended 1
+expect_status 200 "operator ends ben's sessions by subject → 200"
+expect_json .ended 1 "operator ends ben's sessions by subject → one session has ended"
 request GET /v1/session -b "coatcheck=$ben_cookie"
 same "401 admin" "$STATUS $(json .reason)" "operator ends ben's sessions → reason admin"
 request GET "$MANAGEMENT/admin/v1/providers" "${reader[@]}"
-expect_status 200
+expect_status 200 "operator lists the providers → 200"
 
 step "9. An operator's action needs its audit record (SEC-99)"
 database() { python3 -c 'import sqlite3, sys
@@ -135,12 +135,12 @@ sign_in oidc ios eva
 eva_handle=$(json .handle)
 database "CREATE TRIGGER no_audit BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no'); END"
 request DELETE "$MANAGEMENT/admin/v1/sessions/$eva_handle" "${ender[@]}"
-expect_problem 503 store_unavailable "audit record cannot be written"
+expect_problem 503 store_unavailable "operator ends a session while the audit record cannot be written"
 get /v1/session
-expect_status 200 "audit record cannot be written → the session is alive"
+expect_status 200 "operator's action failed because of the audit record → the session is alive"
 database "DROP TRIGGER no_audit"
 request DELETE "$MANAGEMENT/admin/v1/sessions/$eva_handle" "${ender[@]}"
-expect_status 204 "audit record can be written again → the session is ended"
+expect_status 204 "operator ends the session when the audit record can be written again → 204"
 same "ender end_session $eva_handle" "$(database "SELECT actor, action, target FROM audit WHERE action = 'end_session'")" "session ended by an operator → one audit row with its handle"
 get /v1/session
 same "401 admin" "$STATUS $(json .reason)" "session ended by an operator → eva gets the reason admin"
@@ -148,20 +148,20 @@ JAR=
 
 step "10. Operators see why a session has ended"
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ben&state=ended" "${reader[@]}"
-expect_status 200
+expect_status 200 "operator lists ben's ended sessions → 200"
 same "$ben_handle admin" "$(json .items[0].handle) $(json .items[0].reason)" "ben's ended session → reason admin"
 matches '^20[0-9-]+T[0-9:]+Z$' "$(json .items[0].ended_at)" "ben's ended session → has the time of its end"
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ana&state=ended" "${reader[@]}"
 same '["logged_out","logged_out_elsewhere","logged_out_elsewhere"]' "$(jq -c '[.items[].reason]' "$work/body")" "ana's ended sessions → their reasons, newest first"
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ben" "${reader[@]}"
-same '[]' "$(json .items)" "list without a state → has only live sessions"
+same '[]' "$(json .items)" "operators' list without a state → has only live sessions"
 request GET "$MANAGEMENT/admin/v1/sessions?state=gone" "${reader[@]}"
-expect_problem 400 invalid_request "list with an unknown state"
+expect_problem 400 invalid_request "operators' list with an unknown state"
 printf 'admin-reader-7f3d2a9c51\n' >"$work/admin-token"
 "$COATCHECK" sessions list --management "$MANAGEMENT" --token-file "$work/admin-token" --ended --provider oidc --subject user-ben >"$work/list"
 same "HANDLE PROVIDER CLIENT REASON SUBJECT KEY KIND PARENT $ben_handle oidc ios admin user-ben - - -" "$(cut -f1-3,5-9 "$work/list" | tr '\t\n' '  ' | sed 's/ $//')" "coatcheck sessions list --ended → the row comes after the column names"
 COATCHECK_TOKEN_FILE="$work/admin-token" "$COATCHECK" sessions list --config "$work/coatcheck.yaml" --no-header --ended --provider oidc --subject user-ben >"$work/list"
-same "$ben_handle" "$(cut -f1 "$work/list")" "--config, COATCHECK_TOKEN_FILE and --no-header → only the row"
+same "$ben_handle" "$(cut -f1 "$work/list")" "coatcheck sessions list with --config, COATCHECK_TOKEN_FILE and --no-header → prints only the row"
 "$COATCHECK" sessions list --config "$work/coatcheck.yaml" 2>"$work/refusal" >/dev/null && not_ok "sessions list without a token → refused" || matches 'token-file' "$(cat "$work/refusal")" "sessions list without a token → refused, and the message names token-file"
 for shell in bash zsh fish; do
     "$COATCHECK" --generate-completion-script "$shell" >"$work/completion.$shell" && [ -s "$work/completion.$shell" ]
@@ -171,8 +171,8 @@ bash -n "$work/completion.bash"
 same 0 $? "completion script for bash → valid bash"
 
 request GET "$MANAGEMENT/metrics"
-matches 'coatcheck_revocations_pending [0-9]+' "$(body)" "metrics → the number of pending revocations"
-matches 'coatcheck_sessions_ended_total\{reason="admin"\} 2' "$(body)" "metrics → count endings by reason"
+matches 'coatcheck_revocations_pending [0-9]+' "$(body)" "metrics → have the number of pending revocations"
+matches 'coatcheck_sessions_ended_total\{reason="admin"\} 2' "$(body)" "two sessions ended by operators → the metric counts two endings with the reason admin"
 
 step "11. Operators end all sessions of a client on the command line"
 printf 'admin-ender-b81c64e2f0\n' >"$work/admin-token"
@@ -221,7 +221,7 @@ print(sum(read(stream, b"0\r\n\r\n").endswith(b"0\r\n\r\n") for stream in stream
 PYTHON
 listeners=$!
 wait_for 90 grep -q . "$work/listeners"
-same 1000 "$(head -1 "$work/listeners")" "a thousand event streams → each gets the event session"
+same 1000 "$(head -1 "$work/listeners")" "a thousand event streams are opened → each gets the event session"
 begin=$SECONDS
 kill_broker TERM
 took=$((SECONDS - begin))

@@ -13,7 +13,7 @@ from support.waiting import wait_for  # noqa: E402
 
 
 def kept(case):
-    """A step-up without a new refresh token. Refreshes continue at all replicas, and each replica's listeners are notified."""
+    """A step-up answer without a new refresh token. Refreshes continue at all replicas, and event listeners are notified."""
     with Database() as database:
         stage = Stage(case, database)
         session = stage.begin()
@@ -45,9 +45,9 @@ def kept(case):
         for broker in stage.brokers:
             case.same("200", told(broker.refresh(session)), f"a step-up without a new refresh token, then a refresh at {broker.name} → 200")
             for each in stage.brokers:
-                # A cache entry is up to five seconds old, and a token of that age works as well.
+                # A replica's cache may return a session that is up to five seconds old, so wait until it has the current token.
                 wait_for(7, lambda: stage.grant(each, session) == old)
-                case.same(old, stage.grant(each, session), f"a kept grant after a refresh, the access token at {each.name} → works, and belongs to the kept grant")
+                case.same(old, stage.grant(each, session), f"a kept grant after a refresh, the access token that {each.name} gives a backend → is live, and belongs to the kept grant")
         case.same("mfa", stage.third.look(session).json["acr"], "a session with a kept grant after three refreshes → keeps the class of its step-up")
         case.same({1}, set(stage.sent().values()), "all refresh tokens of a kept grant → each was sent once")
 

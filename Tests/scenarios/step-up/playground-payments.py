@@ -1,5 +1,5 @@
-"""The payments of the playground's phone, with deploy/sandbox.yaml and without a browser. This script plays the page: it has
-the phone's keys, and signs its orders. Refusals come first. The API lists the accepted payments.
+"""Payments of the playground's phone, with deploy/sandbox.yaml and without a browser. This script takes the place of the
+playground's page: it has the phone's keys, and signs when the phone asks. Refusals come first.
 """
 
 import datetime
@@ -24,7 +24,7 @@ IN = "they are still signed in."
 
 
 class Playground:
-    """Sandbox and broker as `make run` starts them, and a page without a browser."""
+    """Sandbox and broker as `make run` starts them, and this script in the place of the browser's page."""
 
     def __init__(self, case):
         self.case = case
@@ -107,8 +107,7 @@ class Playground:
         return screen
 
     def said(self, who=""):
-        """The titles of the messages that the app, or another party, has sent and received since the conversation began again.
-        """
+        """Returns the titles of the messages that the app (or the party `who`) has sent and received since the last `clear`."""
         return [each["title"] for each in self.news["messages"] if each["who"] == who and "app" in (each["from"], each["to"]) and each["kind"] != "note"]
 
     def details(self, title):
@@ -121,7 +120,7 @@ class Playground:
 
 
 def anew(playground, provider):
-    """Another sign-in, an hour ago, with an empty conversation before the next step."""
+    """Signs in again at the provider and clears the conversation. The playground dates this sign-in an hour ago."""
     if playground.screen["view"] == "session":
         playground.do("sign-out")
     screen = playground.sign_in(provider)
@@ -136,7 +135,7 @@ def step_up(case):
     playground.sign_in("cloudentity")
     playground.do("pay", {"amount": 20})
     case.same([], playground.payments, "20 € at a provider without payments → nothing is paid")
-    case.same(409, playground.play("trouble", {"name": "ignore-step-up"}).status, "the switch ignore-step-up at a provider without payments → 409")
+    case.same(409, playground.play("trouble", {"name": "ignore-step-up"}).status, "the playground's switch ignore-step-up at a provider without payments → 409")
     for provider in ("oidc", "oidc-bound"):
         before = anew(playground, provider)["session"]
         age = time.time() - datetime.datetime.fromisoformat(before["authenticated_at"]).timestamp()
@@ -145,14 +144,14 @@ def step_up(case):
 
         def unpaid(screen, why):
             case.same(("session", "That nothing was paid; " + IN), (screen["view"], screen["noticed"]), why)
-            case.verdict("The session is as it was." in screen["explanation"], "a failed step-up → the session is unchanged", screen["explanation"])
+            case.verdict("The session is as it was." in screen["explanation"], "a failed step-up → the phone shows that the session is unchanged", screen["explanation"])
             case.same(paid, playground.payments, "a failed step-up → the API takes no payment")
 
         screen = playground.do("trouble", {"name": "ignore-step-up"})
         unpaid(screen, "a provider that ignores the demanded age → nothing is paid")
         case.verdict(
             '403 step_up_failed: wanted was {"max_age":300}, and the provider answered' in screen["explanation"], "a provider that ignores the demanded age → the phone shows the demand and the answer", screen["explanation"])
-        case.same("honours", call(playground.sandbox + "/_sandbox/settings/oidc").json["step_up"], "the end of ignore-step-up → the provider follows demands again")
+        case.same("honours", call(playground.sandbox + "/_sandbox/settings/oidc").json["step_up"], "the playground's switch ignore-step-up has run → the provider honours step-ups again")
 
         screen = playground.pay(20, "consent")
         challenge = playground.details("401 step_up_required")
@@ -162,7 +161,7 @@ def step_up(case):
             "a payment that needs a step-up → the conversation has the challenge", challenge)
         case.same("To pay 20 €, “Corner Shop” wants a sign-in of the last 5 minutes.", screen["step_up"], "a payment that needs a step-up → the phone gives the reason")
         case.same(["Sign in again as Ana", "Sign in as Ben", "Refuse"], [each["title"] for each in screen["people"]], "a payment that needs a step-up → the provider's page offers Ana, Ben and a refusal")
-        case.same(409, playground.play("trouble", {"name": "expire-token"}).status, "a switch that needs the session, during a step-up → 409")
+        case.same(409, playground.play("trouble", {"name": "expire-token"}).status, "the playground's switch expire-token during a step-up → 409")
         unpaid(playground.do("cancel"), "the user closes the browser during a step-up → nothing is paid")
         for person, answer in (("refuse", "403 access_denied"), ("ben", "409 subject_mismatch")):
             playground.pay(20, "consent")
@@ -218,7 +217,7 @@ def presence(case):
     screen = playground.pay(500)
     case.same([register, large], playground.asked, "the user accepts the presence key → the phone asks about the payment next")
     case.same((playground.keys["presence"].thumbprint, before["handle"]), ((screen["session"]["presence"] or {}).get("jkt"), screen["session"]["handle"]), "the user accepts the presence key → the session has the key")
-    case.same(409, playground.play("signed", {"for": "presence", "number": 2, "signature": "A" * 86}).status, "a signature for which no request waits → 409")
+    case.same(409, playground.play("signed", {"for": "presence", "number": 2, "signature": "A" * 86}).status, "the page sends a signature that the phone has not requested → 409")
     case.same([], playground.payments, "the user accepts the presence key and refuses the payment → nothing is paid")
 
     playground.do("clear")

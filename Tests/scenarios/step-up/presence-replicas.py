@@ -1,5 +1,5 @@
-"""Presence at three replicas: a user is prompted once for a call, only one replica accepts a proof, and changes are visible
-everywhere within a second.
+"""Presence at three replicas: a user is prompted once for a call, only one replica accepts a presence proof, and a changed
+session is visible at every replica within a second.
 """
 
 import collections
@@ -30,8 +30,8 @@ class Balanced:
 
 
 def catches_up(case, broker, ask, wanted):
-    """Asks a replica all the time until it has given the wanted answer for a second. Returns when the last request with another
-    answer began.
+    """Polls a replica in the background until it has returned the wanted answer for a second. The result is the start time of the
+    last request with another answer.
     """
 
     def run():
@@ -70,7 +70,7 @@ def changes(case, user, first, others):
     for sentence, change, version, before, wanted in [
             ("a presence key", lambda: user.register(first), 2, (None, "pwd"), {session: (key, "pwd")}),
             ("a step-up", stepped_up, 3, (key, "pwd"), {session: (key, "mfa"), introspected: "mfa"})]:
-        case.same([before] * 2, [session(broker) for broker in others], f"before {sentence} → the other replicas have the session in memory")
+        case.same([before] * 2, [session(broker) for broker in others], f"before {sentence} → the other replicas return the session as it was")
         watching = {(broker.name, ask.__name__): catches_up(case, broker, ask, value) for broker in others for ask, value in wanted.items()}
         answer = change()
         answered = time.monotonic()
@@ -81,7 +81,7 @@ def changes(case, user, first, others):
 
 
 def replicas(case):
-    """Three replicas: a user is prompted once, only one replica accepts a proof, and calls wait for the store."""
+    """Three replicas: a user is prompted once, only one replica accepts a presence proof, and payments need the store."""
     sandbox, upstream = Sandbox(case), Upstream()
     with Database() as database:
         first = paying(case, sandbox, upstream, name="one", start=False)
@@ -116,28 +116,28 @@ def replicas(case):
             case.same(("200", 1, 1), (told(user.pay(balancer, method)), user.asked - asked, upstream.count - before), f"a payment by {method} through a balancer → one prompt, one call")
         presence = user.presence("GET", PAY)
         found = [told(user.send("GET", PAY, presence, broker)) for broker in brokers]
-        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, "a presence proof used at one replica → refused at the others, also for GET")
+        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, "one presence proof for GET, sent to three replicas in turn → only the first accepts it")
         before, good = upstream.count, 0
         for _ in range(5):
             presence = user.presence("POST", PAY)
             answers = [case.beside(lambda broker=broker, proof=user.phone.proof("POST", PAY, user.session): broker.call(
                 "POST", PAY, user.session, DPoP=proof, Coatcheck_Presence=presence)) for broker in brokers * 2]
             good += sum(told(answer.result(30)) == "200" for answer in answers)
-        case.same((5, before + 5), (good, upstream.count), "one presence proof, six calls at three replicas, five rounds → one succeeds each")
+        case.same((5, before + 5), (good, upstream.count), "one presence proof in calls to all replicas at the same time, five rounds → one call succeeds in each round")
         upstream.go()
         presence = user.presence("POST", PAY)
-        case.same("502 upstream_error", told(user.send("POST", PAY, presence, brokers[0])), "an upstream that one replica cannot reach → upstream_error")
+        case.same("502 upstream_error", told(user.send("POST", PAY, presence, brokers[0])), "a payment while the upstream is down → 502 upstream_error")
         upstream.come()
-        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "the presence proof of a call that did not reach the upstream, at another replica → 200")
+        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "the presence proof of a call that did not reach the upstream, sent to another replica → 200")
 
         before, presence = upstream.count, user.presence("GET", PAY)
         fields = {"Coatcheck_Pass": user.phone.held_pass, "Coatcheck_Presence": presence}
-        case.same(200, brokers[2].call("GET", "/v1/session", user.session, Coatcheck_Pass=user.phone.held_pass).status, "a session in a replica's memory → 200")
+        case.same(200, brokers[2].call("GET", "/v1/session", user.session, Coatcheck_Pass=user.phone.held_pass).status, "a look at the session, which puts it into a replica's cache → 200")
         database.do("away")
         answer = brokers[2].call("GET", PAY, user.session, **fields)
-        case.same(("503 store_unavailable", before), (told(answer), upstream.count), "the store is unavailable → 503, and the upstream receives no call")
+        case.same(("503 store_unavailable", before), (told(answer), upstream.count), "a payment while the store is unavailable and the session is cached → 503, and the upstream receives no call")
         database.do("back")
-        case.verdict(wait_for(30, lambda: told(user.pay(balancer)) == "200"), "the store is available again → the call succeeds")
+        case.verdict(wait_for(30, lambda: told(user.pay(balancer)) == "200"), "a payment after the store is available again → 200")
 
 
 CASES = {

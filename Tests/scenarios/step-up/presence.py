@@ -1,5 +1,5 @@
-"""Presence: the phone's system uses a second key only after its user has confirmed. The cases show that a stolen token, the
-session's own key or an intercepted proof is useless. Refusals come first. presence-replicas.py tests several replicas.
+"""Presence: a phone uses its second key, the presence key, only after the user has confirmed. The cases show that a stolen
+token, the session's own key or an intercepted proof is useless. presence-replicas.py tests several replicas.
 """
 
 import collections
@@ -19,7 +19,7 @@ from support.step_up import told  # noqa: E402
 
 
 def is_presence_wanted(case, answer, code, sentence):
-    """A 401 because presence is missing: its code twice, a nonce, its own challenge, and an unchanged cookie."""
+    """Checks a 401 about presence: its code in body and field, a nonce, a challenge with this code, and an unchanged cookie."""
     case.same(f"401 {code}", told(answer), sentence)
     word = code.split()[0]
     case.verdict(
@@ -29,30 +29,30 @@ def is_presence_wanted(case, answer, code, sentence):
 
 
 def refusals(case):
-    """Keys that are not registered, and calls that are refused."""
+    """Presence keys that may not be registered, and calls that are refused because of their presence proof."""
     sandbox, upstream = Sandbox(case), Upstream()
     broker = paying(case, sandbox, upstream)
     user, thief = User(broker), User(broker)
     for each in (user, thief):
         case.same(201, each.phone.sign_in().status, "a phone signs in with a key → a bound session")
-    is_presence_wanted(case, user.send("PUT", KEY), "presence_required", "a registration without the second proof → presence_required")
+    is_presence_wanted(case, user.send("PUT", KEY), "presence_required", "a presence key's registration without the presence key's own proof → presence_required")
     own = user.phone.proof("PUT", KEY, user.session)
-    is_presence_wanted(case, user.send("PUT", KEY, own), "presence_invalid key", "a registration by the session's own key → refused")
-    case.same("401 proof_required", told(user.phone.passing("PUT", KEY, Coatcheck_Presence=user.presence("PUT", KEY))), "a registration with a pass → proof_required")
+    is_presence_wanted(case, user.send("PUT", KEY, own), "presence_invalid key", "the session's own key registered as its presence key → refused")
+    case.same("401 proof_required", told(user.phone.passing("PUT", KEY, Coatcheck_Presence=user.presence("PUT", KEY))), "a presence key's registration with a pass instead of the session key's proof → proof_required")
     unbound = broker.sign_in(client="android")
     bearer = {"Authorization": f"Bearer {unbound}"}
-    case.same("403 client_not_allowed", told(broker.call("PUT", KEY, **bearer)), "a registration of an unbound session → refused")
+    case.same("403 client_not_allowed", told(broker.call("PUT", KEY, **bearer)), "a presence key's registration for an unbound session → refused")
     refused = broker.call("POST", PAY, **bearer)
     case.same(("403 step_up_failed", {"presence": True}), (told(refused), refused.json["required"]), "an unbound session's payment → step_up_failed")
     is_presence_wanted(case, user.pay(), "presence_required", "a payment of a session without a presence key → presence_required")
 
-    case.same(None, user.send("GET", "/v1/session").json["presence"], "the refused registrations → no presence key")
-    case.same(200, user.register().status, "a registration with both proofs → 200")
+    case.same(None, user.send("GET", "/v1/session").json["presence"], "all registrations of a presence key are refused → the session has no presence key")
+    case.same(200, user.register().status, "a presence key's registration with both proofs → 200")
     shown = user.send("GET", "/v1/session").json["presence"]
-    case.same(user.face.thumbprint, shown["jkt"], "a registration → the session names the presence key")
-    case.same(200, user.register().status, "a registration of the present key → 200")
+    case.same(user.face.thumbprint, shown["jkt"], "a presence key is registered → the session has its thumbprint")
+    case.same(200, user.register().status, "a registration of the same presence key again → 200")
     user.face, held = Phone(broker), user.face
-    is_presence_wanted(case, user.register(), "presence_invalid key", "a registration of another key → refused")
+    is_presence_wanted(case, user.register(), "presence_invalid key", "a registration of a second presence key → refused")
     user.face = held
     widget = Phone(broker)
     child = user.phone.call(
@@ -62,9 +62,9 @@ def refusals(case):
         "POST", PAY, Authorization=f"Bearer {child}", DPoP=widget.proof("POST", PAY, child),
         Coatcheck_Presence=user.presence("POST", PAY, child))
     is_presence_wanted(case, answer, "presence_required", "a child's call with its parent's presence proof → presence_required")
-    case.same(({"presence": True}, True), (answer.json["step_up"], answer.json["parent"]), "a child's refused call → the answer names the parent as the one to call")
+    case.same(({"presence": True}, True), (answer.json["step_up"], answer.json["parent"]), "a child's call without presence is refused → the answer has `parent`, because the parent has to make the call")
     answer = broker.call("PUT", KEY, Authorization=f"Bearer {child}", DPoP=widget.proof("PUT", KEY, child))
-    case.same("403 client_not_allowed", told(answer), "a child's registration → refused")
+    case.same("403 client_not_allowed", told(answer), "a presence key's registration for a child session → refused")
 
     before = upstream.count
     answer = user.send("POST", PAY)
@@ -83,8 +83,8 @@ def refusals(case):
     thief.phone.session = stolen
     thief.register()
     case.same("401 presence_invalid token", told(thief.send("POST", PAY, caught)), "a copied presence proof in another session → refused")
-    case.same(before, upstream.count, "all refused calls → zero calls at the upstream")
-    case.same("200", told(user.send("POST", PAY, caught)), "the copied presence proof in its own request → 200")
+    case.same(before, upstream.count, "all calls so far are refused → zero calls at the upstream")
+    case.same("200", told(user.send("POST", PAY, caught)), "the same presence proof in the request that it is for → 200")
     for method in ("POST", "GET"):
         presence = user.presence(method, PAY)
         found = [told(user.send(method, PAY, presence)) for _ in range(3)]
@@ -95,25 +95,25 @@ def refusals(case):
     found = collections.Counter(told(answer.result(30)) for answer in racing)
     case.same({"200": 1, "401 presence_invalid replayed": 7}, dict(found), "one presence proof, eight requests at the same time → one succeeds")
     case.verdict(not any("presence" in name.lower() for fields in upstream.fields for name in fields), "relayed calls → the upstream receives no presence field")
-    case.same(2.0, broker.metric("coatcheck_presence_keys_total", client="ios"), "two registered keys → the metric counts two")
+    case.same(2.0, broker.metric("coatcheck_presence_keys_total", client="ios"), "two presence keys are registered → the metric counts two")
 
 
 def registration(case):
-    """The registration needs a sign-in within the last ten minutes, and works once."""
+    """The registration of a presence key needs a sign-in within the last ten minutes. The key stays until the session's end."""
     sandbox, upstream = Sandbox(case), Upstream()
     broker = paying(case, sandbox, upstream)
     user = User(broker)
     begun, fields = user.phone.begin()
     late = call(f"{begun.json['authorization_url']}&sandbox_user=ana&sandbox_auth_age=4000").fields["Location"]
-    case.same(201, user.phone.forward(late, fields).status, "a sign-in from an hour ago → a session")
+    case.same(201, user.phone.forward(late, fields).status, "a sign-in whose auth_time is an hour ago → a session")
     answer = user.register()
-    case.same(("401 step_up_required", {"max_age": 600}), (told(answer), answer.json["step_up"]), "a registration after an old sign-in → step_up_required")
+    case.same(("401 step_up_required", {"max_age": 600}), (told(answer), answer.json["step_up"]), "a presence key's registration an hour after the sign-in → step_up_required")
     begun = user.phone.call("POST", "/v1/logins", user.session, {"step_up": {"max_age": 600}})
     cookie = (begun.fields["Set-Cookie"] or "").split(";")[0]
     callback = user.phone.callback(begun)
     answer = user.phone.call("POST", "/v1/sessions", user.session, {"callback_url": callback}, Cookie=cookie)
-    case.same("200", told(answer), "a step-up → 200")
-    case.same(200, user.register().status, "a registration after the step-up → 200")
+    case.same("200", told(answer), "a step-up before the presence key's registration → 200")
+    case.same(200, user.register().status, "a presence key's registration after the step-up → 200")
     stood = user.send("GET", "/v1/session").json["presence"]
     case.same(200, user.send("POST", "/v1/session/refresh").status, "a refresh of a session with a presence key → 200")
     begun = user.phone.call("POST", "/v1/logins", user.session, {"step_up": {"max_age": 600}})
@@ -132,25 +132,24 @@ def registration(case):
     case.same([(0, 0)], broker.query(f"SELECT {columns} FROM sessions"), "a log-out → the tombstone has no presence key")
     case.same(
         [("session", "session.presence_key_changed", "done")], broker.query("SELECT actor, action, outcome FROM audit WHERE actor = 'session'"),
-        "the registration → one row in the audit table")
+        "a presence key is registered → one row in the audit table")
 
 
 def away(case):
-    """If an upstream was surely not reached, the proof is still good. If it may have received the call, the proof counts as
-    used."""
+    """An upstream fails. If it provably did not receive the call, the presence proof stays valid. Otherwise it counts as used."""
     sandbox, upstream = Sandbox(case), Upstream()
     broker = paying(case, sandbox, upstream)
     user = User(broker)
     user.phone.sign_in()
-    case.same(200, user.register().status, "a registration → 200")
+    case.same(200, user.register().status, "a presence key's registration → 200")
     upstream.go()
     presence = user.presence("POST", PAY)
     asked = user.asked
-    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "an unreachable upstream → upstream_error")
+    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "a payment while the upstream is down → 502 upstream_error")
     upstream.come()
     case.same("200", told(user.send("POST", PAY, presence)), "the presence proof of a call that did not reach the upstream, sent again later → 200")
-    case.same(asked, user.asked, "the repeated call → the user gets no second prompt")
-    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the used presence proof → replayed")
+    case.same(asked, user.asked, "a payment repeated with the same presence proof → the user gets no second prompt")
+    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "a payment with a used presence proof → refused as replayed")
     upstream.go()
     rude = socket.create_server(("127.0.0.1", upstream.port))
 
@@ -161,16 +160,16 @@ def away(case):
 
     threading.Thread(target=hang_up, daemon=True).start()
     presence = user.presence("POST", PAY)
-    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "an upstream that reads the call and closes → upstream_error")
+    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "a payment, and the upstream reads it and closes the connection → 502 upstream_error")
     rude.close()
     upstream.come()
-    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the call may have taken effect → its presence proof counts as used")
+    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the upstream may have received the payment → its presence proof counts as used")
     statuses = [told(user.send("POST", PAY, user.presence("POST", PAY))) for _ in range(32)]
     case.verdict(statuses.count("200") <= 30 and "429 rate_limited" in statuses, "32 payments in a minute → at most thirty succeed", str(statuses))
 
 
 def gateways(case):
-    """forward-auth?presence=1: a proof for the original request counts once."""
+    """Forward-auth with `presence=1` accepts a presence proof for the original request once."""
     sandbox, upstream = Sandbox(case), Upstream()
     broker = paying(case, sandbox, upstream)
     user = User(broker)
@@ -190,7 +189,7 @@ def gateways(case):
     case.same("403 backend_not_allowed", told(ask(query="?presence=yes")), "forward-auth with presence=yes → refused")
     case.same("403 backend_not_allowed", told(ask(says=False)), "forward-auth with presence, without the original request → refused")
     is_presence_wanted(case, ask(), "presence_required", "forward-auth without a presence proof → presence_required")
-    is_presence_wanted(case, ask(user.presence("GET", "/v1/forward-auth")), "presence_invalid method", "a presence proof for the proxy's own request → refused")
+    is_presence_wanted(case, ask(user.presence("GET", "/v1/forward-auth")), "presence_invalid method", "a presence proof for the proxy's forward-auth request → refused")
     good = user.presence("POST", "/orders")
     case.same(200, ask(good).status, "forward-auth with a presence proof for the original request → 200")
     is_presence_wanted(case, ask(good), "presence_invalid replayed", "forward-auth with a used presence proof → replayed")

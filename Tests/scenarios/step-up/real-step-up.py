@@ -1,5 +1,5 @@
-"""Step-up at OpenID providers from other projects. LemonLDAP::NG and Canaille sign their users in again for `max_age`. Glewlwyd
-does so, too, but cannot report the time. In every case the session lives, and the user is not prompted endlessly.
+"""Step-up at OpenID providers from other projects. LemonLDAP::NG and Canaille ask their users for the password again because of
+`max_age`. Glewlwyd does so, too, but cannot report the time. A failed step-up never ends the session.
 """
 
 import pathlib
@@ -29,7 +29,7 @@ class User:
         self.broker, self.browser, self.session = broker, browser, None
 
     def insisting(self, ask):
-        """Retries like an app, because Canaille answers 500 if a user gets more than one token in a second."""
+        """Retries after a 503 as an app does, because Canaille answers 500 if a user gets more than one token in a second."""
         return wait_for(10, lambda: (answer := ask()).status != 503 and answer, 1.1) or ask()
 
     def forward(self, begun, callback):
@@ -38,7 +38,7 @@ class User:
             lambda: self.broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie="; ".join(cookies)))
 
     def sign_in(self, step_up=None, **open):
-        """A whole login, which makes a session."""
+        """Does a whole login, and keeps the token of the new session."""
         begun = self.broker.call(
             "POST", "/v1/logins", body={"provider": "real", "client": "ios"} | ({"step_up": step_up} if step_up else {}))
         if begun.status != 201:
@@ -60,7 +60,7 @@ class User:
 
 
 def broker_of(case, issuer, api=None, scope="openid", **settings):
-    """A broker with the real provider. If it has an API, this is the provider's userinfo."""
+    """Makes a broker with the real provider. `api` is the base URL of its upstream."""
     upstreams = {"api": {"base_url": api, "provider": "real", "allow": ["GET /**"]} | settings.pop("upstream", {})} if api else None
     return Broker(case, Sandbox(case), settings={"upstreams": upstreams, "providers": {"oidc": None, "oauth2": None, "real": {
         "kind": "oidc", "issuer": issuer, "id_token": {"leeway": f"{LEEWAY}s"},
@@ -68,18 +68,18 @@ def broker_of(case, issuer, api=None, scope="openid", **settings):
 
 
 def grows_old(case, user):
-    """Waits until the session's sign-in is older than clocks may differ."""
+    """Waits until the session's sign-in is older than LEEWAY, the allowed difference of clocks."""
     signed_in = seconds(user.broker.look(user.session).json["authenticated_at"])
     wait_for(30, lambda: time.time() > signed_in + LEEWAY + 2, 0.1)
 
 
 def seconds(moment):
-    """An answer's time in seconds since 1970, or None."""
+    """Converts a time of an answer to seconds since 1970. None stays None."""
     return moment and int(time.mktime(time.strptime(re.sub(r"\.\d+", "", moment), "%Y-%m-%dT%H:%M:%SZ")) - time.timezone)
 
 
 def lives(case, user, what):
-    """Checks that the session still has its former sign-in, and that its tokens can be refreshed."""
+    """Checks that a refresh succeeds, and that the session's handle, subject, class, methods and time are the same after it."""
     before = user.broker.look(user.session).json
     refreshed = user.insisting(lambda: user.broker.refresh(user.session))
     case.same("200", refreshed.told, f"{what}, a refresh of the session → 200")
@@ -137,7 +137,7 @@ def by_levels(case):
     case.same(("200", asked + 2), (answer.told, user.browser.asked), "a step-up with max_age 0 → a password prompt")
     lives(case, user, "after a step-up with max_age 0")
 
-    # A call that needs more.
+    # A relayed call that demands a level and an age.
     refused = user.relay("/oauth2/userinfo")
     case.same(
         ("401 step_up_required", {"acr_values": "loa-4 loa-5", "max_age": 300}), (refused.told, refused.json.get("step_up")), "a call that needs a level and an age → 401 step_up_required with both")

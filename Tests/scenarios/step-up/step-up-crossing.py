@@ -1,4 +1,4 @@
-"""Step-ups that meet a refresh in progress, a dying process, or a session that belongs to a key."""
+"""Step-ups during a refresh in progress, step-ups during which the process is killed, and step-ups of bound sessions."""
 
 import pathlib
 import re
@@ -18,7 +18,7 @@ from support.waiting import GaveUp, wait_for  # noqa: E402
 
 
 def crossing(case):
-    """A step-up and a refresh in progress, in either order, and a process that dies between provider and commit."""
+    """A step-up during a refresh in progress, which then succeeds, is refused, or is lost because the process is killed."""
     sandbox = Sandbox(case)
     gate = Gate(sandbox)
     broker = Broker(case, sandbox, gate, gated=("refresh",), settings={"providers": {"oidc": {"revocation": {"reaches": "token"}}}})
@@ -61,18 +61,18 @@ def crossing(case):
     release.set()
     asked.result(30)
     case.same(200, broker.look(session).status, "a refused refresh of the grant before a step-up → the session lives")
-    case.same(200, broker.refresh(session).status, "a refresh after a refusal of the older grant → 200")
+    case.same(200, broker.refresh(session).status, "a refresh after the provider refused the grant before the step-up → 200")
 
-    # The process dies during the refresh, then during the step-up.
+    # The process is killed during a refresh, after the step-up has been committed.
     release, _ = under_way()
-    case.same("200", told(step_up(broker, session, MFA)), "a step-up during a refresh → 200 before the kill")
+    case.same("200", told(step_up(broker, session, MFA)), "another step-up during a refresh → 200")
     broker.restart()
     release.set()
-    case.same(200, broker.refresh(session).status, "kill -9 during the old refresh → the new grant can still be refreshed")
+    case.same(200, broker.refresh(session).status, "kill -9 during a refresh of the grant before the step-up → the new grant can be refreshed")
 
 
 def dying(case):
-    """kill -9 between the provider's answer and the commit: the session stays unchanged."""
+    """kill -9 after a step-up's code was sent and before its answer arrives: the session stays unchanged."""
     sandbox = Sandbox(case)
     gate = Gate(sandbox)
     broker = Broker(case, sandbox, gate, gated=("token",))
@@ -94,14 +94,14 @@ def dying(case):
     release.set()
     asked.result(30)
     case.same("503 provider_unavailable", told(login.forward()), "kill -9 after the code was sent → the repeated forward is 503")
-    case.same("new_login", login.forward().json.get("retry"), "the answer to the repeated forward → advises a new login")
+    case.same("new_login", login.forward().json.get("retry"), "kill -9 after the code was sent → the repeated forward's answer advises a new login")
     case.same(before["authenticated_at"], broker.look(session).json["authenticated_at"], "a step-up lost by kill -9 → the session is unchanged")
     case.same(200, broker.refresh(session).status, "a step-up lost by kill -9 → the session's tokens work")
-    case.same("200", told(step_up(broker, session, MFA)), "the next step-up → 200")
+    case.same("200", told(step_up(broker, session, MFA)), "another step-up after one that was lost by kill -9 → 200")
 
 
 def bound(case):
-    """If a session belongs to a key, its step-up needs the key, too."""
+    """The step-up of a bound session needs proofs by the session's key."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={"providers": {"oidc": {"clients": {"ios": {"binding": {"mode": "enforce"}}}}}})
     phone, thief = Phone(broker), Phone(broker)
@@ -113,7 +113,7 @@ def bound(case):
     case.same("401 proof_required", told(broker.call("POST", "/v1/logins", session, MFA)), "a bound session's step-up without a proof → refused")
     case.same("401 proof_required", told(broker.call("POST", "/v1/logins", None, MFA, Cookie=held)), "a bound session's step-up with a pass → refused")
     case.same("401 proof_invalid key", told(thief.call("POST", "/v1/logins", session, MFA)), "a bound session's step-up with another key's proof → refused")
-    case.same(count, broker.query("SELECT count(*) FROM logins")[0][0], "the refused step-ups → no login row")
+    case.same(count, broker.query("SELECT count(*) FROM logins")[0][0], "all step-ups of the bound session are refused → no login row")
 
     def begin():
         begun = phone.call("POST", "/v1/logins", session, MFA)
@@ -125,11 +125,11 @@ def bound(case):
     case.same(
         "401 proof_required", told(broker.call("POST", "/v1/sessions", None, body, Cookie=f"{cookie}; {held}")), "a bound step-up's forward without a proof → refused")
     case.same("403 login_not_yours", told(thief.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "a bound step-up's forward by another key → refused")
-    case.same("400 state_mismatch", told(phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "another key's forward → the login is spent")
+    case.same("400 state_mismatch", told(phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "a bound step-up's forward after one by another key → refused, because the login is spent")
     body, cookie = begin()
     answer = phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)
-    case.same(("200", "mfa", phone.thumbprint), (told(answer), answer.json["acr"], answer.json["binding"]["jkt"]), "the session's own key → the step-up succeeds, and the key stays")
-    case.same(200, phone.call("GET", "/v1/session", session).status, "the bound session after its step-up → 200")
+    case.same(("200", "mfa", phone.thumbprint), (told(answer), answer.json["acr"], answer.json["binding"]["jkt"]), "a bound step-up's forward by the session's own key → 200, and the session keeps its key")
+    case.same(200, phone.call("GET", "/v1/session", session).status, "a look at the bound session after its step-up → 200")
 
 
 CASES = {

@@ -1,7 +1,8 @@
-"""Step-ups and refreshes that cross on three replicas (guarantee 2, "a step-up and what is under way"). `kill -9` ends the
-replica of either, between any two of its steps. The session lives and is served everywhere, and a committed grant stays. A
-refresh token is sent twice only if its first sender has died. The provider rotates and revokes a grant whose refresh token
-comes twice. Rows are locked from outside to hold a statement.
+"""A step-up and a refresh of one session at the same time, on three replicas (guarantee 2, "a step-up and what is under way").
+
+`kill -9` ends the replica of the step-up or of the refresh, between any two of its steps. The session lives and is served at
+every replica, and a committed grant stays. A refresh token is sent twice only if its first sender was killed. The provider
+rotates refresh tokens, and revokes the grant if one is sent twice. Row locks from outside the broker hold its statements.
 """
 
 import pathlib
@@ -17,7 +18,8 @@ from support.step_up_stage import LAPSE, Outcome, Stage, settle  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 
 
-# ---- the replica that refreshes dies, and another steps up -----------------------------------------------------------
+# ---- the replica that refreshes is killed, and another replica steps up
+# -----------------------------------------------------------
 
 
 def refresh_at_its_claim(stage, session):
@@ -93,7 +95,8 @@ def refresh_after_its_commit(stage, session):
     return Outcome(told(login.forward(broker=stage.second)) == "200", login)
 
 
-# ---- the replica that steps up dies, and another refreshes -----------------------------------------------------------
+# ---- the replica that steps up is killed, and another replica refreshes
+# -----------------------------------------------------------
 
 
 def step_up_at_its_claim(stage, session):
@@ -105,7 +108,7 @@ def step_up_at_its_claim(stage, session):
     refreshed = told(stage.second.refresh(session))
     lock.release()
     stage.case.same("200", refreshed, "a step-up killed while the claim of its code waits, another replica's refresh → 200")
-    # If the dead process's statement was still carried out, the code counts as sent.
+    # PostgreSQL may still carry out the killed process's statement. The code then counts as sent.
     return Outcome(False, login, ("503 provider_unavailable",))
 
 
@@ -180,7 +183,8 @@ def step_up_after_its_commit(stage, session):
     return Outcome(True, login)
 
 
-# ---- a claim has to be waited for ------------------------------------------------------------------------------------
+# ---- the next refresh has to wait for the killed replica's claim
+# ------------------------------------------------------------------------------------
 
 
 def refresh_of_the_new_grant(stage, session):
@@ -210,7 +214,7 @@ ROUNDS = [
 
 
 def kills(case):
-    """A kill at each seam of a refresh and of a step-up, in both orders."""
+    """A kill between any two steps of a refresh and of a step-up, in both orders."""
     with Database() as database:
         stage = Stage(case, database)
         waiting = []
@@ -220,22 +224,22 @@ def kills(case):
             old = stage.grant(stage.third, session)
             outcome = round(stage, session)
             ended = time.monotonic()
-            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"{name}, a forward whose repeat has to be 200 → the step-up took effect")
+            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"{name}, the first forward → the step-up takes effect, unless the repeat has to fail")
             stage.dying.start()
             acr = "mfa" if outcome.steps_up else "pwd"
             for broker in stage.brokers:
                 found = wait_for(8, lambda: (answer := broker.look(session)).json.get("acr") == acr and answer) or broker.look(session)
                 case.same(("200", acr), (told(found), found.json.get("acr")), f"{name}, the session at {broker.name} → 200, with the class of its last sign-in")
             grants = [stage.grant(broker, session) for broker in stage.brokers]
-            # With a kept refresh token, too, the access token is the new sign-in's until the next refresh.
+            # Even if the step-up keeps the refresh token, its access token belongs to the new sign-in until the next refresh.
             case.verdict(
                 len(set(grants)) == 1 and grants[0] and (grants[0] != old) == outcome.steps_up,
-                f"{name}, its access token → works, and is of the {'new' if outcome.steps_up else 'old'} sign-in at every replica", (old, grants))
+                f"{name}, the session's access token → is live, and belongs to the {'new' if outcome.steps_up else 'old'} sign-in at every replica", (old, grants))
             waiting.append((name, session, outcome, old, case.beside(settle, stage, session, outcome, ended)))
         for name, session, outcome, old, settled in waiting:
             for verdict, sentence, detail in settled.result(TAKE_OVER + LAPSE):
                 case.verdict(verdict, f"{name}, {sentence}", detail)
-            # The last step-up may be of this moment, and the others show it within a second (guarantee 6).
+            # The last step-up may have been a moment ago. Other replicas show it within a second (guarantee 6).
             grants = []
 
             def agree():
@@ -243,7 +247,7 @@ def kills(case):
                 return len(set(grants)) == 1 and grants[0]
 
             wait_for(1, agree)
-            case.verdict(len(set(grants)) == 1 and grants[0], f"{name}, the access token at the end → works, and is of one grant at every replica", grants)
+            case.verdict(len(set(grants)) == 1 and grants[0], f"{name}, the access tokens at the end → are live, and belong to the same grant at every replica", grants)
         # The outbox is empty at the end, and the first grant has ended if the session has a new one.
         case.verdict(wait_for(40, lambda: stage.query("SELECT count(*) FROM outbox") == [["0"]], 0.2), "all rounds of kills, the outbox at the end → empty")
         living = {item["grant"] for item in stage.tokens().values() if item["live"]}

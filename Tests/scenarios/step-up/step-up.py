@@ -15,7 +15,7 @@ from support.waiting import wait_for  # noqa: E402
 
 
 def refusals(case):
-    """Sessions that may step up, and reasons for a failed step-up. The session does not change."""
+    """Step-ups that the broker refuses, and step-ups that fail. The session does not change."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={
         "providers": {
@@ -24,8 +24,8 @@ def refusals(case):
                 "client_id": "plain-app", "auth": "none", "redirect_uris": ["com.example.plain:/cb"], "login": "both"}}}}})
     session = broker.sign_in()
     before = broker.look(session).json
-    case.same(("pwd", ["pwd"]), (before["acr"], before["amr"]), "a session → reports the class of its user's sign-in")
-    case.verdict(before["authenticated_at"] is not None, "a session → reports the time of its user's sign-in")
+    case.same(("pwd", ["pwd"]), (before["acr"], before["amr"]), "a session → has the class (`acr`) and methods of its user's sign-in")
+    case.verdict(before["authenticated_at"] is not None, "a session → has the time of its user's sign-in")
     logins = "SELECT count(*) FROM logins"
     count = broker.query(logins)[0][0]
 
@@ -50,7 +50,7 @@ def refusals(case):
     case.same("403 client_not_allowed", begin(WEAK, oauth2), "a step-up at a provider of kind oauth2 → refused")
     case.same((None, [], None), tuple(broker.look(oauth2).json[name] for name in ("acr", "amr", "authenticated_at")), "a session of kind oauth2 → class, methods and time are empty")
     case.same("403 client_not_allowed", begin(MFA | {"provider": "plain"}, None), "a provider configured without `acr` → a step-up by `acr_values` is refused")
-    case.same(count + 1, broker.query(logins)[0][0], "the refused step-ups → no login row (the one row is the oauth2 sign-in's)")
+    case.same(count + 1, broker.query(logins)[0][0], "all step-ups so far are refused → they leave no login row (the one row is from the oauth2 sign-in)")
 
     tokens = sandbox.calls("oidc/token")
     login = Login(broker, session).sign_in()
@@ -70,13 +70,13 @@ def refusals(case):
 
     login = Login(broker, session).sign_in("ben")
     case.same("409 subject_mismatch", told(login.forward()), "another user signs in for a step-up → subject_mismatch")
-    case.same("409 subject_mismatch", told(login.forward()), "another user's forward, repeated → subject_mismatch")
+    case.same("409 subject_mismatch", told(login.forward()), "another user signed in for a step-up, and its forward is repeated → again subject_mismatch")
     sandbox.fault("oidc", fault="other-user-callback", times=1)
     case.same("409 subject_mismatch", told(step_up(broker, session)), "the provider answers a step-up as another user → subject_mismatch")
     failed = step_up(broker, session, WEAK, sandbox_auth_age=4000)
-    case.same("403 step_up_failed", told(failed), "a sign-in from an hour ago → step_up_failed")
+    case.same("403 step_up_failed", told(failed), "a step-up by age, and the new sign-in is older than an hour → step_up_failed")
     case.same({"max_age": 600}, failed.json["required"], "a failed step-up → the answer has the required age")
-    case.verdict(failed.json["got"]["authenticated_at"] < before["authenticated_at"], "a failed step-up → the answer has the earlier time of the sign-in")
+    case.verdict(failed.json["got"]["authenticated_at"] < before["authenticated_at"], "a failed step-up → the answer has the time of the sign-in that was too old")
     sandbox.settings("oidc", step_up="ignores")
     failed = step_up(broker, session, MFA)
     case.same(("403 step_up_failed", {"acr_values": "mfa"}, None), (told(failed), failed.json["required"], failed.json["got"]["acr"]), "a provider that ignores `acr_values` → step_up_failed with the class that the provider returned")
@@ -106,13 +106,13 @@ def refusals(case):
     case.same(200, broker.exchange(session).status, "after the failed step-ups → the session's token exchange works")
     case.same(200, broker.refresh(session).status, "after the failed step-ups → the session's refresh works")
     case.verdict(wait_for(30, lambda: broker.query("SELECT count(*) FROM outbox") == [(0,)]), "the failed step-ups → the outbox is empty within 30 seconds")
-    case.same(2 * A_PAIR, sandbox.calls("oidc/revoke"), "failed step-ups, and a revocation reaches all of a user → only the user without a session is revoked")
+    case.same(2 * A_PAIR, sandbox.calls("oidc/revoke"), "failed step-ups at a provider whose revocation ends all of a user's tokens → only the user without a session is revoked")
 
-    # A demand of the first sign-in.
+    # A first sign-in, whose login demands a class or an age.
     failed = Login(broker, None, WEAK | {"provider": "oidc", "client": "ios"}).sign_in(sandbox_auth_age=4000).forward()
-    case.same("403 step_up_failed", told(failed), "a first sign-in that is too old → step_up_failed")
+    case.same("403 step_up_failed", told(failed), "a login that demands an age, and its sign-in is too old → step_up_failed")
     made = Login(broker, None, {"provider": "oidc", "client": "ios", "step_up": {"acr_values": "phr mfa"}}).sign_in().forward()
-    case.same(("201", "phr"), (told(made), made.json["acr"]), "a first sign-in with the demanded class → a session with this class")
+    case.same(("201", "phr"), (told(made), made.json["acr"]), "a login that demands a class, and its sign-in has this class → a session with this class")
 
 
 def acceptances(case):
@@ -127,17 +127,17 @@ def acceptances(case):
     answer = login.forward()
     case.same("200", told(answer), "the forward of a step-up → 200")
     case.same(before["handle"], answer.json["handle"], "a step-up → the same session")
-    case.verdict(f"coatcheck={session}" in (answer.fields["Set-Cookie"] or ""), "a step-up → the cookie stays")
-    case.verdict("session_token" not in answer.json, "a step-up → no token in the body")
+    case.verdict(f"coatcheck={session}" in (answer.fields["Set-Cookie"] or ""), "a step-up → the answer sets the same session cookie")
+    case.verdict("session_token" not in answer.json, "a step-up of a cookie session → no session token in the body")
     case.same("phr", answer.json["acr"], "a step-up → the session has the new class")
     case.verdict(answer.json["authenticated_at"] > before["authenticated_at"], "a step-up → the session has the new time of sign-in")
     case.same(before["expires_at"], answer.json["expires_at"], "a step-up → the session's absolute expiry stays")
     case.same((2, 1, 2), broker.row(session, "token_version, fence, grant_version"), "a step-up → raises the versions of tokens and grant, and the fence")
     again = login.forward()
     case.same(("200", answer.json["authenticated_at"]), (told(again), again.json["authenticated_at"]), "a step-up's forward, repeated → the same answer")
-    case.same(tokens + 1, sandbox.calls("oidc/token"), "the repeated forward → the code was sent once")
+    case.same(tokens + 1, sandbox.calls("oidc/token"), "a step-up's forward, repeated → the code is sent once")
     case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == A_PAIR), "a step-up → the old grant is revoked")
-    case.same(200, broker.refresh(session).status, "after the step-up → a refresh uses the new grant")
+    case.same(200, broker.refresh(session).status, "a refresh after the step-up → 200")
     after = broker.look(session).json
     case.same(("phr", answer.json["authenticated_at"]), (after["acr"], after["authenticated_at"]), "a refresh after the step-up → class and time stay")
     case.same(1.0, broker.metric("coatcheck_logins_total", result="stepped_up"), "one step-up → the metric of step-ups is 1")
@@ -145,21 +145,21 @@ def acceptances(case):
     sandbox.fault("oidc", fault="no-refresh-token", times=1)
     revoked = sandbox.calls("oidc/revoke")
     kept = step_up(broker, session, MFA)
-    case.same(("200", "mfa", True), (told(kept), kept.json["acr"], kept.json["tokens"]["refreshable"]), "a step-up without a new refresh token → the old one stays")
+    case.same(("200", "mfa", True), (told(kept), kept.json["acr"], kept.json["tokens"]["refreshable"]), "a step-up without a new refresh token → 200, and the session stays refreshable")
     for _ in range(3):
-        case.same(200, broker.refresh(session).status, "a refresh with the kept refresh token → 200")
-    case.same("mfa", broker.look(session).json["acr"], "refreshes with the kept refresh token → the class stays")
+        case.same(200, broker.refresh(session).status, "a refresh after a step-up without a new refresh token → 200")
+    case.same("mfa", broker.look(session).json["acr"], "refreshes after a step-up without a new refresh token → the session keeps the new class")
     time.sleep(2)
-    case.same(revoked, sandbox.calls("oidc/revoke"), "a step-up that keeps the refresh token → no revocation")
+    case.same(revoked, sandbox.calls("oidc/revoke"), "a step-up without a new refresh token → no revocation")
 
     bearer = broker.sign_in(client="android")
     answer = Login(broker, bearer, MFA, bearer=True).sign_in().forward()
-    case.same(("200", False), (told(answer), "session_token" in answer.json), "a step-up of a bearer session → no new token")
-    case.same(200, broker.call("GET", "/v1/session", Authorization=f"Bearer {bearer}").status, "the bearer's token after the step-up → 200")
+    case.same(("200", False), (told(answer), "session_token" in answer.json), "a step-up of a bearer session → 200, without a new session token")
+    case.same(200, broker.call("GET", "/v1/session", Authorization=f"Bearer {bearer}").status, "a look at the bearer session with its token after the step-up → 200")
 
 
 class Upstream:
-    """An API that requires `mfa` below /strict, and demands this itself (RFC 9470)."""
+    """An API that answers each request below /strict with a 401 and a step-up challenge (RFC 9470)."""
 
     def __init__(self):
         upstream = self
@@ -193,7 +193,7 @@ class Upstream:
 
 
 def requirements(case):
-    """Calls that need a stronger sign-in. They are refused with the demand, and passed on after the user has signed in."""
+    """Calls that need a stronger sign-in. The broker refuses them with the demand, and serves them after a step-up."""
     sandbox, upstream = Sandbox(case), Upstream()
     broker = Broker(case, sandbox, settings={
         "providers": {"oidc": {"clients": {"ios": {"children": {"widget": {"upstreams": ["api"], "backends": ["orders"]}}}}}},
@@ -220,9 +220,9 @@ def requirements(case):
     case.verdict(not refused.fields["Set-Cookie"], "a relayed call that needs a step-up → the cookie stays")
     case.same("broker", refused.fields["Coatcheck-Source"], "a relayed call that needs a step-up → the refusal comes from the broker")
     case.same("401 step_up_required", told(relay("/p%61yments/1")), "a path that needs a step-up, with an escaped letter → step_up_required")
-    case.same({"max_age": 300}, relay(method="GET").json["step_up"], "another method on a path with a demand → has its own, smaller demand")
+    case.same({"max_age": 300}, relay(method="GET").json["step_up"], "a relayed GET to a path whose POST demands more → refused with the GET's own demand")
     case.same(0, len(upstream.calls), "relayed calls refused for a step-up → zero calls at the upstream")
-    case.same(200, relay("/accounts", "GET").status, "a path without a demand → 200")
+    case.same(200, relay("/accounts", "GET").status, "a relayed call to a path without a demand → 200")
     for query in ["?acr=mfa&acr=pwd", "?max_age=5", "?max_age=x", "?acr=", "?level=2", "?acr=a%22b", "?max_age=300&presence=1"]:
         case.same("403 backend_not_allowed", told(forward_auth(query)), f"forward-auth with the query {query} → 403 backend_not_allowed")
     case.same("401 step_up_required", told(forward_auth("?acr=mfa")), "forward-auth with a class that the session lacks → step_up_required")
@@ -232,10 +232,10 @@ def requirements(case):
     passed = forward_auth(session=other)
     case.same((200, "", ""), (passed.status, passed.fields["X-Auth-Acr"], passed.fields["X-Auth-Time"]), "forward-auth of a session without class and time → 200 with empty fields")
     refused = forward_auth("?max_age=300", session=other)
-    case.same("403 step_up_failed", told(refused), "a provider that cannot step up → step_up_failed, so no browser opens")
+    case.same("403 step_up_failed", told(refused), "forward-auth with an age, for a session whose provider cannot step up → step_up_failed, so that the app opens no browser")
     told_of = broker.call("POST", "/v1/introspect", body=f"token={session}", Content_Type="application/x-www-form-urlencoded", **gate).json
-    case.same("pwd", told_of["acr"], "introspection → reports the class")
-    case.verdict(abs(told_of["auth_time"] + 1000 - time.time()) < 60, "introspection → reports the time of the sign-in")
+    case.same("pwd", told_of["acr"], "introspection → has the class of the sign-in")
+    case.verdict(abs(told_of["auth_time"] + 1000 - time.time()) < 60, "introspection → has the time of the sign-in")
     broker.configure(backends={"orders": {"require": {"acr": ["mfa"], "max_age": "5m"}}})
     broker.restart()
     case.same("401 step_up_required", told(forward_auth()), "a backend with `require` → its forward-auth needs a step-up")
@@ -244,23 +244,23 @@ def requirements(case):
         (400, "insufficient_user_authentication", "mfa", 300), (refused.status, *(refused.json.get(n) for n in ("error", "acr_values", "max_age"))), "a backend with `require` → its token exchange needs a step-up")
     made = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json["session_token"]
 
-    # The upstream's own challenge.
+    # An upstream answers with its own step-up challenge.
     before = sandbox.calls("oidc/refresh")
     refused = relay("/strict", "GET")
-    case.same(("401 step_up_required", {"acr_values": "mfa", "max_age": 0}), (told(refused), refused.json.get("step_up")), "an upstream's own challenge → step_up_required with its demand")
-    case.same(before, sandbox.calls("oidc/refresh"), "an upstream's own challenge → no forced refresh before the answer")
-    case.same(("401", "upstream"), (str(relay("/strict", "GET", upstream="foreign").status), relay("/strict", "GET", upstream="foreign").fields["Coatcheck-Source"]), "an upstream with `challenges: off` → its own 401 is passed on")
+    case.same(("401 step_up_required", {"acr_values": "mfa", "max_age": 0}), (told(refused), refused.json.get("step_up")), "an upstream answers with its own step-up challenge → step_up_required with the upstream's demand")
+    case.same(before, sandbox.calls("oidc/refresh"), "an upstream answers with its own step-up challenge → no refresh")
+    case.same(("401", "upstream"), (str(relay("/strict", "GET", upstream="foreign").status), relay("/strict", "GET", upstream="foreign").fields["Coatcheck-Source"]), "an upstream with `challenges: off` answers with a step-up challenge → the app gets the upstream's 401")
 
-    case.same("200", told(step_up(broker, session, {"step_up": {"acr_values": "mfa", "max_age": 300}})), "the user steps up → 200")
+    case.same("200", told(step_up(broker, session, {"step_up": {"acr_values": "mfa", "max_age": 300}})), "the user steps up with the class and age that the calls demand → 200")
     case.same(200, relay().status, "the relay call after the step-up → 200")
     case.same(200, forward_auth("?acr=mfa&max_age=300").status, "forward-auth after the step-up → 200")
     case.same(200, broker.exchange(session).status, "token exchange after the step-up → 200")
     refused = relay("/strict", "GET")
     case.same("403 step_up_failed upstream", told(refused), "an upstream demands a class that the session already has → step_up_failed upstream")
     refused = relay(session=None, Authorization=f"Bearer {made}")
-    case.same(("401 step_up_required", True), (told(refused), refused.json.get("parent")), "a child from before the step-up → still refused, and the answer names its parent")
+    case.same(("401 step_up_required", True), (told(refused), refused.json.get("parent")), "a call of a child session from before the step-up → still refused, and the answer has `parent`")
     made = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json["session_token"]
-    case.same(200, relay(session=None, Authorization=f"Bearer {made}").status, "a child from after the step-up → 200")
+    case.same(200, relay(session=None, Authorization=f"Bearer {made}").status, "a call of a child session from after the step-up → 200")
 
 
 CASES = {

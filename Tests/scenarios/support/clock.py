@@ -1,4 +1,4 @@
-"""A clock of processes that can be moved."""
+"""A clock for test processes, which a test can move."""
 
 import mmap
 import pathlib
@@ -10,7 +10,7 @@ from .programs import HERE
 
 
 class Clock:
-    """The clocks of the processes that preload the library. A test can change them."""
+    """The wall clock and the monotonic clock of all processes that preload the library `preloaded_clock.so`."""
 
     def __init__(self, case, name="clock", folder=None):
         folder = pathlib.Path(folder or case.folder)
@@ -28,5 +28,5 @@ class Clock:
         return {"LD_PRELOAD": str(self.library), "PRELOADED_CLOCK": str(self.file)}
 
     def set(self, wall=0.0, monotonic=0.0):
-        """Sets the clocks to the machine's time plus this number of seconds."""
+        """Sets each clock to the machine's time plus this number of seconds."""
         struct.pack_into("qq", self.memory, 0, int(wall * 1000), int(monotonic * 1000))

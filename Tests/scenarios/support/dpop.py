@@ -22,7 +22,7 @@ def encoded(data):
 
 
 class Phone:
-    """A phone: one key, one clock that may be wrong, and the values from the broker (session, pass, nonce)."""
+    """A phone: its key, its clock's error in seconds, and the values from the broker (session, pass, nonce)."""
 
     def __init__(self, broker, client="ios", provider="oidc", clock=0):
         self.broker, self.client, self.provider, self.clock = broker, client, provider, clock
@@ -49,7 +49,7 @@ class Phone:
         return encoded(r.to_bytes(32, "big") + s.to_bytes(32, "big"))
 
     def proof(self, method, path, session=None, header=None, **claims):
-        """A proof for one request. A claim or header member that is None is left out."""
+        """Returns a proof for one request. A claim or header member that is None is left out."""
         found = {
             "jti": secrets.token_urlsafe(16), "htm": method, "htu": self.broker.settings["server"]["public_url"] + path,
             "iat": int(time.time()) + self.clock, "nonce": self.nonce}
@@ -95,6 +95,6 @@ class Phone:
         return self.forward(self.callback(begun, user), fields)
 
     def passing(self, method, path, session=None, held=None, **more):
-        """A request with the session cookie and the cookie of a pass."""
+        """Sends a request with the session's cookie and a pass as a cookie, without a proof."""
         cookies = f"coatcheck={session or self.session}; coatcheck-pass={held or self.held_pass}"
         return self.broker.call(method, path, Cookie=cookies, **more)

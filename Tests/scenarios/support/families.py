@@ -1,4 +1,4 @@
-"""The shared parts of the scenarios about child sessions."""
+"""Settings and requests for the scenarios about child sessions."""
 
 from .waiting import GaveUp
 

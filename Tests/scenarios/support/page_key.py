@@ -1,4 +1,4 @@
-"""The key of a playground's page, without a browser. It registers itself, and signs the page's orders until it is stopped.
+"""Takes the place of the playground's page without a browser: registers a key, and signs with it until it is stopped.
 
     python page_key.py SANDBOX TOKEN
 """

@@ -1,4 +1,4 @@
-"""A user with a session key and a presence key, a broker whose upstream requires presence, and this upstream."""
+"""A user whose phone has a session key and a presence key, and a broker with an upstream that requires presence."""
 
 import collections
 import http.server
@@ -74,8 +74,8 @@ class User:
         return self.face.proof(method, path, session or self.session, **claims)
 
     def send(self, method, path, presence=None, through=None, **fields):
-        """Makes a request with a fresh proof by the session's key. If another nonce is required, repeats it with the same proof
-        of presence.
+        """Makes a request with a new proof by the session's key. If the broker requires another nonce, repeats the request with
+        the same presence proof.
         """
         if presence:
             fields["Coatcheck_Presence"] = presence
@@ -91,7 +91,9 @@ class User:
         return self.send("PUT", KEY, self.presence("PUT", KEY), through)
 
     def pay(self, through=None, method="POST"):
-        """Makes a call like a client: after the broker's refusal, it prompts the user and uses the nonce of the answer."""
+        """Pays as a client does: after the refusal presence_required, it prompts the user and repeats the call with a presence
+        proof.
+        """
         answer = self.send(method, PAY, through=through)
         if told(answer) == "401 presence_required":
             answer = self.send(method, PAY, self.presence(method, PAY), through)

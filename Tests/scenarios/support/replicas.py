@@ -1,5 +1,5 @@
-"""Three replicas on one PostgreSQL, for scenarios that hold a provider call or a statement. The first replica will die. Each
-replica has a gate in front of its provider.
+"""Three replicas on one PostgreSQL, for scenarios that hold a provider call or a statement. A scenario may kill the first
+replica. Each replica has a gate in front of its provider.
 """
 
 import collections
@@ -14,8 +14,8 @@ from .sandbox import Sandbox
 from .waiting import GaveUp, wait_for
 
 PSQL = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/psql"))
-# A dead process's claim lapses in 25 s, and another process takes it over a minute later. The rest of the time is for the next
-# caller.
+# Seconds until a refresh succeeds after its replica was killed. The claim lapses in 25 s, another process takes it over a minute
+# later, and 15 s are for the next caller.
 TAKE_OVER = 25 + 60 + 15
 
 
@@ -24,7 +24,7 @@ def psql(database, *more):
 
 
 class Lock:
-    """A transaction of another program, which holds its locks until it is released."""
+    """A transaction outside the broker, which holds its locks until `release`."""
 
     def __init__(self, database, sql):
         self.process = subprocess.Popen(
@@ -41,8 +41,8 @@ class Lock:
 
 
 class Replicas:
-    """Three replicas, a gate in front of a provider, and the database. The first replica will die. `settings` is a function of
-    the gate and of the sandbox.
+    """Three replicas, each with a gate in front of its provider, and their database. `settings` is a function of the gate and of
+    the sandbox.
     """
 
     def __init__(self, case, database, settings):
@@ -72,7 +72,7 @@ class Replicas:
     # -- calls in progress
 
     def hold(self, broker, ask, reaches=True):
-        """Begins a call of a replica, and holds the replica's provider call, either before or after the provider's work."""
+        """Begins a call of a replica, and holds the replica's provider call before or after the provider carries it out."""
         release, gate = threading.Event(), self.gates[broker.name]
         gate.plan.append(Gate.hold(release) if reaches else Gate.hang())
         before = len(gate.calls)

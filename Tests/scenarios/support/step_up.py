@@ -1,5 +1,4 @@
-"""Step-ups like an app does them: the login of a session, the browser, the forward. For scenarios with the sandbox as provider.
-"""
+"""Step-ups as an app does them, at the sandbox: it starts a login for a session, opens the browser, and forwards the callback."""
 
 import re
 import urllib.parse
@@ -7,7 +6,7 @@ import urllib.parse
 from .calls import call
 from .waiting import GaveUp
 
-# The calls that revoke a pair: its refresh token and its access token.
+# The number of calls that revoke a token pair: one for the refresh token and one for the access token.
 A_PAIR = 2
 WEAK = {"step_up": {"max_age": 600}}
 MFA = {"step_up": {"acr_values": "mfa"}}
@@ -19,7 +18,7 @@ def told(answer):
 
 
 class Login:
-    """A login and its callback, with the login token of its answer."""
+    """A login: the answer of its start, its login token, and after `sign_in` its callback."""
 
     def __init__(self, broker, session=None, body=WEAK, bearer=False, **fields):
         self.broker, self.session, self.bearer = broker, session, bearer
@@ -46,7 +45,7 @@ class Login:
         return self
 
     def forward(self, session=..., broker=None, **fields):
-        """Forwards the callback to the broker, or to another replica of it."""
+        """Forwards the callback to the login's broker, or to another replica."""
         session = self.session if session is ... else session
         cookies = [self.cookie] if self.cookie else []
         if session and self.bearer:

@@ -1,4 +1,4 @@
-"""Sessions on three replicas whose step-ups and refreshes run at the same time. The test locks rows to hold a statement."""
+"""Three replicas for step-ups and refreshes of a session at the same time. The test locks rows to hold a replica's statement."""
 
 import dataclasses
 import time
@@ -13,7 +13,7 @@ LAPSE = 25 + 15
 
 @dataclasses.dataclass
 class Outcome:
-    """The required end of a round."""
+    """The result that a round has to have."""
 
     steps_up: bool
     # The unanswered forward, and the possible final answers to its repeat.
@@ -29,7 +29,7 @@ def settings(*_):
 
 
 class Stage(Replicas):
-    """Sessions of users without another session, and their work in progress."""
+    """Three replicas, with sessions of users that have only this one session, and their provider calls in progress."""
 
     def __init__(self, case, database):
         super().__init__(case, database, settings)
@@ -57,25 +57,25 @@ class Stage(Replicas):
         return self.hold(broker, lambda broker: login.forward(broker=broker), reaches)
 
     def login(self, session):
-        """Does a step-up until its forward. Its user has signed in."""
+        """Starts a step-up at the second replica and signs the user in. The caller forwards the callback."""
         return Login(self.second, session, MFA).sign_in(self.users[session])
 
     def begin(self):
-        """Makes a session of a user without another session."""
+        """Signs in a new user, who has no other session."""
         user = f"user-{len(self.users)}"
         session = self.third.sign_in(user=user)
         self.users[session] = user
         return session
 
     def grant(self, broker, session):
-        """The grant of the access token that a backend gets, if the token lives."""
+        """Returns the grant of the access token that a backend gets from this replica, or None if the token is not live."""
         token = broker.exchange(session).json.get("access_token")
         found = self.tokens().get(token)
         return found["grant"] if found and found["live"] else None
 
 
 def settle(stage, session, outcome, ended):
-    """Waits for a round's end: a refresh in time, and an answer to the forward's repeat. Returns its verdicts."""
+    """Waits until a refresh succeeds in time and the repeated forward has its final answer. Returns the verdicts on both."""
     lines, broker = [], stage.third
     limit = TAKE_OVER if outcome.waits else 12
 

@@ -1,4 +1,4 @@
-"""Waiting for a condition with a time limit, and the end of a case that cannot continue."""
+"""`wait_for`, which waits for a condition with a time limit, and the exception of a case that cannot continue."""
 
 import time
 

@@ -13,7 +13,7 @@ def bound(page, run, shots):
     token = browser.run("document.querySelector('meta[name=playground-token]').content")
     good = {"Content-Type": "application/json", "Playground-Token": token}
     same(403, ask(run, "POST", "/playground/key", good | {"Playground-Token": "none"}, "{}")[0], "a device key from another page → 403")
-    same(409, ask(run, "POST", "/playground/signed", good, json.dumps({"number": 1, "signature": "A" * 86}))[0], "a signature for which no request waits → 409")
+    same(409, ask(run, "POST", "/playground/signed", good, json.dumps({"number": 1, "signature": "A" * 86}))[0], "the page sends a signature that the phone has not requested → 409")
     same(409, ask(run, "POST", "/playground/key", good, json.dumps({"x": "AA", "y": "AA"}))[0], "a device key that is not a point of the curve → 409")
     same(False, browser.run("deviceKey.privateKey.extractable"), "the device's key → cannot be exported")
     again = browser.run("Promise.all([findKey(), findKey()]).then(keys => Promise.all(keys.map(k => crypto.subtle.exportKey('jwk', k.publicKey)))).then(all => all.map(k => k.x))")

@@ -115,7 +115,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "Claims with line ends or 20,000 bytes → escaped or left empty in their fields; an overlong subject → 403 (SEC-86)"
+        "A user's claims have line ends or 20,000 bytes → escaped or empty in their fields; the subject is long → 403 (SEC-86)"
     )
     func hostileClaims() async throws {
         let harness = try harness()

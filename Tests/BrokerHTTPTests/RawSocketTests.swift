@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Raw sockets", .timeLimit(.minutes(2)))
+@Suite("HTTP/1 requests over raw sockets", .timeLimit(.minutes(2)))
 struct RawSocketTests {
     /// The request that is hidden in each ambiguous request.
     ///
@@ -55,7 +55,7 @@ struct RawSocketTests {
         "GET /v1/providers HTTP/2.0\r\nHost: localhost\r\n\r\n",
         "GET /v1/providers HTTP/0.9\r\nHost: localhost\r\n\r\n",
         "GET /v1/providers HTTP/1.1\nHost: localhost\n\n", "BREW /v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        // Hosts and targets.
+        // Missing, repeated or malformed hosts and targets.
         head + "\r\n", head + "Host: localhost\r\nHost: localhost\r\n\r\n", head + "Host: \r\n\r\n",
         head + "Host: a, localhost\r\n\r\n", head + "Host: user@localhost\r\n\r\n",
         "GET http://evil.example/v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n",
@@ -68,7 +68,7 @@ struct RawSocketTests {
     ]
 
     @Test(
-        "Ambiguous framing → one 400, the connection closes, and the smuggled request is never handled (SEC-101, SEC-103)",
+        "A request's framing is ambiguous → one 400, the connection closes, the smuggled request is not read (SEC-101, SEC-103)",
         arguments: ambiguous)
     func ambiguousFraming(request: String) async throws {
         let harness = try HTTPHarness()
@@ -86,7 +86,7 @@ struct RawSocketTests {
         #expect(harness.records.all.count == 1)
     }
 
-    @Test("A head over the size limits → 431, without further parsing (SEC-102)")
+    @Test("A request's head exceeds a size limit → one 431, without further parsing (SEC-102)")
     func caps() async throws {
         let host = "Host: localhost\r\n"
         let long = String(repeating: "a", count: 9000)
@@ -104,7 +104,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("200,000 tiny header fields → one 431, and other clients are served (SEC-102)")
+    @Test("A head has 200,000 tiny fields → 431 or a closed connection, and other clients are served (SEC-102)")
     func manyFields() async throws {
         let flood = "GET / HTTP/1.1\r\nHost: localhost\r\n" + String(repeating: "a:b\r\n", count: 200_000)
         try await HTTPHarness().live { port in
@@ -116,7 +116,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A body that announces too many bytes → 413, and the connection closes (SEC-102)")
+    @Test("A request's body is too large, by its length or its chunks → 413, and the connection closes (SEC-102)")
     func largeBodies() async throws {
         for request in [
             Self.post + "Content-Length: 70000\r\n\r\n" + String(repeating: "x", count: 70_000),
@@ -131,7 +131,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A request whose body is not read → the connection closes after the answer")
+    @Test("A route does not read the body of a request → the connection closes after the answer")
     func unreadBodies() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.allowedOrigins = ["https://app.example.com"] }
         let body = "Host: localhost\r\nContent-Length: 5\r\n"
@@ -148,7 +148,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("Pipelined requests with large bodies → read and answered, in order")
+    @Test("Pipelined requests have large bodies → all bodies are read, and the answers come in order")
     func pipelinedBodies() async throws {
         let harness = try HTTPHarness()
         let body = "[" + String(repeating: " ", count: 60_000) + "]"
@@ -162,7 +162,8 @@ struct RawSocketTests {
         #expect(!answer.contains(#""code":"malformed""#), "a body was cut")
     }
 
-    @Test("Expect: 100-continue with a head that is refused → only the refusal is sent (RFC 9110 section 10.1.1)")
+    @Test(
+        "A head with `Expect: 100-continue` is refused → no `100 Continue`, only the refusal (RFC 9110 section 10.1.1)")
     func expectations() async throws {
         let harness = try HTTPHarness()
         let head = "Host: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
@@ -182,7 +183,7 @@ struct RawSocketTests {
     }
 
     @Test(
-        "The head alone is enough for a refusal (type, proof or path) → no 100 Continue (RFC 9110 section 10.1.1)",
+        "A head suffices for a refusal, by its type, credential or path → no `100 Continue` (RFC 9110 section 10.1.1)",
         arguments: [
             ("/v1/logins", "text/plain", "", 415, 0),
             ("/v1/logins", "application/json", "Content-Encoding: gzip\r\n", 415, 0),
@@ -230,7 +231,7 @@ struct RawSocketTests {
         #expect(responses(in: answer) == 1)
     }
 
-    @Test("The head has enough proof → 100 Continue")
+    @Test("A head with `Expect: 100-continue` passes the checks that are made on heads → `100 Continue`")
     func headPasses() async throws {
         let harness = try HTTPHarness { configuration, vault in configuration.backends = [Backends.orders(vault)] }
         let token = try await harness.signIn().token.reveal()
@@ -252,7 +253,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A body that arrives too slowly → 408, and the connection closes (SEC-105)")
+    @Test("A request's body arrives too slowly → 408, and the connection closes (SEC-105)")
     func slowBody() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.bodyDeadline = .milliseconds(200) }
         let answer = try await harness.live {
@@ -263,7 +264,7 @@ struct RawSocketTests {
         #expect(answer.lowercased().contains("connection: close"))
     }
 
-    @Test("A head that never ends → the connection is closed, and other clients are served (SEC-105)")
+    @Test("A request's head never ends → the connection is closed, and other clients are served (SEC-105)")
     func slowHead() async throws {
         // The limit is generous, because a slow client on a busy machine must not be disconnected.
         let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.idle = .seconds(8) }
@@ -298,7 +299,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("HTTP/1.0, Connection: close or an ignored Upgrade → the connection closes after the answer")
+    @Test("A request is HTTP/1.0, has `Connection: close` or an `Upgrade` → answered, and then the connection closes")
     func lastRequests() async throws {
         for request in [
             "GET /v1/providers HTTP/1.0\r\nHost: localhost\r\n\r\n",
@@ -330,7 +331,7 @@ struct RawSocketTests {
         #expect(!answer.contains("openapi: 3"))
     }
 
-    @Test("More pipelined requests than one turn serves → all are answered in order (SEC-105)")
+    @Test("A client pipelines more requests than one turn serves → all are answered in order (SEC-105)")
     func turns() async throws {
         let get = "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n"
         let pair = get + Self.post + "Content-Length: 2\r\n\r\n[]"
@@ -342,7 +343,7 @@ struct RawSocketTests {
         #expect(statuses == Array(repeating: ["200", "400"], count: 25).flatMap { $0 } + ["401"])
     }
 
-    @Test("Expect: 100-continue → the interim answer comes before the body")
+    @Test("A request has `Expect: 100-continue` → the interim answer comes before its body is sent")
     func expectContinue() async throws {
         let body = #"{"provider":"as","client":"ios"}"#
         let request =
@@ -355,7 +356,9 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A refused request with an unread body → the client still gets the answer (RFC 9112 section 9.6)")
+    @Test(
+        "A request is refused while the client still sends its body → the client gets the answer (RFC 9112 section 9.6)"
+    )
     func lingering() async throws {
         let request =
             "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
@@ -367,7 +370,7 @@ struct RawSocketTests {
         #expect(answer.lowercased().contains("connection: close"))
     }
 
-    @Test("A wrong host name, in any form of the target → 421 (SEC-103)")
+    @Test("A request names a wrong host, in its `Host` field or its target → 421 (SEC-103)")
     func wrongName() async throws {
         for request in [
             "GET /v1/providers HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
@@ -378,7 +381,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("Many guessed tokens → 429, and the owner of the session is still served (SEC-121)")
+    @Test("An address guesses session tokens → 429, but a session's owner at this address is still served (SEC-121)")
     func guesses() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.charges.wrongTokensPerMinute = 5 }
         let token = try await harness.signIn().token.reveal()
@@ -397,7 +400,7 @@ struct RawSocketTests {
     }
 
     @Test(
-        "Many starts from one address → limited, even with other X-Forwarded-For fields of an untrusted peer (SEC-104, SEC-119)"
+        "An untrusted peer changes `X-Forwarded-For` with each start → 429, because its own address counts (SEC-104, SEC-119)"
     )
     func starts() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.charges.loginsPerMinute = 3 }
@@ -415,7 +418,7 @@ struct RawSocketTests {
         #expect(harness.records.all.allSatisfy { $0.client == "127.0.0.1" })
     }
 
-    @Test("Loopback peers in development → not limited")
+    @Test("A loopback peer starts many logins at a broker in development → they are not limited")
     func development() async throws {
         let harness = try HTTPHarness(publicURL: "http://localhost:8080") { configuration, _ in
             configuration.limits.charges.loginsPerMinute = 1
@@ -430,7 +433,9 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A trusted proxy's fields → the client address in them counts, and plain http is refused (SEC-104, SEC-108)")
+    @Test(
+        "A trusted proxy sends forwarded fields → their client address counts, and plain http is refused (SEC-104, SEC-108)"
+    )
     func trustedProxy() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.trustedProxies = [IPNetwork("127.0.0.0/8")].compactMap { $0 }
@@ -448,7 +453,7 @@ struct RawSocketTests {
         #expect(harness.records.all.last?.client == "198.51.100.7")
     }
 
-    @Test("An event stream → begins with the session, reports its refresh and its end, and then closes")
+    @Test("An event stream is opened → it begins with the session, reports its refresh and its end, and then closes")
     func events() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(100) }
         let signedIn = try await harness.signIn()
@@ -475,7 +480,7 @@ struct RawSocketTests {
         #expect(!answer.contains("canary"))
     }
 
-    @Test("Open event streams → do not delay a shutdown")
+    @Test("The server stops while an event stream is open → the stream is ended, and does not delay the stop")
     func shutdown() async throws {
         let harness = try HTTPHarness()
         let signedIn = try await harness.signIn()

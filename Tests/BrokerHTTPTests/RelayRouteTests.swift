@@ -100,7 +100,7 @@ struct RelayRouteTests {
     }
 
     @Test(
-        "An allowed call → sent with the access token; fields that must not pass are removed from its answer (SEC-75, SEC-77)"
+        "An allowed relayed call → sent with the access token; fields that must not pass are removed (SEC-75, SEC-77)"
     )
     func call() async throws {
         try await run { _, port, token, seen in
@@ -119,7 +119,9 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A relayed PDF → a browser may show it in its own viewer, with the rights of a page (SEC-108)")
+    @Test(
+        "A relayed answer is a PDF → its policy lacks `sandbox`, so that a browser may show it in its own viewer (SEC-108)"
+    )
     func paper() async throws {
         try await run { _, port, token, _ in
             let answer = try await RawClient(port: port).exchange(Self.get("/paper", token))
@@ -131,7 +133,7 @@ struct RelayRouteTests {
     }
 
     @Test(
-        "A call of a session from an id_token, which has no access token → the relay refuses it, and the session stays")
+        "A session from an id_token calls an upstream → refused, as it has no access token; the session stays")
     func withoutToken() async throws {
         try await run { running, port, _, seen in
             let token = try await running.signInByIDToken().reveal()
@@ -148,7 +150,7 @@ struct RelayRouteTests {
     }
 
     @Test(
-        "A call that is not allowed → never reaches the upstream, and the answer names the party that refused (SEC-72, SEC-73)"
+        "A relayed call is not allowed → it never reaches the upstream, and the answer names the broker (SEC-72, SEC-73)"
     )
     func refusals() async throws {
         try await run { _, port, token, seen in
@@ -189,7 +191,9 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("HEAD, and the upstream's answer has an unknown length → the head alone is sent, without Transfer-Encoding")
+    @Test(
+        "The upstream's answer to a relayed HEAD has an unknown length → only the head is sent, without `Transfer-Encoding`"
+    )
     func head() async throws {
         try await run { _, port, token, _ in
             let answer = try await RawClient(port: port).exchange(Self.get("/items", token, method: "HEAD"))
@@ -200,7 +204,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("Bodies with a length or in chunks → streamed in both directions")
+    @Test("Relayed bodies have a length or are chunked → streamed in both directions")
     func streams() async throws {
         try await run { _, port, token, _ in
             let body = String(repeating: "0123456789abcdef", count: 64 * 1024)
@@ -217,7 +221,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("An upload with broken framing → never answered like a complete upload (SEC-101)")
+    @Test("The framing of a relayed upload is broken → it is never answered like a complete upload (SEC-101)")
     func brokenBody() async throws {
         try await run { _, port, token, _ in
             let answer = try await RawClient(port: port).exchange(
@@ -235,7 +239,7 @@ struct RelayRouteTests {
     }
 
     @Test(
-        "A body that stops, buffered or streamed → 408 (SEC-105)", .timeLimit(.minutes(1)),
+        "A relayed upload stops, buffered or streamed → 408 (SEC-105)", .timeLimit(.minutes(1)),
         arguments: [100, 100_000])
     func stoppedBody(length: Int) async throws {
         try await run(Self.impatient) { _, port, token, _ in
@@ -246,7 +250,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A body that is always slower than the lowest rate → 408 (SEC-105)", .timeLimit(.minutes(1)))
+    @Test("A relayed upload is always slower than the lowest rate → 408 (SEC-105)", .timeLimit(.minutes(1)))
     func slowBody() async throws {
         try await run(Self.impatient) { _, port, token, _ in
             let client = RawClient(port: port)
@@ -256,7 +260,9 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A body that is fast enough but endless → ends at the upload's deadline (SEC-105)", .timeLimit(.minutes(1)))
+    @Test(
+        "A relayed upload is fast enough, but endless → 408 at the upload's deadline (SEC-105)", .timeLimit(.minutes(1))
+    )
     func longBody() async throws {
         try await run({ configuration in
             configuration.limits.relayMinimumRate = 1
@@ -270,7 +276,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A client hangs up → its upstream call is cancelled (SEC-81)")
+    @Test("A client hangs up during a relayed answer → the upstream's call is cancelled (SEC-81)")
     func clientGone() async throws {
         try await run { _, port, token, seen in
             _ = try await RawClient(port: port).answer(to: Self.get("/endless", token)) {
@@ -281,7 +287,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A client hangs up before its answer → the log has status 499, and no failure of the broker")
+    @Test("A client hangs up before its relayed answer → the log has status 499, and no failure of the broker")
     func clientGoneEarly() async throws {
         try await run({ $0.limits.connection.halfClosed = .milliseconds(200) }) { harness, port, token, seen in
             let client = Task { try await RawClient(port: port).exchange(Self.get("/silent", token)) }

@@ -155,7 +155,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("An event stream that carries bytes → counts as use of its session")
+    @Test("A relayed event stream carries bytes → they count as use of its session")
     func use() async throws {
         let time = TestClock()
         try await run(time: time) { running in
@@ -176,7 +176,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("A child's event stream → ends with its parent's session, and with the child's own end")
+    @Test("A child's relayed event stream → ends when the child ends, or when its parent ends")
     func child() async throws {
         try await run { running in
             let parent = try await running.harness.signIn()
@@ -215,7 +215,7 @@ struct RelayedAnswerTests {
     }
 
     @Test(
-        "A session ends during an answer whose client does not read → the client's and the upstream's connections close"
+        "A session ends while its client does not read a relayed answer → the client's and the upstream's connections close"
     )
     func unread() async throws {
         try await run { running in
@@ -233,7 +233,7 @@ struct RelayedAnswerTests {
     }
 
     @Test(
-        "A session ends before a relayed answer's head comes → session_ended, for an event stream and for any other answer",
+        "A session ends before the head of a relayed answer → `session_ended`, for an event stream and for any other answer",
         arguments: ["events", "other"])
     func late(what: String) async throws {
         try await run { running in
@@ -250,7 +250,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("A child → calls only the upstreams of its kind, with its parent's token")
+    @Test("A child calls an upstream → served only for the upstreams of its kind")
     func named() async throws {
         try await run { running in
             let parent = try await running.harness.signIn()

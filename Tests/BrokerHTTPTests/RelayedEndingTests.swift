@@ -4,9 +4,9 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// The times at which calls that a pass has opened end (guarantee 9).
+/// The end times of relayed answers whose calls a pass has opened (guarantee 9).
 ///
-/// RelayedAnswerTests shows that they really end.
+/// RelayedAnswerTests shows that such answers really end.
 @Suite(.timeLimit(.minutes(1)))
 struct RelayedEndingTests {
     /// Returns the time that an answer may still take.
@@ -25,7 +25,7 @@ struct RelayedEndingTests {
         #expect(rest(isEventStream: false) == .seconds(3660))
     }
 
-    @Test("A slow upload or a slow upstream uses up a pass's time → the answer still ends with the pass")
+    @Test("A slow upload or a slow upstream uses up a pass's time → the time at which the answer ends does not move")
     func late() {
         #expect(rest(isEventStream: true, late: .seconds(40)) == .seconds(20))
         #expect(rest(isEventStream: true, late: .seconds(90)) == .zero)

@@ -9,7 +9,7 @@ struct RequestBodyTests {
     private static let long = String(repeating: "x", count: 9000)
 
     @Test(
-        "A body that is not exactly one JSON object → refused (SEC-102)",
+        "A request's body is not exactly one JSON object → 400 (SEC-102)",
         arguments: [
             "", " ", "null", "[]", "\"x\"", "1", "{", "{}x", "{\"a\":}", "{'a':1}", "{\"a\":1,}", "{\"a\":\"\u{1}\"}",
             "{\"a\":\"\\ud800\"}", "{\"a\":01}", "{\"a\":NaN}", "\u{FEFF}{}",
@@ -44,7 +44,7 @@ struct RequestBodyTests {
     ]
 
     @Test(
-        "A member with a wrong type, or a repeated member, in any body → the answer names the member",
+        "A member of a body has a wrong type or is repeated → the answer names the member",
         arguments: members)
     func wrongTypes(path: String, base: String, member: String) async throws {
         let harness = try HTTPHarness()
@@ -62,7 +62,8 @@ struct RequestBodyTests {
     }
 
     @Test(
-        "A text member that is too long or has forbidden characters → the answer names the member", arguments: members)
+        "A text member of a body is too long, empty or has forbidden characters → the answer names the member",
+        arguments: members)
     func wrongTexts(path: String, base: String, member: String) async throws {
         guard !["parameters", "tokens", "attributes"].contains(member) else { return }
         let harness = try HTTPHarness()
@@ -77,7 +78,7 @@ struct RequestBodyTests {
         }
     }
 
-    @Test("Several faults in a body → all are named, also unknown members, and no value is repeated (SEC-107)")
+    @Test("A body has several faults → all are named, also unknown members, and no value is repeated (SEC-107)")
     func together() async throws {
         let reply = try await HTTPHarness().post(
             "/v1/logins",
@@ -92,7 +93,7 @@ struct RequestBodyTests {
         #expect(!reply.body.contains("canary-value"))
     }
 
-    @Test("Members of a nested object → named by their whole pointers")
+    @Test("Members of a nested object are faulty → they are named by their whole pointers")
     func nested() async throws {
         let reply = try await HTTPHarness().post(
             "/v1/sessions", #"{"tokens":{"access_token":1,"merchant_id":"a-b","x":1}}"#)
@@ -124,14 +125,14 @@ struct RequestBodyTests {
         #expect(reply.code == "unsupported_media_type")
     }
 
-    @Test("A compressed body → 415")
+    @Test("A request's body is compressed → 415")
     func compressed() async throws {
         let reply = try await HTTPHarness().post("/v1/logins", "{}", [.contentEncoding: "gzip"])
         #expect(reply.status == 415)
     }
 
     @Test(
-        "A body beyond 64 KiB on any path → 413",
+        "A request's body exceeds 64 KiB → 413, on each path",
         arguments: zip(
             ["/v1/logins", "/v1/sessions", "/v1/registrations", "/callback/as"],
             ["application/json", "application/json", "application/json", "application/x-www-form-urlencoded"]))
@@ -143,7 +144,7 @@ struct RequestBodyTests {
     }
 
     @Test(
-        "A repeated form field → refused",
+        "A form has a repeated or malformed field → `invalid_request`",
         arguments: ["token=a&token=b", "token=%zz", "token=a&%00=b", "&", "token=\u{1}"])
     func forms(form: String) async throws {
         let harness = try HTTPHarness { configuration, vault in
@@ -155,7 +156,7 @@ struct RequestBodyTests {
     }
 
     @Test(
-        "An unknown, repeated or malformed query parameter of a list → 400",
+        "A list is asked for with an unknown, repeated or malformed query parameter → 400",
         arguments: ["?cursor=", "?cursor=a&cursor=b", "?limit=1", "?cursor=%ff", "?x"])
     func queries(query: String) async throws {
         let harness = try HTTPHarness()

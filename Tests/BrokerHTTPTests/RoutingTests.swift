@@ -7,7 +7,7 @@ import Testing
 @Suite("Routing", .timeLimit(.minutes(2)))
 struct RoutingTests {
     @Test(
-        "A path of the app links → a page that asks to open the app, without script, referrer or text of the address",
+        "A browser opens an app link's path → a page that asks to open the app, without script, referrer or text of the address",
         arguments: ["/oauth/cb?code=canary&state=canary", "/oauth/a/b", "/oauth/%3Cscript%3E?code=%3Cscript%3Ecanary"])
     func appLinks(_ uri: String) async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.appLinkPaths = ["/oauth/*", "/c?"] }
@@ -52,7 +52,7 @@ struct RoutingTests {
     }
 
     @Test(
-        "A method that the path does not have → 405 with the methods that it has (SEC-44)",
+        "A path does not have the request's method → 405 with the methods that it has (SEC-44)",
         arguments: [
             ("/v1/logins", HTTPRequest.Method.get, "POST"), ("/v1/session/refresh", .get, "POST"),
             ("/v1/registrations", .get, "POST"), ("/v1/session", .post, "GET, DELETE, HEAD"),
@@ -105,7 +105,7 @@ struct RoutingTests {
         if status != 200 { #expect(reply.json?["request_id"]?.string == id) }
     }
 
-    @Test("A host name that is not the broker's → 421 (SEC-103)")
+    @Test("A request's host name is not the broker's → 421 (SEC-103)")
     func wrongHost() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.hosts = [] }
         let reply = try await harness.send(.get, "/v1/providers")
@@ -142,7 +142,7 @@ struct RoutingTests {
         #expect(names.contains("GET /v1/session"))
     }
 
-    @Test("The association files → public, equal for all clients, and without a cookie (SEC-93)")
+    @Test("The association files of app links → public, equal for all clients, and without a cookie (SEC-93)")
     func associationFiles() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.appleAppSiteAssociation = Array("{\"applinks\":{}}".utf8)

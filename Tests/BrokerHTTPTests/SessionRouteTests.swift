@@ -58,7 +58,7 @@ struct SessionRouteTests {
         #expect(after.headers[.setCookie]?.contains("; Max-Age=0; Expires=") == true)
     }
 
-    @Test("An id_token that does not verify → 400 without the reason; an overlong one → `too_long`")
+    @Test("A forwarded id_token does not verify → 400 without the reason; it is too long → `too_long`")
     func idTokenRefused() async throws {
         let harness = try HTTPHarness()
         let refused = try await harness.post(
@@ -74,7 +74,7 @@ struct SessionRouteTests {
         #expect(foreign.status == 403 && foreign.code == "client_not_allowed")
     }
 
-    @Test("An id_token → a session without tokens; its starter can get the same session again")
+    @Test("A forwarded id_token → a session without tokens; its starter can get the same session again")
     func idToken() async throws {
         let harness = try HTTPHarness()
         let body =
@@ -90,7 +90,7 @@ struct SessionRouteTests {
         #expect(refreshed.status == 409 && refreshed.code == "not_refreshable")
     }
 
-    @Test("A pushed login → shows the time limit for opening its page; another login has no such time")
+    @Test("A login's request was pushed → its answer has `open_by`; another login's answer has no such member")
     func openBy() async throws {
         let harness = try HTTPHarness()
         let plain = try await harness.post("/v1/logins", #"{"provider":"as","client":"ios"}"#)
@@ -102,7 +102,7 @@ struct SessionRouteTests {
         #expect(pushed.headers[.setCookie]?.contains("; Max-Age=600; Expires=") == true)
     }
 
-    @Test("Plain http → the cookies have other names, and no Secure (SEC-37)")
+    @Test("The broker's public URL is plain http → its cookies have other names, and no `Secure` (SEC-37)")
     func development() async throws {
         let harness = try HTTPHarness(publicURL: "http://localhost:8080")
         let started = try await harness.post("/v1/logins", #"{"provider":"as","client":"ios"}"#)
@@ -111,7 +111,7 @@ struct SessionRouteTests {
         #expect(!cookie.contains("Secure"))
     }
 
-    @Test("A bearer client → gets its tokens in the bodies, without a cookie")
+    @Test("A bearer client signs in → it gets its tokens in the bodies, without a cookie")
     func bearer() async throws {
         let harness = try HTTPHarness()
         let started = try await harness.post("/v1/logins", #"{"provider":"as","client":"desk"}"#)
@@ -130,7 +130,7 @@ struct SessionRouteTests {
     }
 
     @Test(
-        "A guessed session token, or a real one in a wrong place → 401 (SEC-35, SEC-43)",
+        "A request has a guessed session token, or a real one in a wrong place → 401 (SEC-35, SEC-43)",
         arguments: [
             ("/v1/session", HTTPFields()),
             ("/v1/session?session=TOKEN", [:]),
@@ -158,7 +158,7 @@ struct SessionRouteTests {
         #expect(reply.headers[.setCookie] == nil)
     }
 
-    @Test("Two cookies with the broker's name, or a cookie and a different bearer token → 400 (SEC-38)")
+    @Test("A request has two cookies with the broker's name, or a cookie and a different bearer token → 400 (SEC-38)")
     func conflicting() async throws {
         let harness = try HTTPHarness()
         let one = try await harness.signIn(code: "one").token.reveal()
@@ -178,7 +178,7 @@ struct SessionRouteTests {
         #expect(same.status == 200)
     }
 
-    @Test("The store fails → 503 with Retry-After, and the cookie stays (guarantee 3)")
+    @Test("A refresh cannot reach the provider → 503 with `Retry-After`, and the cookie stays (guarantee 3)")
     func storeDown() async throws {
         let harness = try HTTPHarness()
         let signedIn = try await harness.signIn()
@@ -190,7 +190,7 @@ struct SessionRouteTests {
         #expect(!reply.body.contains("canary"))
     }
 
-    @Test("A log-out without a session → 204")
+    @Test("A log-out without a session, or with an unknown token → 204")
     func logOutTwice() async throws {
         let harness = try HTTPHarness()
         #expect(try await harness.send(.delete, "/v1/session").status == 204)
@@ -198,7 +198,7 @@ struct SessionRouteTests {
             try await harness.send(.delete, "/v1/session", [.cookie: "__Host-coatcheck=junk"]).status == 204)
     }
 
-    @Test("A user's list of sessions → has only the user's own sessions, and ends only these (SEC-100)")
+    @Test("A user lists and ends sessions → only the user's own sessions are listed and ended (SEC-100)")
     func devices() async throws {
         let harness = try HTTPHarness()
         let first = try await harness.signIn(code: "one")
@@ -227,7 +227,7 @@ struct SessionRouteTests {
         #expect(own.headers[.setCookie]?.contains("; Max-Age=0; Expires=") == true)
     }
 
-    @Test("The list of providers → has the data that an app needs, and no secret")
+    @Test("The list of providers → has the redirect URIs and the transport of each client")
     func providers() async throws {
         let reply = try await HTTPHarness().send(.get, "/v1/providers")
         #expect(reply.status == 200)
@@ -236,7 +236,7 @@ struct SessionRouteTests {
         #expect(reply.json?.value(at: "/items/0/clients/1/transport")?.string == "bearer")
     }
 
-    @Test("Log records and errors → contain no code, state, token or cookie (SEC-114)")
+    @Test("Requests contain codes, states, tokens and cookies → log records and errors contain none of them (SEC-114)")
     func canaries() async throws {
         let harness = try HTTPHarness()
         let signedIn = try await harness.signIn()

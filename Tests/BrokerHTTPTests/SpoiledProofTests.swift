@@ -10,7 +10,7 @@ import Testing
 /// A thief has copied a cookie and knows the public key.
 ///
 /// The thief sends proofs with invalid signatures (guarantee 8).
-@Suite("Invalid signatures", .timeLimit(.minutes(1)))
+@Suite("Proofs with invalid signatures", .timeLimit(.minutes(1)))
 struct SpoiledProofTests {
     private static let limit = 10
     private static let phoneAndThief = "198.51.100.7"
@@ -89,7 +89,9 @@ struct SpoiledProofTests {
         }
     }
 
-    @Test("A body whose proof is still unverified → leaves the session's own phone its memory")
+    @Test(
+        "Bodies with unverified proofs → use other memory than the session's own phone, and than other clients of a translator"
+    )
     func bodies() async throws {
         let token = try await bound("canary-1")
         let row = try await harness.useCases.resumeSession.resume(harness.vault.digest(token)).row
@@ -120,7 +122,7 @@ struct SpoiledProofTests {
         }
     }
 
-    @Test("Invalid signatures through a proven backend → charged only to the session")
+    @Test("Invalid signatures come through a proven backend → ten checks; then only this session's calls get 429")
     func backends() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))
         // All requests go to one responder, because each responder has its own ledger.
@@ -141,7 +143,7 @@ struct SpoiledProofTests {
         #expect(try await ask(other, isSpoiled: false).json?["active"]?.bool == true)
     }
 
-    @Test("Fifteen invalid proofs of presence, at a registration or a call → ten signatures are checked")
+    @Test("Fifteen invalid presence proofs at a registration or a call → only ten signatures are checked")
     func presence() async throws {
         let now = harness.clock.now().seconds
         harness.provider.change { $0.signIn = SignInFacts(authenticatedAt: now) }

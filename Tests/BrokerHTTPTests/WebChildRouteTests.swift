@@ -81,7 +81,9 @@ struct WebChildRouteTests {
         }
     }
 
-    @Test("A web page's session at each route → the contract's answer, and a closed route reveals nothing")
+    @Test(
+        "A web page's session token is sent to each route → the answer in the table, and a closed route reveals no token"
+    )
     func everyRoute() async throws {
         let harness = try harness()
         let parent = try await harness.signIn()
@@ -116,7 +118,7 @@ struct WebChildRouteTests {
     }
 
     @Test(
-        "An app's token in a page's cookie, or a page's token as an app's → session_required, even where children are refused"
+        "An app's token in a page's cookie, or a page's token as an app's → `session_required`, even at closed routes"
     )
     func otherPlaces() async throws {
         let harness = try harness()

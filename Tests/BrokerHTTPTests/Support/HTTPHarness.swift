@@ -79,7 +79,7 @@ struct HTTPHarness: Sendable {
         records = Records()
     }
 
-    /// Continues with other settings of the domain.
+    /// Replaces the settings of the use cases.
     mutating func limit(to settings: BrokerSettings) {
         context = context.with(context.providers, settings)
         useCases = BrokerUseCases(context, publicURL: configuration.publicURL)

@@ -3,7 +3,8 @@
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
-# begin PROVIDER: starts a login of this device, and continues it until the provider's callback
+# begin PROVIDER [COUNTED]: starts a login of a new device and signs the user in; COUNTED is the provider whose token calls
+# `more_calls` counts (PROVIDER by default)
 begin() {
     device "phone-$RANDOM$RANDOM"
     start_login "$1" ios
@@ -11,23 +12,23 @@ begin() {
     forwarded=$(calls "${2:-$1}/token")
 }
 
-more_calls() { same "$1" "$(($(calls "${2:-oidc}/token") - forwarded))" "forwards so far → $1 token call(s)"; }
+more_calls() { same "$1" "$(($(calls "${2:-oidc}/token") - forwarded))" "all forwards of this login so far → $1 token call(s)"; }
 
 step "1. Connection refused: the claim is released, and the starter may retry"
 begin distant oauth2
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint refuses the connection"
-matches '^[0-9]+$' "$(header Retry-After)" "connection refused → Retry-After in seconds"
-same "" "$(json .retry)" "connection refused → the code can still be used"
+matches '^[0-9]+$' "$(header Retry-After)" "token endpoint refuses the connection → Retry-After in seconds"
+same "" "$(json .retry)" "token endpoint refuses the connection → the app may forward the code again"
 python3 "$here/forwarder.py" "$CLOSED_PORT" "${SANDBOX##*:}" &
 pids+=($!)
 wait_for 30 curl -s "http://127.0.0.1:$CLOSED_PORT/_sandbox/health"
 sleep "$(header Retry-After)"
 forward "$CALLBACK"
-expect_status 201 "retry when the endpoint listens → a session"
+expect_status 201 "forward repeated when the token endpoint listens → a session"
 more_calls 1 oauth2
 
-step "2. Answer 429: the claim is released, and at most two more calls follow"
+step "2. Answer 429: the claim is released, and the app may forward again"
 begin oidc
 fault oidc '{"fault":"rate-limited","endpoint":"token","times":1}'
 forward "$CALLBACK"
@@ -42,15 +43,15 @@ begin oidc
 fault oidc '{"fault":"status","status":500,"endpoint":"token","times":3}'
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint answers 500"
-same "" "$(json .retry)" "first answer 500 of the token endpoint → the code can still be used"
+same "" "$(json .retry)" "token endpoint answers 500 → the app may forward the code again"
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint answers 500 again"
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint answers 500 for the third time"
-expect_json .retry new_login
+expect_json .retry new_login "token endpoint answers 500 for the third time → the app has to start a new login"
 forward "$CALLBACK"
-expect_problem 503 provider_unavailable "fourth forward"
-expect_json .retry new_login
+expect_problem 503 provider_unavailable "forward after three answers 500 of the token endpoint"
+expect_json .retry new_login "forward after three answers 500 → the app has to start a new login"
 more_calls 3
 sandbox DELETE /faults
 
@@ -68,28 +69,28 @@ forward "$CALLBACK"
 expect_problem 400 code_rejected "token endpoint answers 403 invalid_code"
 
 for name in html-200 empty-200 array-token no-access-token empty-token crlf-token token-type-mac error-object duplicate-member huge gzip-bomb; do
-    step "5. Answer 2xx, unusable ($name): the code is spent, repeats get the same answer"
+    step "5. An unusable 2xx answer ($name): the code is spent, and a repeated forward gets the same answer"
     begin oidc
     fault oidc "{\"fault\":\"$name\",\"endpoint\":\"token\",\"times\":1}"
     forward "$CALLBACK"
     case $name in
-        error-object) same 4 "${STATUS:0:1}" "OAuth error in a 200 → 4xx" ;;
+        error-object) same 4 "${STATUS:0:1}" "token answer 200 with an OAuth error → 4xx" ;;
         *) expect_problem 502 provider_error "unusable token answer $name" ;;
     esac
     first=$STATUS
     forward "$CALLBACK"
-    same "$first" "$STATUS" "forward repeated after an unusable answer → the same status"
+    same "$first" "$STATUS" "forward repeated after the unusable token answer $name → the same status"
     more_calls 1
     sandbox DELETE /faults
 done
 
-step "6. Redirect: code, verifier and secret are not sent elsewhere"
+step "6. The token endpoint answers with a redirect: the broker does not follow it"
 begin oidc
 hits=$(calls api/api)
 fault oidc '{"fault":"redirect","status":307,"endpoint":"token","times":1}'
 forward "$CALLBACK"
 expect_problem 502 provider_error "token endpoint answers 307"
-same "$hits" "$(calls api/api)" "token endpoint answers 307 → no call to the redirect's target"
+same "$hits" "$(calls api/api)" "token endpoint answers 307 → the redirect's target gets no call"
 
 for name in userinfo-invalid-sub userinfo-missing-sub userinfo-not-object; do
     step "7. The identity fails ($name): the code is spent and the tokens are revoked"
@@ -98,14 +99,14 @@ for name in userinfo-invalid-sub userinfo-missing-sub userinfo-not-object; do
     fault oauth2 "{\"fault\":\"$name\",\"times\":1}"
     forward "$CALLBACK"
     case $name in
-        userinfo-invalid-sub) expect_status 201 "another sub, and no id_token to compare → a session" && continue ;;
-        *) same 502 "$STATUS" "unusable identity → 502" ;;
+        userinfo-invalid-sub) expect_status 201 "userinfo with another sub, and there is no id_token to compare → a session" && continue ;;
+        *) same 502 "$STATUS" "unusable userinfo answer $name → 502" ;;
     esac
     forward "$CALLBACK"
-    same 502 "$STATUS" "unusable identity, forward repeated → 502"
+    same 502 "$STATUS" "unusable userinfo answer $name, forward repeated → 502"
     more_calls 1 oauth2
     wait_for 10 eval '[ "$(calls oauth2/revoke)" -gt "$revoked" ]'
-    same 0 $? "unusable identity → the tokens are revoked"
+    same 0 $? "unusable userinfo answer $name → the tokens are revoked"
 done
 begin oidc
 fault oidc '{"fault":"userinfo-invalid-sub","times":1}'
@@ -121,19 +122,19 @@ same 0 $? "id_token with a wrong signature → the tokens are revoked"
 sandbox DELETE /faults
 
 for name in drop-after truncate drop-before; do
-    step "8. No complete answer ($name): the code is spent, its fate is unknown"
+    step "8. No complete token answer ($name): the broker cannot know whether the code is spent, and never sends it again"
     begin oidc
     fault oidc "{\"fault\":\"$name\",\"endpoint\":\"token\",\"times\":1}"
     forward "$CALLBACK"
     expect_problem 503 provider_unavailable "token answer lost by $name"
-    expect_json .retry new_login
+    expect_json .retry new_login "token answer lost by $name → the app has to start a new login"
     forward "$CALLBACK"
-    expect_problem 409 login_required "the starter forwards again after the lost answer"
+    expect_problem 409 login_required "starter repeats the forward after the token answer was lost by $name"
     url=$(json .login.authorization_url)
     more_calls 1
     browser "$url" ana
     forward "$CALLBACK"
-    expect_status 201 "user finishes the login from the 409 → a session"
+    expect_status 201 "user finishes the new login that the 409 started → a session"
     sandbox DELETE /faults
 done
 
@@ -143,8 +144,8 @@ fault oidc '{"fault":"hang","endpoint":"token","times":1}'
 SECONDS=0
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint hangs"
-expect_json .retry new_login
-# The limit is fifteen seconds. On a busy machine, the answer comes some seconds later.
+expect_json .retry new_login "token endpoint hangs → the app has to start a new login"
+# The broker's limit is fifteen seconds. On a busy machine, its answer comes some seconds later.
 if [ "$SECONDS" -ge 14 ] && [ "$SECONDS" -le 22 ]; then ok "token endpoint hangs → answer after $SECONDS seconds"; else not_ok "token endpoint hangs → answer after 14 to 22 seconds" "$SECONDS"; fi
 
 step "Memory stays constant under answers that are too large (SEC-122)"
@@ -167,19 +168,19 @@ same 1 "$((grown < 16))" "fifty oversized answers (1.7 GiB) → $grown MiB more 
 
 step "10. Repeated failures open the breaker, and successful calls close it"
 breaker() { curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_provider_breaker{provider="slack"} //p'; }
-same 0 "$(breaker)" "before the failures → the breaker is closed"
+same 0 "$(breaker)" "no sign-in has failed → the provider's breaker is closed"
 fault slack '{"fault":"status","status":503,"endpoint":"token"}'
 sandbox DELETE /requests
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
     device "breaker-$attempt"
     sign_in slack web "user$attempt"
 done
-expect_problem 503 provider_unavailable "tenth failing sign-in"
-same 8 "$(calls slack/token)" "ten failing sign-ins → only eight token calls"
-same 2 "$(breaker)" "ten failing sign-ins → metrics show an open breaker"
+expect_problem 503 provider_unavailable "tenth sign-in while the token endpoint answers 503"
+same 8 "$(calls slack/token)" "ten sign-ins while the token endpoint answers 503 → only eight token calls"
+same 2 "$(breaker)" "ten sign-ins while the token endpoint answers 503 → metrics show an open breaker"
 sandbox DELETE /faults
 wait_for 30 eval 'device "breaker-$RANDOM$RANDOM"; sign_in slack web ana; [ "$STATUS" = 201 ]'
-same 0 $? "provider works again → a sign-in succeeds"
-same 0 "$(breaker)" "provider works again → the breaker is closed"
+same 0 $? "token endpoint works again → a sign-in succeeds within 30 s"
+same 0 "$(breaker)" "token endpoint works again → the breaker is closed"
 
 finish

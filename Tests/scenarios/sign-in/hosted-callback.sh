@@ -3,7 +3,7 @@
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
-# come_back URL [curl options…]: the browser opens the hosted callback; TARGET is the address of its redirect
+# come_back URL [curl options…]: the browser opens the hosted callback; TARGET is the address to which it is redirected
 come_back() { JAR= request GET "$@"; TARGET=$(header Location); }
 hosted_login() { start_login oidc hosted; browser "$AUTHORIZATION_URL" ana; }
 
@@ -12,24 +12,24 @@ hosted_login
 login_id=$(json .login_id)
 matches "^$BROKER/callback/oidc\?" "$CALLBACK" "after the sign-in → the browser returns to the broker"
 come_back "$CALLBACK"
-expect_status 303
+expect_status 303 "browser opens the hosted callback → 303"
 matches '^com\.example\.hosted:/back\?handoff=[A-Za-z0-9_-]{43}&login_id=' "$TARGET" "hosted callback → redirect to the app with a handoff"
-same "$login_id" "$(url_value login_id "$TARGET")" "redirect to the app → has the login's id"
-same "" "$(url_value code "$TARGET")" "redirect to the app → has no code"
-same "" "$(header Set-Cookie)" "hosted callback → no cookie"
-expect_header Cache-Control no-store
-same "" "$(body)" "hosted callback → an empty body"
+same "$login_id" "$(url_value login_id "$TARGET")" "hosted callback → the redirect to the app has the login's id"
+same "" "$(url_value code "$TARGET")" "hosted callback → the redirect to the app has no code"
+same "" "$(header Set-Cookie)" "hosted callback → its answer sets no cookie"
+expect_header Cache-Control no-store "answer of the hosted callback → is not cached (Cache-Control: no-store)"
+same "" "$(body)" "hosted callback → its answer has an empty body"
 same 0 "$(calls oidc/token)" "hosted callback → no token call"
 handoff=$(url_value handoff "$TARGET")
 
 step "2. Only the starter can redeem the handoff (SEC-91)"
 device a-stranger
 post /v1/sessions "{\"handoff\":\"$handoff\"}"
-expect_problem 403 login_not_yours "handoff from another device"
+expect_problem 403 login_not_yours "another device redeems the handoff"
 device a-phone
 post /v1/sessions "{\"handoff\":\"$handoff\"}"
-same 4 "${STATUS:0:1}" "the starter's handoff after a stranger's try → refused"
-same 0 "$(calls oidc/token)" "handoff from a stranger → no token call"
+same 4 "${STATUS:0:1}" "starter redeems the handoff after another device has tried → refused"
+same 0 "$(calls oidc/token)" "another device redeems the handoff → no token call"
 
 step "3. The starter redeems the handoff"
 hosted_login
@@ -37,16 +37,16 @@ come_back "$CALLBACK"
 handoff=$(url_value handoff "$TARGET")
 post /v1/sessions "{\"handoff\":\"$handoff\"}"
 expect_status 201 "handoff from the starter → a session"
-expect_json .subject user-ana
+expect_json .subject user-ana "handoff from the starter → a session of user-ana"
 handle=$(json .handle)
 post /v1/sessions "{\"handoff\":\"$handoff\"}"
 expect_status 201 "handoff repeated after a lost answer → 201"
-expect_json .handle "$handle"
+expect_json .handle "$handle" "handoff repeated after a lost answer → the same session handle"
 same 1 "$(calls oidc/token)" "handoff sent twice → one token call"
 post /v1/sessions "{\"handoff\":\"$(random_token)\"}"
-expect_problem 410 handoff_expired "invented handoff"
+expect_problem 410 handoff_expired "app redeems an invented handoff"
 
-step "4. HEAD, prefetch and link previews do not change the login (SEC-44)"
+step "4. HEAD and prefetch of the hosted callback do not change the login (SEC-44)"
 device b-phone
 hosted_login
 JAR= request HEAD "$CALLBACK" -I
@@ -54,60 +54,60 @@ same "" "$(header Location)" "HEAD of the hosted callback → no redirect"
 come_back "$CALLBACK" -H 'Sec-Purpose: prefetch'
 same 4 "${STATUS:0:1}" "prefetch of the hosted callback → refused"
 come_back "$CALLBACK"
-expect_status 303 "GET after HEAD and prefetch → redirect to the app"
+expect_status 303 "GET of the hosted callback after HEAD and prefetch → redirect to the app"
 post /v1/sessions "{\"handoff\":\"$(url_value handoff "$TARGET")\"}"
-expect_status 201
+expect_status 201 "handoff after HEAD and prefetch → a session"
 
 step "5. Errors go only to the configured address, as ?error= (SEC-89)"
 device c-phone
 start_login oidc hosted
 browser "$AUTHORIZATION_URL" denied
 come_back "$CALLBACK"
-expect_status 303
-same access_denied "$(url_value error "$TARGET")" "user refuses the sign-in → error=access_denied"
+expect_status 303 "hosted callback after the user refused → 303"
+same access_denied "$(url_value error "$TARGET")" "user refuses the sign-in, hosted callback → the app gets error=access_denied"
 hosted_login
 come_back "$(with_value iss https://evil.example "$CALLBACK")"
-same issuer_mismatch "$(url_value error "$TARGET")" "callback with another issuer → error=issuer_mismatch"
+same issuer_mismatch "$(url_value error "$TARGET")" "hosted callback with another issuer → the app gets error=issuer_mismatch"
 come_back "$(with_value state "$(random_token)" "$CALLBACK")"
-same state_mismatch "$(url_value error "$TARGET")" "callback with an unknown state → error=state_mismatch"
+same state_mismatch "$(url_value error "$TARGET")" "hosted callback with an unknown state → the app gets error=state_mismatch"
 come_back "$BROKER/callback/oidc?code=c-portal"
-same "login_required oidc hosted" "$(url_value error "$TARGET") $(url_value provider "$TARGET") $(url_value client "$TARGET")" "callback without a state → login_required with provider and client"
+same "login_required oidc hosted" "$(url_value error "$TARGET") $(url_value provider "$TARGET") $(url_value client "$TARGET")" "hosted callback without a state → the app gets login_required with provider and client"
 come_back "$BROKER/callback/oidc?error=%3Cscript%3E&state=x"
-if [[ "$TARGET$(body)" == *script* ]]; then not_ok "error with a script → not reflected (SEC-94)"; else ok "error with a script → not reflected (SEC-94)"; fi
+if [[ "$TARGET$(body)" == *script* ]]; then not_ok "hosted callback whose error is a script → not reflected (SEC-94)"; else ok "hosted callback whose error is a script → not reflected (SEC-94)"; fi
 come_back "$CALLBACK&code=second"
-expect_problem 400 invalid_callback "callback with a parameter twice"
+expect_problem 400 invalid_callback "hosted callback with the parameter code twice"
 come_back "$BROKER/callback/nobody?code=c&state=s"
-expect_problem 404 provider_not_found "callback of an unknown provider"
+expect_problem 404 provider_not_found "hosted callback of an unknown provider"
 come_back "$BROKER/callback/oauth2?code=c&state=s"
-expect_problem 404 provider_not_found "callback of a provider without a hosted callback"
+expect_problem 404 provider_not_found "hosted callback of a provider that is configured without one"
 
 step "6. Apple returns by form post"
 device d-phone
 start_login apple web
-expect_status 201
+expect_status 201 "start of an Apple login with a hosted callback → 201"
 same form_post "$(url_value response_mode "$AUTHORIZATION_URL")" "Apple's authorization URL → response_mode=form_post"
 curl -s -m 20 -H 'Accept: application/json' "$AUTHORIZATION_URL&sandbox_user=ana" -o "$work/form"
 JAR= request POST "$(json .action "$work/form")" -H 'Origin: https://appleid.apple.com' -H 'Sec-Fetch-Site: cross-site' \
     -H 'Content-Type: application/x-www-form-urlencoded' --data-binary "$(json .body "$work/form")"
-expect_status 303 "cross-site form post → redirect to the app"
-same "" "$(header Set-Cookie)" "form post → no cookie"
+expect_status 303 "Apple's cross-site form post → redirect to the app"
+same "" "$(header Set-Cookie)" "Apple's form post → the answer sets no cookie"
 TARGET=$(header Location)
 post /v1/sessions "{\"handoff\":\"$(url_value handoff "$TARGET")\"}"
-expect_status 201 "handoff from the form post → a session"
-expect_json .provider apple
-matches 'Ana' "$(json .identity)" "form post with the user's name → stored in the identity"
+expect_status 201 "handoff from Apple's form post → a session"
+expect_json .provider apple "handoff from Apple's form post → the session's provider is apple"
+matches 'Ana' "$(json .identity)" "Apple's form post with the user's name → the session's identity has the name"
 JAR= request POST /callback/apple -H 'Content-Type: application/json' --data-binary '{}'
-expect_problem 415 unsupported_media_type "JSON instead of a form post"
+expect_problem 415 unsupported_media_type "JSON instead of a form posted to Apple's hosted callback"
 
 step "7. The app's link opens in a browser instead of the app: the page reveals nothing (SEC-94)"
 JAR= request GET "/oauth/clever?code=c-canary&state=st-canary&handoff=h-canary" -H 'Accept: text/html'
-expect_status 200
-if grep -q canary "$work/body" "$work/headers"; then not_ok "app link with code and state → not reflected"; else ok "app link with code and state → not reflected"; fi
-same "" "$(header Location)" "app link in a browser → no redirect"
-same "" "$(header Set-Cookie)" "app link in a browser → no cookie"
-expect_header Referrer-Policy no-referrer
-expect_header Cache-Control no-store
-matches "default-src 'none'" "$(header Content-Security-Policy)" "app link in a browser → the page loads no resources"
-same 0 "$(grep -c canary "$work/broker.log")" "app link in a browser → code and state are not logged"
+expect_status 200 "app link opened in a browser → 200"
+if grep -q canary "$work/body" "$work/headers"; then not_ok "app link with code and state, opened in a browser → not reflected"; else ok "app link with code and state, opened in a browser → not reflected"; fi
+same "" "$(header Location)" "app link opened in a browser → no redirect"
+same "" "$(header Set-Cookie)" "app link opened in a browser → no cookie"
+expect_header Referrer-Policy no-referrer "app link opened in a browser → Referrer-Policy is no-referrer"
+expect_header Cache-Control no-store "app link opened in a browser → Cache-Control is no-store"
+matches "default-src 'none'" "$(header Content-Security-Policy)" "app link opened in a browser → its Content-Security-Policy has default-src 'none'"
+same 0 "$(grep -c canary "$work/broker.log")" "app link opened in a browser → code and state are not logged"
 
 finish

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# ID tokens that native SDKs give to apps: Google, Apple, Facebook. The steps test refusals, the single use of a token, and a
-# session without tokens.
+# ID tokens that the native SDKs of Google, Apple and Facebook give to apps: refusals, the single use of an ID token, and the
+# session that it makes, which has no provider tokens.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
 nonce=$(random_token)
 hashed=$(printf %s "$nonce" | sha256sum | cut -d' ' -f1)
 secret=$(random_token)
-# sdk PROVIDER CLIENT_ID [MEMBERS]: plays the SDK, and sets TOKEN to its token for the app
+# sdk PROVIDER CLIENT_ID [MEMBERS]: acts as the provider's SDK; sets TOKEN to the ID token that the app gets
 sdk() {
     sandbox POST "/native-id-token/$1" "{\"client_id\":\"$2\",\"user\":\"ana\",\"nonce\":\"$hashed\"${3:+,$3}}"
     TOKEN=$(json .id_token "$work/control")
@@ -26,13 +26,13 @@ give clever ios "$TOKEN"
 expect_problem 403 client_not_allowed "ID token for a provider without native SDK tokens"
 post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"id_token\":\"$TOKEN\",\"login_token\":\"$secret\"}"
 expect_problem 400 invalid_request "ID token without a nonce"
-expect_json .errors[0].pointer /nonce
+expect_json .errors[0].pointer /nonce "ID token without a nonce → the error points to nonce"
 give google web "$TOKEN" "" "$(random_token)"
 expect_problem 400 code_rejected "ID token with another nonce"
 give google web "${TOKEN%?????}AAAAA"
 expect_problem 400 code_rejected "ID token with another signature"
 give google web junk
-expect_problem 400 code_rejected "text that is not a token"
+expect_problem 400 code_rejected "text that is not a JWT, instead of an ID token"
 sdk apple com.example.app
 give google web "$TOKEN"
 expect_problem 400 code_rejected "ID token of another provider"
@@ -52,13 +52,13 @@ sdk google google-app
 sandbox DELETE /requests
 give google web "$TOKEN"
 expect_status 201 "Google's ID token → a session"
-expect_json .subject user-ana
-expect_json .identity.email ana@example.org
-expect_json .tokens.expires_at null
-expect_json .tokens.refreshable false
-same '[]' "$(jq -c .scope "$work/body")" "session from an ID token → an empty scope"
+expect_json .subject user-ana "session from Google's ID token → its subject is user-ana"
+expect_json .identity.email ana@example.org "session from Google's ID token → its identity has the e-mail address"
+expect_json .tokens.expires_at null "session from Google's ID token → has no token expiry, because it has no tokens"
+expect_json .tokens.refreshable false "session from Google's ID token → not refreshable"
+same '[]' "$(jq -c .scope "$work/body")" "session from Google's ID token → its scope is empty"
 sandbox GET '/requests?provider=google'
-same 0 "$(jq '[.[] | select(.endpoint != "jwks" and .endpoint != "discovery")] | length' "$work/control")" "Google's ID token → calls only for keys and metadata"
+same 0 "$(jq '[.[] | select(.endpoint != "jwks" and .endpoint != "discovery")] | length' "$work/control")" "Google's ID token is forwarded → the broker calls Google only for keys and metadata"
 handle=$(json .handle)
 session=$(cookie coatcheck)
 
@@ -69,24 +69,24 @@ expect_json .handle "$handle" "an ID token forwarded twice by its starter → th
 same "$session" "$(cookie coatcheck)" "an ID token forwarded twice by its starter → the same cookie"
 device a-thief
 give google web "$TOKEN" "$(random_token)"
-expect_problem 409 code_already_used "the same ID token with another login token"
+expect_problem 409 code_already_used "another device forwards a used ID token with another login token"
 post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"id_token\":\"$TOKEN\",\"nonce\":\"$nonce\"}"
-expect_problem 409 code_already_used "the same ID token without a login token"
+expect_problem 409 code_already_used "another device forwards a used ID token without a login token"
 device a-phone
 get /v1/session
-expect_status 200 "two refused uses of its ID token → the session is alive"
+expect_status 200 "another device's forwards of the ID token were refused → the session is alive"
 
-step "4. Things that a session without tokens cannot do"
+step "4. A session without provider tokens cannot be refreshed, and gives out no access token"
 request POST /v1/session/refresh
-expect_problem 409 not_refreshable "refresh of a session without tokens"
+expect_problem 409 not_refreshable "refresh of a session from an ID token"
 request POST /v1/session/token
-expect_problem 403 client_not_allowed "access token of a session without tokens"
+expect_problem 403 client_not_allowed "app asks for the access token of a session from an ID token"
 request POST "/v1/token" -H 'X-Coatcheck-Backend: orders-credential-4f1d9c' \
     --data-urlencode grant_type=urn:ietf:params:oauth:grant-type:token-exchange \
     --data-urlencode subject_token_type=urn:ietf:params:oauth:token-type:access_token --data-urlencode "subject_token=$session"
-same "400 invalid_target" "$STATUS $(json .error)" "token exchange of a session without tokens → invalid_target"
+same "400 invalid_target" "$STATUS $(json .error)" "token exchange for a session from an ID token → invalid_target"
 get /v1/session
-expect_status 200 "refused calls of a session without tokens → the session is alive"
+expect_status 200 "three refused calls of a session from an ID token → the session is alive"
 
 step "5. Android's Credential Manager: ID tokens of another registration"
 sdk google google-app '"azp":"google-android"'
@@ -101,21 +101,21 @@ device b-phone
 sdk apple com.example.app
 give apple ios "$TOKEN" "$(random_token)"
 expect_status 201 "ID token of Apple's sheet → a session"
-expect_json .subject user-ana
+expect_json .subject user-ana "session from Apple's ID token → its subject is user-ana"
 sign_in facebook web ana
-expect_status 201
+expect_status 201 "user signs in at Facebook with the Graph API → a session"
 subject=$(json .subject)
 sdk facebook facebook-app
 give facebook web "$TOKEN" "$(random_token)"
 expect_status 201 "ID token of Facebook's Limited Login → a session"
-expect_json .subject "$subject" "Limited Login → the same subject as the Graph API"
+expect_json .subject "$subject" "ID token of Facebook's Limited Login → the same subject as with the Graph API"
 
 step "7. Log-out makes no call to the provider"
 sandbox DELETE /requests
 request DELETE /v1/session
-expect_status 204
+expect_status 204 "log-out of a session from an ID token → 204"
 get /v1/session
-expect_problem 401 session_required "the session after the log-out"
-same 0 "$(calls facebook/token)" "session from an ID token → no token call"
+expect_problem 401 session_required "session from an ID token, read after its log-out"
+same 0 "$(calls facebook/token)" "log-out of a session from an ID token → no token call"
 
 finish

@@ -20,11 +20,11 @@ same 1 "$(calls oidc/token)" "fifty identical forwards → one token call"
 same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty identical forwards → one session handle"
 same 1 "$(grep -hio 'set-cookie: coatcheck=[^;]*' "$work"/answer.*.headers | sort -u | wc -l)" "fifty identical forwards → one session cookie"
 
-step "2. A stranger with the same code gets no session, and causes no call"
+step "2. Another device with the same code gets no session, and causes no call"
 device a-stranger
 forward "$CALLBACK"
-expect_problem 409 code_already_used "the same code from another starter"
-same 1 "$(calls oidc/token)" "the same code from another starter → no further token call"
+expect_problem 409 code_already_used "another device forwards the used code"
+same 1 "$(calls oidc/token)" "another device forwards the used code → no further token call"
 
 step "3. Fifty identical forwards of the app's own login, with a login token"
 sandbox DELETE /faults
@@ -45,8 +45,8 @@ same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty forwards of the app's
 same 1 "$(calls oidc/token)" "fifty forwards of the app's own login → one token call"
 same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty forwards of the app's own login → one session handle"
 post /v1/sessions "${members/$secret/$(random_token)}"
-expect_problem 409 code_already_used "the same code with another login token"
-same 1 "$(calls oidc/token)" "another login token → no further token call"
+expect_problem 409 code_already_used "used code of the app's own login, forwarded with another login token"
+same 1 "$(calls oidc/token)" "used code of the app's own login, forwarded with another login token → no further token call"
 
 step "4. After a log-out the code is refused"
 device a-phone
@@ -55,8 +55,8 @@ callback=$CALLBACK
 request DELETE /v1/session
 before=$(calls oidc/token)
 forward "$callback"
-expect_problem 409 code_already_used "code of an ended session"
-same "$before" "$(calls oidc/token)" "code of an ended session → no token call"
+expect_problem 409 code_already_used "code of a session that was logged out, forwarded again"
+same "$before" "$(calls oidc/token)" "code of a session that was logged out, forwarded again → no token call"
 
 step "5. Fifty forwards of one Clever code from a login that the app started without PKCE"
 sandbox DELETE /requests
@@ -75,7 +75,7 @@ same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty forwards of one Cleve
 same 1 "$(calls clever/token)" "fifty forwards of one Clever code → one token call"
 same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty forwards of one Clever code → one session handle"
 post /v1/sessions "${members/$secret/$(random_token)}"
-expect_problem 409 code_already_used "Clever's callback with another login token"
-same 1 "$(calls clever/token)" "another login token → no further token call"
+expect_problem 409 code_already_used "used Clever code, forwarded with another login token"
+same 1 "$(calls clever/token)" "used Clever code, forwarded with another login token → no further token call"
 
 finish

@@ -3,7 +3,7 @@ import BrokerProviders
 
 /// The certificates that a configuration uses for its clients and upstreams.
 enum Certificates {
-    /// Returns all certificates, in the file's order.
+    /// Returns all certificates: those of clients, then those of upstreams.
     static func all(_ configuration: Configuration) -> [ClientIdentity] {
         configuration.providers.flatMap(\.clients).compactMap(\.settings.wire.connection.identity)
             + configuration.upstreams.compactMap(\.connection.identity)

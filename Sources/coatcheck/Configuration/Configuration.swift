@@ -23,7 +23,7 @@ struct Configuration: Sendable {
     let lines: ConfigLines
     /// Settings that are allowed but unwise.
     ///
-    /// The broker logs them when it starts.
+    /// The broker logs them when it starts, and after a reload.
     let warnings: [ConfigProblem]
 
     /// The settings of the module `Broker`.

@@ -29,8 +29,8 @@ enum ConfigurationRules {
         EffectRules.check(draft, context)
     }
 
-    /// Reports a backend that receives tokens that are bound to the broker's own key, because only the broker can use such
-    /// tokens.
+    /// Reports a backend that receives tokens that are bound to the broker's own key or certificate, because only the broker can
+    /// use such tokens.
     private static func checkForwardedTokens(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         for backend in draft.backends where backend.settings.forwardAccessToken {
             for provider in draft.providers {

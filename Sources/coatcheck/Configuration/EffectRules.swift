@@ -125,9 +125,9 @@ enum EffectRules {
 enum Site {
     /// Returns whether two addresses may belong to one site.
     ///
-    /// Only the list of public suffixes could show that two hosts are one site, so true means "perhaps". Two hosts are
-    /// different sites if their last two labels differ, or if one of them is an address and the other a name (`127.0.0.1` and
-    /// `localhost`).
+    /// Only the list of public suffixes could show that two hosts are one site, so true means "perhaps". Different schemes are
+    /// different sites. Different hosts are different sites if their last two labels differ, or if one of them is an IP address
+    /// or a name without a dot (`localhost`).
     static func mayBeOne(_ one: WebURL, _ other: WebURL) -> Bool {
         guard one.isSecure == other.isSecure else { return false }
         if one.host == other.host { return true }

@@ -14,7 +14,8 @@ extension EventRecord {
         refreshes(provider, client, "refreshed").logged(.debug, "tokens refreshed", provider, client, session: session)
     }
 
-    /// `counted` is the error of a refusal that may mean a dead grant; it is empty if the answer had no body.
+    /// `counted` is the error code of a refusal that may mean a dead grant, or empty if the answer had no body; nil for other
+    /// failures.
     static func refreshFailed(
         _ provider: ProviderName, _ client: ClientName, _ session: SessionHandle, _ reason: String, _ counted: String?
     ) -> EventRecord {

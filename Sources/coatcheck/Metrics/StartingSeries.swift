@@ -2,7 +2,7 @@ import Broker
 import BrokerProviders
 import BrokerRelay
 
-/// Creates every counter with known labels at zero.
+/// Creates the counters whose labels are known beforehand, at zero.
 ///
 /// Otherwise, the first event would create the counter with the value 1, and an alert on an increase would miss this event.
 /// Further calls add new counters and leave the existing counters unchanged.

@@ -41,7 +41,7 @@ enum CredentialReader {
 
     /// Reads a client's authentication method.
     ///
-    /// If the settings contradict each other, reports the fault and returns `none`.
+    /// Reports contradictory settings. If the method's secret or key is missing or unusable, returns `none`.
     static func read(
         _ section: ConfigSection, kind: ProviderKind, shared: Shared, secretInBody: Bool
     ) -> ClientAuthentication {

@@ -143,7 +143,7 @@ enum HostedCallbackRules {
     }
 }
 
-/// Checks that each redirect URI belongs to one provider (SEC-09).
+/// Checks that each redirect URI belongs to one client of one provider (SEC-09), and checks its query and scheme.
 ///
 /// If two providers shared a redirect URI, an answer of one provider could be mistaken for an answer of the other.
 enum RedirectRules {

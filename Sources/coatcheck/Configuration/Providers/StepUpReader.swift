@@ -5,7 +5,7 @@ import BrokerRelay
 
 /// Reads the settings of step-ups.
 enum StepUpReader {
-    /// Reads `step_up: {acr, max_age}` of a provider; nil if the kind of provider decides.
+    /// Reads `step_up: {acr, max_age}` of a provider; the preset or the provider's kind gives the defaults.
     static func capability(_ section: ConfigSection, kind: ProviderKind?, preset: Preset?) -> StepUpCapability? {
         let part = section.section("step_up")
         let standard = preset?.stepUp ?? (kind == .oidc ? StepUpCapability.everything : .nothing)

@@ -126,7 +126,7 @@ final class ConfigContext {
 
 /// One fault of the configuration file.
 ///
-/// Its text never contains a value from the file, because a value may be a secret.
+/// Its text contains no value that may be a secret.
 struct ConfigProblem: Sendable, Hashable, Comparable, CustomStringConvertible {
     /// Whether the fault prevents the broker's start.
     enum Severity: String, Sendable { case error, warning }

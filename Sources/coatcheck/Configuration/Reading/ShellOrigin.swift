@@ -1,4 +1,4 @@
-/// The origin of an app in a web shell: the app's own scheme and a host (RFC 6454).
+/// The origin of an app in a web shell (RFC 6454): the app's own scheme and a host, or `http` and a host under `.localhost`.
 ///
 /// Origins are compared byte for byte.
 enum ShellOrigin {

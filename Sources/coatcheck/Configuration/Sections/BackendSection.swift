@@ -80,7 +80,7 @@ struct BackendSection: Sendable {
     /// The party that verifies the proofs of bound sessions: broker or backend.
     private enum Evidence: String, CaseIterable { case broker, own }
 
-    /// Reads the allowed origins of an original request.
+    /// Reads `origins`, the allowed origins of original requests and of hand-over tickets.
     private static func origins(_ section: ConfigSection) -> ProofOrigins {
         let texts = section.texts("origins")
         for text in texts where ProofAddress(text).map({ $0.path != "/" || $0.origin != text }) ?? true {

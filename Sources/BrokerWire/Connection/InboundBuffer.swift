@@ -2,9 +2,9 @@ import NIOCore
 
 /// The buffer before the HTTP/1 decoder, which gives the decoder only as much as the connection accepts.
 ///
-/// The decoder immediately turns all input that it gets into parts. Therefore the buffer gives it one head at a time, and at
-/// most a kilobyte in one call. Chunked bodies bypass the decoder, because it would make a part of every chunk. The decoder
-/// receives only the end of such a body.
+/// The decoder immediately turns all input that it gets into parts. Therefore the buffer gives it one head at a time, in slices
+/// of at most a kilobyte. Chunked bodies bypass the decoder, because it would make a part of every chunk. The decoder receives
+/// only the end of such a body.
 ///
 /// While the connection accepts no input, the buffer keeps the bytes of one read, and holds back the next read. Turning
 /// `autoRead` off and on again would cost two system calls for every request that waits.

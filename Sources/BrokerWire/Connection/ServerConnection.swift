@@ -37,9 +37,9 @@ package struct ServerConnection: Sendable, Equatable {
         package var hasBody = false
         /// The number of the body's bytes; nil for a chunked body, or without a body.
         package var bodyLength: Int?
-        /// Whether the whole body arrived together with the head.
+        /// Whether the method is not safe, and the whole body arrived together with the head.
         ///
-        /// If so, the service receives it as a whole.
+        /// If so, the service receives the body as a whole.
         package var isBodyHere = false
         /// Whether the client waits for `100 Continue` before it sends the body.
         package var expectsContinue = false

@@ -45,7 +45,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// The buffer before the decoder, with the bytes that the decoder has not received.
     private var input: InboundBuffer?
     private var waiting = CircularBuffer<Part>()
-    /// The head of a request without a body, until the request's end has arrived.
+    /// The head of a request until the service starts on it, which may have to wait for the request's end.
     private var head: HTTPRequestHead?
     /// The body of a request that is served when the body is complete.
     private var gathered: ByteBuffer?

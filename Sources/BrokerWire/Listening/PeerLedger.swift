@@ -187,7 +187,7 @@ package struct PeerPolicy: Sendable, Equatable {
     package let key: Key
     /// The highest number of open connections; nil for no limit.
     package var connections: Int?
-    /// The highest number of open connections until one of them has carried a live session; nil for no limit.
+    /// The highest number of open connections until one of them has carried a live session; nil if `connections` applies.
     package var anonymousConnections: Int?
     /// The largest number of bytes that are received and not yet answered; nil for no limit.
     ///

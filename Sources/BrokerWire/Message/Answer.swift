@@ -9,7 +9,7 @@ package struct Answer: Sendable {
     /// An answer's body.
     package enum Body: Sendable {
         case none
-        /// A complete body, which is sent together with the head.
+        /// A complete body; a small one is sent together with the head.
         case whole(ByteBuffer)
         /// A body that is written in pieces; `length` is its number of bytes, if known.
         case stream(length: Int?, @concurrent @Sendable (any BodyWriter) async throws -> Void)

@@ -47,7 +47,7 @@ package struct RequestBody: AsyncSequence, Sendable {
         AsyncIterator(base: incoming?.read(), end: incoming?.end, whole: whole)
     }
 
-    /// Returns the whole body; throws `BodyFault` if it is too large or too slow.
+    /// Returns the whole body; throws `BodyFault` if it is too large, too slow, malformed or incomplete.
     ///
     /// After this error, the connection is unusable and ends itself.
     package func collect(upTo maximum: Int, within deadline: Duration) async throws(BodyFault) -> [UInt8] {

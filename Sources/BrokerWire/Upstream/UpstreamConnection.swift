@@ -109,7 +109,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         package static let close = Effects(rawValue: 1 << 5)
         /// Compute the time of the next check again, because it may now be earlier.
         package static let reschedule = Effects(rawValue: 1 << 6)
-        /// Release the call, and close the connection without a port in TIME_WAIT.
+        /// Release the call, and let the upstream close the connection first, so that no port remains in TIME_WAIT.
         package static let linger = Effects(rawValue: 1 << 7)
         /// Close the connection with a reset.
         package static let reset = Effects(rawValue: 1 << 8)

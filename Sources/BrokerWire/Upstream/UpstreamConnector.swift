@@ -11,7 +11,7 @@ struct UpstreamConnector: Sendable {
 
     let target: UpstreamTarget
 
-    /// Connects a channel to the upstream's address; sends nothing.
+    /// Connects a channel to the upstream's address, or through the proxy with CONNECT.
     ///
     /// The caller sends the request later.
     func open(on eventLoop: any EventLoop, before deadline: NIODeadline) -> EventLoopFuture<any Channel> {
@@ -76,7 +76,7 @@ struct UpstreamConnector: Sendable {
 
     /// Sets up a connected channel.
     ///
-    /// `connection` becomes ready after the TLS handshake.
+    /// `connection` becomes ready after the TLS handshake, or at once without TLS.
     func configure(_ channel: any Channel, _ connection: UpstreamConnectionHandler) throws {
         do {
             let pipeline = channel.pipeline.syncOperations

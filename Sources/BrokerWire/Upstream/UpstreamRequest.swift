@@ -5,7 +5,7 @@ package import NIOHTTP1
 package struct UpstreamRequest: Sendable {
     /// A body that is read once, while it is sent.
     package struct Stream: Sendable {
-        /// The highest number of bytes that the body may have.
+        /// The highest number of bytes of a body whose length is not announced.
         private(set) var limit: Int
         /// Begins to read the body.
         ///
@@ -27,7 +27,7 @@ package struct UpstreamRequest: Sendable {
 
         /// Returns the same stream with a limit on its bytes.
         ///
-        /// Reading more than `limit` bytes fails.
+        /// Sending more than `limit` bytes fails. The limit applies only if the request does not announce the body's length.
         package func limited(to limit: Int) -> Stream {
             var copy = self
             copy.limit = limit

@@ -5,7 +5,7 @@ import Testing
 @Suite("Allow-lists (SEC-71, SEC-73)", .timeLimit(.minutes(2)))
 struct AllowListTests {
     @Test(
-        "`employees` as a path segment, or `employee` in `expand` → a call about employees; in another place → not",
+        "A call has `employees` as a path segment, or `employee` in `expand` → it concerns employees; elsewhere → it does not",
         arguments: [
             ("/v3/merchants/M1/employees", nil, true), ("/v3/merchants/M1/Employees/E1", nil, true),
             ("/v3/merchants/M1/orders", "expand=employee", true),
@@ -60,7 +60,7 @@ struct AllowListTests {
         #expect(list.allows(method: method, path: try CanonicalPath(path[...])))
     }
 
-    @Test("A path that two servers could read differently → refused, or the path that is sent is in the `allow` list")
+    @Test("A path that two servers could read differently → refused, unless its canonical form is in the `allow` list")
     func tricks() throws {
         let list = AllowList([try AllowEntry("GET /v1/me"), try AllowEntry("GET /v1/files/**")])
         for (trick, _) in CanonicalPathTests.tricks {

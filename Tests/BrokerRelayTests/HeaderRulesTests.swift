@@ -39,7 +39,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "A traced call → traceparent is the broker's; tracestate is the app's if the trace continues the app's, else removed"
+        "A relayed call is traced → `traceparent` is the broker's; the app's `tracestate` is sent only if its trace continues"
     )
     func traced() throws {
         struct FixedSpan: TraceSpan {
@@ -64,7 +64,8 @@ struct HeaderRulesTests {
         }
     }
 
-    @Test("Fields that the contract or `request_headers` names → sent with every value; other fields → removed")
+    @Test(
+        "An app's fields that the relay or `request_headers` lists → sent with every value; its other fields → removed")
     func passed() throws {
         let sent = try Self.sent(
             [
@@ -80,7 +81,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "Connection names fields → the app's fields with these names are removed, and the broker's own stay (SEC-76)",
+        "An app's `Connection` names fields → the app's fields with these names are removed; the broker's own stay (SEC-76)",
         arguments: [
             "Authorization", "authorization, Host, X-Request-Id", "close, Accept , ,\tUser-Agent\t",
             "keep-alive, Accept",
@@ -97,7 +98,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "Upgrade or Connection asks for another protocol than h2c → recognised as an upgrade (SEC-80)",
+        "`Upgrade` or `Connection` asks for another protocol than h2c → the call counts as an upgrade (SEC-80)",
         arguments: [
             [("Upgrade", "websocket")], [("upgrade", "TLS/1.2")], [("Connection", "keep-alive, UPGRADE")],
             [("Connection", "Upgrade, HTTP2-Settings"), ("HTTP2-Settings", "AAA")], [("Upgrade", "")],
@@ -130,7 +131,7 @@ struct HeaderRulesTests {
         ).fields
     }
 
-    @Test("A response field that would act for the broker's origin → removed (SEC-77)")
+    @Test("An upstream's response field that would act for the broker's origin → removed (SEC-77)")
     func responseDropped() throws {
         let fields = try Self.answered([
             ("Set-Cookie", "a=b"), ("set-cookie", "c=d"), ("Set-Cookie2", "x"), ("WWW-Authenticate", "Bearer"),
@@ -167,7 +168,9 @@ struct HeaderRulesTests {
             ])
     }
 
-    @Test("`X-Accel-Buffering: no` or `yes` → passed on; with another value, or named in Connection → removed (SEC-77)")
+    @Test(
+        "An upstream's `X-Accel-Buffering: no` or `yes` → passed on; another value, or named in `Connection` → removed (SEC-77)"
+    )
     func buffering() throws {
         let name = try #require(HTTPField.Name("X-Accel-Buffering"))
         for word in ["no", "yes", "No"] { #expect(try Self.answered([("X-Accel-Buffering", word)])[name] == word) }
@@ -177,7 +180,7 @@ struct HeaderRulesTests {
         #expect(try Self.answered([("X-Accel-Buffering", "no"), ("Connection", "X-Accel-Buffering")])[name] == nil)
     }
 
-    @Test("All other response fields → passed on, and the upstream's own cache policy stays (SEC-41)")
+    @Test("An upstream's other response fields → passed on; its `Cache-Control` is kept, with `private` added (SEC-41)")
     func responsePassed() throws {
         let fields = try Self.answered([
             ("Content-Type", "text/plain"), ("ETag", "\"x\""), ("Cache-Control", "max-age=5"), ("Vary", "Accept"),
@@ -241,7 +244,7 @@ struct HeaderRulesTests {
         #expect(fields[.coatcheckSource] == "upstream")
     }
 
-    @Test("A Location or Link that repeats the token → removed (SEC-77)")
+    @Test("An upstream's `Location` or `Link` repeats the session's token → removed (SEC-77)")
     func tokenInLocation() throws {
         let fields = try Self.answered([
             ("Location", "https://x/?access_token=TOKEN"), ("Link", "<https://x/TOKEN>"), ("Content-Location", "/ok"),
@@ -252,7 +255,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "Control bytes in a response field's value → 502 (SEC-78)",
+        "The value of a response field has control bytes → 502 (SEC-78)",
         arguments: ["a\rb", "a\nb", "a\u{0}b", "a\u{1}", "\u{7F}", "a\u{1B}[2J"])
     func controlBytes(value: String) {
         #expect(throws: ResponseHeaderRules.Fault.badValue) { try Self.answered([("X-A", value)]) }
@@ -262,13 +265,13 @@ struct HeaderRulesTests {
         }
     }
 
-    @Test("A response field whose name is not a token → 502", arguments: ["", "a b", "a:b", "é", "a\r\nb"])
+    @Test("The name of a response field is not a token (RFC 9110) → 502", arguments: ["", "a b", "a:b", "é", "a\r\nb"])
     func badName(name: String) {
         #expect(throws: ResponseHeaderRules.Fault.badName) { try Self.answered([(name, "x")]) }
     }
 
     @Test(
-        "Framing that two parsers could read differently → 502 (SEC-79)",
+        "An upstream's answer has framing that two parsers could read differently → 502 (SEC-79)",
         arguments: [
             [("Content-Length", "1"), ("Content-Length", "2")], [("Content-Length", "1"), ("Content-Length", "1")],
             [("Content-Length", "+1")], [("Content-Length", "-1")], [("Content-Length", "0x1")],

@@ -107,7 +107,7 @@ struct RelayCertificateTests {
         let (first, second) = (pools.client(showing: one, for: ios), pools.client(showing: two, for: desk))
         #expect(first !== second && first !== pools.plain && second !== pools.plain)
         #expect(pools.client(showing: one, for: ios) === first && pools.client(showing: two, for: desk) === second)
-        // The name nil stands for the upstream's own certificate. If it equals a client's certificate, both use one pool.
+        // The name nil means the upstream's own certificate. If it equals a client's certificate, both use one pool.
         #expect(pools.client(showing: one, for: nil) === first)
         #expect(pools.client(showing: nil, for: ios) === pools.plain)
         await pools.shutDown()
@@ -125,7 +125,7 @@ struct RelayCertificateTests {
         await pools.shutDown()
     }
 
-    @Test("An upstream without TLS, and a client with a certificate → the pool that shows no certificate")
+    @Test("A client with a certificate calls an upstream without TLS → the pool that shows no certificate is used")
     func withoutTLS() async throws {
         let pools = try Self.pools("http://127.0.0.1:9")
         #expect(

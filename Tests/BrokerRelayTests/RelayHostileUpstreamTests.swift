@@ -65,7 +65,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("20 interim answers before an answer → dropped, and the answer is passed on; 10,000 → 502")
+    @Test("An upstream sends 20 interim answers → they are dropped before the answer; it sends 10,000 → 502")
     func interim() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -165,7 +165,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "A head over 16 KiB a field, 64 KiB in all or 128 fields → 502, and its connection is not used again (SEC-81)",
+        "An answer's head exceeds 16 KiB in a field, 64 KiB in all or 128 fields → 502; its connection is not reused (SEC-81)",
         arguments: [
             "HTTP/1.1 200 OK\r\n" + fields(1, of: 16 * 1024 + 1) + "\r\n",
             "HTTP/1.1 200 OK\r\n" + String(repeating: "x", count: 16 * 1024 + 1) + ": v\r\n\r\n",
@@ -243,7 +243,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "Trailers over the limits, alone or together with the head's fields → the answer does not count as complete",
+        "An answer's trailers exceed the limits, alone or with the head's fields → the answer does not count as complete",
         arguments: [(0, 300), (100, 40), (0, 6)])
     func trailers(fields: Int, trailers: Int) async throws {
         try await ScriptedUpstream.run({ connection in
@@ -363,7 +363,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An upstream's only place is taken → the same user gets rate_limited, and another user upstream_busy"
+        "An upstream's only place is taken → the same user gets `rate_limited`, and another user `upstream_busy`"
     )
     func places() async throws {
         try await ScriptedUpstream.run({ connection in
@@ -394,7 +394,7 @@ struct RelayHostileUpstreamTests {
     }
 }
 
-/// Sends eight chunks of one byte.
+/// The chunks of a slow upload: eight of one byte each.
 private let slowChunks = SlowChunks()
 
 private final class SlowChunks: Sendable {

@@ -70,13 +70,13 @@ struct RelayPresenceTests {
             #expect(try await code(fixture, presences, "/pay/1") == .presenceRequired)
             #expect(presences.counts == Presences.Counts(judged: 1))
             #expect(fixture.tokens.given == 0)
-            // Without a judge of presence, the relay refuses the call, too.
+            // If the caller passes no check of presence, the relay refuses the call, too.
             #expect(try await fixture.problem(.get, "/pay/1").code == .presenceRequired)
         }
     }
 
     @Test(
-        "A `require` entry needs presence, and a call writes the entry's path in another spelling → needs presence, too"
+        "A call writes the path of a `require` entry for presence in another spelling → the call needs presence, too"
     )
     func encoded() async throws {
         let require = try Self.entries("POST /payments/*/transfer:confirm")

@@ -152,7 +152,7 @@ struct RelayProofTests {
     }
 
     @Test(
-        "A nonce challenge → its connection is kept after a short body and closed after a long one"
+        "A nonce challenge has a short body → its connection is kept; it has a long body → its connection is closed"
     )
     func challengeBodies() async throws {
         for (size, connections) in [(4096, 1), (1_000_000, 2)] {
@@ -196,7 +196,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("No proof can be signed → the call is not sent")
+    @Test("A DPoP proof cannot be signed → the call is not sent")
     func unsigned() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             let proofs = RelayProofs(PaperSigner(isAway: true), Self.clock, ProofNonces())
@@ -211,7 +211,7 @@ struct RelayProofTests {
     }
 
     @Test(
-        "A nonce challenge after a streamed body was sent → 503 upstream_nonce instead of 401; the next call has the nonce"
+        "An upstream asks for a nonce after a streamed body was sent → `upstream_nonce` with a time to wait, instead of its 401"
     )
     func streamed() async throws {
         try await run(Self.demanding()) { fixture, upstream in
@@ -231,7 +231,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("An upstream asks for a nonce every time → two calls, and no refresh")
+    @Test("An upstream asks for a new nonce each time → two calls, then `upstream_nonce`, and no refresh")
     func endless() async throws {
         try await run({ connection in
             var number = 0
@@ -251,7 +251,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("The upstream refuses the proof → its 401 is passed on; it refuses the token → one refresh and one repeat")
+    @Test("An upstream refuses the proof → its 401 is passed on; it refuses the token → one refresh and one repeat")
     func refused() async throws {
         for (error, calls) in [("invalid_dpop_proof", 1), ("invalid_token", 2)] {
             try await run({ connection in

@@ -19,7 +19,7 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("An upstream's 401 → exactly one refresh and one repeat, including the body")
+    @Test("An upstream answers 401 → exactly one refresh and one repeat, including the body")
     func replay() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in

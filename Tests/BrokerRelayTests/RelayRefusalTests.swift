@@ -96,7 +96,7 @@ struct RelayRefusalTests {
     }
 
     @Test(
-        "A token with bytes that could end its field → not sent (SEC-78)",
+        "A session's token has bytes that could end its field → it is not sent (SEC-78)",
         arguments: ["a\r\nX: y", "a b", "a\u{0}", "", "é", "a\u{7F}"])
     func badToken(text: String) async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -115,7 +115,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A body over the limit, with a right length, a wrong length or none → 413 (SEC-81)")
+    @Test("A relayed body exceeds the limit, with a right length, a wrong length or none → 413 (SEC-81)")
     func tooLarge() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, maximumBody: 200_000) { (fixture) async throws in
@@ -171,7 +171,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("No listener at the upstream's address → 502")
+    @Test("The upstream has no listener at its address → 502")
     func down() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:1") { (fixture) async throws in
             #expect(try await fixture.problem(.get, "/x").code == .upstreamError)

@@ -10,7 +10,7 @@ struct RelaySignInTests {
     private static let mfa = StepUpDemand(contextClasses: ["mfa"])
 
     @Test(
-        "Several `require` entries match a call → the shortest max_age and the common classes; none matches → no demand"
+        "Several `require` entries match a call → it needs the shortest age and a common `acr`; none matches → no demand"
     )
     func entries() throws {
         let entries = [
@@ -72,7 +72,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A `require` entry matches a call that the `allow` list allows → the entry counts as reached; matches none → not",
+        "A `require` entry → counts as reached if it matches a call that the `allow` list allows, otherwise not",
         arguments: [
             ("POST /a/**", true), ("POST /a", false), ("PUT /a/b", false), ("ANY /*/b", true), ("POST /a/b/c", true),
             ("POST /*", false), ("POST /x/**", false), ("GET /g", true), ("GET /g/", true), ("HEAD /g", false),
@@ -125,7 +125,9 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("The session already meets the challenge and has no other token → step_up_failed, without a forced refresh")
+    @Test(
+        "An upstream challenges a session that meets the demand and has no newer token → `step_up_failed`, no forced refresh"
+    )
     func named() async throws {
         let signIns = SignIns()
         try await ScriptedUpstream.run(answering(Self.challenge)) { upstream in
@@ -148,7 +150,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "The check of a demand returns a newer state of the session → the call uses this session's token")
+        "The check of a demand finds a newer state of the session → the call uses the token of this newer state")
     func judged() async throws {
         let signIns = SignIns(judged: RelayFixture.session(subject: "ben"))
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -163,7 +165,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "An upstream's challenge, and the session has another token now → one repeat with this token, without a forced refresh"
+        "An upstream challenges a call, and the session has a newer token → one repeat with it, without a forced refresh"
     )
     func other() async throws {
         for works in [true, false] {
@@ -234,7 +236,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A WWW-Authenticate field → its demand, or nil if any of its challenges has a fault",
+        "A `WWW-Authenticate` field → its demand, or nil if any of its challenges has a fault",
         arguments: [
             (#"DPoP error="insufficient_user_authentication""#, StepUpDemand()),
             (#"Bearer error=insufficient_user_authentication,max_age=0"#, StepUpDemand(maximumAge: 0)),

@@ -100,7 +100,7 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("The caller leaves before the head, or within the body → the connection to the upstream closes")
+    @Test("The caller leaves before an answer's head, or within its body → the connection to the upstream closes")
     func cancellation() async throws {
         try await ScriptedUpstream.run({ connection in
             guard let request = try await connection.request() else { return }

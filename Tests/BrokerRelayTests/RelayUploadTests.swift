@@ -11,7 +11,7 @@ import Testing
 @Suite("Uploads and early answers (SEC-79, SEC-81)", .serialized, .timeLimit(.minutes(2)))
 struct RelayUploadTests {
     @Test(
-        "An answer arrives before the request's end → passed on, and its connection serves the next call",
+        "An upstream answers before the request's end → the answer is passed on, and its connection serves the next call",
         arguments: [
             "200 OK\r\nContent-Length: 2\r\n\r\nok", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
             "204 No Content\r\n\r\n",
@@ -157,7 +157,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("A body longer or shorter than its Content-Length → refused, and the connection to the upstream is closed")
+    @Test("A relayed body is longer or shorter than its length → refused, and the connection to the upstream is closed")
     func wrongLength() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()

@@ -5,7 +5,7 @@ import HTTPTypes
 import NIOCore
 import Testing
 
-@Suite("The relay on the wire", .timeLimit(.minutes(2)))
+@Suite("The bytes that the relay sends and receives", .timeLimit(.minutes(2)))
 struct RelayWireTests {
     @Test("A relayed GET → the upstream gets exactly the expected bytes")
     func get() async throws {
@@ -97,7 +97,8 @@ struct RelayWireTests {
     }
 
     @Test(
-        "A body of known length → sent with Content-Length; of unknown length → in chunks; no body → neither (SEC-79)")
+        "A relayed body's length is known → sent with it; unknown → sent in chunks; there is no body → neither (SEC-79)"
+    )
     func bodies() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -118,7 +119,9 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A redirect → passed on without being followed (SEC-74)", arguments: [301, 302, 303, 307, 308])
+    @Test(
+        "An upstream answers with a redirect → passed on without being followed (SEC-74)",
+        arguments: [301, 302, 303, 307, 308])
     func redirect(code: Int) async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {
@@ -181,7 +184,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A chunked answer → streamed, without its trailers")
+    @Test("An upstream's answer is chunked → streamed, without its trailers")
     func chunked() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {

@@ -72,7 +72,7 @@ struct RelayedLocationTests {
         ])
     func elsewhere(value: String) throws { #expect(try mapped(value) == value) }
 
-    @Test("A Location that begins with // → the same address with the upstream's scheme")
+    @Test("An upstream's `Location` begins with `//` → the same address with the upstream's scheme")
     func schemeless() throws {
         #expect(try mapped("//cdn.example.com/x") == "https://cdn.example.com/x")
         #expect(try mapped("//cdn.example.com/x", base: "http://127.0.0.1:9000") == "http://cdn.example.com/x")
@@ -95,7 +95,7 @@ struct RelayedLocationTests {
                 == "http://127.0.0.1:9001/x")
     }
 
-    @Test("A redirect on the wire → Location and Content-Location are mapped for the app, or removed")
+    @Test("An upstream redirects a call → its `Location` and `Content-Location` are mapped for the app, or removed")
     func wire() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {

@@ -82,7 +82,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("A connection is unused for the idle time → closed; is used in time → kept")
+    @Test("A kept connection is unused for the idle time → it is closed; it is used in time → it stays open")
     func idle() async throws {
         try await ScriptedUpstream.run(Self.numbered(2)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.idle = .seconds(3) }

@@ -16,7 +16,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A base URL without https, or with more than host, port and plain path → refused",
+        "A base URL lacks https, or has more than host, port and plain path → refused",
         arguments: [
             "", "api.example.com", "http://api.example.com", "http://10.0.0.1", "ftp://x", "https://", "https:///a",
             "https://user@api.example.com", "https://user:pw@api.example.com", "https://a?b", "https://a#b",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerWire
 
-@Suite("Answers in HTTP/1 form", .timeLimit(.minutes(1)))
+@Suite("The bytes of answers in HTTP/1", .timeLimit(.minutes(1)))
 struct AnswerEncoderTests {
     private static let plain = ServerConnection.AnswerFraming()
     private static let old = ServerConnection.AnswerFraming(minorVersion: 0, saysClose: true)
@@ -25,7 +25,7 @@ struct AnswerEncoderTests {
     }
 
     @Test(
-        "The service writes a body for HEAD, 204 or 304 → the head is sent without the body",
+        "A service writes a body for HEAD, 204 or 304 → the head is sent without the body",
         arguments: [
             (204, plain, "HTTP/1.1 204 No Content\r\n\r\n"), (304, plain, "HTTP/1.1 304 Not Modified\r\n\r\n"),
             (200, head, "HTTP/1.1 200 OK\r\n\r\n"),
@@ -57,14 +57,16 @@ struct AnswerEncoderTests {
                 == "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nDate: now\r\n\r\n")
     }
 
-    @Test("A body of unknown length for HTTP/1.0 → sent without chunks, because the connection's end is the body's end")
+    @Test("A body of unknown length for HTTP/1.0 → sent without chunks, because its end is the connection's end")
     func connectionEnd() {
         #expect(
             wire(Answer(.ok, [], body: Self.stream), Self.old, pieces: ["abc", "", "d"], trailers: [.date: "now"])
                 == "HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nabcd")
     }
 
-    @Test("A body of known length → one Content-Length, without other framing", arguments: [3, 4096, 4097, 70_000])
+    @Test(
+        "An answer's body has a known length → one Content-Length, without other framing",
+        arguments: [3, 4096, 4097, 70_000])
     func length(count: Int) {
         let body = String(repeating: "y", count: count)
         let expected = "HTTP/1.1 200 OK\r\nContent-Length: \(count)\r\n\r\n\(body)"
@@ -73,7 +75,7 @@ struct AnswerEncoderTests {
         #expect(wire(stream, Self.plain, pieces: [body]) == expected)
     }
 
-    @Test("A status without a phrase → the usual phrase; a phrase or value with line breaks → stays in its line")
+    @Test("A status has no phrase → the usual phrase is sent; a phrase or value has line breaks → it stays in its line")
     func lines() throws {
         #expect(wire(Answer(.init(code: 503), []), Self.plain).hasPrefix("HTTP/1.1 503 Service Unavailable\r\n"))
         #expect(wire(Answer(.init(code: 299), []), Self.plain).hasPrefix("HTTP/1.1 299 \r\n"))

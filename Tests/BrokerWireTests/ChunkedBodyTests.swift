@@ -42,7 +42,7 @@ struct ChunkedBodyTests {
     }
 
     @Test(
-        "A body that two parsers could end at different places, in two parts split at any byte → malformed (SEC-101)",
+        "Two parsers could end a chunked body at different places → malformed, even if it arrives in two parts (SEC-101)",
         arguments: [
             "zz\r\n", "\r\n", ";a\r\n", "-2\r\n{}", "+2\r\n{}", "0x2\r\n{}", " 2\r\n{}", "2 \r\n{}", "2\n{}", "2\r{}",
             "2\r\r\n",
@@ -58,7 +58,7 @@ struct ChunkedBodyTests {
         }
     }
 
-    @Test("A body that arrives in two parts, split at any byte → the same bytes are read, up to the last chunk")
+    @Test("A chunked body arrives in two parts, split at any byte → the same bytes are read, up to the last chunk")
     func cuts() {
         let long = String(repeating: "0123456789", count: 300)
         let text =
@@ -82,7 +82,7 @@ struct ChunkedBodyTests {
     }
 
     @Test(
-        "11,000 chunks of one byte → one piece for each read, with little more memory than their bytes (SEC-105)"
+        "A body has 11,000 chunks of one byte → one piece for each read, with little more memory than its bytes (SEC-105)"
     )
     func small() {
         var reader = ChunkedBody()
@@ -102,7 +102,7 @@ struct ChunkedBodyTests {
         #expect(held <= 2 * body, "\(held) bytes are held")
     }
 
-    @Test("A long chunk → one piece in the memory of the input, without a copy")
+    @Test("A chunk is long → one piece in the memory of the input, without a copy")
     func long() throws {
         var reader = ChunkedBody()
         var input = ByteBuffer(string: "4000\r\n" + String(repeating: "x", count: 10_000))
@@ -112,7 +112,7 @@ struct ChunkedBodyTests {
         #expect(piece.storageCapacity == memory)
     }
 
-    @Test("A head that arrives in two parts, split at any byte → its end is found at the right place")
+    @Test("A head arrives in two parts, split at any byte → its end is found at the right place")
     func emptyLines() {
         for (text, length) in [
             ("\r\n\r\n", 4), ("GET / HTTP/1.1\r\nHost: a\r\n\r\nrest", 27), ("a\r\n\r\r\n\r\n", 8), ("a\r\r\n\r\nb", 6),

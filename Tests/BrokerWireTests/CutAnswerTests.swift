@@ -5,10 +5,10 @@ import Testing
 
 @testable import BrokerWire
 
-/// The end of a connection after an answer.
+/// The end of a connection after an answer that was complete or broken off.
 ///
 /// Only a whole answer has an orderly end.
-@Suite("Cut answers", .timeLimit(.minutes(2)))
+@Suite("Answers that are broken off", .timeLimit(.minutes(2)))
 struct CutAnswerTests {
     private struct BrokenOff: Error {}
 
@@ -49,7 +49,7 @@ struct CutAnswerTests {
     }
 
     @Test(
-        "The service breaks off an answer, with or without TLS → the connection's end is not orderly",
+        "A service breaks off an answer, with or without TLS → the end of the connection is not orderly",
         arguments: manners)
     func brokenOff(_ manner: Manner) async throws {
         try await Self.service.run(isSecure: manner.tls != nil) { (port) async throws in

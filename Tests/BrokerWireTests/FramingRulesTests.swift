@@ -14,14 +14,14 @@ struct FramingRulesTests {
     }
 
     @Test(
-        "A target that is neither a path nor an absolute URL of the broker → refused (SEC-101, SEC-103)",
+        "A request's target is neither a path nor an absolute URL of the broker → refused (SEC-101, SEC-103)",
         arguments: [
             "*", "a.example:443", "v1/session", "ftp://a.example/", "http://b.example/", "http://a.example:81/",
             "http://u@a.example/", "http:///x", "http://", "/a#b", "/a b", "/\u{E9}", "\\x", "http:/a.example/", "",
         ])
     func targets(uri: String) { #expect(verdict(uri) == .refuse) }
 
-    @Test("An absolute target whose authority equals the Host → reduced to its path")
+    @Test("A request's target is an absolute URL with the same authority as its Host → reduced to its path")
     func absoluteForm() {
         for (uri, path) in [
             ("http://a.example/x?y", "/x?y"), ("HTTP://A.example", "/"), ("https://a.example?q", "/?q"),
@@ -31,7 +31,7 @@ struct FramingRulesTests {
     }
 
     @Test(
-        "A Host that is missing, doubled or malformed → refused (SEC-103)",
+        "A request's Host is missing, doubled or malformed → refused (SEC-103)",
         arguments: [
             [], [("Host", "a.example"), ("host", "a.example")], [("Host", "")], [("Host", "a b")], [("Host", "a,b")],
             [("Host", "u@a")], [("Host", "a:")], [("Host", "a:123456")], [("Host", "a:1x")], [("Host", "[::1")],
@@ -40,7 +40,7 @@ struct FramingRulesTests {
     func hosts(headers: [(String, String)]) { #expect(verdict("/", headers) == .refuse) }
 
     @Test(
-        "HTTP/1.0 without a Host → a GET or HEAD without a body is served; any other request is refused (SEC-103)"
+        "An HTTP/1.0 request has no Host → a GET or HEAD without a body is served, any other request is refused (SEC-103)"
     )
     func withoutHost() {
         for method in [HTTPMethod.POST, .PUT, .DELETE, .OPTIONS, .TRACE, .CONNECT] {
@@ -60,14 +60,14 @@ struct FramingRulesTests {
     }
 
     @Test(
-        "A Host that is a well-formed name or address, with or without a port → accepted",
+        "A request's Host is a well-formed name or address, with or without a port → accepted",
         arguments: ["a", "A.b-c_d~:65535", "127.0.0.1:1", "[::1]", "[::1]:8080"])
     func goodHosts(host: String) {
         #expect(verdict("/", [("Host", host)]) == .pass(summary(), path: nil))
     }
 
     @Test(
-        "Framing fields that two parsers could read differently → refused (SEC-101)",
+        "A request's framing fields could be read differently by two parsers → refused (SEC-101)",
         arguments: [
             [("Transfer-Encoding", "gzip, chunked")], [("Transfer-Encoding", "chunked, chunked")],
             [("Transfer-Encoding", "chunked "), ("Transfer-Encoding", "chunked")], [("Transfer-Encoding", "identity")],
@@ -79,7 +79,7 @@ struct FramingRulesTests {
         #expect(verdict("/", [("Host", "a.example")] + headers) == .refuse)
     }
 
-    @Test("HTTP/1.0 with Transfer-Encoding → refused; HTTP/1.0, Upgrade or Connection: close → the connection ends")
+    @Test("HTTP/1.0 with `Transfer-Encoding` → refused; HTTP/1.0, an Upgrade or `Connection: close` → the last request")
     func oldVersion() {
         let host = ("Host", "a.example")
         #expect(verdict("/", [host, ("Transfer-Encoding", "chunked")], version: .http1_0) == .refuse)
@@ -95,7 +95,7 @@ struct FramingRulesTests {
                 == .pass(closing(minorVersion: 0), path: nil))
     }
 
-    @Test("Content-Length above 0, or Transfer-Encoding → the request has a body; Content-Length 0 → has none")
+    @Test("A request has Content-Length above 0 or Transfer-Encoding → it has a body; Content-Length 0 → it has none")
     func bodies() {
         let host = ("Host", "a.example")
         #expect(verdict("/", [host, ("Content-Length", "0")]) == .pass(summary(), path: nil))

@@ -19,7 +19,7 @@ struct HTTPServerTests {
     // MARK: TLS
 
     @Test(
-        "A client offers one cipher of TLS 1.2 → served if it has forward secrecy and authenticated encryption",
+        "A client offers a single cipher of TLS 1.2 → served if it has forward secrecy and authenticated encryption",
         arguments: [
             ("ECDHE-ECDSA-AES128-SHA", false), ("ECDHE-ECDSA-AES256-SHA", false), ("AES128-SHA", false),
             ("AES256-GCM-SHA384", false), ("ECDHE-ECDSA-AES128-GCM-SHA256", true),
@@ -138,7 +138,8 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("A client uploads a body and closes its side, and the service reads slowly → the service gets the whole body")
+    @Test(
+        "A client ends its side after an upload, and the service reads slowly → the service still gets the whole body")
     func slowUploadFIN() async throws {
         let service = TestService { _, body, _ in
             try? await Task.sleep(for: .milliseconds(500))
@@ -188,7 +189,7 @@ struct HTTPServerTests {
         #expect(before <= 64, "\(before) requests were served in one turn")
     }
 
-    @Test("A client's FIN within a body → incomplete; a malformed chunk → malformed")
+    @Test("A client's FIN comes within a body → `incomplete`; a chunk is malformed → `malformed`")
     func brokenBody() async throws {
         let service = TestService { _, body, _ in
             do throws(BodyFault) {
@@ -216,7 +217,7 @@ struct HTTPServerTests {
     // MARK: Charges to the address
 
     @Test(
-        "50 requests of 6 KB, one by one, at a limit of 16 KiB → all are answered, because bytes are released (SEC-105)"
+        "A client sends 50 requests of 6 KB in turn, with a limit of 16 KiB → all are answered, as bytes are released (SEC-105)"
     )
     func answeredBytes() async throws {
         try await TestService { _, _, _ in .text("ok") }.run(heldBytes: 16 * 1024) { (port) async throws in
@@ -232,7 +233,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "A large body with a session → not charged; then a large body without a session → charged, and refused (SEC-105)"
+        "A large body with a session → not charged; then one without a session on the same connection → refused (SEC-105)"
     )
     func sessionOfOneRequest() async throws {
         let service = TestService { request, body, connection in
@@ -278,7 +279,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "A body of 11,000 chunks of one byte → at most 100 pieces, in at most 64 KiB of memory (SEC-105)",
+        "A request's body has 11,000 chunks of one byte → at most 100 pieces, in at most 64 KiB of memory (SEC-105)",
         arguments: [false, true])
     func smallChunks(isSecure: Bool) async throws {
         try await Self.counting().run(isSecure: isSecure) { (port) async throws in
@@ -294,7 +295,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "Requests after chunked bodies, with or without trailers, split at any byte → answered in order (SEC-101)"
+        "Requests follow chunked bodies with or without trailers, split at any byte → answered in order (SEC-101)"
     )
     func chunkedPipelines() async throws {
         let requests = [
@@ -319,7 +320,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "A chunked body after a head that ends with only LF → refused, and no request in it is served (SEC-101)",
+        "A head ends with only LF, before a chunked body → refused, and no request in the body is served (SEC-101)",
         arguments: ["\n\n", "\r\n\n", "\n\r\n"])
     func bareLineFeeds(end: String) async throws {
         try await Self.counting().run { (port) async throws in

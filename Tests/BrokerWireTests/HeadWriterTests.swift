@@ -8,7 +8,8 @@ struct HeadWriterTests {
     /// A text that is longer than the buffer of the first pass, so that a second pass follows.
     private static let long = String(repeating: "z", count: 1100)
 
-    @Test("Bytes that the first pass did not count → the second pass leaves them out", arguments: [0, 1, 7, 300])
+    @Test(
+        "The second pass writes bytes that the first pass did not count → they are left out", arguments: [0, 1, 7, 300])
     func uncounted(more: Int) {
         var passes = 0
         let written = HeadWriter.buffer(more: 0) { head in

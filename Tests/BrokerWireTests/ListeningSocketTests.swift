@@ -8,9 +8,9 @@ import Testing
 
 @Suite("Listening sockets", .timeLimit(.minutes(1)))
 struct ListeningSocketTests {
-    /// Makes a socket that the test has to close.
+    /// Makes a socket.
     ///
-    /// The test closes it.
+    /// The test has to close it.
     private static func descriptor(_ family: Int32, _ kind: __socket_type, bound: Bool = false) throws -> Int32 {
         let made = socket(family, Int32(kind.rawValue), 0)
         try #require(made >= 0)
@@ -34,7 +34,9 @@ struct ListeningSocketTests {
         } catch { return "\(error)" }
     }
 
-    @Test("A descriptor that is closed, or is not a listening TCP socket → refused, and the message has its number")
+    @Test(
+        "A handed-over descriptor is closed, or is not a listening TCP socket → refused, and the message has its number"
+    )
     func refuses() throws {
         // The number is above the system's limit, so a concurrent test cannot have a descriptor with this number.
         #expect(Self.refusal(of: .max) == "descriptor \(Int32.max) is not open")
@@ -64,7 +66,7 @@ struct ListeningSocketTests {
         #expect(wasOpen && (!isOpen || after.st_ino != before.st_ino))
     }
 
-    @Test("An address in use → the error `inUse`; an address of another machine → the error `address`")
+    @Test("A listener's address is in use → the error `inUse`; it belongs to another machine → the error `address`")
     func addresses() throws {
         let first = try ListeningSocket(host: "127.0.0.1", port: 0)
         let port = try Self.port(first)
@@ -146,7 +148,7 @@ struct ListeningSocketTests {
         }
     }
 
-    @Test("A client connects after the first server of a socket drained → the second server of the socket answers")
+    @Test("A client connects after a socket's first server has drained → the socket's second server answers")
     func waits() async throws {
         let socket = try ListeningSocket(host: "127.0.0.1", port: 0)
         let first = try await HTTPServer.start(Named(name: "first"), HTTPServer.Configuration(), on: socket)

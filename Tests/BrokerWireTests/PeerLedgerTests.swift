@@ -20,7 +20,7 @@ struct PeerLedgerTests {
     }
 
     @Test(
-        "An address has as many connections as its limit → one more is refused; an exempt address → never refused (SEC-105)"
+        "An address has as many connections as it may → one more is refused; an exempt address is never refused (SEC-105)"
     )
     func connections() throws {
         let ledger = ledger()
@@ -46,7 +46,9 @@ struct PeerLedgerTests {
         #expect(ledger.open(Self.one) == nil)
     }
 
-    @Test("Held bytes over the address's share → refused; an answered request → its bytes are released")
+    @Test(
+        "An address holds more request bytes than its share → refused; its request is answered → the bytes are released"
+    )
     func heldBytes() throws {
         let account = try #require(ledger().open(Self.one))
         var first = HeldBytes(account: account)
@@ -88,7 +90,9 @@ struct PeerLedgerTests {
         PeerAddress(high: network, low: number)
     }
 
-    @Test("A connection → counted for its address and its network; a refused connection → for neither (SEC-105)")
+    @Test(
+        "A connection is opened → counted for its address and its network; it is refused → counted for neither (SEC-105)"
+    )
     func networks() throws {
         let refused = Mutex<[PeerPolicy.Key]>([])
         let ledger = levels(refused: { _, limit in refused.withLock { $0.append(limit) } })
@@ -108,7 +112,7 @@ struct PeerLedgerTests {
         #expect(ledger.count == 0)
     }
 
-    @Test("The network's share refuses bytes → they are charged neither to the network nor to the address")
+    @Test("A network's share refuses bytes → they are charged neither to the network nor to the address")
     func networkBytes() throws {
         let ledger = levels(bytes: 15_000)
         let one = try #require(ledger.open(Self.peer(1, 1)))
@@ -122,7 +126,7 @@ struct PeerLedgerTests {
         #expect(!two.take(1))
     }
 
-    @Test("The limit changes while connections are open → the next connection follows the new limit")
+    @Test("An address's limit changes while connections are open → the next connection follows the new limit")
     func adoption() throws {
         let limit = Mutex(1)
         let ledger = PeerLedger { peer in

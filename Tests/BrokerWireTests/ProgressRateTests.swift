@@ -27,7 +27,7 @@ struct ProgressRateTests {
     }
 
     @Test(
-        "A stream below the rate, in any rhythm → too slow after the grace time and one window",
+        "A stream is below the lowest rate, in any rhythm → it counts as too slow after the grace time and one window",
         arguments: [(0, 1), (1, 20), (900, 1), (10_000, 10)] as [(Int, Int64)])
     func tooSlow(bytes: Int, seconds: Int64) throws {
         let end = try #require(Self.end(bytes, every: seconds * Self.second))
@@ -35,13 +35,13 @@ struct ProgressRateTests {
     }
 
     @Test(
-        "A stream at the rate or above → never too slow",
+        "A stream has the lowest rate or more → it never counts as too slow",
         arguments: [(103, 0), (1024, 1), (10_240, 10), (30_720, 30), (1 << 20, 30)] as [(Int, Int64)])
     func fastEnough(bytes: Int, seconds: Int64) {
         #expect(Self.end(bytes, every: seconds == 0 ? Self.second / 10 : seconds * Self.second) == nil)
     }
 
-    @Test("A burst of bytes in the grace time → no more time; in the window after it → 30 s more")
+    @Test("A burst of bytes comes in the grace time → no more time; it comes in the window after it → 30 s more")
     func burst() throws {
         let inGrace = try #require(Self.end(0, every: Self.second, burst: 1 << 30, at: 5 * Self.second))
         #expect(inGrace <= 43 * Self.second)
@@ -51,7 +51,7 @@ struct ProgressRateTests {
         #expect(kept > 69 * Self.second && kept <= 73 * Self.second, "\(kept)")
     }
 
-    @Test("Extreme limits and times → no crash")
+    @Test("A rate has extreme limits and times → no crash")
     func odd() {
         var none = ProgressRate(bytesPerSecond: 1, window: 0, grace: -5)
         none.account(.max, at: 0)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerWire
 
-@Suite("Requests in HTTP/1.1 form", .timeLimit(.minutes(1)))
+@Suite("The bytes of requests in HTTP/1.1", .timeLimit(.minutes(1)))
 struct RequestEncoderTests {
     private static let stream = UpstreamRequest.Stream(limit: 1_000_000) { { nil } }
 
@@ -19,7 +19,7 @@ struct RequestEncoderTests {
         return text
     }
 
-    @Test("A request without a body → no bytes follow its head, even if a body is written")
+    @Test("A request has no body → its head is followed by no bytes, even if a body is written")
     func nothing() {
         let head = "/a?b=c HTTP/1.1\r\nHost: h\r\nX-A: \r\nx-a: 2\r\n"
         #expect(wire(.GET, .none, pieces: ["a"]) == "GET \(head)\r\n")
@@ -30,7 +30,7 @@ struct RequestEncoderTests {
     }
 
     @Test(
-        "GET, HEAD, DELETE or OPTIONS with a body → its bytes are the last on the connection",
+        "GET, HEAD, DELETE or OPTIONS has a body → the connection ends with the call (`Connection: close`)",
         arguments: [HTTPMethod.GET, .HEAD, .DELETE, .OPTIONS])
     func last(method: HTTPMethod) {
         let bodies: [UpstreamRequest.Body] = [
@@ -50,7 +50,9 @@ struct RequestEncoderTests {
         #expect(!post.endsConnection && post.hasBody)
     }
 
-    @Test("A body of known length → sent unchanged, with one length", arguments: [0, 3, 4096, 4097, 70_000])
+    @Test(
+        "A request's body has a known length → sent unchanged, with one Content-Length",
+        arguments: [0, 3, 4096, 4097, 70_000])
     func length(count: Int) {
         let body = String(repeating: "y", count: count)
         let expected =
@@ -59,7 +61,7 @@ struct RequestEncoderTests {
         #expect(wire(.PUT, .stream(Self.stream, length: count), pieces: [body]) == expected)
     }
 
-    @Test("A body of unknown length → sent in chunks; an empty piece → no chunk")
+    @Test("A request's body has an unknown length → sent in chunks; an empty piece → no chunk")
     func chunks() {
         let head = "POST /a?b=c HTTP/1.1\r\nHost: h\r\nX-A: \r\nx-a: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
         let long = String(repeating: "x", count: 300)

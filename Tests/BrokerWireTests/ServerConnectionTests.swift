@@ -210,7 +210,7 @@ struct ServerConnectionTests {
             phase: .closed),
     ]
 
-    @Test("Each event in each state → the expected effects", arguments: table)
+    @Test("An event in a state of the connection → the expected effects and phase", arguments: table)
     func effects(row: Row) {
         var machine = Self.machine()
         for event in row.before { _ = machine.handle(event, at: 0) }
@@ -243,7 +243,7 @@ struct ServerConnectionTests {
         #expect(!framing(Self.get + [.inputClosed(more: false)], more: true).saysClose)
     }
 
-    @Test("A new connection without a head → closed after exactly 60 s")
+    @Test("A new connection receives no head → closed after exactly 60 s")
     func idle() {
         var machine = Self.machine()
         #expect(machine.deadline == 60 * Self.second)
@@ -252,7 +252,7 @@ struct ServerConnectionTests {
     }
 
     @Test(
-        "A kept connection → closed 75 s after its last answer, so proxies close theirs first (nginx, AWS: 60 s)"
+        "A kept connection is idle → closed 75 s after its last answer, so that proxies close first (nginx, AWS: 60 s)"
     )
     func keptConnection() {
         var machine = Self.machine()
@@ -262,7 +262,8 @@ struct ServerConnectionTests {
         #expect(machine.checkDeadlines(at: 85 * Self.second, taken: 0, pending: false) == .close)
     }
 
-    @Test("An idle time above 75 s → applies to trusted proxies only; below 75 s → applies to all peers (SEC-105)")
+    @Test(
+        "The configured idle time is above 75 s → only for trusted proxies; it is below 75 s → for all peers (SEC-105)")
     func keepAlive() {
         var limits = ConnectionLimits()
         func deadline(ofProxy: Bool, after events: [ServerConnection.Event]) -> Int64? {
@@ -285,7 +286,7 @@ struct ServerConnectionTests {
     }
 
     @Test(
-        "The service discards a body → its request is the last of the connection, which lingers for a second")
+        "A service discards a body → its request is the last of the connection, which lingers for a second")
     func droppedBody() {
         var machine = Self.machine()
         _ = machine.handle(Self.post, at: 0)
@@ -302,7 +303,7 @@ struct ServerConnectionTests {
         #expect(machine.handle(Self.head(), at: 2 * Self.second) == [])
     }
 
-    @Test("A shutdown, and a connection without a request yet → closed a second after it was accepted")
+    @Test("The server shuts down, and a connection has no request yet → closed a second after it was accepted")
     func firstRequest() {
         var machine = Self.machine()
         _ = machine.handle(.quiesce(more: false, pending: false), at: Self.second / 2)
@@ -312,13 +313,13 @@ struct ServerConnectionTests {
         #expect(late.handle(.quiesce(more: false, pending: false), at: Self.second) == .close)
     }
 
-    @Test("The deadline passes while bytes are still unsent → the connection is reset")
+    @Test("A connection's deadline passes while bytes are still unsent → the connection is reset")
     func idleWithPending() {
         var machine = Self.machine()
         #expect(machine.checkDeadlines(at: 60 * Self.second, taken: 0, pending: true) == .reset)
     }
 
-    @Test("The service reads a body slowly → the client's deadline is suspended, because only waiting for bytes counts")
+    @Test("A service reads a body slowly → the client's deadline is suspended, because only waiting for bytes counts")
     func slowBodyReader() {
         var machine = Self.machine()
         for event in [Self.post, .body] { _ = machine.handle(event, at: Self.second) }
@@ -330,7 +331,7 @@ struct ServerConnectionTests {
         #expect(machine.checkDeadlines(at: 61 * Self.second, taken: 0, pending: false) == [.close, .failBody])
     }
 
-    @Test("A FIN comes before the service has read the whole body → no deadline while the service is busy")
+    @Test("A client's FIN comes before the service has read the whole body → no deadline while the service is busy")
     func halfClosedBody() {
         var machine = Self.machine()
         let get = Self.head { $0.hasBody = true }
@@ -356,7 +357,7 @@ struct ServerConnectionTests {
         #expect(machine.deadline == nil)
     }
 
-    @Test("A client that reads less than 1 KiB a second over 30 s, after the first 10 s → the connection is reset")
+    @Test("A client reads less than 1 KiB a second over 30 s, after the first 10 s → the connection is reset")
     func slowReader() {
         for (perSecond, expected) in [(900, Effects.reset), (1100, [])] {
             var machine = Self.machine()
@@ -371,7 +372,7 @@ struct ServerConnectionTests {
         }
     }
 
-    @Test("The client does not read the last answer → the connection is reset")
+    @Test("A client does not read the last answer → the connection is reset")
     func closing() {
         var machine = Self.machine()
         for event in [Self.head { $0.closes = true }, .end, Self.answer, .writable(false), Self.ended] {
@@ -384,7 +385,7 @@ struct ServerConnectionTests {
         #expect(effects == .reset)
     }
 
-    @Test("A connection lingers → closed after two seconds")
+    @Test("A connection lingers → closed two seconds after its output was closed")
     func linger() {
         var machine = Self.machine()
         for event in [Self.head { $0.closes = true }, .end, Self.answer, Self.ended, .outputClosed] {
@@ -395,7 +396,7 @@ struct ServerConnectionTests {
     }
 
     @Test(
-        "A FIN during a safe request → cancelled 10 s after the last written byte; during an unsafe request → it goes on"
+        "A FIN comes during a safe request → cancelled 10 s after the last written byte; an unsafe request goes on"
     )
     func halfClosed() {
         var machine = Self.machine()

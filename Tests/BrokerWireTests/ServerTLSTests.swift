@@ -20,7 +20,8 @@ struct ServerTLSTests {
     }
 
     @Test(
-        "A certificate or key that is missing, does not fit, has expired or is not yet valid → refused with the reason")
+        "A listener's certificate or key is missing, does not fit, has expired or is not yet valid → refused with the reason"
+    )
     func refusals() {
         #expect(throws: ServerTLS.Failure.noCertificate) { try make("") }
         #expect(throws: ServerTLS.Failure.noCertificate) { try make(TestCertificate.key) }
@@ -34,7 +35,7 @@ struct ServerTLSTests {
         #expect(throws: ServerTLS.Failure.notYet(1_795_361_502)) { try make(now: 1_700_000_000) }
     }
 
-    @Test("A certificate that fits its key → served, and its names and its time are known")
+    @Test("A listener's certificate fits its key → accepted, and its names and its end are known")
     func serves() throws {
         let tls = try make()
         #expect(tls.names == ["localhost", "*.example.com"])
@@ -45,7 +46,7 @@ struct ServerTLSTests {
         }
     }
 
-    @Test("One handshake more than the limit → the oldest unfinished handshake is closed (SEC-105)")
+    @Test("There is one handshake more than the limit → the oldest unfinished handshake is closed (SEC-105)")
     func room() {
         let room = HandshakeRoom(maximum: 3)
         let gone = Mutex<[Int]>([])

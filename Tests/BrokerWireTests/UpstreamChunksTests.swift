@@ -60,7 +60,7 @@ struct UpstreamChunksTests {
 
     private static let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-    @Test("An answer of 11,000 chunks of one byte → at most 100 pieces, in at most 64 KiB of memory")
+    @Test("An upstream's answer has 11,000 chunks of one byte → at most 100 pieces, in at most 64 KiB of memory")
     func small() async throws {
         let answer = Self.head + String(repeating: "1\r\nx\r\n", count: 11_000) + "0\r\n\r\n"
         try await Self.run([answer]) { client in
@@ -77,7 +77,7 @@ struct UpstreamChunksTests {
         }
     }
 
-    @Test("20,000 pieces of one byte wait for their reader → merged into few pieces")
+    @Test("20,000 pieces of one byte wait for their reader → they are merged into at most four pieces")
     func waiting() {
         let exchange = UpstreamExchange(UpstreamRequest(.GET, "/x", [:], within: .seconds(1)))
         var memory = 0
@@ -99,7 +99,9 @@ struct UpstreamChunksTests {
         #expect(memory <= 64 * 1024, "\(memory) bytes are held")
     }
 
-    @Test("A chunked answer in two parts, split at any byte → the same body, and its connection serves the next call")
+    @Test(
+        "A chunked answer comes in two parts, split at any byte → the same body, and its connection serves the next call"
+    )
     func cuts() async throws {
         let text =
             "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + Self.head
@@ -119,7 +121,7 @@ struct UpstreamChunksTests {
     }
 
     @Test(
-        "A malformed chunked coding → the answer is invalid (SEC-79)",
+        "An upstream's chunked coding is malformed → the answer is invalid (SEC-79)",
         arguments: [
             "zz\r\n", "2\n{}\r\n0\r\n\r\n", "2\r\n{}x\r\n0\r\n\r\n", "2\r\n{}\r\n0\r\n\n", "2\r\n{}\r\n0 \r\n\r\n",
         ])
@@ -130,7 +132,7 @@ struct UpstreamChunksTests {
         }
     }
 
-    @Test("The head of an answer to HEAD has Transfer-Encoding → the answer has no body")
+    @Test("An upstream's answer to HEAD has Transfer-Encoding → the answer has no body")
     func head() async throws {
         try await Self.run([Self.head]) { client in
             let response = try await Self.ask(client, .HEAD)

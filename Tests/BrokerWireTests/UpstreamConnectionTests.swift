@@ -215,7 +215,7 @@ struct UpstreamConnectionTests {
         return machine
     }
 
-    @Test("An event after a list of events → the expected effects and phase", arguments: table)
+    @Test("An event in a state of an upstream connection → the expected effects and phase", arguments: table)
     func row(_ row: Row) {
         var machine = Self.machine(after: row.before)
         #expect(machine.handle(row.event, at: 1) == row.effects)
@@ -226,7 +226,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(
-        "A connection waits for the upstream → it has a deadline; waits for the caller → it has none",
+        "A connection waits for the upstream → it has a deadline; it waits for the caller → it has none",
         arguments: [
             ([], idle, .close), ([get], limit, [.fail, .close]), ([post], nil, []),
             ([post, .writable(false)], limit, [.fail, .stopSending, .close]),
@@ -250,7 +250,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(
-        "A written piece, or a byte after the head → the deadline moves; a byte of an unfinished head → the deadline stays"
+        "A piece is written, or a byte follows the head → the deadline moves; a byte of an unfinished head comes → it stays"
     )
     func progress() {
         var machine = Self.machine(after: [Self.post, .writable(false)])
@@ -265,7 +265,7 @@ struct UpstreamConnectionTests {
         #expect(machine.deadline == 11 + Self.silence)
     }
 
-    @Test("Random events in any order → each call ends exactly one time, and the next call begins after this end")
+    @Test("Events come in any order → each call ends exactly one time, and the next call begins after this end")
     func anyOrder() {
         let events: [UpstreamConnection.Event] = [
             Self.get, Self.last, Self.post, .requestPart, .requestEnd, .requestCut, .writable(false), .writable(true),

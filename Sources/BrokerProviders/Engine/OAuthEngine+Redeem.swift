@@ -1,7 +1,7 @@
 import Broker
 
 extension OAuthEngine {
-    /// Redeems a code with one call.
+    /// Redeems a code with one call, which is repeated only if the server asks for another DPoP nonce.
     ///
     /// With `verifiesIDToken`, the provider's keys are fetched first. If they are unreachable, the code stays unspent.
     func redeem(

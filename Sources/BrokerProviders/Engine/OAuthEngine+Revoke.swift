@@ -1,10 +1,11 @@
 import Broker
 
 extension OAuthEngine {
-    /// Revokes first the refresh token, then the access token, in the client's dialect (SEC-63); throws the first failure
-    /// that should be retried.
+    /// Revokes tokens in the client's style (SEC-63): with RFC 7009 first the refresh token, then the access token; otherwise
+    /// only the access token.
     ///
-    /// If the client's style is `none` or the endpoint is unknown, the revocation counts as done without a call.
+    /// Throws the first failure that should be retried, or else the last failure. The revocation counts as done without a call
+    /// if the style is `none`, the endpoint is unknown, or the style needs an unbound token but the token is bound.
     func revoke(_ tokens: TokenSet, client name: ClientName, by deadline: Duration) async throws(ProviderFailure) {
         let client = try client(name)
         let style = client.wire.revocation.style
@@ -137,7 +138,8 @@ extension OAuthEngine {
         }
     }
 
-    /// Returns the provider's log-out page for the user's browser (RP-Initiated Logout 1.0 section 2).
+    /// Returns the provider's log-out page for the user's browser (RP-Initiated Logout 1.0 section 2); nil if the setting is
+    /// off or the endpoint is missing.
     ///
     /// The address leaves out the id_token, because addresses are stored in histories and logs. `logout_hint` is sent only
     /// if the provider documents one. Its value comes from a claim of the id_token.

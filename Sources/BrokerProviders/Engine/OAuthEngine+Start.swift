@@ -1,8 +1,9 @@
 import Broker
 
 extension OAuthEngine {
-    /// Starts a login, with a pushed request if the provider or the operator requires it (RFC 9126), and otherwise with a URL
-    /// that contains all parameters.
+    /// Starts a login, with a pushed request (RFC 9126) if the setting `par` permits it or the provider requires it.
+    ///
+    /// Otherwise, and if an optional push fails, the URL contains all parameters.
     func start(
         _ request: AuthorizationRequest, openID: Bool, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart {
@@ -75,7 +76,7 @@ extension OAuthEngine {
 
 /// Builds authorization requests.
 ///
-/// Each name occurs once, and the app's parameters never override the broker's (SEC-07).
+/// Each name except `resource` occurs once, and the app's parameters never override the broker's (SEC-07).
 enum AuthorizationURL {
     /// The names of the parameters that only the broker sets.
     static let reserved: Set<String> = [

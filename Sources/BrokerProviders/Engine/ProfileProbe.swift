@@ -54,8 +54,9 @@ extension OAuthEngine {
         return results
     }
 
-    /// Pushes one authorization request for each client with a profile or bound tokens, as a login does; the request is never
-    /// used.
+    /// Pushes one authorization request, which is never used, for each client with a profile or bound tokens.
+    ///
+    /// Clients with `par: off` are left out.
     func pushUnopened(_ signer: any ProofSigner, openID: Bool) async -> [ProbeResult] {
         var results: [ProbeResult] = []
         for client in settings.clients

@@ -135,8 +135,8 @@ struct TokenKeys: Sendable {
 
     /// Throws `identityRejected` unless the token's signature verifies.
     ///
-    /// If no key is suitable and `mayFetch` permits it, newer keys are fetched one time; the fetch is taken from the bucket
-    /// of `cause`.
+    /// If no key is suitable, or the token names no key, newer keys are fetched if `mayFetch` permits it. The fetch is taken
+    /// from the bucket of `cause`. If the fetch had begun for another caller, one more may follow.
     func verify(
         _ token: CompactToken, for cause: FetchCause = .provider, mayFetch: @escaping @Sendable () -> Bool = { true }
     ) async throws(ProviderFailure) {

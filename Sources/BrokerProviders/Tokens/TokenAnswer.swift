@@ -61,7 +61,7 @@ struct TokenAnswer: Sendable {
 
     /// Reads an answer; if its tokens are unusable, the set's `refusal` has the reason.
     ///
-    /// An error member has precedence over the status. Success needs a whole object with a usable access token.
+    /// Throws if the answer reports an error or is not an object. An error member has precedence over the status.
     func read(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         try answer.requireUsable(at: now)
         if !answer.isSuccess, let error = dialect?(answer) { throw .rejected(error) }
@@ -238,7 +238,8 @@ enum Lifetime {
 enum AnswerBody {
     /// Returns the members, if the body is in one of these forms.
     ///
-    /// If the media type does not show the form, the first byte of the body decides.
+    /// A body that begins with `{` is read as JSON, whatever its media type. Other bodies are read as a form if their media type
+    /// is that of a form or `text/plain`.
     static func object(_ answer: ProviderAnswer) -> JSONObject? {
         let body = answer.text
         let first = body.first { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }
@@ -256,8 +257,8 @@ enum AnswerBody {
 enum OAuthErrorParser {
     /// Returns the error code in an answer's object; nil if the object contains no error.
     ///
-    /// `isFailure` is whether the status was 4xx. A `message` alone then counts as an error. `ignoringError` leaves out the
-    /// member `error` (see `saysNone`).
+    /// `isFailure` is whether the status was 4xx. A `message` or `error_description` alone then counts as an error.
+    /// `ignoringError` leaves out the member `error` (see `saysNone`).
     static func code(in object: JSONObject, isFailure: Bool, ignoringError: Bool = false) -> String? {
         switch ignoringError ? nil : object["error"] {
         case .string(let text) where !text.isEmpty: return reduced(text)

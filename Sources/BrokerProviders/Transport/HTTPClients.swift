@@ -129,13 +129,13 @@ extension AddressPolicy {
     }
 }
 
-/// `outbound`: the settings for provider calls that leave this machine.
+/// `outbound`: the settings for calls to providers and upstreams.
 package struct TransportSettings: Sendable {
-    /// An HTTP proxy (`outbound.proxy`, `http://user:password@host:port`).
+    /// An HTTP proxy (`outbound.proxy`, `http://host:port`).
     package struct Proxy: Sendable {
         package var host: String
         package var port: Int
-        /// `user:password`, if the proxy requires them.
+        /// `outbound.proxy_credentials`: `user:password`, if the proxy requires them.
         package var credentials: Secret?
 
         package init(host: String, port: Int, credentials: Secret? = nil) {
@@ -167,7 +167,7 @@ package struct TransportSettings: Sendable {
     }
 }
 
-/// The largest number of bytes of a provider's answer before its body; a larger head makes the call fail.
+/// The limits on the head of a provider's answer; a larger head makes the call fail.
 ///
 /// The library's own limits are fixed at 2 MiB for a header and 80 KiB for a field, for each concurrent call.
 enum AnswerLimits {

@@ -7,7 +7,7 @@ import Synchronization
 
 /// Makes provider calls and reports exactly how they failed: certainly unsent, sent but not fully answered, or answered.
 ///
-/// Redirects are refused, a call with a secret is never repeated, and every call is limited, including the body.
+/// Redirects are refused, a call with a single-use secret is never repeated, and every call is limited, including the body.
 package final class ProviderHTTP: Sendable {
     /// The connections of one certificate, which exist as long as a caller holds them.
     private struct Held {

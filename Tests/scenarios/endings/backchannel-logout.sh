@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# OpenID Connect Back-Channel Logout 1.0: the provider ends sessions with a signed token.
+# OpenID Connect Back-Channel Logout 1.0: the provider ends sessions with a signed logout token.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
-# logout MEMBERS: the emulator signs a logout token and posts it; LOGOUT_STATUS is the answer's status
+# logout MEMBERS: the emulator signs a logout token and posts it to the broker; LOGOUT_STATUS is the status of the answer
 logout() {
     sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"ios-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",$1}"
     LOGOUT_STATUS=$(json .status "$work/control")
@@ -29,7 +29,7 @@ for members in '"sid":"sid-1","signature":"foreign"' '"sid":"sid-1","mutate":{"i
     '"sid":"sid-1","mutate":{"events":null}' '"sid":"sid-1","mutate":{"events":{"http://schemas.openid.net/event/other":{}}}' '"sid":"sid-1","mutate":{"nonce":"n"}' \
     '"sid":"sid-1","mutate":{"jti":null}' '"sid":"sid-1","mutate":{"iat":null}' '"sid":"sid-1","mutate":{"iat":1000000000,"exp":1000000600}' '"mutate":{"sub":null,"sid":null}' '"sid":"sid-1","header":{"typ":"at+jwt"}' '"sid":"sid-1","header":{"alg":"none"}'; do
     logout "$members"
-    same 400 "$LOGOUT_STATUS" "$members"
+    same 400 "$LOGOUT_STATUS" "logout token with $members → 400"
 done
 alive "$first"; same 0 $? "invalid logout tokens → the session is alive"
 request POST /v1/backchannel-logout/oidc -d logout_token=junk
@@ -39,7 +39,7 @@ expect_status 400 "request without a logout token → 400"
 request POST /v1/backchannel-logout/oidc -H 'Content-Type: application/json' --data-binary '{"logout_token":"x"}'
 expect_problem 415 unsupported_media_type "logout token in a JSON body"
 get /v1/backchannel-logout/oidc
-expect_problem 405 method_not_allowed "back-channel logout by GET"
+expect_problem 405 method_not_allowed "GET of the back-channel logout route"
 request POST /v1/backchannel-logout/nobody -d logout_token=x
 expect_problem 404 provider_not_found "logout token for an unknown provider"
 head -c 100000 /dev/zero | tr '\0' x >"$work/big"
@@ -57,7 +57,7 @@ alive "$ben"; same 0 $? "logout token for sid-1 → ben's session is alive"
 step "4. A logout token is used once (SEC-67)"
 token=$(json .token "$work/control")
 request POST /v1/backchannel-logout/oidc --data-urlencode "logout_token=$token"
-expect_status 400 "a used logout token → 400"
+expect_status 400 "logout token sent a second time → 400"
 
 step "5. An unknown sid gets the same answer as a known one (SEC-69)"
 logout '"user":"ana","sid":"sid-unknown"'
@@ -74,16 +74,16 @@ alive "$ben"; same 0 $? "logout token without a sid → ben's session is alive"
 
 step "7. An id_token is not accepted as a logout token (SEC-31)"
 logout "\"user\":\"ben\",\"sid\":\"sid-4\",\"mutate\":{\"events\":null,\"nonce\":\"n\"}"
-same 400 "$LOGOUT_STATUS" "token in the form of an id_token → 400"
-alive "$ben"; same 0 $? "token in the form of an id_token → ben's session is alive"
+same 400 "$LOGOUT_STATUS" "id_token sent as a logout token → 400"
+alive "$ben"; same 0 $? "id_token sent as a logout token → ben's session is alive"
 
 step "8. The conformance suite's back-channel modules, by their names"
-# module NAME MEMBERS: the token is refused, and the session lives
+# module NAME MEMBERS: checks that the conformance module's logout token is refused, and that the session lives
 session_of cara sid-cara; cara=$COOKIE
 module() {
     logout "\"user\":\"cara\",\"sid\":\"sid-cara\",$2"
     alive "$cara"
-    same "400 200" "$LOGOUT_STATUS $STATUS" "oidcc-client-test-rp-backchannel-rpinitlogout-$1"
+    same "400 200" "$LOGOUT_STATUS $STATUS" "conformance module oidcc-client-test-rp-backchannel-rpinitlogout-$1 → 400, and the session is alive"
 }
 module alg-none '"alg":"none"'
 module wrong-alg '"alg":"HS256"'
@@ -94,6 +94,6 @@ module wrong-event '"mutate":{"events":{"http://schemas.openid.net/event/other":
 module with-nonce '"mutate":{"nonce":"n"}'
 logout '"user":"cara","sid":"sid-cara"'
 alive "$cara"
-same "200 401" "$LOGOUT_STATUS $STATUS" "oidcc-client-test-rp-backchannel-rpinitlogout"
+same "200 401" "$LOGOUT_STATUS $STATUS" "conformance module oidcc-client-test-rp-backchannel-rpinitlogout → 200, and the session has ended"
 
 finish

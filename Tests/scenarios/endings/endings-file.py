@@ -1,4 +1,4 @@
-"""The endings file, with `kill -9` between its steps, and on a full disk (guarantees 4 and 6)."""
+"""The endings file: `kill -9` during log-outs, and a full disk (guarantees 4 and 6)."""
 
 import base64
 import contextlib
@@ -36,7 +36,7 @@ def digest(session):
 
 
 def backed_up(case, broker, name):
-    """A backup, as a copy of the stopped broker's file; Tests/scenarios/operators/backup.sh tests `coatcheck backup` itself."""
+    """Makes a backup by copying the stopped broker's file. Tests/scenarios/operators/backup.sh tests `coatcheck backup`."""
     broker.stop(signal.SIGTERM)
     copy = case.folder / name
     shutil.copy(broker.data / "coatcheck.db", copy)
@@ -64,7 +64,7 @@ def endings_kept(case):
 
     def log_out(session, enough):
         (answered if broker.log_out(session).status == 204 else unanswered).append(session)
-        # The kill comes after a number of answers, so at any speed of the machine it falls between two log-outs.
+        # The kill depends on the number of answers, not on time, so on any machine it comes between two log-outs.
         if len(answered) >= enough:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(broker.process.pid, signal.SIGKILL)
@@ -80,7 +80,7 @@ def endings_kept(case):
         kept = digests(file)
         lost = [s for s in answered if digest(s) not in kept]
         case.same([], lost, f"kill -9 during six log-outs → all {len(answered)} log-outs answered so far are in the endings file")
-        # A crash of the machine may leave such an incomplete last line, and the start has to accept it.
+        # A machine's crash may leave an incomplete last line like this one. The broker has to start with such a file.
         with open(file, "ab") as torn:
             torn.write(b"q83vEjRWeJCrze8")
         broker.start()
@@ -125,7 +125,7 @@ def endings_disk_full(case):
         sessions = [broker.sign_in(f"user-{n}") for n in range(3)]
         case.same("204", broker.log_out(sessions[0]).told, "a log-out with an endings file → 204")
         disk.fill()
-        # The file's last page on the disk still has room for some endings, so log out until one is refused.
+        # The file's last page on the disk still has room for some endings, so repeat sign-in and log-out until a log-out fails.
         for n in range(100):
             session = broker.sign_in(f"more-{n}")
             out = broker.log_out(session)

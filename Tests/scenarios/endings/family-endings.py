@@ -1,6 +1,5 @@
-"""Any end of a session ends its children and its tickets, on three replicas of one PostgreSQL. This takes a second, or five if
-notices between the replicas are lost (guarantees 6 and 10). Other cases test the places of a family, on SQLite and on
-PostgreSQL.
+"""Any end of a session ends its children and its tickets, at three replicas on one PostgreSQL. This takes at most a second, or
+five if notices between the replicas are lost (guarantees 6 and 10). Another case tests a family's sixteen places.
 """
 
 import hashlib
@@ -20,7 +19,7 @@ from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 
 FORM = "application/x-www-form-urlencoded"
-# The life of the sessions that lapse, in seconds.
+# The idle time of the sessions that lapse, in seconds.
 IDLE = 5
 
 
@@ -50,7 +49,7 @@ def ticket(broker, parent, origin):
 
 
 def spend(broker, path, secret):
-    """Posts a ticket's secret like the broker's page. Returns the answer."""
+    """Posts a ticket's secret as the broker's page does. Returns the answer."""
     return broker.call(
         "POST", path, body="", Content_Type=FORM, Accept="application/problem+json", Sec_Fetch_Site="same-origin",
         Cookie=f"coatcheck-handover={secret}")
@@ -124,16 +123,16 @@ def everywhere(case, pooled, limit):
                     told(broker.call("GET", "/v1/session", Authorization=f"Bearer {token}")),
                     told(broker.call("GET", "/v1/session", Cookie=f"coatcheck-web={web}")), broker.call("GET", path).status,
                     broker.look(parent).status)
-                case.same(("200", "200", 200, 200), found, f"before {name} ends the parent: widget, page and ticket → good at {broker.name}")
+                case.same(("200", "200", 200, 200), found, f"before the parent is ended by {name} → replica {broker.name} accepts its widget, page and ticket")
             begun = time.monotonic()
-            case.verdict(end(brokers[1], sandbox, parent), f"{name} → ends the parent")
+            case.verdict(end(brokers[1], sandbox, parent), f"the parent is ended by {name} → the call succeeds")
             dead = ("401 session_ended parent_ended",) * 2 + (410, "410 handover_expired")
             for broker in brokers:
                 wait_for(limit + 5, lambda: state(broker, token, web, path, secret) == dead)
-                case.same(dead, state(broker, token, web, path, secret), f"after {name} ended the parent: widget, page and ticket → refused at {broker.name}")
+                case.same(dead, state(broker, token, web, path, secret), f"the parent was ended by {name} → replica {broker.name} refuses its widget, page and ticket")
                 slow[name] = time.monotonic() - begun
-        # Next, a parent that has lapsed before the store records this. Its client's sessions live for seconds. The clock is
-        # real, because a replica ends no session if its clock differs from the database's.
+        # Next, a parent lapses. Its client has a short idle time and no simulated clock, because a replica ends no session
+        # while its clock differs from the database's.
         begun = time.monotonic()
         parent = first.sign_in(user="ben", client="android")
         token = child(brokers[1], parent).json["session_token"]
@@ -142,7 +141,7 @@ def everywhere(case, pooled, limit):
             (told(broker.call("GET", "/v1/session", Authorization=f"Bearer {token}")), broker.call("GET", path).status)
             for broker in brokers]
         if time.monotonic() - begun < IDLE:
-            case.same([("200", 200)] * 3, seen, "before the parent lapses: widget and ticket → good at every replica")
+            case.same([("200", 200)] * 3, seen, "before the parent lapses → every replica accepts its widget and ticket")
         dead = ("401 session_ended", 410, "410 handover_expired")
 
         def lapsed(broker):
@@ -153,25 +152,25 @@ def everywhere(case, pooled, limit):
         begun = time.monotonic()
         for broker in brokers:
             wait_for(limit + 5, lambda: lapsed(broker) == dead)
-            case.same(dead, lapsed(broker), f"after the parent lapsed: widget and ticket → refused at {broker.name}")
+            case.same(dead, lapsed(broker), f"the parent has lapsed → replica {broker.name} refuses its widget and ticket")
         slow["its lapse"] = time.monotonic() - begun
         worst = max(slow, key=slow.get)
-        case.verdict(slow[worst] < limit, f"every way to end a parent → effective at all replicas within {limit} s", f"{worst}: {slow[worst]:.3f} s")
+        case.verdict(slow[worst] < limit, f"the parent is ended in each of these ways → effective at all replicas within {limit} s", f"{worst}: {slow[worst]:.3f} s")
         print("# " + ", ".join(f"{name} {seconds:.3f} s" for name, seconds in slow.items()), flush=True)
 
 
 def hearing(case):
-    """If notices arrive, every end is effective within a second."""
+    """Notices arrive: any end of the parent is effective at all replicas within a second."""
     everywhere(case, False, 1)
 
 
 def deaf(case):
-    """Through a pooler, which passes on no notices, every end is effective within five seconds."""
+    """A pooler loses all notices: any end of the parent is effective at all replicas within five seconds."""
     everywhere(case, True, 5)
 
 
 def places(case):
-    """Sixteen places: pages make room for pages and for widgets, but widgets do not make room."""
+    """A family has sixteen places. If all are taken, a new widget ends a page, but a new child never ends a widget."""
     sandbox = Sandbox(case)
     with Database() as database:
         for name, store in (("sqlite", None), ("postgresql", {"url": database.url()})):
@@ -183,7 +182,7 @@ def places(case):
             def page(web):
                 return told(broker.call("GET", "/v1/session", Cookie=f"coatcheck-web={web}"))
 
-            # A parent gets at most eight tickets a minute, so the other places get widgets.
+            # A parent gets at most eight tickets a minute, so fill the other places with widgets.
             pages = [opened(broker, parent, broker.url) for _ in range(7)]
             made = [child(broker, parent, f"w{n}") for n in range(9)]
             case.same([201] * 9, [answer.status for answer in made], f"{name}: nine widgets next to seven pages → made, because there are sixteen places")

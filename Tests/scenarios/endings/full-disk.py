@@ -1,5 +1,5 @@
-"""Log-outs on a full disk. If a log-out was answered, it is on disk. Any other log-out can be sent again (guarantees 4 and
-6)."""
+"""Log-outs on a full disk. A log-out that was answered 204 is on the disk. An app can repeat any other log-out (guarantees 4
+and 6)."""
 
 import contextlib
 import pathlib
@@ -68,9 +68,9 @@ def without_a_reserve(case):
         told = [a.told for a in out]
         case.verdict(
             all(a.is_passing_fault and a.told == "503 store_unavailable" for a in out),
-            "a log-out that cannot be written → 503 store_unavailable, and the cookie is kept", told)
+            "log-outs on a full disk without reserved room → 503 store_unavailable, and the cookies are kept", told)
         case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "sessions whose log-out could not be written → refused by this process")
-        case.same("200", broker.look(sessions[2]).told, "log-outs that cannot be written → another session is alive")
+        case.same("200", broker.look(sessions[2]).told, "two log-outs could not be written on a full disk → another session is alive")
         disk.free()
         written = "SELECT count(*) FROM sessions WHERE end_reason = 'logged_out'"
         wait_for(10, lambda: broker.query(written)[0][0] == 2)
@@ -90,7 +90,7 @@ def killed_on_a_full_disk(case):
         broker.start()
         back = [s for s, a in zip(sessions, out) if a.status == 204 and broker.look(s).status == 200]
         case.same([], back, f"log-outs answered {', '.join(a.told for a in out)}, then kill -9 → each session answered 204 stays ended")
-        # The app repeats the unanswered log-outs.
+        # The app repeats both log-outs.
         again = [broker.log_out(s).told for s in sessions[:2]]
         case.same((["204"] * 2, ["401"] * 2), (again, [broker.look(s).told[:3] for s in sessions[:2]]), "the app repeats its log-outs after kill -9 on a full disk → 204, and the sessions are refused")
 

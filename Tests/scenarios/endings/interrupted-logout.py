@@ -1,5 +1,5 @@
-"""A back-channel log-out that `kill -9` interrupts between its steps. Either it took effect, or the token can be sent again
-(guarantees 4 and 6)."""
+"""`kill -9` interrupts a back-channel log-out. Either the log-out has taken effect, or the provider can send the logout token
+again (guarantees 4 and 6)."""
 
 import contextlib
 import hashlib
@@ -50,15 +50,14 @@ def interrupted_logout(case):
     """`kill -9` between the steps of a back-channel logout of 250 sessions, fifty times, each time at another moment."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox)
-    # Each ending takes a while, so that a kill can come between two of them. The database itself causes the delay, unknown to
-    # the broker.
+    # A trigger in the database makes each ending slow, so that a kill can come between two endings.
     with contextlib.closing(broker.database()) as database:
         database.execute(
             """CREATE TRIGGER slow BEFORE UPDATE OF ended_at ON sessions BEGIN
                SELECT max(n) FROM (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100) SELECT n FROM c);
                END""")
 
-    # The copies are sealed for another row, so they do not open, and readiness would report this. So the start waits for
+    # The copied rows do not open, because they are sealed for the original row. Readiness reports this, so the start waits for
     # /livez.
     broker.health = "/livez"
 
@@ -75,7 +74,7 @@ def interrupted_logout(case):
         session, token = prepare(user)
         answer = tell(broker, token)
         took.append(answer.seconds)
-    case.same((200, 0), (answer.status, living()), f"a logout token without a kill → ends all 250 sessions, in at least {min(took) * 1000:.0f} ms")
+    case.same((200, 0), (answer.status, living()), f"a logout token for 250 sessions, without a kill → ends all of them, in at least {min(took) * 1000:.0f} ms")
     outcomes, bad = {}, 0
     for number in range(ROUNDS):
         session, token = prepare(f"user-{number}")
@@ -113,7 +112,7 @@ def interrupted_logout(case):
         case.say(f"{count} × {outcome}")
     case.same(0, bad, f"{ROUNDS} kills while a logout token is processed → the sessions have ended, or the token works when it is sent again")
     amid = sum(count for outcome, count in outcomes.items() if not outcome.startswith("answered"))
-    case.verdict(amid >= ROUNDS / 3, "the kills while a logout token is processed → at least a third come before the answer", amid)
+    case.verdict(amid >= ROUNDS / 3, f"{ROUNDS} kills while a logout token is processed → at least a third come before the answer", amid)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Guarantee 4: an answer is durable. The broker is killed with SIGKILL right after a 201, repeatedly.
+# Guarantee 4: an answer is durable. The broker is killed with SIGKILL right after it answered a sign-in with 201, repeatedly.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 rounds=${ROUNDS:-20}
@@ -10,7 +10,7 @@ for n in $(seq "$rounds"); do
     start_login oidc ios
     browser "$AUTHORIZATION_URL" ana
     login_cookie=$(cookie coatcheck-login)
-    # A single process sends the forward, and kills the broker as soon as the head of the answer has arrived.
+    # One process sends the forward and kills the broker, as soon as the head of the answer has arrived.
     python3 - "$BROKER_PORT" "$broker_pid" "$login_cookie" "$CALLBACK" >"$work/killed.$n" <<'PY'
 import http.client, json, os, re, signal, sys
 port, pid, login, callback = sys.argv[1:]
@@ -26,7 +26,7 @@ PY
     wait "$broker_pid" 2>/dev/null
     start_broker
 done
-same "$rounds" "$(cat "$work"/killed.* | grep -c '^201 ')" "$rounds sign-ins before a kill → each gets 201"
+same "$rounds" "$(cat "$work"/killed.* | grep -c '^201 ')" "$rounds sign-ins, each followed by kill -9 → each gets 201"
 
 step "2. Every session still exists"
 alive=0
@@ -34,7 +34,7 @@ for n in $(seq "$rounds"); do
     JAR= request GET /v1/session -b "coatcheck=$(cut -d' ' -f2 "$work/killed.$n")"
     [ "$STATUS" = 200 ] && alive=$((alive + 1))
 done
-same "$rounds" "$alive" "$rounds sessions after their kill → all are alive"
+same "$rounds" "$alive" "$rounds sign-ins, each followed by kill -9 → all sessions are alive"
 
 step "3. An ended session stays ended after kill -9"
 victim=$(cut -d' ' -f2 "$work/killed.1")
@@ -43,6 +43,6 @@ kill_broker KILL
 expect_status 204 "log-out right before kill -9 → 204"
 start_broker
 JAR= request GET /v1/session -b "coatcheck=$victim"
-same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "ended session after kill -9 → logged_out"
+same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "session after its log-out and kill -9 → session_ended, logged_out"
 
 finish

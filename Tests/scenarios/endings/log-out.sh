@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A log-out with the provider's page. The page ends the browser's session at the provider, which then sends a logout token.
+# Log-outs with the provider's log-out page (`logout_url`). The page ends the browser's session at the provider. The provider then
+# sends a logout token.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 sandbox PUT /clients/oidc/shared-app '{"post_logout_redirect_uris":["com.example.shared:/out"]}'
@@ -25,15 +26,15 @@ expect_problem 400 invalid_request "log-out with logout_url twice"
 log_out_with '?logout_url=true'
 same "200 null" "$STATUS $(json .logout_url)" "log-out without a session → logout_url is null"
 log_out_with '?logout_url=false'
-expect_status 204 "log-out with logout_url=false → 204"
+expect_status 204 "log-out without a session, with logout_url=false → 204"
 JAR= request DELETE '/v1/session?logout_url=true' -b "coatcheck=$(random_token)"
 same "200 null" "$STATUS $(json .logout_url)" "log-out with an invented cookie → logout_url is null"
 device github-phone
 sign_in github web
 log_out_with '?logout_url=true'
-same "200 null" "$STATUS $(json .logout_url)" "provider without a log-out page → logout_url is null"
+same "200 null" "$STATUS $(json .logout_url)" "log-out at a provider without a log-out page → logout_url is null"
 get /v1/session
-same 401 "$STATUS" "provider without a log-out page → the session is logged out"
+same 401 "$STATUS" "log-out at a provider without a log-out page → the session has ended"
 device cross
 sign_in oidc shared
 request DELETE '/v1/session?logout_url=true' -H 'Sec-Fetch-Site: cross-site'
@@ -46,11 +47,11 @@ device phone
 start_login oidc shared
 at_provider "$AUTHORIZATION_URL&sandbox_user=ana&sandbox_sid=sid-phone"
 forward "$CALLBACK"
-expect_status 201
+expect_status 201 "phone signs in with the browser's session at the provider → a session"
 start_login oidc shared '"parameters":{"prompt":"none"}'
 at_provider "$AUTHORIZATION_URL"
 forward "$CALLBACK"
-expect_status 201 "login with prompt=none → a session"
+expect_status 201 "login with prompt=none while the browser is signed in at the provider → a session"
 request DELETE /v1/session
 expect_status 204 "log-out without the page → 204"
 wait_for 10 eval '[ "$(calls oidc/end_session)" = 1 ]'
@@ -61,7 +62,7 @@ device phone
 start_login oidc shared
 at_provider "$AUTHORIZATION_URL&sandbox_user=ana&sandbox_sid=sid-phone"
 forward "$CALLBACK"
-expect_status 201
+expect_status 201 "phone signs in again → a session"
 device tablet
 start_login oidc shared
 CALLBACK=$(location "$AUTHORIZATION_URL&sandbox_user=ana&sandbox_sid=sid-tablet")
@@ -71,14 +72,14 @@ device phone
 old=$(cookie coatcheck)
 sandbox DELETE /requests
 log_out_with '?logout_url=true'
-expect_status 200
+expect_status 200 "log-out with the page → 200"
 page=$(json .logout_url)
-expect_header Cache-Control no-store
+expect_header Cache-Control no-store "log-out with the page → its answer is not cached (Cache-Control: no-store)"
 matches 'coatcheck=;.*Max-Age=0' "$(header Set-Cookie)" "log-out with the page → the answer clears the cookie"
-same "$SANDBOX/oidc/end_session" "${page%%\?*}" "logout_url → the provider's end_session endpoint"
-same "client_id post_logout_redirect_uri state" "$(python3 -c 'import sys, urllib.parse as u; print(*[n for n, _ in u.parse_qsl(u.urlsplit(sys.argv[1]).query)])' "$page")" "logout_url → has client, return address and state, but no id_token"
-same "shared-app com.example.shared:/out" "$(url_value client_id "$page") $(url_value post_logout_redirect_uri "$page")" "logout_url → has the client's id and return address"
-matches '^[A-Za-z0-9_-]{43}$' "$(url_value state "$page")" "logout_url → has a new state"
+same "$SANDBOX/oidc/end_session" "${page%%\?*}" "log-out with the page → its logout_url is the provider's end_session endpoint"
+same "client_id post_logout_redirect_uri state" "$(python3 -c 'import sys, urllib.parse as u; print(*[n for n, _ in u.parse_qsl(u.urlsplit(sys.argv[1]).query)])' "$page")" "log-out with the page → its logout_url has client, return address and state, but no id_token"
+same "shared-app com.example.shared:/out" "$(url_value client_id "$page") $(url_value post_logout_redirect_uri "$page")" "log-out with the page → its logout_url has the client's id and return address"
+matches '^[A-Za-z0-9_-]{43}$' "$(url_value state "$page")" "log-out with the page → its logout_url has a new state"
 JAR= request GET /v1/session -b "coatcheck=$old"
 same "401 logged_out" "$STATUS $(json .reason)" "log-out with the page → the old cookie gets 401"
 JAR= request DELETE '/v1/session?logout_url=true' -b "coatcheck=$old"
@@ -88,21 +89,21 @@ same 0 $? "log-out with the page → the tokens are revoked"
 sleep 1
 same 0 "$(calls oidc/end_session)" "log-out with the page → the broker makes no end_session call"
 
-# The next step plays oidcc-client-test-rp-init-logout. Its variants -no-state and -other-state test the app, which compares the
-# state.
+# The next step does what the conformance module oidcc-client-test-rp-init-logout does. Its variants -no-state and -other-state
+# test the app, because the app compares the state.
 step "4. The user confirms on the page and returns to the app with the state (oidcc-client-test-rp-init-logout)"
 at_provider "$page"
-same "200" "$STATUS" "page opened → the provider asks the user"
+same "200" "$STATUS" "browser opens the log-out page → the provider asks the user to confirm"
 start_login oidc shared '"parameters":{"prompt":"none"}'
 at_provider "$AUTHORIZATION_URL"
-same "" "$(url_value error "$CALLBACK")" "before the user confirms → the browser is signed in at the provider"
+same "" "$(url_value error "$CALLBACK")" "log-out page is open but not confirmed → the browser is signed in at the provider"
 at_provider "${page%%\?*}" --data-urlencode "confirm=yes" --data-urlencode "client_id=shared-app" --data-urlencode "post_logout_redirect_uri=com.example.shared:/out" --data-urlencode "state=$(url_value state "$page")"
-same "com.example.shared:/out?state=$(url_value state "$page")" "$CALLBACK" "user confirms → the browser returns to the app with the state"
+same "com.example.shared:/out?state=$(url_value state "$page")" "$CALLBACK" "user confirms on the log-out page → the browser returns to the app with the state"
 start_login oidc shared '"parameters":{"prompt":"none"}'
 at_provider "$AUTHORIZATION_URL"
 forward "$CALLBACK"
-expect_problem 409 interaction_required "next login with prompt=none"
-expect_json .provider_error login_required
+expect_problem 409 interaction_required "login with prompt=none after the user confirmed on the log-out page"
+expect_json .provider_error login_required "login with prompt=none after the log-out with the page → provider_error is login_required"
 
 step "5. The provider's logout token for the phone's sign-in does not end the tablet's session"
 sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"shared-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"ana\",\"sid\":\"sid-phone\"}"
@@ -116,14 +117,14 @@ get /v1/session
 expect_status 200 "logout token for another client → the tablet's session is alive"
 sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"shared-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"ana\",\"sid\":\"sid-tablet\"}"
 get /v1/session
-same "401 provider_logout" "$STATUS $(json .reason)" "logout token for the tablet's sign-in → its session ends"
+same "401 provider_logout" "$STATUS $(json .reason)" "logout token for the tablet's sign-in → the tablet's session has ended"
 
-step "6. A login with max_age, and the session at the provider is too old"
+step "6. A login with prompt=none and max_age, and the sign-in at the provider is too old"
 device old-phone
 start_login oidc shared
 at_provider "$AUTHORIZATION_URL&sandbox_user=ana"
 forward "$CALLBACK"
-expect_status 201
+expect_status 201 "sign-in before the clock moves → a session"
 sandbox POST /clock '{"advance":400}'
 start_login oidc shared '"parameters":{"prompt":"none","max_age":"300"}'
 at_provider "$AUTHORIZATION_URL"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# PostgreSQL commits, but its answer is lost. The promises still hold, and logged-out sessions stay ended (guarantee 6).
+# PostgreSQL commits a transaction, but its answer to the broker is lost. The app still gets the right answer, and logged-out
+# sessions stay ended (guarantee 6).
 source "$(dirname "$0")/../support/lib.bash"
 start_sandbox
 start_postgresql
@@ -13,7 +14,7 @@ start_stack "$work/template.yaml"
 
 # lose STATEMENT: PostgreSQL's answer to the next statement that contains this text is lost
 lose() { rm -f "$work/marker.cut" && printf %s "$1" >"$work/marker"; }
-was_lost() { wait_for 10 test -e "$work/marker.cut"; same 0 $? "statement is committed → its answer is lost"; }
+was_lost() { wait_for 10 test -e "$work/marker.cut"; same 0 $? "PostgreSQL's answer to the chosen statement → is lost"; }
 # alone COOKIE: reads a session with only the cookie
 alone() { JAR= get /v1/session -b "coatcheck=$1"; }
 # signed_in DEVICE USER [SID]: makes a session; COOKIE is its cookie
@@ -24,8 +25,8 @@ signed_in() {
     COOKIE=$(cookie coatcheck)
 }
 
-# A connection sends a statement's text only at the statement's first use, so the answer to that use is lost.
-step "1. The write that completes a sign-in"
+# A connection sends a statement's text only at the statement's first use, so only the answer to the first use can be lost.
+step "1. The answer to the write that completes a sign-in is lost"
 lose "INSERT INTO sessions"
 signed_in phone ana
 was_lost
@@ -34,7 +35,7 @@ same 1 "$(calls oidc/token)" "sign-in, the answer to the session's INSERT is los
 get /v1/session
 expect_status 200 "sign-in, the answer to the session's INSERT is lost → the session is alive"
 
-step "2. Logging out elsewhere"
+step "2. The answer to a log-out of the user's other sessions is lost"
 signed_in old ben
 elsewhere=$COOKIE
 signed_in new ben
@@ -45,11 +46,11 @@ request DELETE "/v1/sessions?except=current"
 was_lost
 expect_status 204 "log-out elsewhere, the store's answer is lost → 204"
 alone "$elsewhere"
-same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "log-out elsewhere → the other session is refused at once"
+same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "log-out elsewhere, the store's answer is lost → the other session is refused at once"
 get /v1/session
-expect_status 200 "log-out elsewhere → this device's session is alive"
+expect_status 200 "log-out elsewhere, the store's answer is lost → this device's session is alive"
 
-step "3. A logout token of the provider"
+step "3. The answer to the write of a provider's logout token is lost"
 signed_in third cyd sid-1
 alone "$COOKIE"
 expect_status 200 "session before the logout token → alive and in the cache"
@@ -58,6 +59,6 @@ sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"ios-app
 was_lost
 same 200 "$(json .status "$work/control")" "logout token, the answer to its INSERT is lost → accepted"
 alone "$COOKIE"
-same "401 provider_logout" "$STATUS $(json .reason)" "logout token accepted → the session is refused at once"
+same "401 provider_logout" "$STATUS $(json .reason)" "logout token, the answer to its INSERT is lost → the session is refused at once"
 
 finish

@@ -1,5 +1,5 @@
-"""Relayed answers that are in progress when their session ends, on two replicas with one PostgreSQL. Event streams end
-within a second, or five if the notice is lost, and look complete. Downloads are broken off five seconds later (guarantee 6).
+"""Relayed answers in progress when their session ends, at two replicas on one PostgreSQL (guarantee 6). Event streams end within
+a second, or five if the notice is lost, and look complete. Downloads are broken off five seconds after the end.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ from support.replicas import psql  # noqa: E402
 from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 
-# The second of the guarantee, and some time for a slow machine.
+# In seconds: the one second of the guarantee, and some time for a slow machine.
 AT_ONCE = 1.5
 WITHOUT_NOTICE = 5.5
 
 
 class Upstream:
-    """An API with endless answers: `/events` and `/download` write for ever, `/quiet` writes once and waits.
+    """An API with endless answers: `/events` and `/download` write repeatedly, `/quiet` writes once and waits.
 
     The API records, by the call's `id`, when each call's caller disconnected.
     """
@@ -69,7 +69,7 @@ class Upstream:
 
 
 class Stream:
-    """An answer that is read until its end."""
+    """A relayed answer, which a thread reads until its end."""
 
     count = 0
 
@@ -101,7 +101,7 @@ class Stream:
         return self.how == "fin" and self.data.endswith(b"\r\n0\r\n\r\n")
 
     def after(self, moment):
-        """The times when the client, and the upstream, noticed the end of the answer."""
+        """Returns after how many seconds since `moment` the client and the upstream noticed the answer's end, or None."""
         return tuple(None if end is None else end - moment for end in (self.ended, self.upstream.closed.get(self.name)))
 
 
@@ -173,21 +173,21 @@ def endings(case):
             streams = stage.open(session) + stage.open(session, "/quiet") + stage.open(child, bearer=True)
             rest = Stream(stage.upstream, two, others[session])
             opened = [stream.opens() for stream in [*streams, rest]]
-            case.verdict(all(opened), f"before the end by {name}: seven streams → all are open", opened)
+            case.verdict(all(opened), f"seven streams are opened before {name} → all are open", opened)
             begun = time.monotonic()
             status = end(session)
-            case.verdict(status in (200, 204), "the call that ends a session → 200 or 204", status)
+            case.verdict(status in (200, 204), f"the session is ended by {name} → 200 or 204", status)
             wait_for(8, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in streams))
             times = [stream.after(begun) for stream in streams]
-            case.verdict(all(is_within(time, AT_ONCE) for time in times), "a session ends → its and its child's streams, and their upstream calls, end within a second on both replicas", [told(time) for time in times])
-            case.verdict(all(stream.is_whole for stream in streams), "a session ends → each of its streams looks complete", [stream.how for stream in streams])
-            case.verdict(rest.ended is None, "a session ends → another session's stream continues")
+            case.verdict(all(is_within(time, AT_ONCE) for time in times), f"the session is ended by {name} → its and its child's streams end within a second at both replicas, as do the upstream calls", [told(time) for time in times])
+            case.verdict(all(stream.is_whole for stream in streams), f"the session is ended by {name} → each of its streams looks complete", [stream.how for stream in streams])
+            case.verdict(rest.ended is None, f"the session is ended by {name} → another session's stream continues")
             case.same(204, one.log_out(others[session]).status, "a log-out of the other session → 204")
             case.verdict(wait_for(5, lambda: rest.is_whole), "a log-out of the other session → its stream looks complete")
 
 
 def silent(case):
-    """Endings without a notice: a lost notice, and a lapse. Also the end of a download."""
+    """A session ends without a notice, another one lapses, and a third one ends during downloads."""
     with Database() as database:
         stage = Stage(case, database)
         parent = stage.begin()
@@ -212,8 +212,8 @@ def silent(case):
         case.verdict(all(is_within(time, WITHOUT_NOTICE) for time in times), "a session ends without a notice → its streams end within five seconds", [told(time) for time in times])
         case.verdict(all(stream.is_whole for stream in unnoticed), "a session ends without a notice → its streams look complete", [stream.how for stream in unnoticed])
         times = [stream.after(ended) for stream in downloads]
-        case.verdict(all(is_within(time, 5 + AT_ONCE, 4.9) for time in times), "a session ends → its downloads continue for five seconds", [told(time) for time in times])
-        case.verdict(not any(stream.data.endswith(b"0\r\n\r\n") for stream in downloads), "downloads of an ended session → broken off, so that they look incomplete", [stream.how for stream in downloads])
+        case.verdict(all(is_within(time, 5 + AT_ONCE, 4.9) for time in times), "a session ends during downloads → they continue for five seconds", [told(time) for time in times])
+        case.verdict(not any(stream.data.endswith(b"0\r\n\r\n") for stream in downloads), "a session ended during downloads → they are broken off, so that they look incomplete", [stream.how for stream in downloads])
 
         wait_for(10, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in lapsing))
         times = [stream.after(made) for stream in lapsing]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The relay's outgoing calls: TLS to upstreams is verified (SEC-111), and outside addresses are called through `outbound.proxy`.
-# (The emulator uses plain HTTP. Small TLS terminators and a small proxy are in front of it.)
+# The relay's outgoing calls: the broker verifies TLS certificates of upstreams (SEC-111), and calls addresses outside this
+# machine through `outbound.proxy`. (The emulator uses plain HTTP, so TLS terminators and a proxy are in front of it.)
 source "$(dirname "$0")/../support/lib.bash"
 
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/authority.key" -out "$work/authority.pem" -days 2 -subj '/CN=test authority' 2>/dev/null
@@ -46,47 +46,47 @@ sign_in oidc ios ana
 head -c 10485760 /dev/urandom >"$work/upload"
 sum=$(sha256sum "$work/upload" | cut -d' ' -f1)
 
-# whole UPSTREAM: makes small and large calls, in both directions
+# whole UPSTREAM: checks small calls, and an upload and a download of 10 MiB
 whole() {
     for _ in 1 2 3; do get "/v1/relay/$1/echo"; done
-    expect_status 200 "$1: small call → 200"
-    expect_header Coatcheck-Source upstream
+    expect_status 200 "relay to the upstream $1, a small call → 200"
+    expect_header Coatcheck-Source upstream "$1: small call → the answer comes from the upstream"
     request POST "/v1/relay/$1/echo" -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
-    same "$sum" "$(json .body_sha256)" "$1: upload of 10 MiB → arrives byte for byte"
+    same "$sum" "$(json .body_sha256)" "relay to the upstream $1, an upload of 10 MiB → arrives byte for byte"
     get "/v1/relay/$1/bytes/10485760"
-    same 10485760 "$(stat -c %s "$work/body")" "$1: download of 10 MiB → arrives completely"
+    same 10485760 "$(stat -c %s "$work/body")" "relay to the upstream $1, a download of 10 MiB → arrives completely"
     request HEAD "/v1/relay/$1/echo" -I
-    expect_status 200 "$1: HEAD → 200"
+    expect_status 200 "relay to the upstream $1, a HEAD request → 200"
 }
 
 step "1. Relay calls over TLS"
 whole direct
-same "" "$(cat "$work/proxy.log")" "calls to loopback → do not use the proxy"
+same "" "$(cat "$work/proxy.log")" "relay to an upstream on this machine → the proxy gets no connection"
 
 step "2. A certificate for another name"
 before=$(calls api/api)
 get /v1/relay/wrong/echo
-expect_problem 502 upstream_error "upstream with another host's certificate"
-same "$before" "$(calls api/api)" "another host's certificate → no call to the upstream"
+expect_problem 502 upstream_error "relay to an upstream with another host's certificate"
+same "$before" "$(calls api/api)" "relay to an upstream with another host's certificate → the upstream gets no call"
 
-step "3. Through the proxy, which gets the upstream's name"
+step "3. Relay calls through the proxy, which gets the upstream's name"
 whole named
-same "CONNECT api.example.test:443 right ['host', 'proxy-authorization']" "$(sort -u "$work/proxy.log")" "calls through the proxy → the proxy gets only host and credentials"
-# The proxy sees at most three connections: one for the calls before HEAD, one for HEAD itself, and one more.
-[ "$(wc -l <"$work/proxy.log")" -le 3 ]; same 0 $? "six calls → $(wc -l <"$work/proxy.log") tunnels, at most three"
+same "CONNECT api.example.test:443 right ['host', 'proxy-authorization']" "$(sort -u "$work/proxy.log")" "relay through the proxy → its CONNECT request has only the host and the proxy's credentials"
+# The broker needs at most three tunnels: one for the calls before HEAD, one for HEAD, and one more.
+[ "$(wc -l <"$work/proxy.log")" -le 3 ]; same 0 $? "six relayed calls through the proxy → $(wc -l <"$work/proxy.log") tunnels, at most three"
 
-step "4. Through the proxy TLS is verified, too"
+step "4. The broker also verifies the upstream's certificate through the proxy"
 before=$(calls api/api)
 get /v1/relay/other/echo
-expect_problem 502 upstream_error "another host's certificate through the proxy"
-same "$before" "$(calls api/api)" "another host's certificate through the proxy → no call to the upstream"
-matches 'CONNECT other.example.test:8443 right' "$(cat "$work/proxy.log")" "upstream with a port → the proxy gets the port"
+expect_problem 502 upstream_error "relay through the proxy to an upstream with another host's certificate"
+same "$before" "$(calls api/api)" "relay through the proxy to an upstream with another host's certificate → the upstream gets no call"
+matches 'CONNECT other.example.test:8443 right' "$(cat "$work/proxy.log")" "relay through the proxy to an upstream with a port → the CONNECT request has this port"
 
 step "5. A proxy that refuses, and a proxy that does not answer"
 get /v1/relay/refused/echo
-expect_problem 502 upstream_error "proxy refuses the connection"
+expect_problem 502 upstream_error "relay call while the proxy refuses the connection"
 get /v1/relay/silent/echo
-expect_problem 504 upstream_timeout "proxy does not answer"
-same 0 "$(grep -c secret-of-the-proxy "$work/broker.log")" "broker's log → has no credentials of the proxy"
+expect_problem 504 upstream_timeout "relay call while the proxy does not answer"
+same 0 "$(grep -c secret-of-the-proxy "$work/broker.log")" "relay calls through the proxy → the broker's log has no credentials of the proxy"
 
 finish

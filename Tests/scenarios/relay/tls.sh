@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Outgoing TLS is verified (SEC-111). If no trusted issuer has signed a provider's certificate, the provider gets no code. With
-# `outbound.ca_file` for its authority it does. (The emulator uses plain HTTP. A small TLS terminator is in front of its token
-# endpoint.)
+# The broker verifies the TLS certificates of providers (SEC-111). A provider gets no code if its certificate's authority is not
+# trusted. `outbound.ca_file` adds a trusted authority. (The emulator uses plain HTTP, so a TLS terminator is in front of its
+# token endpoint.)
 source "$(dirname "$0")/../support/lib.bash"
 
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/authority.key" -out "$work/authority.pem" -days 2 -subj '/CN=test authority' 2>/dev/null
@@ -48,22 +48,22 @@ step "1. The certificate's issuer is not trusted (SEC-111)"
 start_login right ios
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
-expect_problem 503 provider_unavailable "token endpoint with an unknown authority"
-same "" "$(json .retry)" "unknown authority → the code can still be used"
-same 0 "$(calls oauth2/token)" "unknown authority → no token call arrives"
+expect_problem 503 provider_unavailable "forward, and the authority of the token endpoint's certificate is unknown"
+same "" "$(json .retry)" "forward, and the authority of the token endpoint's certificate is unknown → the app may forward the code again"
+same 0 "$(calls oauth2/token)" "forward, and the authority of the token endpoint's certificate is unknown → no token call arrives"
 
 step "2. outbound.ca_file trusts the authority"
 kill_broker TERM
 printf 'outbound: {ca_file: "%s/authority.pem"}\n' "$work" >>"$work/coatcheck.yaml"
 start_broker
 forward "$CALLBACK"
-expect_status 201 "a repeated forward, with ca_file set → a session"
+expect_status 201 "forward repeated after ca_file has the authority → a session"
 
 step "3. A certificate for another name"
 start_login wrong ios
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
-expect_problem 503 provider_unavailable "token endpoint with another host's certificate"
-same 1 "$(calls oauth2/token)" "another host's certificate → no further token call"
+expect_problem 503 provider_unavailable "forward, and the token endpoint has another host's certificate"
+same 1 "$(calls oauth2/token)" "forward, and the token endpoint has another host's certificate → no further token call"
 
 finish

@@ -1,5 +1,5 @@
-"""A PostgreSQL role lacks rights to a table that another role's migration has made. A process with this role starts but is not
-ready. The process names table and right, and `check --online` fails. After the rights are granted, the process becomes ready
+"""The broker's PostgreSQL role lacks rights to a table that another role's migration has made. The broker starts but is not
+ready, and names the table and the rights. `check --online` fails. After the rights are granted, the broker becomes ready
 without a restart.
 """
 

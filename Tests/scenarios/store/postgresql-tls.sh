@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# PostgreSQL over TLS: a known authority has to sign the certificate, and it has to name the host. A URL without TLS options
-# means verify-full, unless the host is this machine. The database's clock is compared with this machine's.
+# PostgreSQL over TLS. The server's certificate needs a known authority and the host's name. A URL without TLS options means
+# verify-full, unless the host is this machine. The broker also compares the database's clock with its own.
 source "$(dirname "$0")/../support/lib.bash"
 start_postgresql --tls
 "$COATCHECK" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
@@ -8,9 +8,9 @@ port=${POSTGRESQL##*:}
 port=${port%%/*}
 ca="$POSTGRESQL_FOLDER/ca.crt"
 other="$POSTGRESQL_FOLDER/other-ca.crt"
-# A name that leads to this machine but does not count as this machine, so only the URL's TLS options matter.
+# This host name leads to this machine, but the broker does not treat it as local, so only the URL's TLS options matter.
 named="postgresql://coatcheck@db.example.test:$port/postgres?hostaddr=127.0.0.1&sslmode=verify-full"
-# An address that leads to this machine but is not a loopback address.
+# This address leads to this machine, but is not a loopback address.
 address="postgresql://coatcheck@0.0.0.0:$port/postgres?"
 
 # try URL: runs `check --online` for a store at this URL; STORE is the line about the store
@@ -36,42 +36,42 @@ encrypted() {
         "SELECT count(*) FILTER (WHERE ssl) || ' of ' || count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'coatcheck'"
 }
 
-step "1. Refused: a wrong name, an unknown authority, no authority"
+step "1. Refused: a certificate for another name or of another authority, and a missing authority file"
 try "postgresql://coatcheck@db.other.test:$port/postgres?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert=$ca"
-matches '^FAULT +store: .*db\.other\.test' "$STORE" "certificate without the host's name → refused"
+matches '^FAULT +store: .*db\.other\.test' "$STORE" "PostgreSQL's certificate lacks the host's name → check fails"
 try "postgresql://coatcheck@127.0.0.1:$port/postgres?sslmode=verify-full&sslrootcert=$ca"
-matches '^FAULT +store: .*127\.0\.0\.1' "$STORE" "certificate without the host's address → refused"
+matches '^FAULT +store: .*127\.0\.0\.1' "$STORE" "PostgreSQL's certificate lacks the host's address → check fails"
 try "$named&sslrootcert=$other"
-matches '^FAULT +store: .*certificate verify failed' "$STORE" "certificate of another authority → refused"
+matches '^FAULT +store: .*certificate verify failed' "$STORE" "PostgreSQL's certificate is of another authority → check fails"
 try "$named&sslrootcert=/nowhere/ca.crt"
-matches '^FAULT +store: .*root certificate' "$STORE" "missing authority file → refused"
+matches '^FAULT +store: .*root certificate' "$STORE" "authority file is missing → check fails"
 try "${address}"
-matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "remote address without TLS options → verified with the system's authorities"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "remote address without TLS options → check fails, because the system's authorities do not know the certificate"
 try "${address}sslrootcert=$other"
-matches '^FAULT +store: .*certificate verify failed' "$STORE" "remote address with another authority → verified and refused"
+matches '^FAULT +store: .*certificate verify failed' "$STORE" "remote address with another authority → check fails"
 printf '[far]\nhost=0.0.0.0\nport=%s\n[verified]\nhost=0.0.0.0\nport=%s\nsslrootcert=%s\n' "$port" "$port" "$ca" >"$work/services"
 CLOCK="PGHOSTADDR=0.0.0.0" try "postgresql://coatcheck@localhost:$port/postgres"
-matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "PGHOSTADDR leads to a remote address → verified"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "PGHOSTADDR is a remote address → the certificate is verified, and check fails"
 CLOCK="PGHOST=0.0.0.0" try "postgresql://coatcheck@:$port/postgres"
-matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "PGHOST names a remote address → verified"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "PGHOST is a remote address → the certificate is verified, and check fails"
 CLOCK="PGSERVICEFILE=$work/services" try "postgresql://coatcheck@/postgres?service=far"
-matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "service names a remote address → verified"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "URL's service has a remote address → the certificate is verified, and check fails"
 CLOCK="PGSERVICEFILE=$work/services PGSERVICE=far" try "postgresql://coatcheck@/postgres"
-matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "PGSERVICE names a service with a remote address → verified"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "PGSERVICE's service has a remote address → the certificate is verified, and check fails"
 
-step "2. Accepted: the right authority and name"
+step "2. Accepted: a certificate of the configured authority for the right name"
 CLOCK="PGSERVICEFILE=$work/services" try "postgresql://coatcheck@/postgres?service=verified"
-matches '^ok +store: will be migrated' "$STORE" "service with the right authority → accepted"
+matches '^ok +store: will be migrated' "$STORE" "service has a remote address and the right authority → check accepts the store"
 try "${address}sslrootcert=$ca"
-matches '^ok +store: will be migrated' "$STORE" "remote address with the right authority → accepted"
+matches '^ok +store: will be migrated' "$STORE" "remote address with the right authority → check accepts the store"
 try "$named&sslrootcert=$ca"
-matches '^ok +store: will be migrated' "$STORE" "verify-full with the right name and authority → accepted"
+matches '^ok +store: will be migrated' "$STORE" "verify-full with the right name and authority → check accepts the store"
 "$COATCHECK" migrate --config "$work/coatcheck.yaml" >"$work/migrate.log" 2>&1
 same 0 $? "migrate over TLS → exit 0: $(cat "$work/migrate.log")"
 try "$named&sslrootcert=$ca"
 matches '^ok +store: answers and is up to date' "$STORE" "migrated store → check reports that it answers"
-matches '^ok +store clock: agrees within 5 s' "$(grep 'store clock' "$work/body")" "check → the store's clock agrees within 5 s"
-matches 'failing over to one loses what was answered last' "$STORE" "no synchronous standby → check names the possible loss at a failover"
+matches '^ok +store clock: agrees within 5 s' "$(grep 'store clock' "$work/body")" "migrated store → check reports that its clock agrees within 5 s"
+matches 'failing over to one loses what was answered last' "$STORE" "PostgreSQL has no synchronous standby → check warns of the possible loss at a failover"
 
 step "3. All connections of a broker are encrypted"
 start_sandbox
@@ -84,7 +84,7 @@ get /v1/session
 expect_status 200 "session read over an encrypted store connection → 200"
 all_encrypted() { [[ $(encrypted) =~ ^([0-9]+)\ of\ ([0-9]+)$ ]] && [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ] && [ "${BASH_REMATCH[1]}" -ge 9 ]; }
 wait_for 20 all_encrypted
-same 0 $? "PostgreSQL's list → all connections are encrypted: $(encrypted)"
+same 0 $? "broker with a verify-full URL → all its connections are encrypted: $(encrypted)"
 get "$MANAGEMENT/readyz"
 matches '^-?[01]$' "$(json .clock_ahead_seconds)" "readiness → shows how many seconds the clock is ahead of PostgreSQL's"
 get "$MANAGEMENT/metrics"
@@ -95,5 +95,5 @@ start_postgresql
 port=${POSTGRESQL##*:}
 port=${port%%/*}
 try "postgresql://coatcheck@0.0.0.0:$port/postgres?sslrootcert=$ca"
-matches '^FAULT +store: .*does not support SSL' "$STORE" "remote server without TLS → refused"
+matches '^FAULT +store: .*does not support SSL' "$STORE" "remote PostgreSQL without TLS → check fails"
 finish

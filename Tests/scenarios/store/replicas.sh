@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Guarantees 1, 2 and 6 over three replicas on one PostgreSQL: one code causes one call, there is one refresh, and an ended
-# session stays ended everywhere.
+# Guarantees 1, 2 and 6 with three replicas on one PostgreSQL: a code causes one token call, concurrent callers share one
+# refresh, and an ended session stays ended at every replica.
 source "$(dirname "$0")/../support/lib.bash"
 start_sandbox
 start_postgresql
@@ -13,7 +13,7 @@ replicas=()
 ends=()
 managements=()
 
-# start_replica N: starts the N-th process; apps call all processes under one name
+# start_replica N: starts the N-th replica; all replicas have the same public_url
 start_replica() {
     "$COATCHECK" serve --config "$work/replica-$1.yaml" >>"$work/broker-$1.log" 2>&1 &
     replicas[$1]=$!
@@ -54,7 +54,7 @@ start_login oidc ios
 browser "$AUTHORIZATION_URL" ben
 on 2
 forward "$CALLBACK"
-expect_status 201 "login started on replica 1 → finished on replica 2"
+expect_status 201 "login started on replica 1, forwarded to replica 2 → a session"
 
 step "3. A log-out on one replica: within a second all replicas refuse the session, and event streams end"
 device a-phone
@@ -63,7 +63,7 @@ curl -sN -m 90 -b "coatcheck=$session" "$BROKER/v1/session/events" >"$work/event
 stream=$!
 wait_for 20 grep -q 'event: session' "$work/events"
 for n in 1 2 3; do on "$n"; here_session; done
-# Each replica gets one request after the other. The measured time is the start of the last request that was served.
+# Each replica gets one request after another. `served-N` has the start of the last request that the replica served.
 for n in 1 2 3; do
     while [ ! -e "$work/asked-enough" ]; do
         asked=$(milliseconds)
@@ -83,9 +83,9 @@ wait "${waiting[@]}"
 for n in 1 2 3; do
     on "$n"
     here_session
-    same "401 logged_out" "$STATUS $(json .reason)" "after the log-out, replica $n → refuses the session"
+    same "401 logged_out" "$STATUS $(json .reason)" "log-out on replica 2 → replica $n refuses the session"
     took=$(($(cat "$work/served-$n") - begin))
-    [ "$took" -lt 1000 ]; same 0 $? "last served request → began $took ms after the log-out, under 1000"
+    [ "$took" -lt 1000 ]; same 0 $? "log-out on replica 2 → the last request that replica $n served began $took ms later, under 1000"
 done
 wait_for 10 grep -q 'event: session_ended' "$work/events"
 same 0 $? "log-out on replica 2 → the stream of replica 3 gets an event"
@@ -108,9 +108,9 @@ for n in $(seq 50); do
 done
 wait "${waiting[@]}"
 sandbox DELETE /faults
-same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty identical forwards → each gets 201"
-same 1 "$(calls oidc/token)" "fifty identical forwards → one token call"
-same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty identical forwards → one session"
+same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty identical forwards to three replicas → each gets 201"
+same 1 "$(calls oidc/token)" "fifty identical forwards to three replicas → one token call"
+same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty identical forwards to three replicas → one session"
 
 step "5. Three hundred calls over three replicas when the token expires: one refresh"
 device d-phone
@@ -131,9 +131,9 @@ for n in 1 2 3; do
 done
 wait "${waiting[@]}"
 sandbox DELETE /faults
-same 300 "$(cat "$work"/statuses-* | grep -c '^200$')" "three hundred calls when the token expires → each gets 200"
-same 1 "$(calls oidc/refresh)" "three hundred calls when the token expires → one refresh call"
-same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "three hundred calls when the token expires → one new token for all"
+same 300 "$(cat "$work"/statuses-* | grep -c '^200$')" "three hundred relayed calls when the token expires → each gets 200"
+same 1 "$(calls oidc/refresh)" "three hundred relayed calls when the token expires → one refresh call"
+same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "three hundred relayed calls when the token expires → one new token for all"
 
 step "6. A replica is killed during its refresh: the session survives while the old token is accepted"
 device e-phone
@@ -146,27 +146,27 @@ device e2-phone
 sign_in oidc ios ben
 hanging_session=$(cookie coatcheck)
 sandbox DELETE /requests
-# The slow call ends after its caller, replica 1, was killed. The hanging call never ends.
+# The slow call reaches the provider's work after replica 1 was killed. The hanging call is never carried out.
 fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":13000,"times":1}'
 JAR= request POST /v1/session/refresh -b "coatcheck=$slow_session" -m 2
 fault oidc '{"fault":"hang","endpoint":"refresh","delay_ms":13000,"times":1}'
 JAR= request POST /v1/session/refresh -b "coatcheck=$hanging_session" -m 2
 kill -9 "${replicas[1]}"
-same 2 "$(calls oidc/refresh)" "killed replica 1 → had refreshes of both sessions in progress"
+same 2 "$(calls oidc/refresh)" "replica 1 is killed → refresh calls of both sessions were in progress"
 session=$slow_session
 on 2
 here_session
 expect_status 200 "replica 1 killed → replica 2 knows the session"
 begin=$(milliseconds)
 wait_for 120 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
-same 200 "$STATUS" "claim of replica 1 expires → replica 2 refreshes $(($(milliseconds) - begin)) ms later"
-same 3 "$(calls oidc/refresh)" "refresh on replica 2 → one more refresh call"
+same 200 "$STATUS" "killed replica's claim has expired → replica 2 refreshes, $(($(milliseconds) - begin)) ms after its first try"
+same 3 "$(calls oidc/refresh)" "replica 2 has refreshed for the killed replica → one more refresh call"
 sandbox PUT /settings/oidc '{"refresh_mode":"rotate-strict"}'
 session=$hanging_session
 on 3
 wait_for 120 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
-same 200 "$STATUS" "strict rotation, and the lost call never arrived → replica 3 refreshes"
-same 4 "$(calls oidc/refresh)" "refresh on replica 3 → one more refresh call"
+same 200 "$STATUS" "killed replica's call was never carried out, under strict rotation → replica 3 refreshes"
+same 4 "$(calls oidc/refresh)" "replica 3 has refreshed for the killed replica → one more refresh call"
 sandbox PUT /settings/oidc '{"refresh_mode":"overlap"}'
 session=$slow_session
 on 3
@@ -178,7 +178,7 @@ on 1
 here_session
 expect_status 200 "replica 1 restarted → knows the refreshed session"
 
-step "6b. A refresh on one replica is one event on the streams of the others"
+step "6b. A refresh at one replica causes exactly one event on streams at other replicas"
 device h-phone
 on 1
 sign_in oidc ios ana
@@ -195,7 +195,7 @@ for n in 2 3; do
     wait_for 20 grep -q 'event: tokens_refreshed' "$work/events-$n"
     same 0 $? "refresh on replica 2 → the stream of replica $n gets an event"
 done
-# Each replica now looks at the database twice more, and must still send only one event.
+# Each replica polls the database twice more in this time, and must still send only one event.
 sleep 2.5
 for n in 2 3; do same 1 "$(grep -c 'event: tokens_refreshed' "$work/events-$n")" "refresh on replica 2 → only one event on replica $n"; done
 kill "${streams[@]}" 2>/dev/null
@@ -204,8 +204,8 @@ step "7. Operators check the store: migrate, check --online, metrics"
 "$COATCHECK" migrate --config "$work/replica-1.yaml" >"$work/migrate.log" 2>&1
 same 0 $? "migrate on an up-to-date store → exit 0: $(cat "$work/migrate.log")"
 "$COATCHECK" check --online --config "$work/replica-1.yaml" >"$work/check.log" 2>&1
-matches 'ok +store: answers and is up to date' "$(cat "$work/check.log")" "check --online → the store is up to date"
-matches 'no commit waits for a standby' "$(cat "$work/check.log")" "check --online → reports that no commit waits for a standby"
+matches 'ok +store: answers and is up to date' "$(cat "$work/check.log")" "check --online with a migrated store → reports that it is up to date"
+matches 'no commit waits for a standby' "$(cat "$work/check.log")" "check --online without a standby → reports that no commit waits for one"
 on 2
 JAR= request GET "${managements[2]}/metrics"
 matches 'coatcheck_store_connections 8' "$(body)" "metrics → contain the number of store connections"
@@ -224,15 +224,15 @@ kill -STOP "$POSTGRESQL_PID" $backends
 begin=$(milliseconds)
 get /v1/session
 took=$(($(milliseconds) - begin))
-expect_problem 503 store_unavailable "PostgreSQL hangs, and the session is not in the cache"
-matches '^[0-9]+$' "$(header Retry-After)" "PostgreSQL hangs → Retry-After in seconds"
-same "" "$(header Set-Cookie)" "PostgreSQL hangs → the cookie stays"
-[ "$took" -lt 12000 ]; same 0 $? "PostgreSQL hangs → answer after $took ms, under 12000"
+expect_problem 503 store_unavailable "session read while PostgreSQL hangs, and the session is not cached"
+matches '^[0-9]+$' "$(header Retry-After)" "session read while PostgreSQL hangs → Retry-After in seconds"
+same "" "$(header Set-Cookie)" "session read while PostgreSQL hangs → the cookie stays"
+[ "$took" -lt 12000 ]; same 0 $? "session read while PostgreSQL hangs → answered after $took ms, under 12000"
 kill -CONT "$POSTGRESQL_PID" $backends
 for n in 1 2 3; do
     on "$n"
     wait_for 30 eval 'here_session; [ "$STATUS" = 200 ]'
-    same 200 "$STATUS" "PostgreSQL continues → replica $n recovers"
+    same 200 "$STATUS" "PostgreSQL continues → replica $n serves the session"
 done
 
 step "9. PostgreSQL crashes and recovers: no user is logged out"
@@ -242,7 +242,7 @@ for n in 1 2 3; do
     device "g-phone-$n"
     wait_for 40 eval 'sign_in oidc ios ana; [ "$STATUS" = 201 ]'
     same 201 "$STATUS" "PostgreSQL recovered → sign-in on replica $n works"
-    # Another connection of the replica's pool may be dead. This may cause a 503 for a moment, but never a 401.
+    # Another of the replica's connections may be dead. It may cause a 503 for a moment, but never a 401.
     wait_for 20 eval 'here_session; [ "$STATUS" != 503 ]'
     expect_status 200 "PostgreSQL recovered → the session from before the crash is alive"
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Rolling upgrades on PostgreSQL: two releases on one database at the same time (docs/operate/upgrades.md). OLD_COATCHECK is the
-# binary of an older release. If it is missing, this release plays the older one, and the script adds the effects of a newer
-# one: an extended schema, and rows whose format number is higher by one.
+# Rolling upgrades on PostgreSQL: two releases use one database at the same time (docs/operate/upgrades.md). OLD_COATCHECK is the
+# binary of an older release; if it is not set, this release takes its place. The script also imitates the next release: it
+# extends the schema, and writes rows with a higher format number.
 source "$(dirname "$0")/../support/lib.bash"
 start_sandbox
 start_postgresql
@@ -9,7 +9,7 @@ CLOSED_PORT=$(free_port)
 old=${OLD_COATCHECK:-$COATCHECK}
 new=$COATCHECK
 "$old" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
-# One provider and its upstreams. The older release may not know newer settings of the other providers.
+# Keep only one provider and its upstreams, because the older release may not know newer settings of the other providers.
 awk '/^[^ #]/ { section = $1 } /^  [^ ]/ { kept = section == "providers:" ? $1 == "oidc:" : section != "upstreams:" || /provider: oidc/ }
     /^[^ ]/ || kept' "$here/coatcheck.yaml" | sed "s|url: sqlite:.*|url: $POSTGRESQL|" >"$work/template.yaml"
 binaries=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)
@@ -46,9 +46,9 @@ for n in $(seq 8); do
 done
 good=0
 for n in $(seq 8); do wait "${waiting[n]}" && good=$((good + 1)); done
-same 8 "$good" "eight migrations → all exit 0"
-same 1 "$(cat "$work"/migrate.[1-8] | grep -c 'version 0 to')" "eight migrations → one did the work: $(grep -h 'version 0 to' "$work"/migrate.[1-8])"
-same 7 "$(cat "$work"/migrate.[1-8] | grep -c 'is up to date')" "eight migrations → seven find the schema up to date"
+same 8 "$good" "eight migrations at the same time → all exit 0"
+same 1 "$(cat "$work"/migrate.[1-8] | grep -c 'version 0 to')" "eight migrations at the same time → one does the work: $(grep -h 'version 0 to' "$work"/migrate.[1-8])"
+same 7 "$(cat "$work"/migrate.[1-8] | grep -c 'is up to date')" "eight migrations at the same time → seven find the schema up to date"
 newest=$(sql 'SELECT max(version) FROM schema_version')
 
 step "2. The older release and the newer one, side by side"
@@ -68,17 +68,17 @@ for first in 1 2; do
     session=$(cookie coatcheck)
     on "$first"
     here_session
-    expect_status 200 "session made on the other release → known on release $first"
+    expect_status 200 "session made by release $other → known to release $first"
     JAR= request POST /v1/session/refresh -b "coatcheck=$session"
-    expect_status 200 "refresh on release $first → 200"
+    expect_status 200 "refresh by release $first of a session made by release $other → 200"
     on "$other"
     JAR= request POST /v1/session/refresh -b "coatcheck=$session"
-    expect_status 200 "refresh on release $other with the pair of release $first → 200"
+    expect_status 200 "refresh by release $other with the token pair that release $first stored → 200"
     JAR= request DELETE /v1/session -b "coatcheck=$session"
-    expect_status 204 "log-out on release $other → 204"
+    expect_status 204 "log-out at release $other → 204"
     on "$first"
     wait_for 6 eval 'here_session; [ "$STATUS" = 401 ]'
-    same "401 logged_out" "$STATUS $(json .reason)" "log-out on the other release → refused on release $first"
+    same "401 logged_out" "$STATUS $(json .reason)" "log-out at release $other → release $first refuses the session within 6 s"
 done
 
 restart_release() { # restart_release N PROGRAM
@@ -95,7 +95,7 @@ session=$(cookie coatcheck)
 here_session
 expect_status 200 "older release restarted on the newer schema → serves the session"
 
-step "3. The next release has only added to the schema, and the present one still works"
+step "3. The next release has added to the schema, and the present release still works"
 sql "BEGIN; ALTER TABLE sessions ADD COLUMN of_the_next text DEFAULT 'next'; ALTER TABLE session_states ADD COLUMN of_the_next bigint;
     CREATE TABLE things_of_the_next (name text PRIMARY KEY); CREATE INDEX sessions_of_the_next ON sessions (of_the_next);
     INSERT INTO schema_version VALUES ($((newest + 1)), $newest); COMMIT"
@@ -114,39 +114,39 @@ expect_status 200 "process started on the extended schema → serves the session
 "$new" migrate --config "$work/release-1.yaml" >"$work/migrate.log" 2>&1
 same 0 $? "migrate on the extended schema → exit 0: $(cat "$work/migrate.log")"
 
-step "4. Rows of a newer format: 503, sessions stay, rows are unchanged"
+step "4. A session whose rows have a newer format: 503, and the rows are unchanged"
 device other-phone
 sign_in oidc ios ben
 other_session=$(cookie coatcheck)
-# Give the session's rows the format in which the next release would write them.
+# Give the session's rows a higher format number, as the next release would do.
 sql "UPDATE sessions SET format = 2 WHERE handle = '$handle'; UPDATE session_states SET format = 2 WHERE token = (SELECT token FROM sessions WHERE handle = '$handle')"
 before=$(sql "SELECT s.*, st.* FROM sessions s JOIN session_states st USING (token) WHERE handle = '$handle'")
-# Each release may have the session in its cache for five seconds, so wait until it reads the row.
+# Each process may have the session in its cache for five seconds, so wait until it reads the row.
 for n in 1 2; do
     on "$n"
     wait_for 8 eval 'here_session; [ "$STATUS" = 503 ]'
-    expect_problem 503 store_unavailable "release $n reads a session of a newer format"
-    matches '^[0-9]+$' "$(header Retry-After)" "session of a newer format → Retry-After in seconds"
-    same "" "$(header Set-Cookie)" "session of a newer format → the cookie stays"
+    expect_problem 503 store_unavailable "release $n reads a session whose rows have a newer format"
+    matches '^[0-9]+$' "$(header Retry-After)" "release $n reads a session whose rows have a newer format → Retry-After in seconds"
+    same "" "$(header Set-Cookie)" "release $n reads a session whose rows have a newer format → the cookie stays"
     JAR= request POST /v1/session/refresh -b "coatcheck=$session"
-    expect_problem 503 store_unavailable "refresh of a session of a newer format"
+    expect_problem 503 store_unavailable "release $n refreshes a session whose rows have a newer format"
     JAR= request GET /v1/session -b "coatcheck=$other_session"
-    expect_status 200 "session of the present format → 200"
+    expect_status 200 "release $n reads a session whose rows have the present format → 200"
 done
-same "$before" "$(sql "SELECT s.*, st.* FROM sessions s JOIN session_states st USING (token) WHERE handle = '$handle'")" "session of a newer format → its row is unchanged"
+same "$before" "$(sql "SELECT s.*, st.* FROM sessions s JOIN session_states st USING (token) WHERE handle = '$handle'")" "both releases have read a session of a newer format → its rows are unchanged"
 sql "UPDATE sessions SET format = 1 WHERE handle = '$handle'; UPDATE session_states SET format = 1 WHERE token = (SELECT token FROM sessions WHERE handle = '$handle')"
 for n in 1 2; do
     on "$n"
     wait_for 8 eval 'here_session; [ "$STATUS" = 200 ]'
-    same 200 "$STATUS" "format readable again → release $n serves the session"
+    same 200 "$STATUS" "session's rows have the present format again → release $n serves the session"
 done
 
 step "5. The present release refuses an unreadable schema"
 sql "INSERT INTO schema_version VALUES ($((newest + 2)), $((newest + 2)))"
 "$new" migrate --config "$work/release-2.yaml" >"$work/migrate.log" 2>&1
 same 1 $? "migrate on an unreadable schema → exit 1: $(cat "$work/migrate.log")"
-matches "$((newest + 2))" "$(cat "$work/migrate.log")" "unreadable schema → migrate prints its version"
+matches "$((newest + 2))" "$(cat "$work/migrate.log")" "migrate on an unreadable schema → prints the schema's version"
 timeout 20 "$new" serve --config "$work/release-2.yaml" >"$work/refused.log" 2>&1
-same 1 $? "unreadable schema → serve exits 1"
-matches 'cannot start' "$(cat "$work/refused.log")" "unreadable schema → serve prints that it cannot start"
+same 1 $? "serve on an unreadable schema → exit 1"
+matches 'cannot start' "$(cat "$work/refused.log")" "serve on an unreadable schema → prints that it cannot start"
 finish

@@ -1,6 +1,6 @@
-"""Two replicas on one PostgreSQL (guarantees 2 and 3). The database is away for longer than a claim lasts, while one replica
-has new tokens in hand. Every session survives, and no refresh token is sent twice. OUTAGE_ROUNDS is the number of outages
-(one). The providers rotate strictly: if a token comes twice, they end its family.
+"""Two replicas on one PostgreSQL (guarantees 2 and 3). The database is unreachable for longer than a claim lasts, while one
+replica has new tokens that it cannot write. Every session survives. The provider revokes a grant if a refresh token is sent
+twice, so a repeated call would end the session. OUTAGE_ROUNDS is the number of outages, by default one.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ PHONES = 10
 
 
 class Wire:
-    """Passes on TCP connections. While `whole` is cleared, it holds back all bytes and the ends of all connections."""
+    """A TCP forwarder. While `whole` is cleared, it holds back all bytes and the ends of connections."""
 
     def __init__(self, port):
         self.target = port
@@ -66,7 +66,8 @@ def replica(case, sandbox, url, name, gate=None, gated=(), like=None):
 
 
 def pairs_in_hand(one, gate, count):
-    """Signs phones in and starts their refreshes. The provider's new tokens reach the replica after the returned event is set.
+    """Signs `count` phones in and starts their refreshes. The replica gets the new tokens after the event `arrived` is set.
+    Returns the sessions, this event, and the waiting calls.
     """
     arrived = threading.Event()
     sessions = [one.sign_in() for _ in range(count)]
@@ -80,7 +81,7 @@ def pairs_in_hand(one, gate, count):
 
 
 def ask_until(broker, session, seconds, told):
-    """Plays a phone that retries until it is served, learns that its session has ended, or its time is over."""
+    """Repeats a refresh as a phone does, until it is 200 or 401 or the time is over. Appends the answers to `told`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         told.append(broker.refresh(session).told)
@@ -104,7 +105,7 @@ def judge(case, told, sentence):
 
 
 def outage(case):
-    """PostgreSQL is away for half a minute. One replica has ten token pairs in hand, and their phones ask the other replica."""
+    """PostgreSQL is away for half a minute. One replica has ten unwritten token pairs, and the phones ask the other replica."""
     with stack(case) as (sandbox, gate, database):
         one = replica(case, sandbox, database.url(), "one", gate, ["refresh"])
         two = replica(case, sandbox, database.url(), "two", like=one)
@@ -126,7 +127,8 @@ def outage(case):
 
 
 def partition(case):
-    """One replica loses PostgreSQL for forty seconds with a pair in hand. The other replica does not notice this."""
+    """One replica cannot reach PostgreSQL for forty seconds, and has three unwritten token pairs. The other replica can reach it.
+    """
     with stack(case) as (sandbox, gate, database):
         wire = Wire(database.port)
         one = replica(case, sandbox, database.url(wire.port), "one", gate, ["refresh"])
@@ -151,7 +153,7 @@ def stands_still(pid):
 
 
 def frozen(case):
-    """A replica freezes during the exchange of a code for longer than its claim lasts. The tokens that it receives late are
+    """A replica is stopped during the exchange of a code, for longer than its claim lasts. The tokens that it receives late are
     revoked.
     """
     with stack(case) as (sandbox, gate, database):
@@ -170,8 +172,8 @@ def frozen(case):
         if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.calls)):
             raise GaveUp("no call for the code")
         one.process.send_signal(signal.SIGSTOP)
-        # SIGSTOP takes effect after a moment, and the provider's answer could be faster, so wait until every thread has
-        # stopped.
+        # SIGSTOP takes effect after a moment. Wait until every thread has stopped, so that the provider's answer cannot be
+        # faster.
         if not wait_for(10, lambda: stands_still(one.process.pid)):
             raise GaveUp("the replica goes on")
         arrived.set()

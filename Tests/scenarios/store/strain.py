@@ -1,7 +1,7 @@
-"""SQLite and the cache under strain: other programs' scans and long reads do not delay requests, and memory is returned.
+"""SQLite and the session cache under load: scans and long reads do not delay requests, and the cache returns its memory.
 
-Full size: TOMBSTONES=600000 SESSIONS=60000. The usual sizes are smaller. With SESSIONS_KEPT=FOLDER the sessions are stored
-in that folder, and the next run uses them again.
+The full size is TOMBSTONES=600000 SESSIONS=60000; the default sizes are smaller. With SESSIONS_KEPT=FOLDER, the script stores
+its sessions in that folder, and the next run uses them again.
 """
 
 import asyncio
@@ -34,7 +34,8 @@ SESSIONS = int(os.environ.get("SESSIONS", "6000"))
 
 
 class Checks:
-    """Session checks over one connection, one after the other. For each, it records start, seconds and status."""
+    """Forward-auth calls over one connection, one after another. For each call, it records the start, the seconds and the status.
+    """
 
     def __init__(self, broker, sessions):
         self.broker, self.sessions = broker, sessions
@@ -72,7 +73,7 @@ def bury(broker, count):
 
 
 def scan_beside_checks(case):
-    """An operator's list reads every tombstone, while session checks read the store."""
+    """An operator's list reads every tombstone, while forward-auth calls read the store."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={"session": {"cache": "off"}})
     sessions = [broker.sign_in(f"user-{n}") for n in range(20)]
@@ -87,7 +88,7 @@ def scan_beside_checks(case):
         return begin, time.monotonic(), answer
 
     *_, answer = scan()
-    case.same((200, []), (answer.status, answer.json.get("items")), "an operator's list that matches no session → empty")
+    case.same((200, []), (answer.status, answer.json.get("items")), "an operator's list of ended sessions at another provider → empty")
 
     def measure(until):
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -99,7 +100,7 @@ def scan_beside_checks(case):
         scans = case.beside(lambda: [scan() for _ in range(10)])
         beside = measure(scans.done)
         spans = [(begin, end) for begin, end, _ in scans.result()]
-        # Of the checks, only those that began during a scan count.
+        # Count only the calls that began during a scan.
         met = [c for c in beside if any(begin <= c[0] <= end for begin, end in spans)]
         lasted = [end - begin for begin, end in spans]
         return quiet, met, lasted
@@ -114,8 +115,8 @@ def scan_beside_checks(case):
             f"{quantile([c[1] for c in quiet], 0.99) * 1000:.1f} ms of {len(quiet)}, beside scans {p99 * 1000:.1f} ms of {len(met)}")
         if p99 <= limit:
             break
-    case.verdict(p99 <= limit, "session checks during an operator's list of all tombstones → p99 at most three times as long", f"p99 {p99 * 1000:.1f} ms, allowed {limit * 1000:.1f} ms")
-    case.same({200}, {c[2] for c in quiet + met}, "session checks during an operator's list of all tombstones → all are 200")
+    case.verdict(p99 <= limit, "forward-auth calls during an operator's list that reads all tombstones → p99 at most three times as long", f"p99 {p99 * 1000:.1f} ms, allowed {limit * 1000:.1f} ms")
+    case.same({200}, {c[2] for c in quiet + met}, "forward-auth calls during an operator's list that reads all tombstones → all are 200")
 
 
 def long_read(case):
@@ -123,7 +124,7 @@ def long_read(case):
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, start=False)
     subprocess.run([COATCHECK, "migrate", "--config", broker.configuration], check=True, capture_output=True)
-    # From its start on, the broker sweeps 500 rows every tenth of a second, so these rows last longer than the transaction.
+    # The broker sweeps 500 rows every tenth of a second, so it needs longer for these rows than the transaction takes.
     with contextlib.closing(broker.database()) as database:
         database.execute(
             """WITH RECURSIVE many(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM many WHERE n < 200000)
@@ -188,11 +189,11 @@ def cache_gives_back(case):
             load.touch(cookies[:50], broker.url, BACKEND)
         return broker
 
-    # A broker without a cache shows how much memory this work needs otherwise: SQLite's pages, and the allocator's.
+    # A second broker, without a cache, shows how much memory the calls need anyway, for SQLite's pages and for the allocator.
     brokers = [start("cached"), start("bare", {"session": {"cache": "off"}})]
-    # In full size, all sessions come at once. A small number comes in five waves, and the later waves have to reuse the memory
-    # of the first two. Otherwise SQLite's and the allocator's memory would hide such a small difference. It takes two waves,
-    # because the expired entries of the first wave may still exist when the second wave comes.
+    # In full size, all sessions are used at once. A smaller number is used in five waves, and the later waves have to reuse the
+    # memory of the first two; a single small difference would be hidden by SQLite's and the allocator's memory. Two waves warm
+    # the cache up, because entries of the first wave may still exist during the second.
     waves, warm = (1, 0) if len(cookies) >= FULL else (5, 2)
     resident = [[broker.resident() for broker in brokers]]
     for wave in range(waves):

@@ -1,5 +1,5 @@
-"""A wall clock that is wrong for a while: every session survives, and no request is delayed (guarantee 3). A preloaded library
-changes the broker's clock, but not the machine's.
+"""The broker's wall clock is wrong for a while. Every session survives (guarantee 3). A preloaded library changes the clock of
+the broker, but not of the machine.
 """
 
 import pathlib
@@ -50,16 +50,16 @@ def stack(case, **more):
 
 
 def counted(broker):
-    """The numbers of tombstones and of rows in the outbox."""
+    """Returns the number of tombstones and the number of rows in the outbox."""
     return broker.query("SELECT (SELECT count(*) FROM sessions WHERE ended_at IS NOT NULL), (SELECT count(*) FROM outbox)")[0]
 
 
 def is_moved(case, broker, seconds):
-    """Checks that the broker uses the preloaded clock."""
+    """Checks that the broker's clock is this many seconds ahead."""
     begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"}).json
     year, month, day = map(int, begun["expires_at"][:10].split("-"))
     there = time.mktime((year, month, day, 12, 0, 0, 0, 0, 0)) - time.time()
-    case.verdict(abs(there - seconds) < 1.5 * DAY, f"the broker's clock → {seconds / DAY:.0f} days ahead", begun["expires_at"])
+    case.verdict(abs(there - seconds) < 1.5 * DAY, f"a login at a broker whose clock is moved → its expiry is {seconds / DAY:.0f} days ahead", begun["expires_at"])
 
 
 def everybody_is_there(case, broker, sessions):
@@ -70,7 +70,7 @@ def everybody_is_there(case, broker, sessions):
 
 
 def ahead(case):
-    """The clock is 91 days ahead for 5 s, while the first sweep runs."""
+    """The clock is 91 days ahead for 5 s, in which the first sweep runs."""
     sandbox, gate, clock, broker = stack(case)
     sessions = [broker.sign_in(f"user-{n}") for n in range(20)]
     broker.restart()
@@ -105,7 +105,7 @@ def starts_ahead(case):
     """The broker starts with a clock that is 91 days ahead for 8 s, and the first sweep runs in this time."""
     sandbox, gate, clock, broker = stack(case)
     sessions = [broker.sign_in(f"user-{n}") for n in range(20)]
-    # The first sweep stores the time, so wait until the sweeper has its lease.
+    # The first sweep stores the right time, so wait until the sweeper has its lease.
     wait_for(15, lambda: broker.query("SELECT count(*) FROM leases")[0][0])
     time.sleep(0.5)
     broker.stop()
@@ -124,7 +124,7 @@ def starts_ahead(case):
 
 
 def forward_amid_refresh(case):
-    """The clock steps 30 s ahead, and in a second run 150 s, during a refresh that takes 4 s. Three other callers wait."""
+    """During a refresh that takes 4 s, the clock steps 30 s ahead, and in a second round 150 s. Three more callers wait."""
     sandbox, gate, clock, broker = stack(case)
     sandbox.settings("oidc", refresh_mode="rotate-strict")
     for step in (30, 150):
@@ -140,13 +140,13 @@ def forward_amid_refresh(case):
         callers += [case.beside(broker.refresh, session) for _ in range(3)]
         told = {caller.result(40).told for caller in callers}
         case.same({"200"}, told, f"a refresh while the clock steps {step} s ahead → all callers are served")
-        case.same(1, len(gate.refreshes(gate.calls[0].refresh_token)), "a refresh while the clock steps ahead → the refresh token is sent once")
+        case.same(1, len(gate.refreshes(gate.calls[0].refresh_token)), f"a refresh while the clock steps {step} s ahead → the refresh token is sent once")
         wait_for(5, lambda: broker.refresh(session).status != 503, pause=0.5)
-        case.same("200", broker.refresh(session).told, "the next refresh after the clock stepped ahead → 200 under strict rotation")
+        case.same("200", broker.refresh(session).told, f"the next refresh after the clock stepped {step} s ahead → 200 under strict rotation")
 
 
 def back_with_a_dead_claim(case):
-    """The clock goes an hour back after a process with a refresh in progress was killed."""
+    """A process is killed during a refresh, and the clock goes an hour back before the next start."""
     sandbox, gate, clock, broker = stack(case)
     session = broker.sign_in()
     gate.plan = [Gate.hang()]
@@ -159,13 +159,13 @@ def back_with_a_dead_claim(case):
     broker.start()
     begin = time.monotonic()
     told = []
-    # The claim lapses after 25 s. A claim that followed the wall clock would last for the hour.
+    # The killed process's claim lapses after 25 s. If it depended on the wall clock, it would last for the hour.
     wait_for(45, lambda: told.append(broker.refresh(session).told) or told[-1] == "200", pause=0.5)
     case.same("200", told[-1], f"a refresh after a kill, with the clock an hour back → 200, after {time.monotonic() - begin:.0f} s")
 
 
 def back_while_running(case):
-    """The clock goes an hour back in sixty steps, during a refresh and many writes."""
+    """The clock goes an hour back in sixty steps, during a refresh and many logins."""
     sandbox, gate, clock, broker = stack(case)
     session = broker.sign_in()
     gate.plan = [Gate.slow(4)]

@@ -71,7 +71,9 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("Forward-auth gets a live session in any way → its answer has every identity field, and no token (SEC-86)")
+    @Test(
+        "Forward-auth gets a live session in any of five ways → its answer has every identity field, and no token (SEC-86)"
+    )
     func identity() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()

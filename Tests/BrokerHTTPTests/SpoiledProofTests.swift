@@ -90,7 +90,7 @@ struct SpoiledProofTests {
     }
 
     @Test(
-        "Bodies with unverified proofs → use other memory than the session's own phone, and than other clients of a translator"
+        "Bodies with unverified proofs → use memory apart from the session's own phone, and from other clients of a translator"
     )
     func bodies() async throws {
         let token = try await bound("canary-1")

@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    @Test("The provider answers a login with `prompt=none` by `consent_required` → the app gets `interaction_required`")
+    @Test("A login with `prompt=none` gets the error `consent_required` → the app gets `interaction_required`")
     func consent() async throws {
         let broker = try broker()
         let login = try await broker.useCases.startLogin.start(

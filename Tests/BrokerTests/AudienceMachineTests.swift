@@ -28,7 +28,7 @@ import Testing
     private let granted = Input.claimed(lossKnown: false, settled: true)
 
     @Test(
-        "A target's refusal may concern the grant → one plain refresh follows, and only its refusal ends or counts",
+        "A target's refusal may concern the grant → one plain refresh follows; only that refresh's refusal can end the session",
         arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
     func question(_ refusal: Machine.Refusal) throws {
         let begun: [(Input, Action)] = [

@@ -174,7 +174,7 @@ import Testing
     }
 
     @Test(
-        "A target's refusal concerns one user, or is ten seconds old → two other sessions' calls go out at the same time",
+        "A target was refused for one user only, or ten seconds ago → two other sessions' calls for it go out at the same time",
         arguments: ["access_denied", "consent_required", "interaction_required", "invalid_target"])
     func hindersNobody(_ code: String) async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
@@ -276,7 +276,7 @@ import Testing
     }
 
     @Test(
-        "`invalid_grant` for a target → one plain refresh with the same refresh token; only its refusal ends the session",
+        "`invalid_grant` for a target → a plain refresh with the same refresh token follows; only its refusal ends the session",
         arguments: [Self.target("a"), Self.exchange])
     func invalidGrant(_ target: TokenTarget) async throws {
         // An exchange is repeated once, with the access token from the plain refresh.
@@ -391,7 +391,7 @@ import Testing
     }
 
     @Test(
-        "An exchange → the session row stays, and the answer's refresh token is dropped; an expired own token is refreshed first"
+        "A token exchange → the session row stays, and the new refresh token is dropped; an expired own token is refreshed first"
     )
     func exchanged() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(86_400)))

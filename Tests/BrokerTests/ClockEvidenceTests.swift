@@ -126,7 +126,7 @@ import Testing
     private final class SharedOffset: Sendable { let offset = Mutex<Duration?>(.zero) }
 
     @Test(
-        "A database on this machine → no evidence; on another machine → one kind of evidence, too little to end a session"
+        "The database runs on this machine → its clock is no evidence; on another one → one kind, too little to end a session"
     )
     func database() async throws {
         let database = TestClock()

@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(
-        "The client demands `iss`, and it equals the issuer → accepted; the client does not, and `iss` is missing → accepted"
+        "A callback's `iss` equals the issuer → accepted; it is missing, and the client does not demand it → accepted"
     )
     func accepted() async throws {
         #expect(try await outcome("code=c1&iss=https%3A%2F%2Fas.example").code == nil)

@@ -151,7 +151,7 @@ import Testing
     }
 
     @Test(
-        "A row is its own parent, or its child's child → its session is refused as `parent_ended`, and the look-up ends"
+        "A row is its own parent, or its child's child → its session is refused as `parent_ended`; the look-up of parents ends"
     )
     func corrupt() async throws {
         let broker = try broker()
@@ -422,7 +422,7 @@ import Testing
     }
 
     @Test(
-        "A user lists the sessions → each child follows its parent and expires no later; ending a child's handle ends only it"
+        "A user lists the sessions → each child follows its parent and expires no later; a child's handle ends only this child"
     )
     func lists() async throws {
         let broker = try broker()

@@ -232,7 +232,7 @@ import Testing
     }
 
     @Test(
-        "A forced token is refused in the pause, and another replica has stored a newer one → this and later calls get it"
+        "A forced token is refused within a minute, and another replica has stored a newer one → this and later calls get it"
     )
     func refusedWithinThePause() async throws {
         let one = try TestBroker()
@@ -249,7 +249,7 @@ import Testing
     }
 
     @Test(
-        "A token is refused in the pause, and the newer token's user is unchecked → the newer token waits for the check (SEC-59)"
+        "A token is refused within a minute, and the newer one's user is unchecked → the newer one waits for the check (SEC-59)"
     )
     func uncheckedElsewhere() async throws {
         let one = try TestBroker()
@@ -271,7 +271,9 @@ import Testing
         #expect(newer.version == refused.version + 1)
     }
 
-    @Test("A refresh is asked for in the pause → the stored session is read, including another replica's step-up")
+    @Test(
+        "A refresh is asked for within a minute of the last one → the stored session is read, with another replica's step-up"
+    )
     func withinThePause() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)

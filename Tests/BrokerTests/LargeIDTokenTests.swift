@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Large id_tokens and several keys", .timeLimit(.minutes(2)))
 struct LargeIDTokenTests {
-    @Test("An id_token over 16 KiB → not stored with its session, while the other tokens are")
+    @Test("An id_token is over 16 KiB → it is not stored with its session; the other tokens are stored")
     func stored() throws {
         for (length, isKept) in [(16_385, false), (16_384, true)] {
             let idToken = Secret(String(repeating: "a", count: length))
@@ -22,7 +22,7 @@ struct LargeIDTokenTests {
     }
 
     @Test(
-        "A token needs a fetch of keys → charged as wrong tokens; the token verifies → its charges are released (SEC-26)"
+        "A token's check needs fetches of keys → charged as wrong tokens; the token verifies → its charges are released (SEC-26)"
     )
     func charges() throws {
         let clock = TestClock()

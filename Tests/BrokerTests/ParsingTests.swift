@@ -252,7 +252,7 @@ import Testing
     }
 
     @Test(
-        "A known parameter that is malformed or repeated, in any encoding → refused, and the refusal names it (SEC-11)",
+        "A callback's known parameter is malformed or repeated, or any has a control character → the refusal names it (SEC-11)",
         arguments: [
             ("code=%E9", "`code` has invalid UTF-8"), ("st%61te=%zz", "`state` has a broken percent-escape"),
             ("iss=https://a|b", "`iss` has a character that has to be percent-encoded"),

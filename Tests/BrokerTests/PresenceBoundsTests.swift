@@ -66,7 +66,9 @@ struct PresenceBoundsTests {
         #expect(results == ["presence_required"])
     }
 
-    @Test("A bound child's call needs presence → the refusal has the scheme of bound sessions, and names the parent")
+    @Test(
+        "A bound child's call needs presence → refused with the scheme of bound sessions, and a note that the parent has to call"
+    )
     func ofChild() async throws {
         let child = try await child(of: session()).with(binding)
         let refusal = await problem { try await PresenceCheck(broker.context).judge(.none, of: child) }

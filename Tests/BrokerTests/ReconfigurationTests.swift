@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test(
-        "A client's evidence setting changes while a session is cached → the new one counts at once, in both ways (guarantee 9)"
+        "A client's setting `evidence` changes while a session is cached → the session's next look-up gets it (guarantee 9)"
     )
     func binding() async throws {
         func clients(_ evidence: BindingPolicy.Evidence) -> [ClientProfile] {

@@ -188,7 +188,7 @@ import Testing
     }
 
     @Test(
-        "A refreshed pair loses to a newer version → that one is read; its session has ended → the pair is revoked (SEC-64)"
+        "A refreshed pair loses to a newer version → the newer one is read; its session has ended → the pair is revoked (SEC-64)"
     )
     func lateCommit() {
         let called: [(Input, Action)] = [

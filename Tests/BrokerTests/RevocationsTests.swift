@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(
-        "A revocation would also end a living session → it is left out; the last session in its reach sends one (guarantee 3)",
+        "A revocation would also end a living session → dropped; the end of its reach's last session sends one (guarantee 3)",
         arguments: RevocationReach.allCases)
     func reach(_ reach: RevocationReach) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: reach)

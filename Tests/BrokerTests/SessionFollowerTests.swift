@@ -220,7 +220,7 @@ struct SessionFollowerTests {
     }
 
     @Test(
-        "A relayed call carries bytes → slides its session's idle time, and a child's parent's, but not a web page's parent's"
+        "A relayed call carries bytes → its session's idle end slides, and a child's parent's, but not a web page's parent's"
     )
     func use() async throws {
         let clock = TestClock()

@@ -161,7 +161,7 @@ import Testing
     }
 
     @Test(
-        "A step-up waits for its store, and a later one is stored → its start is refunded, and a running refresh's token stays"
+        "A later step-up is stored before the first → the first one's start is refunded, and a running refresh's token stays"
     )
     func overtaken() async throws {
         let clock = TestClock()

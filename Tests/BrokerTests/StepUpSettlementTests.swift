@@ -340,7 +340,7 @@ struct StepUpSettlementTests {
     }
 
     @Test(
-        "App and file both demand something of a first sign-in → both are requested; if they contradict → `step_up_failed`"
+        "App and configuration both demand something of a first sign-in → both are requested; a contradiction → `step_up_failed`"
     )
     func joined() async throws {
         var client = ClientProfile(

@@ -109,7 +109,9 @@ import Testing
         return next
     }
 
-    @Test("A process starts after a step of the database's clock and before its note → it serves a session in use")
+    @Test(
+        "A process starts after a step of the database's clock, before a replica has noted it → it serves a session in use"
+    )
     func beginsBeforeTheNote() async throws {
         let cluster = try Cluster(idle: 30)
         try await cluster.compare()

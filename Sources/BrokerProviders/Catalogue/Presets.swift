@@ -132,7 +132,7 @@ package enum Presets {
 
 /// A preset: a well-known provider, described as settings of kind `oidc` or `oauth2`, which a configuration entry extends.
 package struct Preset: Sendable {
-    /// The preset's name in a configuration's `kind` (or `preset`).
+    /// The preset's name in the setting `preset`.
     package let name: String
     package let displayName: String
     /// The kind of the provider: `oidc` or `oauth2`.

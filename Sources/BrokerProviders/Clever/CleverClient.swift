@@ -172,7 +172,7 @@ enum CleverIdentity {
         return claims + IdentityMapper.claims(profile, [("email", "/data/email")])
     }
 
-    /// Returns the claims of `/userinfo` (or an id_token), whose `name` is an object.
+    /// Returns the claims of `/userinfo`, whose `name` may be an object.
     static func claims(userinfo: JSONObject) -> [(name: String, value: JSONValue)] {
         var claims = IdentityMapper.claims(userinfo, [("role", "/user_type"), ("district", "/district")])
         let names = name(userinfo, at: "/name")
@@ -199,7 +199,7 @@ enum CleverIdentity {
 
 /// The settings that only `kind: clever` has.
 ///
-/// Its endpoints default to Clever's own; `endpoints` overrides them.
+/// The provider's endpoints default to Clever's own, and `endpoints` overrides them.
 package struct CleverSettings: Sendable, Equatable {
     /// `oidc`: whether Clever enabled OpenID Connect for the application.
     ///

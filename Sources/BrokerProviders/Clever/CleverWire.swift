@@ -2,7 +2,7 @@ import Broker
 
 /// Clever's endpoints and the form of its messages (docs/providers/clever.md).
 enum CleverWire {
-    /// Returns Clever's own endpoints and dialect, overridden by the configuration.
+    /// Returns the settings with the form of Clever's messages, and with Clever's endpoints unless `endpoints` names others.
     static func settings(_ settings: ProviderSettings, _ own: CleverSettings) -> ProviderSettings {
         var result = settings
         let endpoints = settings.endpoints
@@ -31,9 +31,9 @@ enum CleverWire {
         return "com.clever://oauth/authorize?" + query + "&sdk_version=" + FormPairs.encode(sdkVersion)
     }
 
-    /// Reads Clever's errors, which are JSON, text or HTML.
+    /// Reads those of Clever's errors that are text or HTML instead of a JSON object.
     ///
-    /// A 400 means an invalid code, and a 401 a wrong client credential.
+    /// A 401 means a wrong client credential, and the text `invalid grant` an invalid code.
     static let dialect: @Sendable (ProviderAnswer) -> OAuthError? = { answer in
         guard (400..<500).contains(answer.status), answer.object == nil else { return nil }
         let text = String(decoding: answer.body.prefix(4096), as: UTF8.self).lowercased()

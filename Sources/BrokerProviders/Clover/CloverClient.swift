@@ -31,9 +31,9 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
 
     package var callbackHints: [String] { ["client_id", "merchant_id"] }
 
-    /// Refuses a callback without a merchant, because only the callback names the merchant.
+    /// Returns the fault of a callback that names no merchant or another app; nil for other callbacks.
     ///
-    /// Without the merchant, the code would be wasted.
+    /// Only the callback names the merchant, so without it the code would be wasted.
     package func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? {
         func value(_ name: String) -> String? { parameters.first { $0.name.hasBytes(of: name) }?.value }
         guard let merchant = value("merchant_id"), Self.isIdentifier(merchant) else {

@@ -13,9 +13,9 @@ enum CloverWire {
         }
     }
 
-    /// Returns Clover's own endpoints and dialect, overridden by the configuration.
+    /// Returns the settings with the form of Clover's messages, and with Clover's endpoints unless `endpoints` names others.
     ///
-    /// Throws for a redirect URI that Clover would refuse.
+    /// Throws for a redirect URI or an authentication that Clover would refuse.
     static func settings(_ settings: ProviderSettings, _ own: CloverSettings) throws(CatalogueFailure)
         -> ProviderSettings
     {

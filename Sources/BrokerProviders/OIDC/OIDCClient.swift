@@ -133,8 +133,8 @@ enum OIDCIdentity {
 
     /// Makes an identity whose subject comes from the verified claims, and whose other claims come first from `source`.
     ///
-    /// `source` is userinfo, or the verified claims themselves. `subject` is the pointer to the user's id, and `names` are the
-    /// claims to keep.
+    /// `source` is the answer of userinfo or an API, or the verified claims themselves. `subject` is the pointer to the user's
+    /// id, and `names` are the claims to keep.
     static func identity(
         _ claims: JSONObject, dressedBy source: JSONObject, context: IdentityContext, client: EngineClient,
         subject: String? = nil, names: [(name: String, pointer: String)]? = nil

@@ -10,7 +10,7 @@ package struct ProviderSettings: Sendable {
     package var displayName: String?
     /// `issuer`: the whole URL, compared byte for byte, never rebuilt from parts (SEC-23).
     package var issuer: String?
-    /// `callback_issuer`: the required `iss` in callbacks if it differs from the issuer.
+    /// `callback_issuer`: the expected `iss` in callbacks if it differs from the issuer.
     ///
     /// The value is a text, or a template with one tenant segment in braces.
     package var callbackIssuer: String?
@@ -22,7 +22,9 @@ package struct ProviderSettings: Sendable {
     package var endpoints: EndpointSettings
     /// `allow_private`: whether this provider may be reached at private addresses (SEC-74).
     package var allowPrivate: Bool
-    /// `tls: {ca_file}` of the provider itself: trust roots in addition to the system's, for its metadata and keys.
+    /// `tls: {ca_file}` of the provider itself: trust roots in addition to the system's.
+    ///
+    /// They are for the calls that show no client's certificate: metadata, keys, the log-out page and the clock check.
     package var trust: TrustRoots?
     /// `timeout`, `max_in_flight` and the settings of the breaker.
     package var limits: CallLimits
@@ -123,7 +125,7 @@ package struct EndpointSettings: Sendable, Equatable {
     package var userinfo: EndpointURL?
     /// The setting `jwks`.
     package var jwks: EndpointURL?
-    /// `revocation`: a URL with the placeholder `{client_id}` (GitHub).
+    /// `revocation`: a URL, which may have the placeholder `{client_id}` (GitHub).
     package var revocation: String?
     /// The setting `introspection`.
     package var introspection: EndpointURL?

@@ -77,7 +77,7 @@ struct RelayRefreshTests {
     }
 
     @Test(
-        "The refresh after a 401 fails → the broker's own problem; the session has no refresh token → the upstream's 401"
+        "The refresh after a 401 fails → the app gets the broker's problem; there is no refresh token → the upstream's 401"
     )
     func refreshFails() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in

@@ -72,7 +72,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A `require` entry → counts as reached if it matches a call that the `allow` list allows, otherwise not",
+        "A `require` entry matches no call that the `allow` list allows → it counts as unreachable; otherwise as reachable",
         arguments: [
             ("POST /a/**", true), ("POST /a", false), ("PUT /a/b", false), ("ANY /*/b", true), ("POST /a/b/c", true),
             ("POST /*", false), ("POST /x/**", false), ("GET /g", true), ("GET /g/", true), ("HEAD /g", false),
@@ -236,7 +236,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A `WWW-Authenticate` field → its demand, or nil if any of its challenges has a fault",
+        "A `WWW-Authenticate` field asks for a sign-in → read as a demand; it asks for none, or a challenge has a fault → nil",
         arguments: [
             (#"DPoP error="insufficient_user_authentication""#, StepUpDemand()),
             (#"Bearer error=insufficient_user_authentication,max_age=0"#, StepUpDemand(maximumAge: 0)),

@@ -32,7 +32,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A base URL → its normalised prefix and authority",
+        "A base URL is valid → its prefix and its authority are read from it in a normalised form",
         arguments: [
             ("https://API.Example.com", "https://api.example.com", "api.example.com"),
             ("https://a:443/", "https://a", "a"), ("https://a:8443/v1/", "https://a:8443/v1", "a:8443"),

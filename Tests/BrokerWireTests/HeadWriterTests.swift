@@ -9,7 +9,8 @@ struct HeadWriterTests {
     private static let long = String(repeating: "z", count: 1100)
 
     @Test(
-        "The second pass writes bytes that the first pass did not count → they are left out", arguments: [0, 1, 7, 300])
+        "A head needs two passes, and the second writes bytes that the first did not count → they are left out",
+        arguments: [0, 1, 7, 300])
     func uncounted(more: Int) {
         var passes = 0
         let written = HeadWriter.buffer(more: 0) { head in
@@ -24,7 +25,9 @@ struct HeadWriterTests {
         #expect(String(buffer: written) == Self.long)
     }
 
-    @Test("The second pass writes less than the first pass counted → the head has only the written bytes")
+    @Test(
+        "A head needs two passes, and the second writes less than the first counted → the head has only the written bytes"
+    )
     func unwritten() {
         var passes = 0
         let written = HeadWriter.buffer(more: 5) { head in
@@ -36,7 +39,9 @@ struct HeadWriterTests {
         #expect(String(buffer: written) == "abc" && written.writableBytes >= 5)
     }
 
-    @Test("A text of the second pass does not fit → this text and all following texts are left out, even short ones")
+    @Test(
+        "In a head's second pass, a text does not fit → this text and all following texts are left out, even short ones"
+    )
     func holes() {
         var passes = 0
         let written = HeadWriter.buffer(more: 0) { head in

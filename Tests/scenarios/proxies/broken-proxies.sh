@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Copies of the recipes of deploy/proxy that have lost one thing, behind real servers. The matching walk has to notice each
-# broken copy.
+# Copies of the recipes of deploy/proxy, each with one faulty edit, in real servers. For each copy, a check of the right walk has
+# to fail.
 #   broken-proxies.sh [SERVER…]
 source "$(dirname "$0")/../support/lib.bash"
 source "$here/proxies.bash"
 source "$here/proxy_walks.bash"
 
-# copies: the broken copies of a server, one a line: the file, the edit, the walk, and its verdict. A server with the right
-# default is not listed.
+# copies SERVER: prints the broken copies of its recipe, one a line: the file, the edit, the walk, and the part of the name of the
+# check that must fail. If a server's default is right without a line of the recipe, no copy lacks this line.
 copies() {
     case $1 in
         nginx) cat <<'TEXT' ;;
-nginx.conf|/Host $http_host/d|login|signed in
+nginx.conf|/Host $http_host/d|login|sign-in through the proxy → a session
 nginx.conf|/X-Forwarded-For/d|address|the broker knows the client
-nginx.conf|s,http://coatcheck;,http://coatcheck/;,|paths|arrives as it is
-nginx.conf|s/proxy_connect_timeout.*/&\n    proxy_intercept_errors on;/|errors|own 502
+nginx.conf|s,http://coatcheck;,http://coatcheck/;,|paths|the same answer as at the broker
+nginx.conf|s/proxy_connect_timeout.*/&\n    proxy_intercept_errors on;/|errors|a broken provider, through the proxy
 nginx.conf|/relay\/ {/,/}/s/proxy_buffering off;//|download|not stored on the way
 nginx.conf|s/proxy_request_buffering off;//|streams|an upload
 nginx.conf|s/\$uri/$request_uri/|log|no query string
@@ -24,7 +24,7 @@ nginx.conf|/error_page 502/d|away|503 shutting_down
 nginx.conf|/Retry-After/d|away|with Retry-After
 TEXT
         caddy) cat <<'TEXT' ;;
-Caddyfile|s/flush_interval.*/&\nheader_up Host other.example/|login|signed in
+Caddyfile|s/flush_interval.*/&\nheader_up Host other.example/|login|sign-in through the proxy → a session
 Caddyfile|s/flush_interval.*/&\nheader_up X-Forwarded-For {http.request.header.X-Forwarded-For}/|address|the broker knows the client
 Caddyfile|s/flush_interval.*/&\nbuffer_requests/|streams|an upload
 Caddyfile|s/flush_interval.*/&\nbuffer_responses/|streams|the first event
@@ -34,17 +34,17 @@ Caddyfile|/Retry-After/d|away|with Retry-After
 TEXT
         haproxy) cat <<'TEXT' ;;
 haproxy.cfg|/X-Forwarded-For/d|address|the broker knows the client
-haproxy.cfg|s/http-reuse safe/&\nhttp-response return status 503 default-errorfiles if { status 502 }/|errors|own 502
+haproxy.cfg|s/http-reuse safe/&\nhttp-response return status 503 default-errorfiles if { status 502 }/|errors|a broken provider, through the proxy
 haproxy.cfg|s/%HPO/%HU/|log|no query string
 haproxy.cfg|/errorfiles/d|away|503 shutting_down
 away.http|/Retry-After/d|away|with Retry-After
 TEXT
         apache) cat <<'TEXT' ;;
 apache.conf|/X-Forwarded-For/d|address|the broker knows the client
-apache.conf|s/ nocanon//|paths|arrives as it is
-apache.conf|/AllowEncodedSlashes/d|paths|arrives as it is
+apache.conf|s/ nocanon//|paths|the same answer as at the broker
+apache.conf|/AllowEncodedSlashes/d|paths|the same answer as at the broker
 apache.conf|s/ nocanon//|bound|for the path as the app sent it
-apache.conf|s/ProxyRequests Off/&\nProxyErrorOverride On/|errors|own 502
+apache.conf|s/ProxyRequests Off/&\nProxyErrorOverride On/|errors|a broken provider, through the proxy
 apache.conf|s/%m %U/%r/|log|no query string
 apache.conf|/ErrorDocument 503/d|away|503 shutting_down
 away.asis|/Retry-After/d|away|with Retry-After
@@ -52,13 +52,13 @@ TEXT
     esac
 }
 
-# break_recipe SERVER NAME FILE CHANGE: starts the server with the recipe's copy under that name
+# break_recipe SERVER NAME FILE CHANGE: starts the server with a broken copy of its recipe; the copy is called NAME
 break_recipe() {
     recipes=$work/recipes
     rm -rf "$recipes"
     cp -r "$root/deploy/proxy" "$recipes"
     sed -i "$4" "$recipes/$3"
-    ! cmp -s "$root/deploy/proxy/$3" "$recipes/$3" || not_ok "the expression changes nothing: $4"
+    ! cmp -s "$root/deploy/proxy/$3" "$recipes/$3" || not_ok "edit of a recipe → changes it: $4"
     serve "$1"
     site[$2]=$SITE
     logs[$2]=${logs[$1]}
@@ -66,11 +66,11 @@ break_recipe() {
     recipes=$root/deploy/proxy
 }
 
-# notices NAME WALK SENTENCE CHANGE: the walk fails, with the right verdict
+# notices NAME WALK SENTENCE CHANGE: checks that the walk fails in the check whose name contains SENTENCE
 notices() {
     at "$1"
     (PATIENCE=1 LONG=30 failed=0; "walk_$2" "$1") >"$work/$1.red" 2>&1
-    matches "$3" "$(grep '^not ok' "$work/$1.red")" "broken recipe → a check fails: $4"
+    matches "$3" "$(grep '^not ok' "$work/$1.red")" "recipe with the edit \`$4\` → the check \`$3\` fails"
 }
 
 away=()
@@ -90,7 +90,7 @@ for server in "${servers[@]}"; do
     done < <(copies "$server")
 done
 kill_broker KILL
-step "Recipes broken for a killed broker make a check fail"
+step "Broken copies whose fault shows only while the broker is killed"
 for copy in "${away[@]}"; do
     IFS='|' read -r name sentence change <<<"$copy"
     notices "$name" away "$sentence" "${name%-*}: $change"

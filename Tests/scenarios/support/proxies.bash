@@ -1,5 +1,5 @@
 # The recipes of deploy/proxy behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the recipe file with its
-# placeholders filled in. A script sources this file behind lib.bash, with its own arguments, and calls start_proxies.
+# placeholders filled in. A script sources this file after lib.bash, with its own arguments, and calls start_proxies.
 
 PATH="$PATH:/usr/sbin:/sbin"
 recipes=$root/deploy/proxy
@@ -8,14 +8,14 @@ servers=("${@:-nginx}")
 for program in "${servers[@]}"; do
     command -v "${program/apache/apache2}" >/dev/null || { echo "Bail out! $program is missing: scripts/setup test"; exit 1; }
 done
-# Apache's workers drop root, but have to read these files, so this folder is outside the run's own folder.
+# Apache's workers give up root, but must be able to read these files. So this folder is outside the run's own folder.
 place=$(mktemp -d /tmp/coatcheck-proxies.XXXXXX)
 chmod 711 "$place"
 trap 'stop_stack; rm -rf "$place"' EXIT
 
 declare -A site logs late
 
-# recipe FOLDER FILE…: the recipe's files with the placeholders filled in
+# recipe FOLDER FILE…: writes the recipe's files into the folder, with the placeholders filled in
 recipe() {
     local folder=$1 file
     shift
@@ -106,7 +106,7 @@ start_proxies() {
     done
 }
 
-# at SERVER: the walks go through it
+# at SERVER: sets the variables so that the walks send their requests through this server
 at() {
     SITE=${site[$1]}
     named=${SITE#http://}

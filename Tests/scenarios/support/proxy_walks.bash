@@ -1,6 +1,7 @@
-# The checks of each proxy. `walk_NAME SERVER` makes its checks at SITE, with `cookie`, the session that the first walk made.
+# The checks of each proxy. `walk_NAME SERVER` makes its checks at the address SITE, with the session in `cookie`, which
+# `walk_login` makes. broken-proxies.sh refers to the names of these checks.
 
-# raw PATH-AND-QUERY [curl options…]: compares the answers at the broker and through the proxy
+# raw PATH-AND-QUERY [curl options…]: checks that the answer through the proxy is the same as the broker's own
 raw() {
     local path=$1 direct
     shift
@@ -10,7 +11,7 @@ raw() {
     same "$direct" "$STATUS $(json .code) $(json .path)$(json .query)" "$path through the proxy → the same answer as at the broker itself"
 }
 
-# last_client PATH: the address that the broker's log has for the last request of a route
+# last_client ROUTE: prints the client's address that the broker's log has for the last request of a route
 last_client() { grep -F "\"route\":\"$1\"" "$work/broker.log" | tail -1 | sed 's/.*"client":"\([^"]*\)".*/\1/'; }
 
 under_way='^coatcheck_relay_calls_under_way\{upstream="api"\}'
@@ -22,11 +23,11 @@ walk_login() {
     step "$1: a login, by its own name"
     device "phone-$1"
     sign_in oidc ios ana
-    expect_status 201 "login through the proxy → signed in"
+    expect_status 201 "sign-in through the proxy → a session"
     cookie=$(cookie coatcheck)
     request GET /v1/session
     expect_status 200 "session read through the proxy → 200"
-    expect_json .provider oidc
+    expect_json .provider oidc "session read through the proxy → its provider is oidc"
 }
 
 walk_address() {
@@ -34,12 +35,12 @@ walk_address() {
     JAR=
     request GET /v1/session -H "Cookie: coatcheck=$cookie" --interface 127.0.0.7 -H 'X-Forwarded-For: 203.0.113.9' \
         -H 'X-Forwarded-Proto: https' -H 'Forwarded: for=203.0.113.9' -H 'X-Real-IP: 203.0.113.9'
-    expect_status 200 "forged address headers → the request passes"
+    expect_status 200 "request with forged address headers through the proxy → 200"
     soon eval '[ "$(last_client /v1/session)" = 127.0.0.7 ]'
-    same 127.0.0.7 "$(last_client /v1/session)" "forged address headers → the broker knows the client's real address"
+    same 127.0.0.7 "$(last_client /v1/session)" "request with forged address headers through the proxy → the broker knows the client's real address"
     request GET /v1/session -H 'Host: evil.example'
     matches '^(421|200)$' "$STATUS" "a request with another Host → 421 from the broker, or an empty answer from the proxy"
-    [ "$STATUS" = 421 ] || same "" "$(body)" "another Host, answered by the proxy → an empty body"
+    [ "$STATUS" = 421 ] || same "" "$(body)" "a request with another Host, answered by the proxy → an empty body"
 }
 
 walk_paths() {
@@ -58,16 +59,16 @@ walk_errors() {
     device "odd-$1"
     sign_in oidc ios ben
     expect_problem 502 provider_error "a request at a broken provider, through the proxy"
-    same "" "$(header Retry-After)" "broken provider → no Retry-After from the proxy"
+    same "" "$(header Retry-After)" "a request at a broken provider, through the proxy → no Retry-After"
     fault oidc '{"fault":"status","status":503,"headers":{"Retry-After":"9"},"endpoint":"token","times":1}'
     device "busy-$1"
     sign_in oidc ios ben
     expect_problem 503 provider_unavailable "a request at a busy provider, through the proxy"
-    matches '^[0-9]+$' "$(header Retry-After)" "busy provider → the broker's own Retry-After: $(header Retry-After)"
+    matches '^[0-9]+$' "$(header Retry-After)" "a request at a busy provider, through the proxy → the broker's own Retry-After: $(header Retry-After)"
     JAR=
     request GET /v1/session -H 'Cookie: coatcheck=none'
-    expect_header Cache-Control no-store
-    same "$STATUS" "$(json .status)" "unknown cookie → the problem document arrives complete"
+    expect_header Cache-Control no-store "a request with an unknown cookie, through the proxy → Cache-Control is no-store"
+    same "$STATUS" "$(json .status)" "a request with an unknown cookie, through the proxy → the problem document arrives complete"
 }
 
 walk_streams() {
@@ -78,19 +79,19 @@ walk_streams() {
     curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/session/events" >"$work/events" 2>/dev/null &
     pid=$!
     soon grep -q '^event: session' "$work/events"
-    same 0 $? "new event stream → the first event arrives at once"
+    same 0 $? "new event stream through the proxy → the first event arrives at once"
     request POST /v1/session/refresh -H "Cookie: coatcheck=$cookie"
-    expect_status 200 "refresh while the stream is open → 200"
+    expect_status 200 "refresh while an event stream is open through the proxy → 200"
     soon grep -q '^event: tokens_refreshed' "$work/events"
-    same 0 $? "refresh while the stream is open → its event arrives"
+    same 0 $? "refresh while an event stream is open through the proxy → its event arrives"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     : >"$work/events"
-    # An answer of half a minute, a bit of it every tenth of a second.
+    # This answer takes half a minute; a part of it comes every tenth of a second.
     curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/events/300" >"$work/events" 2>/dev/null &
     pid=$!
     soon grep -q '^data: 0' "$work/events"
-    same 0 $? "streamed upstream answer → its beginning arrives before its end"
+    same 0 $? "streamed upstream answer through the proxy → its beginning arrives before its end"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     wait_for 10 shows "$under_way 0\$"
@@ -101,24 +102,24 @@ walk_streams() {
     exec {upload}>"$work/up-$1"
     head -c 100000 /dev/zero | tr '\0' x >&"$upload"
     soon shows "$under_way 1\$"
-    same 0 $? "an upload → reaches the upstream while it is being sent"
+    same 0 $? "an upload through the proxy → reaches the upstream while it is being sent"
     head -c 3000000 /dev/zero | tr '\0' x >&"$upload"
     exec {upload}>&-
     wait "$pid"
-    same 3100000 "$(json .body_length "$work/up.json")" "finished upload → arrives complete"
+    same 3100000 "$(json .body_length "$work/up.json")" "an upload through the proxy → arrives complete"
 }
 
 walk_download() {
     local pid
     step "$1: downloads"
     JAR=
-    same 2000000 "$(curl -s -m 30 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/2000000" | wc -c)" "download → arrives complete"
+    same 2000000 "$(curl -s -m 30 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/2000000" | wc -c)" "download through the proxy → arrives complete"
     wait_for 10 shows "$under_way 0\$"
     curl -s -m 60 --limit-rate 10k -o /dev/null -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/60000000" 2>/dev/null &
     pid=$!
     wait_for 10 shows "$under_way 1\$"
     wait_for "${LONG:-1}" shows "$under_way 0\$"
-    same 1 $? "slowly read download → not stored on the way"
+    same 1 $? "download through the proxy, which the client reads slowly → not stored on the way"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
 }
@@ -130,7 +131,7 @@ walk_log() {
     # shellcheck disable=SC2086
     wait_for 5 grep -qs callback ${logs[$1]}
     # shellcheck disable=SC2086
-    same "" "$(grep -ho "canary-$1" ${logs[$1]} | head -1)" "callback → no query string in the proxy's log"
+    same "" "$(grep -ho "canary-$1" ${logs[$1]} | head -1)" "hosted callback through the proxy → no query string in the proxy's log"
 }
 
 walk_bound() {
@@ -140,19 +141,19 @@ walk_bound() {
     take_over <"$work/$1.bound"
 }
 
-# walk_away SERVER: the broker is killed
+# walk_away SERVER: checks the proxy's answers while the broker is killed
 walk_away() {
     local method
     step "$1: the broker is killed"
     JAR=
     for method in GET POST; do
         request "$method" "$SITE/v1/session" -H "Cookie: coatcheck=$cookie"
-        expect_problem 503 shutting_down "broker killed, $method"
-        expect_json .status 503
-        expect_header Content-Type application/problem+json
-        matches '^[0-9]+$' "$(header Retry-After)" "broker killed → 503 with Retry-After"
-        expect_header Cache-Control no-store
-        expect_header Coatcheck-Source broker
-        same "" "$(header Set-Cookie)" "broker killed → the session cookie stays"
+        expect_problem 503 shutting_down "$method through the proxy while the broker is killed"
+        expect_json .status 503 "$method through the proxy while the broker is killed → the problem's status is 503"
+        expect_header Content-Type application/problem+json "$method through the proxy while the broker is killed → a problem document"
+        matches '^[0-9]+$' "$(header Retry-After)" "$method through the proxy while the broker is killed → 503 with Retry-After"
+        expect_header Cache-Control no-store "$method through the proxy while the broker is killed → Cache-Control is no-store"
+        expect_header Coatcheck-Source broker "$method through the proxy while the broker is killed → Coatcheck-Source is broker"
+        same "" "$(header Set-Cookie)" "$method through the proxy while the broker is killed → the session cookie stays"
     done
 }

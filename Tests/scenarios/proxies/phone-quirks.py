@@ -1,5 +1,5 @@
-"""Unusual requests of real phones, browsers and gateways (docs/reference/leniency-browsers.md), over sockets, with one broker
-for all cases. Refusals come first.
+"""Unusual requests that real phones, browsers and gateways send (docs/reference/leniency-browsers.md). One broker serves them
+all.
 """
 
 import json
@@ -28,7 +28,7 @@ PARAMETERS = (
 
 
 def forms(case, broker, sandbox):
-    """Media types and forms, at each route that reads one."""
+    """Unusual media types and forms, at each route that reads a body."""
     session = broker.sign_in()
     introspect = {"X_Coatcheck_Backend": BACKEND}
     exchange = urllib.parse.urlencode({
@@ -56,12 +56,12 @@ def forms(case, broker, sandbox):
             (f"{FORM}; charset=ISO-8859-1", ""), (FORM.upper() + ";", "&"), (f'{FORM};charset="latin1"', "&name=%E9&&x=%"))):
         session = broker.sign_in(sandbox_sid=f"sid-{number}")
         case.same(200, log_out(f"sid-{number}", media, more).status, f"a logout token in a body of type {media} with {more!r} after it → 200")
-        case.same("401 session_ended provider_logout", broker.look(session).told, "a logout token in a body of unusual type → the session ends")
+        case.same("401 session_ended provider_logout", broker.look(session).told, f"a logout token in a body of type {media} with {more!r} after it → the session ends")
     case.same(400, log_out("sid-9", FORM, "&logout_token=x").status, "a form with two logout tokens → 400")
 
 
 def gateways(case, broker, _):
-    """Introspection and token exchange in the form that gateways use."""
+    """Introspection and token exchange with the unusual parameters that gateways send."""
     session = broker.sign_in()
     exchange = urllib.parse.urlencode({
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": session, "subject_token_type": TOKEN_TYPE})
@@ -80,7 +80,7 @@ def gateways(case, broker, _):
     for more in ("resource=", "audience=", "audiance=x", "actor_token=x", "requested_token_type=x", "scope=&scope=", "client_id=gateway"):
         found = ask("/v1/token", f"{exchange}&{more}", **proven)
         case.same("400 invalid_request", found.told, f"token exchange with `{more}` → 400 invalid_request")
-        case.same(more.split("=")[0], (found.json.get("errors") or [{}])[0].get("pointer"), "a refused token exchange → the answer names the parameter")
+        case.same(more.split("=")[0], (found.json.get("errors") or [{}])[0].get("pointer"), f"token exchange with `{more}` → the answer names the parameter")
     case.verdict(broker.call("GET", "/v1/forward-auth?maxage=60", session, **proven).status == 403, "forward-auth with the unknown query parameter `maxage` → 403")
     for more, fields in (
             ("scope=", proven), ("token_type_hint=", proven), ("client_id=orders", proven), ("client_id=", proven), ("foo=bar", proven),
@@ -91,7 +91,7 @@ def gateways(case, broker, _):
 
 
 def cookies(case, broker, _):
-    """Cookie fields of cookie jars that use quotes."""
+    """Cookie fields as cookie jars send them that put values in quotes."""
     session, other = broker.sign_in(), broker.sign_in("ben")
 
     def look(field):
@@ -117,7 +117,7 @@ def cookies(case, broker, _):
         callback = call(begun.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
         made = broker.call(
             "POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f'$Version="1"; coatcheck-login="{token}";$Path="/"')
-        case.same(201, made.status, "a quoted login cookie → the login is finished")
+        case.same(201, made.status, "forward with a quoted login cookie → a session")
         out = broker.log_out(session)
         set_fields = [begun.fields["Set-Cookie"], *made.fields.get_all("Set-Cookie"), *out.fields.get_all("Set-Cookie")]
         for field in set_fields:
@@ -128,7 +128,7 @@ def cookies(case, broker, _):
 
 
 def java(case, broker, sandbox):
-    """Java's own cookie jar, in a real JVM."""
+    """Java's own cookie jar, in a real JVM, signs in and logs out."""
     if not shutil.which("java"):
         case.print("# skipped: java is missing")
         return
@@ -150,14 +150,14 @@ def java(case, broker, sandbox):
         "jar coatcheck version 0 age true|jar coatcheck-login version 0 age true",
         "jar coatcheck-login version 0 age true|jar coatcheck version 0 age true")}
     plain = "|".join(found[1].stdout.split("\n")[:-1])
-    case.verdict(any(plain.startswith(one) for one in both), "Java's cookie jar → keeps the cookies unquoted", plain + found[1].stderr[-300:])
+    case.verdict(any(plain.startswith(one) for one in both), "sign-in and log-out with Java's cookie jar → succeed, and the jar keeps the cookies unquoted", plain + found[1].stderr[-300:])
     case.verdict("jar coatcheck version" not in plain.split("DELETE 204")[-1], "Java's cookie jar after the log-out → has no session cookie", plain)
     quoted = [line for line in found[2].stdout.split("\n") if not line.startswith("jar")][:-1]
     case.same("POST 201|GET 302|POST 201|GET 200|DELETE 204", "|".join(quoted), "a Java cookie jar that quotes → signs in, reads the session and logs out")
 
 
 def begin(broker, client="ios", user="ana", **more):
-    """Does a login until its callback. Returns the fields and members of the forward, and the callback URL."""
+    """Starts a login and signs the user in. Returns the fields and members for the forward, and the callback URL."""
     begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": client, **more})
     assert begun.status == 201, begun.body
     token = begun.json.get("login_token")
@@ -171,7 +171,7 @@ def forward(broker, login, callback, **more):
 
 
 def callbacks(case, broker, _):
-    """Callback URLs in the form of several platforms, forwarded and at the hosted callback."""
+    """Callback URLs with the additions that platforms and providers make, forwarded and at the hosted callback."""
     login, callback = begin(broker)
     for wrong, name in (
             ("&code=x", "code"), ("&%63ode=x", "code"), ("&st%61te=x", "state"), ("&error=%E9", "error"), ("&iss=%zz", "iss"), ("&iss=a|b", "iss"),
@@ -181,13 +181,13 @@ def callbacks(case, broker, _):
         found = forward(broker, login, callback + wrong)
         case.same("400 invalid_callback", found.told, f"a callback with {wrong[:30]} after it → 400 invalid_callback")
         if name:
-            case.verdict(name in found.json["detail"], "a refused callback → the detail names the faulty part", found.json["detail"])
+            case.verdict(name in found.json["detail"], f"a callback with {wrong[:30]} after it → the detail names the faulty part", found.json["detail"])
     control = forward(broker, login, callback + "&x=\x07")
     case.same(400, control.status, "a callback with a raw control byte → 400")
     scheme, rest = callback.split(":/", 1)
     for other in (scheme + ":/%63b" + rest[2:], scheme + "x:/" + rest, scheme + ":///" + rest, scheme + ":/c|b" + rest[2:]):
         case.same("400 invalid_callback", forward(broker, login, other).told, f"a callback with another target, {other.split('?')[0]} → 400 invalid_callback")
-    case.same(201, forward(broker, login, callback).status, "a good callback after refused ones → a session")
+    case.same(201, forward(broker, login, callback).status, "a good callback, forwarded after refused ones → a session")
     for more in (
             "&", "&&", "&&&", "&x=%E9", "&x=caf%e9&y=%", "&x=100%&z=%zz", "&x=a|b", '&x={"a":["<b>"]}', "&x=\\^`", "&x=1&x=2", "&=x", "&=", "&x",
             "&%=1&%E9=2", "&scope=a%20|b", "&session_state=%E9", "&x= y", "&x=\u00e9\u6f22", "&x=a%0D%0Ab", "&x=?a/b:c@d", "&user=%E9",
@@ -207,7 +207,7 @@ def callbacks(case, broker, _):
     for wrong in ("&code=x", "&%73tate=x", "&iss=%E9", "&x=%00", "&" * 70):
         found = broker.call("GET", target + wrong)
         case.same("400 invalid_callback", found.told, f"the hosted callback with {wrong[:20]} after it → 400 invalid_callback")
-        case.verdict(found.json["detail"] != "", "the hosted callback's refusal → has a detail", found.json)
+        case.verdict(found.json["detail"] != "", f"the hosted callback with {wrong[:20]} after it → the refusal has a detail", found.json)
     for more in ("&", "&&", "&x=%E9", "&x=%", "&x=a|b", "&x={}", "&x=1&x=2", "&=", "&session_state=%ff"):
         login, callback = begin(broker, "hosted")
         sent = broker.call("GET", callback.replace(broker.url, "") + more)
@@ -225,7 +225,7 @@ def callbacks(case, broker, _):
 
 
 def spellings(case, broker, sandbox):
-    """Redirect URIs in the spelling of browsers and operating systems."""
+    """Redirect URIs that browsers and operating systems return in another spelling."""
     def comes_back(client, target, named=None):
         login, callback = begin(broker, client, **({"redirect_uri": named} if named else {}))
         return forward(broker, login, target + "?" + callback.split("?")[1])
@@ -253,7 +253,7 @@ def spellings(case, broker, sandbox):
 
 
 def origins(case, broker, _):
-    """Apps in a web shell, and the association file."""
+    """Apps in a web shell, such as Capacitor, and the association file."""
     session = broker.sign_in(client="android")
     shell = {"Origin": "capacitor://localhost", "Sec_Fetch_Site": "cross-site"}
     login = {"provider": "oidc", "client": "android"}
@@ -269,11 +269,11 @@ def origins(case, broker, _):
         read = broker.call("GET", "/v1/session", Origin=origin, Authorization=f"Bearer {session}")
         case.same("204 201 200", f"{asked.status} {begun.status} {read.status}", f"an app's origin {origin} → preflight, login and session succeed")
         for answer in (asked, begun, read):
-            case.same((origin, None), (answer.fields["Access-Control-Allow-Origin"], answer.fields["Access-Control-Allow-Credentials"]), "an answer to an app's origin → names the origin, without credentials")
+            case.same((origin, None), (answer.fields["Access-Control-Allow-Origin"], answer.fields["Access-Control-Allow-Credentials"]), f"an answer to an app's origin {origin} → allows this origin, without credentials")
     page = broker.call("GET", "/v1/session", Origin="https://app.example.com", Authorization=f"Bearer {session}")
     case.same("true", page.fields["Access-Control-Allow-Credentials"], "an answer to a web page's origin → allows credentials")
     file = broker.call("GET", "/.well-known/apple-app-site-association").json
-    case.same({"apps": ["TEAMID1234.com.example.app"]}, file.get("webcredentials"), "the association file → has webcredentials")
+    case.same({"apps": ["TEAMID1234.com.example.app"]}, file.get("webcredentials"), "Apple's association file → has webcredentials")
 
 
 def everything(case):

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The recipes of deploy/proxy in front of the broker itself, behind real servers: nginx, Caddy, HAProxy, Apache. Logins, streams,
-# odd paths and a broker that is away are tested through each. broken-proxies.sh breaks the recipes, and proxy-replicas.py and
-# proxy-restarts.py have several replicas.
+# The recipes of deploy/proxy in real servers (nginx, Caddy, HAProxy, Apache) in front of one broker: logins, streams, unusual
+# paths, and a broker that is killed. broken-proxies.sh breaks the recipes. proxy-replicas.py and proxy-restarts.py have several
+# replicas.
 #   proxies.sh [SERVER…]
 source "$(dirname "$0")/../support/lib.bash"
 source "$here/proxies.bash"
 source "$here/proxy_walks.bash"
 
-# two_servers SED-EXPRESSION: starts HAProxy with the recipe's commented lines for several replicas; SITE is its address. Behind
-# it are the broker and a server that is not ready and answers all apps wrongly.
+# two_servers SED-EXPRESSION: starts HAProxy with the recipe's commented lines for several replicas; SITE is its address. Its
+# servers are the broker and a program that is not ready and answers every request with 418.
 two_servers() {
     local folder
     folder=$(mktemp -d "$place/two.XXXXXX")
@@ -23,7 +23,7 @@ two_servers() {
     wait_for 20 curl -s -o /dev/null "$SITE/" || give_up "HAProxy with two servers"
 }
 
-# answers: the different statuses of twenty requests
+# answers: prints the different statuses of twenty requests
 answers() { for _ in {1..20}; do curl -s -m 10 -o /dev/null -w '%{http_code}\n' -H "Cookie: coatcheck=$cookie" "$SITE/v1/session"; done | sort -u | tr '\n' ' '; }
 
 start_proxies
@@ -48,12 +48,12 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Unready).serve_
     wait_for 10 listens "$unready_port"
     two_servers 's/ inter 2s/ inter 200ms/'
     wait_for 20 grep -q 'coatcheck/coatcheck2 is DOWN' "$work/two.log"
-    same 0 $? "one server not ready → the health check removes it"
-    same "200 " "$(answers)" "one server removed → the other answers every request"
-    same 0 "$(grep -c 'coatcheck/coatcheck1 is DOWN' "$work/two.log")" "one server removed → the ready one stays"
+    same 0 $? "HAProxy's second server is not ready → the health check removes it"
+    same "200 " "$(answers)" "HAProxy has removed one server → the other answers every request"
+    same 0 "$(grep -c 'coatcheck/coatcheck1 is DOWN' "$work/two.log")" "HAProxy has removed one server → the ready server stays in use"
     two_servers 's/ inter 2s/ inter 200ms/; s|option httpchk GET /readyz|option httpchk|'
     wait_for 20 grep -q 'coatcheck/coatcheck1 is DOWN' "$work/two.log"
-    same 0 $? "health check without a path → removes the ready server too"
+    same 0 $? "HAProxy's health check without the path /readyz → removes the ready server, too"
 fi
 kill_broker KILL
 for server in "${servers[@]}"; do
@@ -66,6 +66,6 @@ JAR=
 start_broker
 for server in "${servers[@]}"; do
     request GET "${site[$server]}/v1/session" -H "Cookie: coatcheck=${late[$server]}"
-    expect_status 200 "$server: broker restarted → the same session passes"
+    expect_status 200 "$server: the broker runs again → the session from before is served"
 done
 finish

@@ -1,5 +1,4 @@
-"""The rows of docs/reference/leniency-proxies.md, tested byte by byte. Refusals come first.
-"""
+"""The unusual requests of docs/reference/leniency-proxies.md, sent byte by byte, and unusual configuration files."""
 
 import contextlib
 import json
@@ -18,7 +17,7 @@ from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 from support.wire import answers, read_all  # noqa: E402
 
-# Chains of one, two and three proxies.
+# X-Forwarded-For as it is after one, two and three proxies.
 ONE, TWO, THREE = "198.51.100.7", "198.51.100.7, 10.0.0.2", "198.51.100.7, 10.0.0.2, 10.0.0.3"
 PLAIN = [
     (None, "http"), (ONE, "http"), (ONE, "ws"), (ONE, "https, http"), (ONE, "https", "http"), (TWO, "http, https"), (TWO, "http", "https"),
@@ -28,7 +27,7 @@ SECURE = [
     (ONE, "https"), (ONE, "HTTPS"), (ONE, "wss"), (ONE, "WSS"), (ONE, "http, https"), (TWO, "https,http"), (TWO, "https", "http"),
     (TWO, "\thttps \t,  http"), (THREE, "https, http, http"), (THREE, "wss", "http, ws"), (TWO, "https"), (None, "http,https"),
 ]
-# Announcements of a body.
+# Fields that announce a body.
 ANNOUNCED = [
     ("Content-Length: 27",), ("Content-Length: 27", "Content-Type: application/json"), ("Transfer-Encoding: chunked",),
     ("Content-Length: 27", "Expect: 100-continue"), ("Content-Length: 4000000000",),
@@ -38,7 +37,7 @@ SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def raw(broker, method, path, *fields, rest=b"", version="1.1", seconds=8, port=None):
-    """Sends bytes and reads until the end. Returns the answers, how the connection ended, and the time."""
+    """Sends one request with these fields and bytes. Returns the answers, how the connection ended, and the seconds it took."""
     begin = time.monotonic()
     name = broker.settings["server"]["public_url"].split("//")[1]
     head = "\r\n".join([f"{method} {path} HTTP/{version}", f"Host: {name}", *fields, "", ""])
@@ -49,7 +48,7 @@ def raw(broker, method, path, *fields, rest=b"", version="1.1", seconds=8, port=
 
 
 def schemes(case):
-    """Lists of X-Forwarded-Proto behind one, two and three proxies."""
+    """X-Forwarded-Proto with one or more entries, behind one, two and three proxies."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={
         "server": {"public_url": "https://auth.example.com", "trusted_proxies": ["127.0.0.1", "10.0.0.0/8"]}, "log": {"requests": True}})
@@ -72,7 +71,7 @@ def schemes(case):
 
 
 def bodies(case):
-    """Subrequests that announce the body of another request, and offers of HTTP/2."""
+    """Forward-auth requests that announce the body of the app's request, and offers of HTTP/2."""
     sandbox = Sandbox(case)
     upstream = {"base_url": sandbox.url + "/api", "provider": "oidc", "allow": ["GET /**", "POST /**", "PUT /**"]}
     broker = Broker(case, sandbox, settings={"upstreams": {"api": upstream}})
@@ -83,7 +82,7 @@ def bodies(case):
     for rest in (b"", b"hello", b"0\r\n\r\n", b"zz\r\n"):
         for coding in ("Content-Length: 5", "Content-Length: 400", "Transfer-Encoding: chunked"):
             found, how, _ = raw(broker, "GET", "/v1/forward-auth", *gate, coding, rest=rest + SMUGGLED + SMUGGLED)
-            # Bytes that are not a chunk break the framing (SEC-101).
+            # If the bytes are not a valid chunk, the request is malformed (SEC-101).
             status = 400 if "chunked" in coding and not rest.startswith(b"0") else 200
             case.same([status], [answer[0] for answer in found], f"forward-auth with {coding} and the bytes {rest} → one answer")
     for fields in (("Upgrade: websocket", "Connection: Upgrade"), ("Connection: Upgrade",), ("Upgrade: TLS/1.2", "Connection: Upgrade"),
@@ -134,12 +133,12 @@ def kept(case):
         for end, answered in zip(ends, (200, 0)):
             data, how = read_all(end, 15)
             took = time.monotonic() - begin
-            case.same(answered, answers(data)[0][0] if data else 0, "two connections, one with half a head → only the whole head is answered")
-            case.verdict(how == "fin" and 4.5 < took < 12, "an idle connection → closed after five seconds", (how, took))
+            case.same(answered, answers(data)[0][0] if data else 0, f"a connection with {'a whole' if answered else 'half a'} request head → {'answered' if answered else 'no answer'}")
+            case.verdict(how == "fin" and 4.5 < took < 12, f"an idle connection after {'a whole' if answered else 'half a'} request head → closed after five seconds", (how, took))
 
 
 def files(case):
-    """Merge keys in the file, and spellings of the database."""
+    """YAML merge keys in the configuration, and spellings of the store's URL."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, start=False)
 
@@ -159,21 +158,21 @@ def files(case):
         case.verdict(status != 0 and "store.url" in said and ("sqlite:data/coatcheck.db" in said or "the character itself" in said), f"`check` of the store {url} → refused with a hint", said[-300:])
     started = subprocess.run([COATCHECK, "serve", "--config", broker.configuration], capture_output=True, text=True, timeout=20)
     case.verdict(started.returncode != 0 and "store.url" in started.stdout + started.stderr, "`serve` with a misspelt store URL → refused", started.stderr[-300:])
-    case.same([], sorted(path.name for path in data.iterdir()), "misspelt store URLs → no file in the data folder")
-    case.verdict(not list(broker.folder.glob("*memory*")) and not list(broker.folder.glob("file:*")), "misspelt store URLs → no file in the broker's folder")
+    case.same([], sorted(path.name for path in data.iterdir()), "`check` and `serve` with misspelt store URLs → no file in the data folder")
+    case.verdict(not list(broker.folder.glob("*memory*")) and not list(broker.folder.glob("file:*")), "`check` and `serve` with misspelt store URLs → no file in the broker's folder")
     old = data / "a%20b.db"
     sqlite3.connect(old).close()
     status, said = check(store={"url": f"sqlite:{old}"})
-    case.verdict(status == 0 and "opened until 0.3.0" in said, "a database that a misspelt URL once made → opened, with a warning", said[-300:])
+    case.verdict(status == 0 and "opened until 0.3.0" in said, "a database that an older release made for a URL with %20 → opened, with a warning", said[-300:])
     broker.start()
-    case.verdict(broker.sign_in(), "a database that a misspelt URL once made → a sign-in succeeds")
+    case.verdict(broker.sign_in(), "a database that an older release made for a URL with %20 → a sign-in succeeds")
     broker.stop()
     for url in (f"sqlite:{data}/x.db", f"sqlite://{data}/x.db", f"sqlite:///{data}/x.db", "sqlite:data/x.db", "sqlite:./data/x.db"):
         status, said = check(store={"url": url})
         case.same(0, status, f"`check` of the store {url} → accepted")
 
     def clients(lines, top=""):
-        # The configuration is JSON, which is also YAML. Only the clients have the form that users of Compose write.
+        # JSON is also YAML, so most of the file is JSON. Only the clients have the merge keys that users of Compose know.
         def write(settings):
             whole = json.loads(settings)
             whole["providers"].pop("oauth2")
@@ -195,9 +194,9 @@ def files(case):
     case.verdict(status != 0 and "line 4: providers.oidc.clients.ios.login" in said, "a fault in a merged mapping → `check` prints the line of the value", said[-300:])
     laughs = "x-0: &a0 [ha]\n" + "\n".join(f"x-{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40))
     status, said = check(clients(own, top + "\n" + laughs))
-    case.verdict(status != 0 and "10,000" in said, "ten thousand aliases and more → `check` refuses", said[-300:])
+    case.verdict(status != 0 and "10,000" in said, "a configuration with more than 10,000 aliases → `check` refuses", said[-300:])
     status, said = check(clients(own + '      android: {<<: [*old, *app], client_id: android-app, redirect_uris: ["com.example.android:/cb"]}', top))
-    case.same(0, status, f"merged clients → `check` accepts {said[-300:] if status else ''}")
+    case.same(0, status, f"clients with merge keys → `check` accepts {said[-300:] if status else ''}")
     broker.start()
     case.verdict(broker.sign_in(), "a client with one merged mapping → a sign-in succeeds")
     case.verdict(broker.sign_in(client="android"), "a client with two merged mappings → a sign-in succeeds")

@@ -1,6 +1,6 @@
-"""Two replicas behind each recipe of deploy/proxy, played by this process: one refuses connections, ignores them, breaks off or
-hangs. Every request is answered, and no POST that a proxy has begun to send reaches a replica twice. proxy-restarts.py has real
-brokers.
+"""Two replicas behind each recipe of deploy/proxy. This process takes the place of both: one refuses connections, ignores them,
+breaks off or hangs. Every request is answered, and a POST that a proxy has begun to send reaches a replica only once.
+proxy-restarts.py has real brokers.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from support.wire import free_port  # noqa: E402
 
 
 class Replica:
-    """Plays a replica, with the port for its apps and the port for its readiness.
+    """Takes the place of a replica, with the port for its apps and the port for its readiness.
 
     `what` is its behaviour for a POST: it answers, breaks off after it has read the request, or hangs.
     """
@@ -50,7 +50,9 @@ class Replica:
                 self.answer()
 
             def do_POST(self):
-                # If Caddy cannot connect, it loses the body and then sends only the head. That request does not count.
+                # If Caddy's first attempt cannot connect, it loses the body, and its second attempt sends only the head. Do not
+                # count
+                # this request.
                 length = int(self.headers.get("Content-Length") or 0)
                 if len(self.rfile.read(length)) < length:
                     self.close_connection = True
@@ -78,7 +80,7 @@ class Replica:
 
 
 class Deaf:
-    """Listens and answers no connection: its queue is full, so the kernel drops packets, like a lossy network."""
+    """Listens but answers no connection. Its queue is full, so the kernel drops packets as a lossy network does."""
 
     def __init__(self, address, *ports):
         self.address, self.sockets = f"{address}:{ports[0]}", []
@@ -111,14 +113,14 @@ def gone(says, url, replica, number=40, at_once=8, may_refuse=()):
         answers = many(lambda n: call(url + path, method, bodies[n], seconds=20), number, at_once)
         found = told(answers)
         refused = found.pop("503 shutting_down", 0) if method in may_refuse else 0
-        says.same({"200": number - refused} if refused < number else {}, found, f"every {method} → answered" + (f" ({refused} by 503)" if refused else ""))
-        says.same(number - refused, replica.count(method) - before, f"each {method} → reached the other replica once")
+        says.same({"200": number - refused} if refused < number else {}, found, f"every {method} while the other replica is unreachable → answered" + (f" ({refused} by 503)" if refused else ""))
+        says.same(number - refused, replica.count(method) - before, f"each {method} while the other replica is unreachable → reaches the good replica once")
         slowest = max(answer.seconds for answer in answers)
-        says.verdict(slowest < 6, f"each {method} → answered within 6 s", f"{slowest:.1f} s")
+        says.verdict(slowest < 6, f"each {method} while the other replica is unreachable → answered within 6 s", f"{slowest:.1f} s")
 
 
 def once(says, url, replicas, what):
-    """A POST that a replica has read is not repeated, even if it was not answered."""
+    """A POST that a replica has read is not repeated, even if the replica does not answer it."""
     many(lambda _: call(url + "/v1/providers", seconds=20), 8)
     for replica in replicas:
         replica.what = what
@@ -131,7 +133,7 @@ def once(says, url, replicas, what):
 
 
 def malformed(says, url):
-    """A client's malformed uploads do not take a replica out of use."""
+    """A proxy keeps its replicas in use after a client's malformed uploads."""
     host, port = url.removeprefix("http://").split(":")
     for _ in range(6):
         with socket.create_connection((host, int(port))) as connection:
@@ -144,7 +146,7 @@ def malformed(says, url):
 
 
 class Titled:
-    """A case's verdicts, with a title before each."""
+    """The verdicts of a case, each with a title before it."""
 
     def __init__(self, case, title):
         self.case, self.title = case, title
@@ -157,7 +159,7 @@ class Titled:
 
 
 class Quiet(Verdicts):
-    """Verdicts about a broken copy, which are not printed."""
+    """Verdicts about a broken copy of a recipe, which are kept and not printed."""
 
     def __init__(self):
         super().__init__()
@@ -167,7 +169,7 @@ class Quiet(Verdicts):
         self.lines.append(line)
 
 
-# Copies of a recipe that lost one thing: the edit, the test, and the verdict that notices it.
+# Broken copies of each recipe: the edit, the fault of the replica, and a part of the name of the check that must fail.
 COPIES = {
     "nginx": [
         (("nginx.conf", "error timeout;", "error;"), "drops", "every GET"),
@@ -184,12 +186,12 @@ COPIES = {
 SHORT = {
     "nginx": ("nginx.conf", "_timeout 75s", "_timeout 1s"), "caddy": ("Caddyfile", "75s", "1s"),
     "haproxy": ("haproxy.cfg", "server 75s", "server 1s"), "apache": ("apache.conf", "timeout=75", "timeout=1")}
-# Caddy sends a body only once, even if the first attempt did not reach a replica. Only its checks help.
+# Caddy sends a body only once, even if its first attempt did not reach a replica. Only its health checks help against this.
 MAY_REFUSE = {"caddy": ("POST",)}
 
 
 def behind(server):
-    """The case of one proxy."""
+    """Returns the case of one proxy."""
 
     def stand_ins(case):
         port, management = free_port(), free_port()
@@ -201,7 +203,7 @@ def behind(server):
 
         says, may_refuse = Titled(case, server), MAY_REFUSE.get(server, ())
         gone(Titled(case, f"{server}, one replica refuses connections"), front(f"127.0.0.3:{port}", first), first, may_refuse=may_refuse)
-        # The requests come one after the other, because a proxy without checks tries the lost replica repeatedly.
+        # The requests come one after another, because a proxy without health checks tries the lost replica repeatedly.
         gone(Titled(case, f"{server}, one replica drops packets"), front(deaf, first), first, 4, 1, may_refuse)
         if server in CHECKS:
             url = front(deaf, first, edits=CHECKS[server])

@@ -1,5 +1,5 @@
-"""Two brokers behind each recipe of deploy/proxy. Both restart one after the other, one stops, one drains, and one hangs. Every
-request is answered. proxy-replicas.py plays the replicas.
+"""Two brokers behind each recipe of deploy/proxy. They restart one after the other, one stops, one drains, and one hangs, while
+requests go on. proxy-replicas.py has stand-ins instead of brokers.
 """
 
 import pathlib
@@ -69,15 +69,17 @@ def brokers(case):
     def sites(**edits):
         return {server: recipes.proxy(case, server, addresses, edits.get(server, ()), MANAGEMENT_PORT=management) for server in recipes.SERVERS}
 
-    # Proxies without checks have short time-outs in this test.
+    # In this test, proxies without health checks have short time-outs.
     started = sites(nginx=[("nginx.conf", "_timeout 75s", "_timeout 2s")], apache=[("apache.conf", "timeout=75", "timeout=2")], **CHECKS)
     plain = {server: recipe.url for server, recipe in started.items()}
 
     def verdicts(answers, sentence, least=10, may_refuse=()):
-        """Every request is answered. Only the named proxies may pass on the 503 of a broker that ends."""
+        """Checks that every request was answered. Only the proxies in `may_refuse` may pass on the 503 of a broker that is
+        ending.
+        """
         for server, found in answers.items():
             for method, good in (("GET", 200), ("POST", 201)):
-                # nginx repeats a GET on a kept connection that the replica closes at that moment. Apache does not repeat it.
+                # If a replica closes a kept connection at the moment of a GET, nginx repeats the GET, but Apache does not.
                 lost = server == "apache" or method == "POST"
                 odd = [
                     answer for asked, answer in found if asked == method and answer.status != good
@@ -89,7 +91,7 @@ def brokers(case):
     for _ in range(2):
         for broker in replicas:
             broker.restart(signal.SIGTERM)
-    # Proxies without checks may send requests to a draining replica, and pass on its 503.
+    # Proxies without health checks may send requests to a draining replica, and pass on its 503.
     verdicts(load.stop(), "two restarts of each replica, one after the other", 30, {"nginx", "apache"})
     load = Load({"nginx": recipes.proxy(case, "nginx", addresses, [("nginx.conf", " max_fails=0", "")]).url})
     for broker in replicas:
@@ -103,7 +105,7 @@ def brokers(case):
     verdicts(load.stop(), "one replica is stopped")
     replicas[1].start()
 
-    # A replica drains as long as it has a request in progress, and refuses new requests meanwhile.
+    # A replica drains as long as it has a request in progress, and refuses new requests in this time.
     session = replicas[0].sign_in()
     slow = case.beside(replicas[0].call, "GET", "/v1/relay/api/private/events/900", session)
     wait_for(10, lambda: replicas[0].metric("coatcheck_relay_calls_under_way", upstream="api") == 1)
@@ -132,7 +134,7 @@ def brokers(case):
     slow.result(20)
     replicas[0].start()
 
-    # A process that hangs still accepts connections, so only a proxy's checks notice it. nginx and Apache have no such checks.
+    # A hanging process still accepts connections, so only health checks notice it. nginx and Apache have no such checks here.
     replicas[1].process.send_signal(signal.SIGSTOP)
     checked = {server: plain[server] for server in CHECKS}
     for url in checked.values():

@@ -1,5 +1,5 @@
-"""Starts examples/two-replicas with its one command. Compares the processes with compose.yaml. Then kills, restarts and pauses
-each replica. A signed-in app must notice nothing.
+"""Starts examples/two-replicas with its one command, and compares the processes with compose.yaml. Then it kills, restarts and
+pauses each replica. All calls of a signed-in app have to succeed.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ from support.wire import ROOT  # noqa: E402
 EXAMPLE = ROOT / "examples/two-replicas"
 says = Verdicts()
 
-# An app with the TypeScript client. It signs in, and makes calls until its input ends. For each line of its input, it prints
-# its counts.
+# An app with the TypeScript client, run by node. It signs in and makes calls until its input ends. For each line of its input, it
+# prints its counts.
 APP = """
 const { Coatcheck, MemoryStorage } = require('./coatcheck')
 const browser = { open: async page => (await fetch(page + '&sandbox_user=ana', { redirect: 'manual' })).headers.get('location') }
@@ -74,7 +74,7 @@ async function refresh() {
 
 
 class Example:
-    """The command of the example, with the addresses and the folder that it prints."""
+    """The example's running command, and the addresses and the folder that it has printed."""
 
     def __init__(self):
         self.process = subprocess.Popen(
@@ -108,10 +108,10 @@ class Example:
 
 
 def compared(example):
-    """compose.yaml and the processes are equal, except for places and ports."""
+    """Checks that compose.yaml and the processes are equal, except for paths and ports."""
     compose = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())
     services = compose["services"]
-    # Leave out `prepare`, which ends at once, and `network`, which only holds the network.
+    # Leave out `prepare`, which ends at once, and `network`, whose only purpose is the shared network.
     says.same(sorted({*services} - {"prepare", "network"}), example.services(), "compose.yaml and the command → start the same services")
     replicas = {name: example.settings(name) for name in ("broker-1", "broker-2")}
     ports = {"8080": example.url.rpartition(":")[2], "8089": example.sandbox.rpartition(":")[2]}
@@ -129,15 +129,15 @@ def compared(example):
             running = running[-2:]
         if name == "postgresql":  # the image sets the folder, and the port is the usual one
             running = ["postgres", *running[-2:]]
-        says.same(command[-len(running[1:]):], running[1:], f"{name} → has the command of compose.yaml")
-        says.same("service:network", service["network_mode"], f"{name} → shares the network of compose.yaml")
-        says.same("unless-stopped", service["restart"], f"{name} → compose starts it again, as the command does")
+        says.same(command[-len(running[1:]):], running[1:], f"process {name} → has the command of compose.yaml")
+        says.same("service:network", service["network_mode"], f"service {name} of compose.yaml → shares the network of the service `network`")
+        says.same("unless-stopped", service["restart"], f"service {name} of compose.yaml → is restarted unless stopped, as by the command")
     database = services["postgresql"]["environment"]
     for name, settings in replicas.items():
         port = settings["store"]["url"].rpartition(":")[2].partition("/")[0]
         says.same("postgresql://{POSTGRES_USER}:{POSTGRES_PASSWORD}@127.0.0.1:{port}/{POSTGRES_DB}".format(port=port, **database),
-                  settings["store"]["url"], f"{name} → uses the database of compose.yaml")
-        says.same(example.url, settings["server"]["public_url"], f"{name} → nginx is its public address")
+                  settings["store"]["url"], f"process {name} → uses the database of compose.yaml")
+        says.same(example.url, settings["server"]["public_url"], f"process {name} → its public_url is nginx's address")
     for settings in replicas.values():
         del settings["server"]["listen"], settings["management"]["listen"]
     says.same(replicas["broker-1"], replicas["broker-2"], "both replicas → have one configuration, except for their ports")
@@ -158,7 +158,7 @@ def compared(example):
 
 
 class App:
-    """The app, and a thread that calls the protected service with the same kind of session."""
+    """The app, and a thread that calls the protected service with another session of the user."""
 
     def __init__(self, example, folder):
         subprocess.run(
@@ -185,7 +185,7 @@ class App:
         return json.loads(self.process.stdout.readline())
 
     def goes_on(self, situation, calls=12):
-        """After an event, the app makes more calls, and all calls so far have succeeded."""
+        """Checks, after the event `situation`, that the app makes more calls and that all its calls so far have succeeded."""
         before, orders = self.counts()["calls"], len(self.orders)
         wait_for(30, lambda: self.counts()["calls"] >= before + calls and len(self.orders) > orders, 0.1)
         now = self.counts()
@@ -219,7 +219,7 @@ def main():
     try:
         says.say(f"the command answers at {example.url}")
         says.same(401, call(example.url + "/orders/").status, "protected service without a session → 401")
-        says.same(401, call(example.url + "/orders/", X_Auth_Subject="user-ana").status, "forged header of the gateway → 401")
+        says.same(401, call(example.url + "/orders/", X_Auth_Subject="user-ana").status, "protected service without a session, with a forged identity header → 401")
         compared(example)
         page = urllib.request.urlopen(example.sandbox + "/playground/", timeout=20).read().decode()
         says.verdict("playground-token" in page, "the playground → its page is served")
@@ -240,15 +240,15 @@ def main():
                 at = f"http://{example.settings(name)['server']['listen']}/v1/session"
                 host = example.url.removeprefix("http://")
                 gone = wait_for(10, lambda: call(at, Authorization=f"Bearer {app.token}", Host=host).status == 401)
-                says.verdict(gone, f"log-out → {name} refuses the session")
+                says.verdict(gone, f"log-out through nginx → {name} refuses the session")
     finally:
         pids = [example.pid(name) for name in example.services()]
         example.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             example.process.wait(60)
-    says.same(0, example.process.returncode, "the end of the command → it succeeds")
+    says.same(0, example.process.returncode, "SIGTERM to the example's command → exit 0")
     left = [pid for pid in pids if pathlib.Path(f"/proc/{pid}").exists()]
-    says.same(([], False), (left, example.folder.exists()), "the end of the command → all services and the folder are gone")
+    says.same(([], False), (left, example.folder.exists()), "SIGTERM to the example's command → all services have ended, and the folder is gone")
     says.finish()
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Backup under traffic, restore, store copy to PostgreSQL and back, many migrations at once.
+# A backup under traffic, its restore, `store copy` to PostgreSQL and back, and migrations at the same time.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
@@ -19,21 +19,21 @@ step "refused backups"
 sign_in oidc ios
 expect_status 201 "sign-in before the backup → a session"
 backup "$copies/none.db" "$work/ender"
-same 1 "$RUN" "backup with a token without maintain → exit 1"
-same no "$([ -e "$copies/none.db" ] && echo yes || echo no)" "backup refused → no file"
+same 1 "$RUN" "backup with an admin token that lacks maintain → exit 1"
+same no "$([ -e "$copies/none.db" ] && echo yes || echo no)" "backup with an admin token that lacks maintain → no file is written"
 echo mine >"$copies/mine"
 backup "$copies/mine"
 same "1 mine" "$RUN $(cat "$copies/mine")" "backup to an existing file → exit 1, file unchanged"
 admin=(-H "Authorization: Bearer admin-keeper-5d20c7f19e")
 JAR= post "$MANAGEMENT/admin/v1/backups" "{\"file\":\"$copies/mine\"}" "${admin[@]}"
 expect_problem 400 invalid_request "request for a backup to an existing file"
-same mine "$(cat "$copies/mine")" "request refused → the existing file is unchanged"
+same mine "$(cat "$copies/mine")" "request for a backup to an existing file → the file is unchanged"
 ln -s "$copies/through" "$copies/link"
 JAR= post "$MANAGEMENT/admin/v1/backups" "{\"file\":\"$copies/link\"}" "${admin[@]}"
-expect_problem 400 invalid_request "backup through a symbolic link"
+expect_problem 400 invalid_request "request for a backup through a symbolic link"
 for file in relative.db ../up.db / /tmp/; do
     JAR= post "$MANAGEMENT/admin/v1/backups" "{\"file\":\"$file\"}" "${admin[@]}"
-    expect_problem 400 invalid_request "backup to the path $file"
+    expect_problem 400 invalid_request "request for a backup to the path $file"
 done
 JAR= post "$MANAGEMENT/admin/v1/backups" "{}" "${admin[@]}"
 expect_problem 400 invalid_request "request for a backup without a file"
@@ -47,12 +47,12 @@ step "a backup under traffic"
 traffic=$!
 backup "$copies/good.db"
 same 0 "$RUN" "backup under traffic → exit 0"
-matches 'integrity check passes.*key ring opens' "$(tr '\n' ' ' <"$work/out")" "backup → checked by SQLite and with the key ring"
-same 600 "$(mode "$copies/good.db")" "backup file → mode 0600"
+matches 'integrity check passes.*key ring opens' "$(tr '\n' ' ' <"$work/out")" "backup under traffic → checked by SQLite and with the key ring"
+same 600 "$(mode "$copies/good.db")" "backup under traffic → its file has mode 0600"
 wait "$traffic"
 kept_session=$(cookie coatcheck)
 JAR= get /v1/session -b "coatcheck=$kept_session"
-expect_status 200 "after the backup → the session is alive"
+expect_status 200 "session after the backup → alive"
 device a-late-one
 sign_in oidc ios
 late_session=$(cookie coatcheck)
@@ -61,9 +61,9 @@ step "refused restores"
 run restore "$copies/good.db" "${configuration[@]}"
 matches '^1 .*another process' "$RUN $(cat "$work/out")" "restore while the broker runs → refused"
 JAR= get /v1/session -b "coatcheck=$late_session"
-expect_status 200 "refused restore → the broker serves the session"
+expect_status 200 "restore while the broker runs → the broker still serves the session"
 kill_broker TERM
-same 0 "$(stat -c %s "$work/data/coatcheck.db-wal" 2>/dev/null || echo 0)" "clean stop → the write-ahead log is merged"
+same 0 "$(stat -c %s "$work/data/coatcheck.db-wal" 2>/dev/null || echo 0)" "broker stopped by SIGTERM → the write-ahead log is merged into the database"
 run restore "$copies/mine" "${configuration[@]}"
 matches '^1 .*not a Coatcheck database' "$RUN $(cat "$work/out")" "restore of a foreign file → refused"
 cp "$copies/good.db" "$copies/newer.db"
@@ -78,23 +78,23 @@ cp "$work/coatcheck.yaml" "$work/other.yaml"
 sed -i "s|file: $work/keys.json|file: $work/other.json|" "$work/other.yaml"
 run restore "$copies/good.db" --config "$work/other.yaml"
 matches '^1 .*opens 0 of' "$RUN $(cat "$work/out")" "restore with another key ring → refused"
-same 0 "$(kept)" "refused restores → no database was moved away"
+same 0 "$(kept)" "four refused restores → no database was moved away"
 
 run restore "$copies/good.db" "${configuration[@]}"
-matches '^1 .*log-outs since 20.*Z.* are lost.*--without-endings' "$RUN $(cat "$work/out")" "restore without endings → refused, and names the lost log-outs"
-same 0 "$(kept)" "restore without endings → no database was moved away"
+matches '^1 .*log-outs since 20.*Z.* are lost.*--without-endings' "$RUN $(cat "$work/out")" "restore without an endings file → refused, and prints since when log-outs would be lost"
+same 0 "$(kept)" "restore without an endings file → no database was moved away"
 
 step "restore"
 run restore "$copies/good.db" "${configuration[@]}" --without-endings
 same 0 "$RUN" "restore with --without-endings → exit 0"
-same 1 "$(kept)" "restore → the old database is kept"
+same 1 "$(kept)" "restore with --without-endings → the old database is kept"
 start_broker
 JAR= get /v1/session -b "coatcheck=$kept_session"
 expect_status 200 "session from before the backup → alive after the restore"
 JAR= get /v1/session -b "coatcheck=$late_session"
-expect_problem 401 session_required "session from after the backup"
+expect_problem 401 session_required "session from after the backup, after the restore"
 
-step "restore and migrate as root for the broker's user"
+step "restore and migrate as root, for files that belong to the broker's user"
 if [ "$(id -u)" -eq 0 ]; then
     theirs=$(mktemp -d "${TMPDIR:-/tmp}/coatcheck-theirs.XXXXXX")
     trap 'stop_stack; rm -rf "$theirs"' EXIT
@@ -127,7 +127,8 @@ for command in serve migrate; do
 done
 
 step "eight migrations at once"
-# migrated CONFIGURATION: runs eight migrations; prints how many migrated the store, and how many found it up to date
+# migrated CONFIGURATION: runs eight migrations at the same time; prints how many migrated the store, and how many found it up to
+# date
 migrated() {
     local n pids=()
     for n in 1 2 3 4 5 6 7 8; do "$COATCHECK" migrate --config "$1" >"$work/migrate.$n" 2>&1 & pids+=($!); done
@@ -142,39 +143,39 @@ same "1 7" "$(migrated "$work/postgresql.yaml")" "eight migrations of PostgreSQL
 
 step "refused copies of a store"
 run store copy "${configuration[@]}" --to "mysql://x"
-same 1 "$RUN" "copy to an unknown engine → exit 1"
+same 1 "$RUN" "store copy to an unknown engine → exit 1"
 run store copy "${configuration[@]}" --to "sqlite:$work/data/coatcheck.db"
-matches '^1 .*same store' "$RUN $(cat "$work/out")" "copy to the same store → refused"
+matches '^1 .*same store' "$RUN $(cat "$work/out")" "store copy to the same store → refused"
 run store copy "${configuration[@]}" --to "sqlite:$copies/good.db"
-matches '^1 .*not empty' "$RUN $(cat "$work/out")" "copy to a store with rows → refused"
+matches '^1 .*not empty' "$RUN $(cat "$work/out")" "store copy to a store with rows → refused"
 start_broker
 run store copy "${configuration[@]}" --to "$POSTGRESQL"
-matches '^1 .*another process' "$RUN $(cat "$work/out")" "copy while a broker runs → refused"
+matches '^1 .*another process' "$RUN $(cat "$work/out")" "store copy while a broker runs → refused"
 kill_broker TERM
 
 step "store copy to PostgreSQL and back"
 COATCHECK_TARGET=$POSTGRESQL run store copy "${configuration[@]}" --to env:COATCHECK_TARGET
-same 0 "$RUN" "copy from SQLite to PostgreSQL → exit 0"
-matches '100 %' "$(cat "$work/out")" "copy → prints its progress"
+same 0 "$RUN" "store copy from SQLite to PostgreSQL → exit 0"
+matches '100 %' "$(cat "$work/out")" "store copy from SQLite to PostgreSQL → prints its progress"
 cp "$work/coatcheck.yaml" "$work/sqlite.yaml"
 cp "$work/postgresql.yaml" "$work/coatcheck.yaml"
 start_broker
 JAR= get /v1/session -b "coatcheck=$kept_session"
-expect_status 200 "after the copy → the session is alive on PostgreSQL"
+expect_status 200 "session after the store copy → alive on PostgreSQL"
 JAR= request POST /v1/session/refresh -b "coatcheck=$kept_session"
-expect_status 200 "after the copy → the session is refreshed on PostgreSQL"
+expect_status 200 "refresh after the store copy to PostgreSQL → 200"
 backup "$copies/postgresql.db"
 matches '^1 .*404' "$RUN $(cat "$work/out")" "coatcheck backup on PostgreSQL → refused with 404"
 run store copy "${configuration[@]}" --to "sqlite:$work/data/back.db"
-matches '^1 .*stop it' "$RUN $(cat "$work/out")" "copy from PostgreSQL while a broker runs → refused"
+matches '^1 .*stop it' "$RUN $(cat "$work/out")" "store copy from PostgreSQL while a broker runs → refused"
 kill_broker TERM
 psql -q "$POSTGRESQL" -c "DELETE FROM leases WHERE name = 'sweeper'" >/dev/null
 run store copy "${configuration[@]}" --to "sqlite:$work/data/back.db"
-same 0 "$RUN" "copy from PostgreSQL to SQLite → exit 0"
+same 0 "$RUN" "store copy from PostgreSQL to SQLite → exit 0"
 sed "s|data/coatcheck.db|data/back.db|" "$work/sqlite.yaml" >"$work/coatcheck.yaml"
 start_broker
 JAR= get /v1/session -b "coatcheck=$kept_session"
-expect_status 200 "after the copy back → the session is alive on SQLite"
+expect_status 200 "session after the store copy back → alive on SQLite"
 JAR= request POST /v1/session/refresh -b "coatcheck=$kept_session"
-expect_status 200 "after the copy back → the session is refreshed on SQLite"
+expect_status 200 "refresh after the store copy back to SQLite → 200"
 finish

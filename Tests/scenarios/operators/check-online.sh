@@ -28,7 +28,7 @@ providers:
 TEXT
 }
 
-# check STATUS: runs the command
+# check STATUS: runs `check --online`, and checks its exit status
 check() {
     local status=0
     "$COATCHECK" check --config "$work/coatcheck.yaml" --online >"$work/body" 2>&1 || status=$?
@@ -36,43 +36,43 @@ check() {
     same "$1" "$status" "check --online → exit status $1"
 }
 
-# says REGULAR-EXPRESSION SENTENCE: the answer has such a line
+# says REGULAR-EXPRESSION SENTENCE: checks that the command has printed such a line
 says() { matches "(^|"$'\n'")$1($|"$'\n'")" "$(body)" "$2"; }
 
 step "1. A configuration without faults"
 write "$SANDBOX/oidc"
 check 0
-says 'ok     keys: 1 in the ring' "key ring → ok, with the number of its keys"
-says 'ok     store: will be made at the first start' "store → ok, because the first start will make it"
-says 'ok     providers\.id discovery: is in order' "discovery → ok"
-says 'ok     providers\.id keys: are in order: 4' "provider's keys → ok, with their number"
-says 'ok     providers\.id reach: answers with 400' "provider's token endpoint → ok, because it answers"
-says 'ok     providers\.id clock: agrees within 30 s' "clock → ok, because it is right within 30 s"
-says 'ok     providers\.clover redirect_uris: all 1 lie under `site_url`, https://app\.example\.org/?' "redirect URIs → ok, because they are below site_url"
-if grep -q FAULT "$work/body"; then not_ok "valid configuration → no fault"; else ok "valid configuration → no fault"; fi
+says 'ok     keys: 1 in the ring' "valid configuration → check --online reports the key ring as ok, with the number of its keys"
+says 'ok     store: will be made at the first start' "valid configuration without a store → check --online reports that the first start will make it"
+says 'ok     providers\.id discovery: is in order' "valid configuration → check --online reports the provider's metadata as ok"
+says 'ok     providers\.id keys: are in order: 4' "valid configuration → check --online reports the provider's keys as ok, with their number"
+says 'ok     providers\.id reach: answers with 400' "valid configuration → check --online reports that the token endpoint answers"
+says 'ok     providers\.id clock: agrees within 30 s' "valid configuration → check --online reports that the clocks agree within 30 s"
+says 'ok     providers\.clover redirect_uris: all 1 lie under `site_url`, https://app\.example\.org/?' "valid configuration → check --online reports that Clover's redirect URIs are below site_url"
+if grep -q FAULT "$work/body"; then not_ok "valid configuration → check --online reports no fault"; else ok "valid configuration → check --online reports no fault"; fi
 
 step "2. Discovery"
 write "$SANDBOX/oidc/"
 check 1
-says 'FAULT  providers\.id discovery: .*; check `issuer`, .*' "issuer with one slash too many → fault"
+says 'FAULT  providers\.id discovery: .*; check `issuer`, .*' "configured issuer with one slash too many → check --online reports a fault"
 write "$SANDBOX/oidc"
 fault oidc '{"fault":"discovery-issuer-mismatch"}'
 check 1
-says 'FAULT  providers\.id discovery: .*; check `issuer`, .*' "metadata with another issuer → fault"
+says 'FAULT  providers\.id discovery: .*; check `issuer`, .*' "metadata with another issuer → check --online reports a fault"
 sandbox DELETE /faults
 fault oidc '{"fault":"discovery-no-token-endpoint"}'
 check 1
-says 'FAULT  providers\.id discovery: names no token endpoint; set `endpoints\.token`' "metadata without a token endpoint → fault"
+says 'FAULT  providers\.id discovery: names no token endpoint; set `endpoints\.token`' "metadata without a token endpoint → check --online reports a fault with the remedy"
 sandbox DELETE /faults
 
 step "3. Keys"
 fault oidc '{"fault":"jwks-empty"}'
 check 1
-says 'FAULT  providers\.id keys: none can be used; check `endpoints\.jwks`' "empty key set → fault"
+says 'FAULT  providers\.id keys: none can be used; check `endpoints\.jwks`' "provider's key set is empty → check --online reports a fault with the remedy"
 sandbox DELETE /faults
 fault oidc '{"fault":"html-200","endpoint":"jwks"}'
 check 1
-says 'FAULT  providers\.id keys: .*; check `endpoints\.jwks`, .*' "HTML instead of a key set → fault"
+says 'FAULT  providers\.id keys: .*; check `endpoints\.jwks`, .*' "provider answers HTML instead of a key set → check --online reports a fault with the remedy"
 sandbox DELETE /faults
 
 step "4. The clock"
@@ -95,14 +95,14 @@ cat >>"$work/coatcheck.yaml" <<TEXT
       ios: {client_id: late-app, auth: none, redirect_uris: ["com.example.late:/cb"]}
 TEXT
 check 1
-says 'FAULT  providers\.late clock: this machine is 3(59[0-9]|600) s behind: set it by NTP' "provider's clock an hour ahead → fault"
-says 'ok     providers\.id clock: .*' "other provider's clock → ok"
+says 'FAULT  providers\.late clock: this machine is 3(59[0-9]|600) s behind: set it by NTP' "one provider's clock is an hour ahead → check --online reports a fault"
+says 'ok     providers\.id clock: .*' "one provider's clock is an hour ahead → the other provider's clock is reported as ok"
 
 step "5. A provider that does not answer"
 write "http://127.0.0.1:$(free_port)/oidc"
 check 1
-says 'FAULT  providers\.id discovery: .*' "connection refused → fault"
-says 'ok     providers\.clover reach: .*' "one provider does not answer → the other one is still checked"
+says 'FAULT  providers\.id discovery: .*' "provider refuses the connection → check --online reports a fault"
+says 'ok     providers\.clover reach: .*' "provider refuses the connection → the other provider is still checked"
 
 step "6. A redirect URI outside the Site URL"
 write "$SANDBOX/oidc" https://app.example.com/clover
@@ -113,19 +113,19 @@ matches 'outside `site_url`' "$(body)" "redirect URI outside site_url → the er
 step "7. Key ring and store"
 KEYS=$work/nowhere.json write "$SANDBOX/oidc"
 check 1
-says 'error: line 3: keys\.file: names a file that cannot be read: .*/nowhere.json does not exist; `coatcheck keys generate --file` makes one' "missing key file → error with the remedy"
+says 'error: line 3: keys\.file: names a file that cannot be read: .*/nowhere.json does not exist; `coatcheck keys generate --file` makes one' "key file is missing → check --online prints an error with the remedy"
 (umask 077 && echo '{}' >"$work/empty.json")
 KEYS=$work/empty.json write "$SANDBOX/oidc"
 check 1
-says 'keys: .*/empty\.json: .*' "key file without keys → error"
+says 'keys: .*/empty\.json: .*' "key file has no keys → check --online prints an error"
 write "$SANDBOX/oidc"
 echo "not a database, and longer than one: $(random_token)$(random_token)$(random_token)" >"$work/data/coatcheck.db"
 check 1
-says 'FAULT  store: .*' "file that is not a database → fault"
+says 'FAULT  store: .*' "store's file is not a database → check --online reports a fault"
 rm "$work/data/coatcheck.db"
 "$COATCHECK" migrate --config "$work/coatcheck.yaml" >/dev/null
 check 0
-says 'ok     store: opens and is up to date' "migrated store → ok"
+says 'ok     store: opens and is up to date' "migrated store → check --online reports that it is up to date"
 
 step "8. An incomplete provider, with and without --online"
 cat >>"$work/coatcheck.yaml" <<TEXT
@@ -136,10 +136,10 @@ cat >>"$work/coatcheck.yaml" <<TEXT
       ios: {client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/plain"]}
 TEXT
 check 1
-says 'providers\.plain: oauth2 needs identity\.url or endpoints\.userinfo' "provider without a source of identity → error"
+says 'providers\.plain: oauth2 needs identity\.url or endpoints\.userinfo' "provider without a source of identity → check --online prints an error"
 status=0
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/body" 2>&1 || status=$?
-same 1 "$status" "provider without a source of identity, no --online → exit 1"
-says 'providers\.plain: oauth2 needs identity\.url or endpoints\.userinfo' "provider without a source of identity, no --online → the same error"
+same 1 "$status" "provider without a source of identity → check without --online exits 1"
+says 'providers\.plain: oauth2 needs identity\.url or endpoints\.userinfo' "provider without a source of identity → check without --online prints the same error"
 
 finish

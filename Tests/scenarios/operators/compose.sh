@@ -11,7 +11,7 @@ BROKER="http://127.0.0.1:$BROKER_PORT"
 MANAGEMENT="http://127.0.0.1:$MANAGEMENT_PORT"
 SANDBOX="http://127.0.0.1:$sandbox_port"
 
-# service NAME PATH: a service's values in compose.yaml, one a line, with this run's ports and places
+# service NAME KEY: prints a service's values of this key in compose.yaml, one a line, with the ports and folders of this run
 service() {
     "$python" -c 'import sys, yaml
 print("\n".join(yaml.safe_load(open(sys.argv[1]))["services"][sys.argv[2]].get(sys.argv[3]) or []))' \
@@ -38,7 +38,7 @@ mapfile -t command < <(service coatcheck command)
 "$COATCHECK" "${command[@]}" >>"$work/broker.log" 2>&1 &
 broker_pid=$!
 wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
-ok "broker and sandbox → started"
+ok "broker and sandbox with compose's commands → start"
 
 step "2. The sandbox's playground"
 page=$(curl -s -m 20 "$SANDBOX/playground/")
@@ -83,7 +83,7 @@ done
 mkdir -p "$work/copy/examples" "$work/copy/clients/typescript"
 cp -r "$root"/examples/{make-run,token,expo} "$work/copy/examples/"
 cp "$root/clients/typescript/coatcheck.ts" "$work/copy/clients/typescript/"
-# app NAME: the example for Expo signs in, with the name of the user, and calls the API
+# app NAME: checks that the example for Expo signs in, prints the user's name, and calls the API
 app() {
     COATCHECK_URL=$BROKER timeout 60 "$work/copy/examples/expo/run" >"$work/app.log" 2>&1
     same 0 $? "$1: examples/expo → succeeds"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the parts of deploy/ that no other script runs. The tools are systemd-analyze, the schemas of Kubernetes, lists of
-# Traefik's and Envoy's keys, and `coatcheck check`. If a copy of a file is broken, a check must fail.
+# Checks the files of deploy/ that other scripts do not run. The tools are systemd-analyze, the schemas of Kubernetes, lists of
+# Traefik's and Envoy's keys, and `coatcheck check`. For each broken copy of a file, a check must fail.
 source "$(dirname "$0")/../support/lib.bash"
 python=$root/.venv/bin/python
 units=$root/deploy/systemd
@@ -25,7 +25,7 @@ setting() { sed -nE "s/^$1=(.*)/\1/p" "$units/coatcheck.service" | tail -1; }
 drain=$(($(sed -nE 's/^ *(drain_delay|shutdown_timeout): ([0-9]+)s.*/\2/p' "$root/deploy/coatcheck.reference.yaml" | paste -sd+)))
 same 1 "$(($(setting TimeoutStopSec | tr -d s) > drain))" "TimeoutStopSec $(setting TimeoutStopSec) → is longer than a drain ($drain s)"
 mkdir "$work/units"
-# broken_unit NAME SED-EXPRESSION: makes a broken copy, for which a check must fail
+# broken_unit NAME SED-EXPRESSION: checks that systemd-analyze complains about a copy of the unit with this edit
 broken_unit() {
     cp "$units"/* "$work/units/"
     sed -i "$2" "$work/units/$1"
@@ -39,7 +39,7 @@ broken_unit coatcheck.socket 's/^ListenStream=.*/ListenStream=127.0.0.1:eighty/'
 sed 's/^\(Protect\|Private\|Restrict\|System\|Capab\).*//' "$units/coatcheck.service" >"$work/units/coatcheck.service"
 same 1 "$(awk -v level="$(exposure "$work/units")" 'BEGIN { print (level > 3.0) }')" "unit without its protections → exposure above 3.0: $(exposure "$work/units")"
 
-# enrolled FILE: the users that systemd-sysusers would make from it, in an empty root
+# enrolled FILE: prints the users that systemd-sysusers would make from the file, in an empty root
 enrolled() { mkdir -p "$work/empty/etc" && systemd-sysusers --root="$work/empty" --dry-run "$1" 2>&1; }
 same "coatcheck coatcheck" "$(setting User) $(setting Group)" "service unit → runs as user and group coatcheck"
 matches "Creating user 'coatcheck'" "$(enrolled "$units/coatcheck.sysusers")" "shipped sysusers file → makes the user coatcheck"
@@ -55,7 +55,7 @@ allowed() {
     done
 }
 allowed @system-service | sort -u >"$work/allowed"
-# SQLite runs as root here, so it gives its files to the owner of the database.
+# This broker runs as root, so SQLite gives its files to the owner of the database, with fchown.
 allowed @privileged | grep -vx fchown | sort -u >"$work/forbidden"
 strace -f -qq -e trace=all -o "$work/calls" "$COATCHECK" serve --config "$work/coatcheck.yaml" >>"$work/broker.log" 2>&1 &
 tracer=$!
@@ -63,7 +63,7 @@ pids+=("$tracer")
 wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "the broker"
 device traced
 sign_in oidc ios ana
-expect_status 201 "traced broker, login → a session"
+expect_status 201 "sign-in at a broker under strace → a session"
 request GET /v1/relay/api/private/echo
 broker_of() { pgrep -P "$tracer" | head -1; }
 kill -HUP "$(broker_of)"
@@ -78,12 +78,12 @@ same 0 "$(grep -cE 'm(map|protect)\(.*PROT_WRITE\|PROT_EXEC' "$work/calls")" "tr
 step "Kubernetes, Traefik and Envoy"
 "$python" "$root/Tests/scenarios/support/deploy_files.py" "$root/deploy" >"$work/files.out" 2>"$work/files.err"
 take_over <"$work/files.out"
-# broken_file FILE SED-EXPRESSION
+# broken_file FILE SED-EXPRESSION: checks that a check names the file if its copy has this edit
 broken_file() {
     rm -rf "$work/deploy"
     cp -r "$root/deploy" "$work/deploy"
     sed -i "$2" "$work/deploy/$1"
-    ! cmp -s "$root/deploy/$1" "$work/deploy/$1" || not_ok "the expression changes nothing: $2"
+    ! cmp -s "$root/deploy/$1" "$work/deploy/$1" || not_ok "edit of $1 → changes it: $2"
     same "$1" "$("$python" "$root/Tests/scenarios/support/deploy_files.py" "$work/deploy" 2>/dev/null | sed -nE 's/^not ok [0-9]+ - ([^:]*):.*/\1/p' | head -1)" "broken copy → the check names its file: $2"
 }
 broken_file kubernetes/postgresql/deployment.yaml 's/readinessProbe:/readynessProbe:/'
@@ -129,7 +129,7 @@ broken_file forward-auth/traefik.yaml '/Coatcheck-Presence/d'
 same "coatcheck management" "$("$python" -c 'import sys, yaml
 job = yaml.safe_load(open(sys.argv[1]))["scrape_configs"][0]
 print(job["job_name"], next(r["regex"] for r in job["relabel_configs"] if "port_name" in r.get("source_labels", [""])[0]))' "$root/deploy/prometheus/kubernetes.yaml")" "Prometheus configuration → finds pods by the management port, with the job coatcheck"
-same 2 "$(grep -l 'name: management, containerPort' "$root"/deploy/kubernetes/*/*.yaml | wc -l)" "manifests → both kinds of pod have the management port"
+same 2 "$(grep -l 'name: management, containerPort' "$root"/deploy/kubernetes/*/*.yaml | wc -l)" "Kubernetes manifests → both kinds of pod have the management port"
 if command -v kubectl >/dev/null; then
     for kind in postgresql sqlite example; do
         kubectl kustomize "$root/deploy/kubernetes/$kind" >"$work/all.yaml" 2>"$work/kustomize.err"
@@ -146,7 +146,7 @@ else
 fi
 
 step "The manifests' configurations, with mounted Secrets"
-# secret NAME FILE CONTENT: makes a Secret's folder: links to a folder that is replaced as a whole, with files of mode 0440
+# secret NAME FILE CONTENT: makes a folder as Kubernetes mounts a Secret: links into a folder whose files have mode 0440
 secret() {
     mkdir -p "$work/secrets/$1/..data.1"
     ln -sfn ..data.1 "$work/secrets/$1/..data"

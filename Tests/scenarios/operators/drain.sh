@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# Orderly ends: an event stream ends with its session, and the process ends after its work in progress (SEC-123).
+# An event stream ends with its session. After SIGTERM, the process ends when its requests in progress have ended (SEC-123).
 source "$(dirname "$0")/../support/lib.bash"
 sed 's|^  drain_delay: .*|  drain_delay: 6s|' "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
 
-# logged MESSAGE: the broker's log has such a line
+# logged MESSAGE: returns whether the broker's log has a line with this message
 logged() { grep -q "\"message\":\"$1\"" "$work/broker.log"; }
-# member MESSAGE NAME: the value of that member
+# member MESSAGE NAME: prints a member of the last log line with this message
 member() { grep "\"message\":\"$1\"" "$work/broker.log" | tail -1 | jq -r ".$2"; }
 
-step "1. An expired session ends its event stream at the next heartbeat (25 s)"
+step "1. A session's event stream ends at the first heartbeat (every 25 s) after the session's idle end"
 device brief
 sign_in oidc brief ana
 expect_status 201 "sign-in with four idle seconds → a session"
 begin=$SECONDS
 curl -s -N -m 60 -b "coatcheck=$(cookie coatcheck)" "$BROKER/v1/session/events" >"$work/events"
-same 0 $? "session expired → the stream ends"
+same 0 $? "session reaches its idle end → its event stream ends"
 took=$((SECONDS - begin))
-[ "$took" -le 40 ]; same 0 $? "session expired → the stream ends within a heartbeat ($took s)"
+[ "$took" -le 40 ]; same 0 $? "session reaches its idle end → its event stream ends within a heartbeat ($took s)"
 matches 'event: session_ended
-data: \{"reason":"idle_expired"\}' "$(cat "$work/events")" "session expired → event with the reason idle_expired"
+data: \{"reason":"idle_expired"\}' "$(cat "$work/events")" "session reaches its idle end → its event stream gets the reason idle_expired"
 get /v1/session
-same "401 idle_expired" "$STATUS $(json .reason)" "session expired → the cookie gets idle_expired"
+same "401 idle_expired" "$STATUS $(json .reason)" "session reaches its idle end → a request with its cookie gets idle_expired"
 
 step "2. SIGTERM: readiness turns 503 at once, and the broker serves for drain_delay"
 device phone
@@ -41,30 +41,30 @@ kill -TERM "$broker_pid"
 wait_for 5 red
 same 0 $? "SIGTERM → /readyz is 503"
 took=$((($(date +%s%N) - begin) / 1000000))
-# Readiness turns 503 at once, and not only after drain_delay.
+# Readiness has to turn 503 at once, long before drain_delay is over.
 [ "$took" -lt 4000 ]; same 0 $? "SIGTERM → /readyz is 503 at once ($took ms)"
 request GET "$MANAGEMENT/readyz"
-expect_json .status shutting_down
+expect_json .status shutting_down "SIGTERM → /readyz has the status shutting_down"
 get /v1/session
 expect_status 200 "request during drain_delay → served"
 wait_for 10 logged draining
-same "1 1 6000 36000" "$(member draining requests) $(member draining streams) $(member draining delay_ms) $(member draining at_most_ms)" "log line draining → has requests, streams, delay and longest time"
+same "1 1 6000 36000" "$(member draining requests) $(member draining streams) $(member draining delay_ms) $(member draining at_most_ms)" "SIGTERM → the log line draining has requests, streams, delay and longest time"
 refused() { get /v1/providers && [ "$STATUS" = 503 ]; }
 wait_for 20 refused
 expect_problem 503 shutting_down "request after drain_delay"
-expect_header Retry-After 1
+expect_header Retry-After 1 "request after drain_delay → Retry-After is 1"
 expect_header Connection close "request after drain_delay → Connection: close"
 took=$((($(date +%s%N) - begin) / 1000000))
 [ "$took" -ge 5900 ]; same 0 $? "SIGTERM → the first 503 comes only after drain_delay ($took ms)"
 wait "$stream"
 same 0 $? "SIGTERM → the event stream ends completely"
 wait "$slow"
-same 200 "$(cat "$work/slow.status")" "SIGTERM during the slow call → its answer arrives"
+same 200 "$(cat "$work/slow.status")" "SIGTERM during a slow relay call → its answer arrives"
 wait "$broker_pid"
-same 0 $? "SIGTERM → exit status 0"
+same 0 $? "SIGTERM, after the requests in progress → exit status 0"
 broker_pid=
-same "0 0" "$(member drained requests) $(member drained streams)" "log line drained → reports that no requests or streams are left"
-matches '^[0-9]+$' "$(member drained took_ms)" "log line drained → has its duration ($(member drained took_ms) ms)"
+same "0 0" "$(member drained requests) $(member drained streams)" "SIGTERM → the log line drained reports zero requests and streams"
+matches '^[0-9]+$' "$(member drained took_ms)" "SIGTERM → the log line drained has the duration ($(member drained took_ms) ms)"
 
 step "3. Without drain_delay the broker stops at once"
 sed -i 's|^  drain_delay: .*|  drain_delay: 0s|' "$work/coatcheck.yaml"
@@ -75,6 +75,6 @@ took=$((($(date +%s%N) - begin) / 1000000))
 [ "$took" -lt 5900 ]; same 0 $? "SIGTERM without drain_delay → stops in $took ms"
 owner=$(python3 -c 'import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(
     "SELECT quote(owner) FROM leases WHERE name = '"'sweeper'"'").fetchone())' "$work/data/coatcheck.db")
-same "''" "$owner" "stopped broker → has released the sweeper's lease"
+same "''" "$owner" "broker stopped by SIGTERM → has released the sweeper's lease"
 
 finish

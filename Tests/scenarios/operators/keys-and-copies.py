@@ -1,5 +1,5 @@
-"""A session with a presence key and tokens for other APIs. After key rotation, resealing, backups and copies into other stores,
-both can be used. The provider's calls show that no token was lost, and the user's second key can still make proofs.
+"""A session with a presence key and with stored tokens for other APIs, through key rotation, resealing, a backup, and copies into
+other stores. Afterwards the presence key can still make proofs, and the stored tokens are used without a provider call.
 """
 
 import contextlib
@@ -51,8 +51,8 @@ class Stage:
         return [told(self.user.send("GET", f"/v1/relay/{name}/echo")) for name in APIS]
 
     def uses_both(self, where):
-        """The presence key can make proofs, and the stored tokens are used."""
-        # A restarted broker has another nonce. The phone fetches it before its user is prompted.
+        """Checks that the presence key can make proofs, and that the stored tokens are used."""
+        # A restarted broker has another nonce. Fetch it first, so that the user is prompted only once.
         self.user.send("GET", "/v1/session")
         asked, paid = self.user.asked, self.upstream.count
         self.case.same(("200", 1, 1), (told(self.user.pay()), self.user.asked - asked, self.upstream.count - paid), f"{where}, a payment with the presence key → made once, after one prompt")
@@ -77,7 +77,7 @@ class Stage:
         return call(f"{self.broker.management}/admin/v1/keys", Authorization=f"Bearer {ADMIN}").json["items"]
 
     def sealed_by(self):
-        """The keys that the rows of both name."""
+        """Returns the ids of the keys that seal the APIs' tokens and the presence key."""
         rows = self.broker.query("SELECT sealed_key FROM audience_tokens UNION SELECT presence_key FROM sessions WHERE presence IS NOT NULL")
         return sorted(key for key, in rows)
 
@@ -97,12 +97,12 @@ def keys(case):
     case.same(1, status, "`keys remove` of a key that seals stored values → exit status 1")
     stage.succeeds("`keys reseal` → exit status 0", "keys", "reseal")
     case.same([new], stage.sealed_by(), "`keys reseal` → the APIs' tokens and the presence key are sealed by the new key")
-    # The answer of an exchange can be repeated for ten minutes, and this needs the old key.
+    # The broker can repeat the answer of a code exchange for ten minutes, and needs the old key for this. So date it back.
     with contextlib.closing(broker.database()) as database:
         database.execute("UPDATE exchanges SET created_at = created_at - 3600000")
     case.same([0], [key["values"] for key in stage.keys() if key["id"] == old], "`keys reseal`, an hour after the last code exchange → zero values need the old key")
     broker.stop(signal.SIGTERM)
-    # A key must have sealed for a minute before others may be removed, so set the times in the file back.
+    # The present key must have sealed for a minute before another key may be removed, so set the times in the file back.
     ring = json.loads(file.read_text())
     for key in ring["keys"]:
         key.pop("seals_from", None)
@@ -138,7 +138,7 @@ def copies(case):
         for title, target in (("`store copy` from SQLite to PostgreSQL", database.url()), ("`store copy` from PostgreSQL to SQLite", f"sqlite:{broker.data}/back.db")):
             broker.stop(signal.SIGTERM)
             if first.startswith("postgresql"):
-                # A killed process would keep this lease for a minute.
+                # The lease of a killed process would last for a minute, and delay the copy.
                 subprocess.run(psql(database, "-c", "DELETE FROM leases WHERE name = 'sweeper'"), check=True, capture_output=True)
             stage.succeeds(title, "store", "copy", "--config", broker.configuration, "--to", target, managed=False)
             broker.configure(store={"url": target})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Keys under traffic: rotation in two steps, replaced links, resealing, a refused removal, and a ring that does not belong to
-# the store.
+# Keys under traffic: a rotation in two steps, a key file that is replaced by new links, resealing, refused removals, and a key
+# ring that does not fit the store.
 source "$(dirname "$0")/../support/lib.bash"
 # The key file has the layout of a Secret in Kubernetes: a link to a link to a folder, readable for the group.
 mkdir -m 700 "$work/secret"
@@ -26,7 +26,7 @@ known() { admin GET /admin/v1/keys; jq -e --arg id "$1" '.items[] | select(.id =
 seals() { [ "$(sealing)" = "$1" ]; }
 first() { sed -n 1p < <("$COATCHECK" keys list --no-header --file "$1") | cut -f1; }
 generation=1
-# publish: makes the draft the mounted key file, by replacing links
+# publish: makes the draft the mounted key file, by replacing links as Kubernetes does
 publish() {
     generation=$((generation + 1))
     mkdir "$work/secret/..$generation"
@@ -43,43 +43,42 @@ session=$(cookie coatcheck)
 old=$(sealing)
 take_draft
 run keys remove "$old" --file "$draft" "${keeper[@]}"
-matches '^1 .*seals: rotate first' "$RUN $(cat "$work/out")" "removing the key that seals → refused"
+matches '^1 .*seals: rotate first' "$RUN $(cat "$work/out")" "keys remove of the key that seals → refused"
 run keys remove kNobody --file "$draft" "${keeper[@]}"
-matches '^1 .*no key' "$RUN $(cat "$work/out")" "removing an unknown key → refused"
+matches '^1 .*no key' "$RUN $(cat "$work/out")" "keys remove of an unknown key → refused"
 run keys remove "$old" --file "$draft"
-same 64 "$RUN" "removing a key without a running broker → usage error"
+same 64 "$RUN" "keys remove without --management → usage error"
 run keys rotate --file "$draft" --after soon
-same 64 "$RUN" "rotate with an invalid time → usage error"
+same 64 "$RUN" "keys rotate with an invalid time → usage error"
 run keys reseal --management "$MANAGEMENT" --token-file "$work/reader"
-matches '^1 .*403' "$RUN $(cat "$work/out")" "reseal with a token without maintain → refused with 403"
+matches '^1 .*403' "$RUN $(cat "$work/out")" "keys reseal with an admin token that lacks maintain → refused with 403"
 JAR= request POST "$MANAGEMENT/admin/v1/keys/reseal"
-expect_problem 401 backend_unauthorized "reseal without a token"
+expect_problem 401 backend_unauthorized "request for a reseal without an admin token"
 
 step "rotation in two steps: the new key first opens, then seals"
 run keys rotate --file "$draft" --after 15s
 new=$(first "$draft")
 run keys rotate --file "$draft" --now
-matches '^1 .*waits until' "$RUN $(cat "$work/out")" "second rotation while a key waits → refused"
+matches '^1 .*waits until' "$RUN $(cat "$work/out")" "keys rotate while a new key waits for its time → refused"
 publish
 wait_for 10 known "$new"
-same 0 $? "key file is replaced → read without a signal"
+same 0 $? "key file is replaced → the broker reads it without a signal"
 same "$old" "$(sealing)" "before the new key's time → the old key seals"
 run keys remove "$new" --file "$draft" "${keeper[@]}"
-matches '^1 .*waits until' "$RUN $(cat "$work/out")" "removing a key that waits → refused"
+matches '^1 .*waits until' "$RUN $(cat "$work/out")" "keys remove of a key that waits for its time → refused"
 wait_for 30 seals "$new"
 same 0 $? "new key's time has come → the new key seals"
 get /v1/session
-expect_status 200 "another key seals → the session is alive"
-# sealed_anew: signs in on another device, and returns whether the new key sealed the session (the broker checks the file every
-# 2 s)
+expect_status 200 "session from before the new key seals → alive"
+# sealed_anew: signs in on another device, and returns whether the new key seals any values (the broker checks the file every 2 s)
 sealed_anew() {
     device "another-$RANDOM"
     sign_in oidc ios
     [[ $(values "$new") =~ ^[1-9] ]]
 }
 wait_for 10 sealed_anew
-expect_status 201 "sign-in after another key seals → a session"
-matches '^[1-9]' "$(values "$new")" "sign-in after another key seals → sealed with the new key"
+expect_status 201 "sign-in after the new key seals → a session"
+matches '^[1-9]' "$(values "$new")" "sign-in after the new key seals → the session is sealed with the new key"
 
 step "a half-written file changes nothing"
 cp "$draft" "$work/whole.json"
@@ -93,7 +92,7 @@ cp "$work/whole.json" "$draft"
 publish
 
 step "a key cannot be removed while rows need it"
-# A key must have sealed for a minute before others may be removed, so the file's times are set back.
+# aged: sets the times in the draft back, because the present key must have sealed for a minute before another may be removed
 aged() { python3 - "$draft" <<'P'
 import json, sys
 ring = json.load(open(sys.argv[1]))
@@ -102,12 +101,12 @@ json.dump(ring, open(sys.argv[1], "w"))
 P
 }
 run keys remove "$old" --file "$draft" "${keeper[@]}"
-matches '^1 .*just now' "$RUN $(cat "$work/out")" "removal just after the change → refused"
+matches '^1 .*just now' "$RUN $(cat "$work/out")" "keys remove of the old key, just after the new one began to seal → refused"
 aged
 count=$(values "$old")
 run keys remove "$old" --file "$draft" "${keeper[@]}"
-matches "^1 .* $count stored values" "$RUN $(cat "$work/out")" "removal while rows need the key → refused with the count $count"
-matches '^[1-9]' "$count" "rows that need the old key → more than zero"
+matches "^1 .* $count stored values" "$RUN $(cat "$work/out")" "keys remove while stored values need the key → refused with the count $count"
+matches '^[1-9]' "$count" "stored values that need the old key, before the reseal → more than zero"
 
 step "resealing under traffic"
 for n in 1 2 3 4 5 6 7 8; do device "phone-$n"; sign_in oidc ios; done >/dev/null
@@ -118,62 +117,62 @@ for n in 1 2 3 4 5 6 7 8; do device "phone-$n"; sign_in oidc ios; done >/dev/nul
 done >"$work/refreshes") &
 refreshes=$!
 run keys reseal "${keeper[@]}"
-same 0 "$RUN" "reseal under traffic → exit 0"
-matches 'sealed again [1-9]' "$(cat "$work/out")" "reseal → prints the number of values"
+same 0 "$RUN" "keys reseal under traffic → exit 0"
+matches 'sealed again [1-9]' "$(cat "$work/out")" "keys reseal under traffic → prints the number of values"
 wait "$refreshes"
 same 8 "$(grep -c 200 "$work/refreshes")" "refreshes during the reseal → all succeed"
 admin GET /admin/v1/keys/reseal
 expect_json .state done "a reseal on the command line → the management listener reports it as done"
 for n in 1 2 3 4 5 6 7 8; do JAR="$work/phone-$n.jar"; request POST /v1/session/refresh; echo "$STATUS"; done >"$work/refreshes"
 same 8 "$(grep -c 200 "$work/refreshes")" "refreshes after the reseal → all succeed"
-# The answer of an exchange can be repeated for ten minutes, and this needs the old key.
+# The broker can repeat the answer of a code exchange for ten minutes, and needs the old key for this. So date it back.
 python3 - "$work/data/coatcheck.db" <<'P'
 import sqlite3, sys
 with sqlite3.connect(sys.argv[1], timeout=20) as d: d.execute("UPDATE exchanges SET created_at = created_at - 3600000")
 P
-same 0 "$(values "$old")" "after the reseal → no value needs the old key"
+same 0 "$(values "$old")" "stored values that need the old key, after the reseal → zero"
 cp "$draft" "$work/before.json"
 run keys remove "$old" --file "$draft" "${keeper[@]}"
-matches "^1 .*still has $old" "$RUN $(cat "$work/out")" "removal while a broker holds the key → refused"
+matches "^1 .*still has $old" "$RUN $(cat "$work/out")" "keys remove while a broker still has the key → refused"
 cp "$work/before.json" "$draft"
 run keys remove "$old" --file "$draft" --copy "${keeper[@]}"
-same 0 "$RUN" "removal from a copy of the file → exit 0"
+same 0 "$RUN" "keys remove from a copy of the key file → exit 0"
 publish
 unknown() { ! known "$old"; }
 wait_for 10 unknown
 JAR="$work/a-phone.jar" get /v1/session
-expect_status 200 "old key removed → the earlier session is alive"
+expect_status 200 "session from before, after the old key was removed → alive"
 JAR="$work/a-phone.jar" request POST /v1/session/refresh
-expect_status 200 "old key removed → the earlier session is refreshed"
+expect_status 200 "refresh of a session from before, after the old key was removed → 200"
 
 step "a key ring that does not fit the store"
 kill_broker TERM
 run check --config "$work/coatcheck.yaml" --online
-matches 'ok +keys and store: the key ring opens' "$(cat "$work/out")" "fitting key ring → check --online reports ok"
+matches 'ok +keys and store: the key ring opens' "$(cat "$work/out")" "key ring that fits the store → check --online reports ok"
 cp "$work/coatcheck.yaml" "$work/right.yaml"
 "$COATCHECK" keys generate --file "$work/stranger.json" >/dev/null
 sed -i "s|file: $work/keys.json|file: $work/stranger.json|" "$work/coatcheck.yaml"
 run check --config "$work/coatcheck.yaml" --online
-matches 'FAULT +keys and store: the key ring opens 0 of' "$(cat "$work/out")" "foreign key ring → check --online reports a fault"
+matches 'FAULT +keys and store: the key ring opens 0 of' "$(cat "$work/out")" "key ring that does not fit the store → check --online reports a fault"
 "$COATCHECK" serve --config "$work/coatcheck.yaml" >"$work/stranger.log" 2>&1 &
 broker_pid=$!
 wait_for 20 curl -sf "$MANAGEMENT/livez"
 JAR= get "$MANAGEMENT/readyz"
-same "503 keys_do_not_fit" "$STATUS $(json .status)" "foreign key ring → readiness 503"
+same "503 keys_do_not_fit" "$STATUS $(json .status)" "broker with a key ring that does not fit the store → readiness is 503 keys_do_not_fit"
 grep -q 'key ring is not the store' "$work/stranger.log"
-same 0 $? "foreign key ring → logged at the start"
+same 0 $? "broker with a key ring that does not fit the store → logged at the start"
 kill_broker TERM
 
 step "keys from the environment"
 sed "s|file: $work/keys.json|env: COATCHECK_KEYS|" "$work/right.yaml" >"$work/coatcheck.yaml"
 run check --config "$work/coatcheck.yaml"
-matches '^1 .*not set' "$RUN $(cat "$work/out")" "key variable not set → check fails"
+matches '^1 .*not set' "$RUN $(cat "$work/out")" "configured environment variable for the keys is not set → check fails"
 COATCHECK_KEYS=nonsense run check --config "$work/coatcheck.yaml"
-same 1 "$RUN" "key variable without a key ring → check fails"
+same 1 "$RUN" "configured environment variable for the keys has no key ring → check fails"
 COATCHECK_KEYS=$(cat "$work/keys.json")
 export COATCHECK_KEYS
 start_broker
 JAR="$work/a-phone.jar" get /v1/session
-expect_status 200 "keys from the environment → the session is alive"
-same 0 "$(grep -cF -e "$(jq -r '.keys[0].key' "$work/keys.json")" "$work"/*.log | awk -F: '{n += $2} END {print n}')" "all logs → contain no key"
+expect_status 200 "broker with its keys from the environment → the session is alive"
+same 0 "$(grep -cF -e "$(jq -r '.keys[0].key' "$work/keys.json")" "$work"/*.log | awk -F: '{n += $2} END {print n}')" "logs of all these steps → contain no key"
 finish

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The commands of docs/operate/kubernetes.md, with a substitute for a cluster. A Secret is a folder, one broker is the pod, and
-# `exec` runs its command here. The real kubectl makes the Secrets, combines the manifests, and parses all other commands.
+# The commands of docs/operate/kubernetes.md, with a substitute for a cluster: each Secret is a folder, one broker on this machine
+# is the pod, and `kubectl exec` runs its command on this machine. The real kubectl makes the Secrets, combines the manifests, and
+# parses all other commands.
 source "$(dirname "$0")/../support/lib.bash"
 command -v kubectl >/dev/null || { echo "1..0 # SKIP kubectl is missing"; exit 0; }
 page=$root/docs/operate/kubernetes.md
@@ -23,7 +24,7 @@ stored() {
     for entry in "$cluster/secrets/$1"/*; do files+=("--from-file=$entry"); done
     "$real" create secret generic "$1" "${files[@]}" --dry-run=client -o "$2"
 }
-# store: keeps a Secret's entries as files, which is how a pod sees them. The kubelet replaces a folder whole.
+# store: writes a Secret's entries as files, as a pod sees them, and replaces the folder as a whole, as the kubelet does
 store() {
     jq -e '.metadata.namespace == "coatcheck" and .kind == "Secret"' "$cluster/incoming" >/dev/null
     local name
@@ -58,14 +59,14 @@ case "$1 $2" in
             words+=("${word/#\/var\/lib\/coatcheck/$work/data}")
         done
         exec "${words[@]}" ;;
-    # The port is closed. kubectl refuses a misspelt command or option before it connects.
+    # kubectl refuses a misspelt command or option before it connects. A good command fails only at this closed port.
     *) "$real" --server=http://127.0.0.1:1 "${all[@]}" 2>&1 | grep -q 'connection to the server 127.0.0.1:1 was refused' ;;
 esac
 TEXT
 chmod +x "$work/bin/kubectl"
 with_packages
 export PYTHON
-# pasted TEXT [SED-EXPRESSION]: runs the page's first block after a line, with values instead of the page's dots
+# pasted TEXT [SED-EXPRESSION]: runs the page's first block after the line TEXT, with values instead of the page's dots
 pasted() {
     block_behind "$page" sh "$1" | sed -E "${2:-}; s/ +#.*//" >"$work/block.sh" || { not_ok "the section $1 → has a block of commands"; return; }
     (cd "$place" && PATH=$work/bin:$PATH bash -e -u -o pipefail "$work/block.sh") >"$work/out" 2>&1 </dev/null
@@ -92,10 +93,10 @@ sed -e "s|file: @WORK@/keys.json|file: $cluster/secrets/coatcheck-keys/keys.json
 : >"$work/keys.json"
 start_stack "$work/template.yaml"
 sign_in oidc ios ana
-expect_status 201 "sign-in → a session"
+expect_status 201 "sign-in at a broker with the page's Secrets → a session"
 
 step "The table of runbooks"
-# The commands are in the cells of the table's last column. The section's first block defines the words in them.
+# The commands are in the table's last column. The section's first block defines the words that they use.
 block_behind "$page" sh "## Runbooks" >"$work/words.sh"
 matches 'alias broker=.*config=' "$(tr '\n' ' ' <"$work/words.sh")" "the first block of the runbooks → defines the words of the commands"
 sed -n '/^| to | with systemd/,/^$/p' "$page" | tail -n +3 | awk -F' *[|] *' '{ print $4 }' | grep -oE '`[^`]*`' | tr -d '`' \
@@ -104,7 +105,7 @@ matches '^([89]|[1-9][0-9])$' "$(wc -l <"$work/cells")" "the table of runbooks �
 while IFS= read -r line <&3; do
     { echo 'shopt -s expand_aliases'; cat "$work/words.sh"; printf '%s\n' "$line"; } >"$work/line.sh"
     (cd "$place" && PATH=$work/bin:$PATH bash -e -o pipefail "$work/line.sh") >"$work/out" 2>&1 </dev/null
-    same 0 $? "$line → succeeds $(head -c 200 "$work/out")"
+    same 0 $? "page's command \`$line\` → succeeds $(head -c 200 "$work/out")"
     case $line in "broker sessions list"*) matches 'user-ana|oidc' "$(cat "$work/out")" "sessions list → shows ana's session" ;; esac
 done 3<"$work/cells"
 get /v1/session
@@ -143,6 +144,6 @@ step "Broken commands are noticed"
 for broken in 's/--dry-run=client/--dry-run=clinet/' 's/-n coatcheck rollout restart/-n coatcheck rollout restrat/' 's/generic coatcheck-clients/coatcheck-clients/' 's/kubectl apply -f -/kubectl apply -f x/'; do
     block_behind "$page" sh "### A stolen client secret" | sed -E "$broken" >"$work/block.sh"
     (cd "$place" && PATH=$work/bin:$PATH bash -e -u -o pipefail "$work/block.sh") >"$work/out" 2>&1 </dev/null
-    same 1 "$(($? != 0))" "broken copy → fails: $broken"
+    same 1 "$(($? != 0))" "page's commands with the edit \`$broken\` → fail"
 done
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# promtool checks the dashboard and the alert rules of deploy/, and a script compares them with the broker's /metrics. Then a
-# real Prometheus uses them. First the provider fails, then the store, then the broker. promtool's unit tests cover the
-# waiting times of the rules (`for:`), so the copy here has no waiting times.
+# promtool checks the alert rules of deploy/, and a script compares rules and dashboard with the broker's /metrics. Then a real
+# Prometheus uses the rules, while first the provider fails, then the store, then the broker. The rules' waiting times (`for:`)
+# are left out here, because promtool's unit tests cover them.
 source "$(dirname "$0")/../support/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
 for program in prometheus promtool; do
@@ -31,7 +31,7 @@ step "The metrics of an unused broker"
 start_stack "$work/stack.yaml"
 shown() { curl -s "$MANAGEMENT/metrics" | grep -E "^$1" | tail -1; }
 wait_for 10 shows '^coatcheck_store_free_bytes [1-9]'
-same 0 $? "unused broker → reports the free bytes of the disk"
+same 0 $? "metrics of an unused broker → report the free bytes of the disk"
 curl -s "$MANAGEMENT/metrics" >"$work/metrics"
 promtool check metrics <"$work/metrics" >"$work/lint.out" 2>&1
 same 0 $? "promtool check metrics → no complaint: $(head -3 "$work/lint.out" | tr '\n' ' ')"
@@ -55,16 +55,16 @@ for zero in 'sessions_ended_total{reason="refresh_lost"}' 'logins_total{provider
     'store_failures_total{operation="commitRefresh"}' 'sessions_live' 'logout_tokens_total{provider="oidc",result="accepted"}' \
     'http_requests_total{listener="public",method="POST",route="/v1/logins",status="503"}' \
     'refreshes_total{provider="oidc",client="ios",result="ended",reason="refresh_lost"}' 'relay_answers_total{upstream="api",result="none"}'; do
-    same 1 "$(grep -cF "coatcheck_$zero 0" "$work/metrics")" "unused broker → $zero 0"
+    same 1 "$(grep -cF "coatcheck_$zero 0" "$work/metrics")" "metrics of an unused broker → $zero is 0"
 done
-matches '^coatcheck_build_info\{version="[0-9.]+",store="sqlite"\} 1$' "$(shown coatcheck_build_info)" "metrics → have version and store"
-matches '^coatcheck_key_age_seconds\{key="k[^"]+",use="seals"\} [0-9]+$' "$(shown coatcheck_key_age_seconds)" "metrics → have a key and its age"
+matches '^coatcheck_build_info\{version="[0-9.]+",store="sqlite"\} 1$' "$(shown coatcheck_build_info)" "metrics of an unused broker → have version and store"
+matches '^coatcheck_key_age_seconds\{key="k[^"]+",use="seals"\} [0-9]+$' "$(shown coatcheck_key_age_seconds)" "metrics of an unused broker → have a key and its age"
 free=$(df -B1 --output=avail "$work/data" | tail -1)
 near=$("$python" -c 'import sys; a, b = map(float, sys.argv[1:]); print(abs(a - b) < 0.2 * b)' "$(shown coatcheck_store_free_bytes | cut -d' ' -f2)" "$free")
-same True "$near" "metrics → have nearly the free bytes that df reports"
+same True "$near" "metrics of an unused broker → have nearly the free bytes that df reports"
 "$COATCHECK" keys rotate --file "$work/keys.json" --now >/dev/null
 wait_for 20 shows '^coatcheck_key_age_seconds\{key="k[^"]+",use="opens"\}'
-same "2" "$(curl -s "$MANAGEMENT/metrics" | grep -c '^coatcheck_key_age_seconds{')" "after a key rotation → metrics have two keys"
+same "2" "$(curl -s "$MANAGEMENT/metrics" | grep -c '^coatcheck_key_age_seconds{')" "metrics after a key rotation → have two keys"
 
 step "coatcheck health replaces curl"
 same "ready" "$("$COATCHECK" health --config "$work/coatcheck.yaml" 2>&1)" "coatcheck health with --config → ready"
@@ -80,30 +80,30 @@ prometheus --config.file="$work/prometheus/prometheus.yaml" --storage.tsdb.path=
     --web.listen-address="127.0.0.1:$PROMETHEUS_PORT" >"$work/prometheus.log" 2>&1 &
 pids+=($!)
 wait_for 30 curl -sf "$PROMETHEUS/-/ready" || give_up "Prometheus"
-# value QUERY: Prometheus's present value for it
+# value QUERY: prints Prometheus's present value of the query
 value() { curl -s -G --data-urlencode "query=$1" "$PROMETHEUS/api/v1/query" | jq -r '.data.result[0].value[1] // empty'; }
 is() { [ "$(value "$1")" = "$2" ]; }
 wait_for 30 is 'up{job="coatcheck"}' 1
-same 0 $? "Prometheus → the target is up"
+same 0 $? "Prometheus scrapes the broker → the target is up"
 wait_for 30 is 'count_over_time(coatcheck_logins_total{provider="oidc",client="ios",result="succeeded"}[1m]) > bool 3' 1
-same 0 $? "before the first login → its counter exists"
+same 0 $? "no login has happened → Prometheus already has the counter of logins"
 device first
 sign_in oidc ios ana
-expect_status 201 "first login → a session"
+expect_status 201 "first sign-in → a session"
 wait_for 30 is 'increase(coatcheck_logins_total{provider="oidc",client="ios",result="succeeded"}[1m]) > bool 0' 1
-same 0 $? "first login → Prometheus computes an increase"
+same 0 $? "first sign-in → Prometheus computes an increase of the counter of logins"
 request GET /v1/relay/api/private/echo
 wait_for 30 is 'increase(coatcheck_relay_answers_total{upstream="api",result="2xx"}[1m]) > bool 0' 1
 monitoring dashboard "$PROMETHEUS" >"$work/dashboard.out"
 take_over <"$work/dashboard.out"
-# StoreSlow and StoreFillsUp may fire here, because their waiting times are left out. On a busy machine the store is slow, and
-# other programs fill its disk.
+# Without their waiting times, StoreSlow and StoreFillsUp may fire on a busy machine, where the store is slow and other programs
+# fill its disk.
 monitoring firing "$PROMETHEUS" >"$work/firing"
 same "0 " "$? $(grep -vE '^Coatcheck(StoreSlow|StoreFillsUp)$' "$work/firing")" "healthy broker → no alert fires"
 
 step "Faults make their alerts fire"
 fired() { monitoring firing "$PROMETHEUS" >"$work/firing" && grep -qxF "$1" "$work/firing"; }
-# fires ALERT-AND-LABELS SECONDS SENTENCE
+# fires ALERT-AND-LABELS SECONDS SENTENCE: checks that this alert fires within this time
 fires() {
     wait_for "$2" fired "$1"
     same 0 $? "$3: $1"
@@ -112,7 +112,7 @@ device second
 sign_in oidc ios ben
 fault oidc '{"fault":"refresh-invalid-sub","times":1}'
 request POST /v1/session/refresh
-same "401 subject_changed" "$STATUS $(json .reason)" "refresh for another user → the session ends"
+same "401 subject_changed" "$STATUS $(json .reason)" "refresh returns another user's id_token → the session ends"
 fires "CoatcheckLoggedOutByFault reason=subject_changed" 30 "session ended by a fault → an alert fires"
 fault slack '{"fault":"status","status":503,"endpoint":"token"}'
 for attempt in 1 2 3 4 5 6 7 8 9; do

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The configuration under traffic: applied changes, changes that HUP refuses as a whole, and the sessions that survive both.
+# Reloads of the configuration by SIGHUP under traffic: changes that are applied, files that are refused as a whole, and sessions
+# that survive both.
 source "$(dirname "$0")/../support/lib.bash"
 printf 'wq8ZrT5nLk2YvB7x:c/d+e&f\n' >"$work/web-secret"
 chmod 600 "$work/web-secret"
@@ -21,7 +22,8 @@ change() {
     chmod 600 "$work/next.yaml"
     mv "$work/next.yaml" "$file"
 }
-# reload: sends HUP, and waits for its success; refused: likewise for a refusal, and REASON is the last reason
+# reload SENTENCE: sends HUP, and checks that a reload succeeds
+# refused REGULAR-EXPRESSION SENTENCE: sends HUP, and checks that the reload is refused for this reason; sets REASON
 reload() {
     local before
     before=$(answers)
@@ -43,15 +45,15 @@ sign_in oidc ios
 session=$(cookie coatcheck)
 relayed() { get "/v1/relay/narrow/private/thing"; }
 change 's|^  hosts: .*|  hosts: [ops.example.org|'
-refused 'is not YAML' "half a file → refused"
+refused 'is not YAML' "reload of an incomplete file → refused"
 change 's|log: \{level: trace\}|log: {levle: trace, request: false}|'
-refused 'log.levle.*did you mean `level`' "unknown key → refused with a suggestion"
-matches 'log.request' "$REASON" "two unknown keys → the refusal also names the second one"
+refused 'log.levle.*did you mean `level`' "reload with an unknown key → refused with a suggestion"
+matches 'log.request' "$REASON" "reload with two unknown keys → the refusal also names the second one"
 change 's|web-secret|no-such-secret|'
-refused 'client_secret: names a file that cannot be read: .*/no-such-secret does not exist' "missing secret file → refused with its path"
+refused 'client_secret: names a file that cannot be read: .*/no-such-secret does not exist' "reload while a secret file is missing → refused with its path"
 : >"$work/empty" && chmod 600 "$work/empty"
 change 's|'"$work"'/web-secret|'"$work"'/empty|'
-refused 'names a file that is empty: .*/empty' "empty secret file → refused with its path"
+refused 'names a file that is empty: .*/empty' "reload while a secret file is empty → refused with its path"
 for setting in "server.listen|s,  listen: 127.0.0.1:$BROKER_PORT,  listen: 127.0.0.1:$CLOSED_PORT," \
     "management.listen|s,  listen: 127.0.0.1:$MANAGEMENT_PORT,  listen: 127.0.0.1:$CLOSED_PORT," \
     "server.public_url|s,  public_url: .*,  public_url: http://localhost:$BROKER_PORT," \
@@ -62,21 +64,21 @@ for setting in "server.listen|s,  listen: 127.0.0.1:$BROKER_PORT,  listen: 127.0
     change "${setting#*|}; s,body: 8KiB,body: 16KiB,; s|log: \{level: trace\}|log: {level: error}|"
     # The hosted callbacks are at public_url, so they change with it.
     [ "${setting%%|*}" = server.public_url ] && sed -i "s|$BROKER/callback|http://localhost:$BROKER_PORT/callback|" "$file"
-    refused "^${setting%%|*}: has changed, which takes a restart" "changed ${setting%%|*} → refused, because it needs a restart"
+    refused "^${setting%%|*}: has changed, which takes a restart" "reload with another ${setting%%|*} → refused, because this change needs a restart"
 done
 get /v1/session
-expect_status 200 "refused reloads → the session is alive"
+expect_status 200 "session after all these refused reloads → alive"
 cp -p "$work/first.yaml" "$file"
 reload "original file restored → reload succeeds"
 
 step "a second broker names the port in use"
 sed -e "s|listen: 127.0.0.1:$MANAGEMENT_PORT|listen: 127.0.0.1:$CLOSED_PORT|; s|sqlite:.*|sqlite:$work/data/second.db|" "$work/first.yaml" >"$work/second.yaml"
-# The second file has a key on a client that belongs to the provider.
+# The second file has a setting on a client that belongs on its provider.
 sed -i 's|client_id: oauth2-app,|client_id: oauth2-app, scope_separator: ",",|' "$work/second.yaml"
 misplaced='line [0-9]+: providers.oauth2.clients.ios.scope_separator: belongs to the provider, at `providers.oauth2.scope_separator`'
 chmod 600 "$work/second.yaml"
 checked=$("$COATCHECK" check --config "$work/second.yaml")
-same "0 1" "$? $(grep -cE "^warning: $misplaced" <<<"$checked")" "a provider's key on a client → check succeeds, with one warning that names both places"
+same "0 1" "$? $(grep -cE "^warning: $misplaced" <<<"$checked")" "a provider's setting on a client → check succeeds, with one warning that names both places"
 "$COATCHECK" serve --config "$work/second.yaml" >"$work/second.log" 2>&1 &
 second=$!
 wait_for 20 grep -q "the public listener: 127.0.0.1:$BROKER_PORT is in use by another process" "$work/second.log"
@@ -104,16 +106,16 @@ kill -TERM "$second"
 wait "$second"
 same 0 $? "TERM after the HUPs → exit status 0"
 # The broker has ended, so both lines of each reload are in the log.
-same "$((1 + $(grep -c '"message":"configuration unchanged"' "$work/second.log")))" "$(grep -cE "\"level\":\"warning\".*$misplaced" "$work/second.log")" "a provider's key on a client → one warning at the start and one at each reload"
+same "$((1 + $(grep -c '"message":"configuration unchanged"' "$work/second.log")))" "$(grep -cE "\"level\":\"warning\".*$misplaced" "$work/second.log")" "a provider's setting on a client → one warning at the start and one at each reload"
 start_broker
 
 step "secret and configuration files that block a read"
 mkfifo -m 600 "$work/pipe"
 change 's|'"$work"'/web-secret|'"$work"'/pipe|'
-refused 'client_secret: names a file that cannot be read: .*/pipe is no regular file' "secret file is a pipe → refused"
+refused 'client_secret: names a file that cannot be read: .*/pipe is no regular file' "reload while the secret file is a pipe → refused"
 mv "$file" "$work/kept.yaml"
 mkfifo -m 600 "$file"
-refused 'is no regular file' "configuration file is a pipe → refused"
+refused 'is no regular file' "reload while the configuration file is a pipe → refused"
 rm "$file"
 cp -p "$work/first.yaml" "$file"
 reload "original file restored → reload succeeds"
@@ -130,9 +132,9 @@ change 's|'"$work"'/web-secret|'"$work"'/hung|'
 kill -HUP "$broker_pid"
 in_log '"message":"reload still reading"' 1 "secret on a hanging mount → the log reports that reading takes long"
 cp -p "$work/first.yaml" "$file"
-reload "file without the hanging secret → reload succeeds"
+reload "configuration without the hanging secret, while a read hangs → reload succeeds"
 relayed
-expect_status 200 "a read hangs → requests are served"
+expect_status 200 "relay call while a read of a secret hangs → 200"
 change 's|'"$work"'/web-secret|'"$work"'/hung|'
 kill -HUP "$broker_pid"
 in_log '"message":"reload still reading"' 2 "second hanging read → the log reports it, too"
@@ -147,20 +149,20 @@ start_broker
 
 step "settings that HUP changes"
 relayed
-expect_status 200 "original allow-list → the relay call succeeds"
+expect_status 200 "relay call with the original allow-list → 200"
 change 's|(narrow: .*allow: \[")GET /private/\*|\1GET /public/*|; s|log: \{level: trace\}|log: {level: trace}\nlimits: {body: 4KiB}|; s|  orders: \{sha256: 1fc7|  orders: {sha256: 2fc7|'
 reload "changed upstreams, limits and backends → reload succeeds"
 relayed
-expect_problem 403 upstream_not_allowed "path removed from the allow-list"
+expect_problem 403 upstream_not_allowed "relay call to a path that a reload removed from the allow-list"
 JAR= request POST /v1/introspect -H 'Authorization: Bearer orders-credential-4f1d9c' --data-urlencode "token=$session"
-same 401 "$STATUS" "backend's hash changed → the old credential gets 401"
+same 401 "$STATUS" "introspection with a credential whose hash a reload replaced → 401"
 long=$(head -c 5000 /dev/zero | tr '\0' a)
 post /v1/logins "{\"provider\":\"oidc\",\"client\":\"ios\",\"scope\":\"$long\"}"
-expect_problem 413 too_large "body above the new limit"
+expect_problem 413 too_large "start of a login with a body above the new limit"
 cp -p "$work/first.yaml" "$file"
 reload "original file restored → reload succeeds"
 relayed
-expect_status 200 "original allow-list again → the relay call succeeds"
+expect_status 200 "relay call after the original allow-list was restored → 200"
 
 step "a reload reads secret files again"
 device web-phone
@@ -189,13 +191,13 @@ reload "oauth2 and the client oidc/ios removed → reload succeeds"
 for name in a-phone other-phone; do
     device "$name"
     get /v1/session
-    expect_problem 503 provider_unavailable "provider or client of $name removed"
-    matches '^[0-9]+$' "$(header Retry-After)" "provider or client removed → Retry-After in seconds"
-    same "" "$(header Set-Cookie)" "provider or client removed → the cookie stays"
+    expect_problem 503 provider_unavailable "session of $name, whose provider or client a reload removed"
+    matches '^[0-9]+$' "$(header Retry-After)" "session of $name, whose provider or client a reload removed → Retry-After in seconds"
+    same "" "$(header Set-Cookie)" "session of $name, whose provider or client a reload removed → the cookie stays"
 done
 device third-phone
 request DELETE /v1/session
-expect_status 204 "log-out while the provider is removed → 204"
+expect_status 204 "log-out of a session whose provider a reload removed → 204"
 post /v1/logins '{"provider":"oauth2","client":"ios"}'
 expect_problem 404 provider_not_found "login at the removed provider"
 cp -p "$work/first.yaml" "$file"
@@ -207,7 +209,7 @@ for name in a-phone other-phone; do
 done
 same "$session $other" "$(device a-phone; cookie coatcheck) $(device other-phone; cookie coatcheck)" "provider and client restored → both cookies are unchanged"
 JAR= request GET /v1/session -b "coatcheck=$third"
-same "401 logged_out" "$STATUS $(json .reason)" "log-out while the provider was removed → still logged out"
+same "401 logged_out" "$STATUS $(json .reason)" "session that logged out while its provider was removed → still logged out"
 
 step "requests in progress keep the configuration that they began with"
 device a-phone
@@ -217,19 +219,19 @@ wait_for 10 grep -q '^event: session' "$work/events"
 curl -s -b "$JAR" -o /dev/null -w '%{http_code}' "$BROKER/v1/relay/narrow/private/slow?ms=4000" >"$work/slow-status" &
 slow=$!
 wait_for 3 shows '^coatcheck_relay_calls_under_way\{upstream="narrow"\} 1$'
-same 0 $? "slow relay call → counted as in progress"
+same 0 $? "relay call of four seconds → counted as in progress"
 change 's|^  narrow: .*||; s|^  small: .*||'
 reload "upstream removed during a call → reload succeeds"
 wait "$slow"
 same 200 "$(cat "$work/slow-status")" "upstream removed during a call → the call gets 200"
 relayed
-expect_problem 404 upstream_not_found "next call to the removed upstream"
+expect_problem 404 upstream_not_found "relay call to an upstream that a reload removed"
 kill -0 "$listener"
-same 0 $? "upstream removed → the event stream stays open"
+same 0 $? "reload that removes an upstream → the event stream stays open"
 request POST /v1/session/refresh
-expect_status 200 "refresh after the reload → 200"
+expect_status 200 "refresh after a reload that removes an upstream → 200"
 wait_for 10 grep -q '^event: tokens_refreshed' "$work/events"
-same 0 $? "refresh after the reload → event on the older stream"
+same 0 $? "refresh after a reload that removes an upstream → an event on the stream from before"
 kill "$listener"
 cp -p "$work/first.yaml" "$file"
 reload "original file restored → reload succeeds"
@@ -237,19 +239,19 @@ reload "original file restored → reload succeeds"
 step "coatcheck config diff"
 diff_() { RUN=0; "$COATCHECK" config diff --config "$1" --management "$MANAGEMENT" --token-file "$2" >"$work/out" 2>&1 || RUN=$?; }
 diff_ "$file" "$work/reader"
-matches '^2 .*403' "$RUN $(cat "$work/out")" "admin token without configure → status 2 with 403"
+matches '^2 .*403' "$RUN $(cat "$work/out")" "config diff with an admin token that lacks configure → status 2 with 403"
 diff_ "$file" "$work/shaper"
-matches '^0 .*this one' "$RUN $(cat "$work/out")" "unchanged file → status 0"
+matches '^0 .*this one' "$RUN $(cat "$work/out")" "config diff with an unchanged file → status 0"
 change 's|(narrow: .*allow: \[")GET /private/\*|\1GET /public/*|; s|  listen: 127.0.0.1:'"$BROKER_PORT"'|  listen: 127.0.0.1:'"$CLOSED_PORT"'|'
 printf 'rT5nLk2YvB7xHs0dPq4mJc6t\n' >"$work/web-secret"
 diff_ "$file" "$work/shaper"
-same 1 "$RUN" "changed file → status 1"
+same 1 "$RUN" "config diff with a changed file → status 1"
 same "changed  providers.oidc.clients.web.client_secret
 changed  server.listen (takes a restart)
-changed  upstreams.narrow.allow[0]" "$(cat "$work/out")" "changed file → its changed paths are printed, without values"
+changed  upstreams.narrow.allow[0]" "$(cat "$work/out")" "config diff with a changed file → prints the changed paths, without values"
 JAR= request POST "$MANAGEMENT/admin/v1/config/diff" -H 'Authorization: Bearer admin-shaper-93e0b7a21c' -H 'Content-Type: application/json' \
     --data-binary '{"salt":"AAAAAAAAAAAAAAAAAAAAAA","items":[{"path":"server.listen"},7]}'
-expect_problem 400 invalid_request "request with an item that is not a digest"
+expect_problem 400 invalid_request "request for a config diff with an item that is not a digest"
 cp -p "$work/first.yaml" "$file"
 printf 'Hs0dPq4mJc6t9RfAwq8ZrT5n\n' >"$work/web-secret"
 
@@ -267,7 +269,7 @@ while kill -0 "$logins" 2>/dev/null; do
 done
 wait "$logins"
 same "200 of 200" "$(tail -1 "$work/logins")" "200 logins during reloads → all succeed"
-matches '^([2-9]|[1-9][0-9]+)$' "$(($(answers) - before))" "during the logins → at least two reloads"
+matches '^([2-9]|[1-9][0-9]+)$' "$(($(answers) - before))" "200 logins during reloads → at least two reloads in this time"
 printf '# %s signals, %s reloads\n' "$signals" "$(($(answers) - before))"
 cp -p "$work/first.yaml" "$file"
 reload "original file after the logins → reload succeeds"
@@ -275,5 +277,5 @@ reload "original file after the logins → reload succeeds"
 holds() { relayed && [ "$STATUS" = 200 ]; }
 wait_for 10 holds
 same 0 $? "original file after the logins → its allow-list applies"
-matches 'coatcheck_config_reloads_total\{result="done"\} [1-9]' "$(curl -s "$MANAGEMENT/metrics")" "metrics → count the successful reloads"
+matches 'coatcheck_config_reloads_total\{result="done"\} [1-9]' "$(curl -s "$MANAGEMENT/metrics")" "metrics after reloads → count the successful ones"
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Restarts under load. With handed-over sockets (systemd's socket units), every connection is accepted. Without them, requests
-# get 503 `shutting_down` while the former process drains, and then connections are refused for a moment.
+# Restarts under load. If systemd's socket units hand the sockets over, every connection is accepted. Otherwise, requests get 503
+# `shutting_down` while the former process drains, and then connections are refused for a moment.
 source "$(dirname "$0")/../support/lib.bash"
 sed 's|^  drain_delay: .*|  drain_delay: 500ms|' "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
@@ -9,7 +9,7 @@ sign_in oidc ios ana
 expect_status 201 "sign-in before the restarts → a session"
 session="coatcheck=$(cookie coatcheck)"
 
-# serve_with VARIABLES…: starts a broker that must refuse; SAID is the last line of its log
+# serve_with VARIABLE…: runs `serve`, which must refuse to start; SAID is the last line of its log
 serve_with() {
     local status
     timeout 60 env "$@" >"$work/serve.out" 2>&1
@@ -17,32 +17,32 @@ serve_with() {
     SAID=$(tail -1 "$work/serve.out")
     [ "$status" -eq 1 ] || SAID="status $status: $SAID"
 }
-# says WHAT SENTENCE: checks that the start was refused with that text in SAID
+# says TEXT SENTENCE: checks that the start was refused, with this text in SAID
 says() { matches "^\{.*\"cannot start\".*$1" "$SAID" "$2"; }
 
-step "1. Sockets that are handed over in a wrong way are refused with the reason"
+step "1. The broker refuses to start if sockets are handed over wrongly, and logs the reason"
 serve="$COATCHECK serve --config $work/coatcheck.yaml"
 as_me='export LISTEN_PID=$$; exec "$@"'
 serve_with LISTEN_FDS=1 LISTEN_PID=1 $serve
-says 'LISTEN_PID is 1, and this process is' "LISTEN_PID of another process → refused"
+says 'LISTEN_PID is 1, and this process is' "start with LISTEN_PID of another process → refused"
 serve_with LISTEN_FDS=1 $serve
-says 'LISTEN_PID is not' "LISTEN_FDS without LISTEN_PID → refused"
+says 'LISTEN_PID is not' "start with LISTEN_FDS but without LISTEN_PID → refused"
 serve_with LISTEN_PID=1 $serve
-says 'LISTEN_FDS is not' "LISTEN_PID without LISTEN_FDS → refused"
+says 'LISTEN_FDS is not' "start with LISTEN_PID but without LISTEN_FDS → refused"
 serve_with LISTEN_FDS=-1 bash -c "$as_me" _ $serve
-says 'LISTEN_FDS is no number: `-1`' "LISTEN_FDS that is not a number → refused"
+says 'LISTEN_FDS is no number: `-1`' "start with LISTEN_FDS that is not a number → refused"
 serve_with LISTEN_FDS=4 bash -c "$as_me" _ $serve
-says 'LISTEN_FDS is 4: there are 3 listeners' "more sockets than listeners → refused"
+says 'LISTEN_FDS is 4: there are 3 listeners' "start with more sockets than listeners → refused"
 serve_with LISTEN_FDS=1 LISTEN_FDNAMES=metrics bash -c "$as_me" _ $serve
-says 'metrics` is no listener' "unknown name in LISTEN_FDNAMES → refused"
+says 'metrics` is no listener' "start with an unknown name in LISTEN_FDNAMES → refused"
 serve_with LISTEN_FDS=2 LISTEN_FDNAMES=public bash -c "$as_me" _ $serve
-says 'LISTEN_FDNAMES has 1 names' "fewer names than sockets → refused"
+says 'LISTEN_FDNAMES has 1 names' "start with fewer names than sockets → refused"
 serve_with LISTEN_FDS=2 bash -c "$as_me" _ $serve
-says 'two sockets for the public listener' "two sockets without names → refused"
+says 'two sockets for the public listener' "start with two sockets without names → refused"
 serve_with LISTEN_FDS=1 bash -c "exec 3<&-; $as_me" _ $serve
-says 'descriptor 3 is not (open|a socket)' "closed descriptor → refused"
+says 'descriptor 3 is not (open|a socket)' "start with a closed descriptor → refused"
 serve_with LISTEN_FDS=1 bash -c "exec 3</dev/null; $as_me" _ $serve
-says 'descriptor 3 is not a socket' "descriptor of a file → refused"
+says 'descriptor 3 is not a socket' "start with the descriptor of a file → refused"
 cat >"$work/bound.py" <<'PYTHON'
 import os, socket, sys
 kind = {"udp": socket.SOCK_DGRAM}.get(sys.argv[1], socket.SOCK_STREAM)
@@ -59,13 +59,13 @@ os.environ["LISTEN_PID"] = str(os.getpid())
 os.execv(sys.argv[3], sys.argv[3:])
 PYTHON
 serve_with LISTEN_FDS=1 python3 "$work/bound.py" udp "$work" $serve
-says 'descriptor 3 is not a TCP socket' "UDP socket → refused"
+says 'descriptor 3 is not a TCP socket' "start with a UDP socket → refused"
 serve_with LISTEN_FDS=1 python3 "$work/bound.py" unix "$work" $serve
-says 'descriptor 3 is not a TCP socket' "Unix socket → refused"
+says 'descriptor 3 is not a TCP socket' "start with a Unix socket → refused"
 serve_with LISTEN_FDS=1 python3 "$work/bound.py" bound "$work" $serve
-says 'descriptor 3 does not listen' "socket that does not listen → refused"
+says 'descriptor 3 does not listen' "start with a socket that does not listen → refused"
 
-# hammer_begin: starts clients that send requests until hammer_end, which leaves their results in $work/seen
+# hammer_begin: starts clients that send requests until hammer_end; hammer_end leaves their results in $work/seen
 hammer_begin() {
     rm -f "$work/enough" "$work/hammering"
     python3 "$here/hammer.py" "$BROKER_PORT" /v1/session "$session" "$work" >"$work/seen" &
@@ -87,13 +87,13 @@ slow_call() {
 }
 serves() { curl -sf -m 2 -o /dev/null -b "$session" "$BROKER/v1/session"; }
 
-step "2. The broker's own sockets: the next process waits for the lock while the former one drains"
+step "2. The broker opens its sockets itself: the next process waits for the lock while the former one drains"
 hammer_begin
 first=$broker_pid
 "$COATCHECK" serve --config "$work/coatcheck.yaml" >"$work/second.log" 2>&1 &
 broker_pid=$!
 wait_for 60 grep -q '"waiting","detail":"another process has' "$work/second.log"
-same 0 $? "second process → logs that it waits for the lock"
+same 0 $? "second process is started → logs that it waits for the lock"
 slow_call
 kill -TERM "$first"
 wait "$first"
@@ -107,7 +107,7 @@ hammer_end
 same "200 503" "$(jq -r '.answers | keys | map(select(test("^[0-9]"))) | join(" ")' "$work/seen")" "requests during the restart → get only 200 and 503"
 [ "$(seen refused_ms)" -le 2000 ]; same 0 $? "requests during the restart → refused or reset for $(seen refused_ms) ms (0.2 s at most on a quiet machine)"
 
-step "3. The broker's own sockets: stopped, then started, as a service manager does"
+step "3. The broker opens its sockets itself: it is stopped and then started, as a service manager does"
 hammer_begin
 kill_broker TERM
 start_broker
@@ -141,11 +141,11 @@ for round in 1 2; do
     slow_call
     kill -TERM "$first"
     manager_does wait
-    same 0 "$SAID" "TERM → exit status 0"
+    same 0 "$SAID" "TERM to a process with handed-over sockets → exit status 0"
     manager_does start
     first=$SAID
     wait_for 60 serves
-    same 0 $? "next process → serves requests"
+    same 0 $? "next process with handed-over sockets → serves requests"
     wait "$slow"
     same 200 "$(cat "$work/slow.status")" "call in progress at the restart → 200"
     hammer_end
@@ -163,7 +163,7 @@ ended() { ! kill -0 "$before" 2>/dev/null || [ "$(ps -o stat= -p "$before" | cut
 wait_for 60 ended
 wait_for 60 serves
 hammer_end
-same "0 0" "$(seen refused) $(seen broken)" "overlapping processes → no refused or broken connection"
+same "0 0" "$(seen refused) $(seen broken)" "requests during overlapping processes → no refused or broken connection"
 kill -TERM "$first"
 manager_does wait
 

@@ -1,6 +1,5 @@
-"""Traces: the spans that a collector gets, decoded by the protocol's own library, and the trace fields that providers and
-upstreams get. Other cases cover the callers whose decisions the broker follows, and the cost of a collector that hangs, refuses
-or is missing.
+"""Traces: the spans that a collector gets, decoded by OpenTelemetry's own library, and the trace fields that providers and
+upstreams get. Other cases cover which callers may cause a recorded trace, and a collector that hangs, refuses or is missing.
 """
 
 import base64
@@ -34,7 +33,7 @@ def context(sampled=True, trace=TRACE):
 
 
 class Collector:
-    """Accepts `POST /v1/traces` and decodes it strictly."""
+    """A collector that accepts `POST /v1/traces` and decodes each body strictly."""
 
     def __init__(self, status=200, hangs=False):
         self.bodies, self.spans, self.faults = [], [], []
@@ -68,7 +67,7 @@ class Collector:
             if path != "/v1/traces" or headers["Content-Type"] != "application/json":
                 raise ValueError(f"{path} {headers['Content-Type']}")
             message = ExportTraceServiceRequest()
-            # OTLP writes ids in hexadecimal, but proto3's JSON writes them in base64. There is no other difference.
+            # OTLP's JSON differs from proto3's JSON in one point: OTLP writes ids in hexadecimal, proto3 in base64.
             text = re.sub(
                 rb'"(traceId|spanId|parentSpanId)":"([0-9a-f]+)"',
                 lambda found: b'"%s":"%s"' % (found[1], base64.b64encode(bytes.fromhex(found[2].decode()))), body)
@@ -109,7 +108,7 @@ def traced(case, sandbox, collector, sample=1.0, requests=False):
 
 
 def sent(sandbox, provider, endpoint, name):
-    """The values of a field in the requests that the sandbox got at an endpoint."""
+    """Returns the values of a field in each request that the sandbox got at an endpoint."""
     items = sandbox.control("GET", f"/requests?provider={provider}&endpoint={endpoint}").json["items"]
     return [[value for key, value in item["headers"] if key.lower() == name] for item in items]
 
@@ -152,7 +151,7 @@ def spans(case):
     problem = attributes(refused)
     case.same((401, "session_required"), (problem.get("http.response.status_code"), problem.get("error.type")), "the span of a refused request → has status and code")
     case.same(0, refused.status.code, "the span of a refused request → is not marked as an error")
-    # The provider gets the broker's ids, but no state.
+    # The provider gets a traceparent from the broker, but no tracestate.
     for endpoint in ("token", "jwks"):
         parents = sent(sandbox, "oidc", endpoint, "traceparent")
         case.verdict(parents and all(len(p) == 1 and re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", p[0]) for p in parents),
@@ -189,7 +188,7 @@ def spans(case):
 
 
 def whose_decision(case):
-    """A stranger cannot cause a recorded trace. A trusted proxy can, and a backend can after it has proved itself."""
+    """A trace is recorded only if a trusted proxy or an authenticated backend asks for it, and not if another caller does."""
     sandbox, collector = Sandbox(case), Collector()
     broker = traced(case, sandbox, collector.url, sample=0.0)
     session = broker.sign_in("ana")

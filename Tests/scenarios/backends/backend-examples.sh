@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs examples/node, examples/python, examples/go and examples/java with their one command. Then runs the curl line of
-# docs/backends/check-a-session.md, unchanged from the page.
+# Starts the services examples/node, examples/python, examples/go and examples/java, each with its one command. Then runs the curl
+# line of docs/backends/check-a-session.md, unchanged from the page.
 source "$(dirname "$0")/../support/lib.bash"
 with_packages
 sed 's|client_id: silent-app, |&transport: bearer, binding: {mode: enforce}, |' "$here/coatcheck.yaml" >"$work/stack.yaml"
@@ -15,7 +15,7 @@ TOKEN=$("$root/examples/token")
 export TOKEN
 JAR=
 
-# service FOLDER: starts that example with its one command, and tests refused and accepted requests
+# service FOLDER: starts the example with its one command, and checks the requests that it refuses and accepts
 service() {
     local name=${1#*/} other
     PORT=$(free_port)
@@ -32,7 +32,7 @@ service() {
     same "200 user-ana" "$STATUS $(body)" "$name: request with a session → the service names the user"
     other=$("$root/examples/token")
     request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $other"
-    expect_status 200 "$name: another session → 200"
+    expect_status 200 "$name: request with a second session → 200"
     request DELETE /v1/session -H "Authorization: Bearer $other"
     request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $other"
     expect_status 401 "$name: request with a session after its log-out → 401"
@@ -48,8 +48,8 @@ for example in examples/node examples/python examples/go examples/java; do servi
 step "The token exchange"
 block sh >"$work/exchange.sh"
 bash -eu "$work/exchange.sh" >"$work/body" 2>"$work/exchange.log"
-same 0 $? "curl line of the page → exit 0"
-matches '.' "$(json .access_token)" "curl line of the page → an access token"
+same 0 $? "token exchange with the page's curl line → exit 0"
+matches '.' "$(json .access_token)" "token exchange with the page's curl line → an access token"
 
 step "The page's configuration block is valid"
 sed -n '1,/^backends:/p' "$work/coatcheck.yaml" | sed '$d' >"$work/with-block.yaml"
@@ -65,13 +65,14 @@ for port in "${ports[@]}"; do
     same "503 5" "$STATUS $(header Retry-After)" "request to a service whose broker was killed → 503 with Retry-After"
 done
 
-step "Introspection slides the idle time only for backends with slides"
+step "Introspection moves a session's idle end only for backends with \`slides\`"
 sed -i 's/^  orders: {/&slides: true, /; s|^  gateway: |  auditor: {sha256: e04936a5a3bdd4bd02ff3efb2fdb4d2ba6aa1ee2ba7ef0b4be2cd3fc2bb7ab01, may: [introspect]}\n&|' "$work/coatcheck.yaml"
 digest=$(printf %s auditor-credential-77b1 | openssl dgst -sha256 -r | cut -d' ' -f1)
 sed -i "s/e04936a5a3bdd4bd02ff3efb2fdb4d2ba6aa1ee2ba7ef0b4be2cd3fc2bb7ab01/$digest/" "$work/coatcheck.yaml"
 start_broker
-# ask_on CREDENTIAL: introspects one session for seven seconds. Its client `brief` has an idle time of four seconds. ACTIVE is
-# the last answer. LONGEST is the longest pause between two requests in seconds, because a busy machine may pause too long.
+# ask_on CREDENTIAL: introspects a new session for seven seconds. Its client `brief` has an idle time of four seconds. Sets ACTIVE
+# to the last answer, and LONGEST to the longest pause between two requests in seconds. If LONGEST is 2 or more, the machine was
+# too busy for a valid result.
 ask_on() {
     local backend=$1 begin last=$SECONDS
     LONGEST=0
@@ -94,8 +95,8 @@ for _ in 1 2 3; do
     ask_on orders-credential-4f1d9c
     [ "$ACTIVE" = false ] && [ "$LONGEST" -ge 2 ] || break
 done
-same true "$ACTIVE" "repeated introspection with slides → the session lives longer than its idle time"
+same true "$ACTIVE" "session introspected repeatedly by a backend with slides → lives longer than its idle time"
 ask_on auditor-credential-77b1
-same false "$ACTIVE" "repeated introspection without slides → the session ends"
+same false "$ACTIVE" "session introspected repeatedly by a backend without slides → ends after its idle time"
 
 finish

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# The forward-auth recipes of deploy/forward-auth with sessions that belong to a key, behind real servers. If a copy of a recipe
-# lacks a line, a check must fail.
+# The recipes of deploy/forward-auth in real servers, with bound sessions. For each broken copy of a recipe, a check must fail.
 #   forward-auth-bound.sh [SERVER…]
 source "$(dirname "$0")/../support/lib.bash"
 source "$here/forward_auth.bash"
 
-# walk_bound SERVER: sessions that belong to a key
+# walk_bound SERVER: runs the checks with bound sessions (bound_app.py)
 walk_bound() {
     step "$1: sessions that belong to a key"
     "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" gate "$1" "${site[$1]}" "$BROKER" https://app.example.com \
@@ -13,7 +12,7 @@ walk_bound() {
     take_over <"$work/$1.bound"
 }
 
-# copies SERVER: prints copies of its recipe that lack something, one a line: the edit, and the check that must fail
+# copies SERVER: prints the broken copies of its recipe, one a line: the edit, and a part of the name of the check that must fail
 copies() {
     case $1 in
         nginx) cat <<'TEXT' ;;
@@ -70,7 +69,7 @@ TEXT
     esac
 }
 
-# walk_copies SERVER: the right check fails for each copy
+# walk_copies SERVER: checks that the right check fails for each broken copy
 walk_copies() {
     local change sentence recipe=${site[$1]}
     step "$1: each broken copy of the recipe makes a check fail"
@@ -78,7 +77,7 @@ walk_copies() {
         BREAK=$change serve "$1" gateway-credential-4f1d9c
         site[$1]=$SITE
         (failed=0; walk_bound "$1") >"$work/$1.red" 2>&1
-        same "not ok" "$(grep -aE "^not ok .*$sentence" "$work/$1.red" | head -1 | cut -c1-6)" "broken recipe → a check fails: $change"
+        same "not ok" "$(grep -aE "^not ok .*$sentence" "$work/$1.red" | head -1 | cut -c1-6)" "recipe of $1 with the edit \`$change\` → the check \`$sentence\` fails"
     done < <(copies "$1" | sed -E 's/\|([^|]*)$/\t\1/')
     site[$1]=$recipe
 }

@@ -1,5 +1,5 @@
-"""The demands of deploy/forward-auth's recipes for single paths: a step-up, and the user's presence. The recipes pass on each
-field of the broker's answer, and no field that a client invents. Refusals come first.
+"""The recipes of deploy/forward-auth demand a step-up or the user's presence for single paths. They pass on each field of the
+broker's answer, and no field that a client invents.
 """
 
 import http.client
@@ -29,7 +29,7 @@ SPELLINGS = ["//payments/7", "/./payments/7", "/orders/../payments/7", "/%70ayme
 
 
 def ask(url, target, method="GET", **fields):
-    """One request whose target is sent unchanged."""
+    """Sends one request, with its target unchanged."""
     parts = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
     try:
@@ -69,7 +69,7 @@ class Gate:
 
 
 def stack(case):
-    """A broker whose backend also requires proofs, and a service."""
+    """Makes a broker, with a client whose sessions are bound, and a protected service."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={
         "server": {"trusted_proxies": ["127.0.0.1"]},
@@ -81,7 +81,7 @@ def stack(case):
 
 
 def stronger(broker, age=0):
-    """The session of a user who stepped up `age` seconds ago."""
+    """Makes the session of a user who stepped up `age` seconds ago."""
     session = broker.sign_in()
     answer = Login(broker, session, {"step_up": {"acr_values": "mfa"}}).sign_in(sandbox_auth_age=age).forward()
     assert answer.status == 200, answer.body
@@ -120,7 +120,7 @@ def stepping_up(gate, broker, prefix="", confirm=True):
 
 
 def present(gate, broker):
-    """A path that the user has to confirm."""
+    """Checks a path that demands the user's presence."""
     phone, face = Phone(broker, "strict"), Phone(broker, "strict")
     gate.same(201, phone.sign_in().status, "a sign-in with the device's key → 201")
     phone.call("GET", "/v1/session", phone.session)
@@ -152,7 +152,8 @@ def present(gate, broker):
         gate.same(None, answer.json["fields"].get(name), f"a served call with a presence proof → the service sees no field {name}")
 
 
-# Copies of a recipe without its demand, and the check that must fail. The first copy for nginx was once in the documents.
+# Broken copies of each recipe: the edit, and a part of the name of the check that must fail. The first copy for nginx was once in
+# the documents.
 COPIES = {
     "nginx": [
         (("nginx.conf", "auth_request /_coatcheck/stepped-up", "auth_request /v1/forward-auth?acr=mfa&max_age=300"), "without a session"),
@@ -226,7 +227,7 @@ def one_host(case):
 
 
 def fields(case):
-    """Exactly the fields of the broker's answer are passed on. A field that the answer lacks is absent."""
+    """The service gets exactly the identity fields of the broker's answer. It gets no field that the answer lacks."""
     contract = yaml.safe_load((ROOT / "openapi.yaml").read_text())
     answered = contract["paths"]["/v1/forward-auth"]["get"]["responses"]["200"]["headers"]
     identity = [name for name in answered if name.startswith("X-Auth-")]

@@ -5,28 +5,28 @@
 source "$(dirname "$0")/../support/lib.bash"
 source "$here/forward_auth.bash"
 
-# walk_broken SERVER: the recipe's script fails
+# walk_broken SERVER: checks a request while the recipe's script fails
 walk_broken() {
     case $1 in haproxy | apache) ;; *) return ;; esac
     step "$1: the server's script for forward-auth fails"
-    # The called function is nil, and the script does not handle this error.
+    # After this edit, the script calls a function that does not exist, and does not handle the error.
     BREAK='s/pcall(/nothing_of_this_name(/' serve "$1" gateway-credential-4f1d9c
     denied "a failing script" '50[03]' GET -H "Cookie: coatcheck=$late"
 }
 
-# walk_dead SERVER: requests with and without a cookie
+# walk_dead SERVER: checks requests with and without a cookie, after the broker was killed
 walk_dead() {
     SITE=${site[$1]}
     step "$1: the broker is killed (SEC-87)"
     denied "broker killed, live session" 503 GET -H "Cookie: coatcheck=$late"
-    expect_json .status 503
+    expect_json .status 503 "broker killed → the problem's status is 503"
     matches '^[0-9]+$' "$(header Retry-After)" "broker killed → Retry-After in seconds"
     same "" "$(header Set-Cookie)" "broker killed → the session cookie stays"
     denied "broker killed, no session" 503 GET -H 'X-Auth-Subject: mallory'
     denied "broker killed, POST with a live session" 503 POST --data-binary x -H "Cookie: coatcheck=$late"
 }
 
-# walk_faults SERVER: another server answers in the broker's place
+# walk_faults SERVER: checks requests while another program gives the broker's answers (forward_auth.py)
 walk_faults() {
     local answer
     SITE=${site[$1]}
@@ -59,11 +59,11 @@ walk_faults() {
     done
     expect_json .reason nonce "proof of presence with an old nonce → the app gets the reason nonce"
     expect_header DPoP-Nonce the-next-nonce-0 "proof of presence with an old nonce → the app gets the next nonce"
-    step "$1: the broker's yes contains a nonce for the next proof"
+    step "$1: the broker's 200 contains a nonce for the next proof"
     become aging
     request GET "$SITE/orders" -H "Cookie: coatcheck=$late"
-    expect_status 200 "broker's positive answer with a nonce → the request passes"
-    expect_header DPoP-Nonce the-next-nonce-0 "broker's positive answer with a nonce → the app gets the nonce"
+    expect_status 200 "broker answers 200 with a nonce → the request reaches the service"
+    expect_header DPoP-Nonce the-next-nonce-0 "broker answers 200 with a nonce → the app gets the nonce"
 }
 
 become() { curl -s -f -o /dev/null -X PUT --data "$1" "http://127.0.0.1:$BACKENDS_PORT/mode" || not_ok "mode $1"; }
@@ -74,7 +74,7 @@ sign_in oidc ios ana
 late=$(cookie coatcheck)
 for server in "${servers[@]}"; do
     request GET "${site[$server]}/orders"
-    expect_status 200 "$server: broker alive → the request passes"
+    expect_status 200 "$server: broker runs → a request with a live session is served"
 done
 JAR=
 for server in "${servers[@]}"; do walk_broken "$server"; done
@@ -93,8 +93,8 @@ step "The broker runs again"
 start_broker
 for server in "${servers[@]}"; do
     request GET "${site[$server]}/orders" -H "Cookie: coatcheck=$late"
-    expect_status 200 "$server: broker restarted → the same session passes"
-    matches '^[0-9]+$' "$(served)" "$server: broker restarted → the service counts requests"
+    expect_status 200 "$server: broker runs again → a request with the same session is served"
+    matches '^[0-9]+$' "$(served)" "$server: broker runs again → the service counts requests"
 done
 
 finish

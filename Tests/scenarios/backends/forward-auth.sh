@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The forward-auth recipes of deploy/forward-auth behind real servers, with a live broker: sessions, forged headers, ambiguous
-# and ended sessions, two users at once (SEC-85, SEC-86). forward-auth-bound.sh has sessions that belong to a key,
-# forward-auth-faults.sh a broker that is killed, and forward-auth-demands.py the demands for single paths. curl sends the
-# requests of Traefik, a peer without a credential.
+# The recipes of deploy/forward-auth in real servers, with a running broker: sessions, forged headers, ambiguous and ended
+# sessions, two users at once (SEC-85, SEC-86). forward-auth-bound.sh has bound sessions, forward-auth-faults.sh a broker that is
+# killed, and forward-auth-demands.py the demands for single paths. Traefik itself is not installed, so curl sends the requests
+# that Traefik would send.
 #   forward-auth.sh [SERVER…]
 source "$(dirname "$0")/../support/lib.bash"
 source "$here/forward_auth.bash"
 
-# saw NAME EXPECTED SENTENCE: the values that the service got for a header in any spelling
+# saw NAME EXPECTED SENTENCE: checks the values that the service got for a header, whatever its spelling
 saw() { same "$2" "$(json ".fields.$1")" "$3"; }
 
 # at_once NAME [curl options…]: sends sixty requests, fifteen at a time; failed ones are retried, as an app does
@@ -18,13 +18,13 @@ at_once() {
         -w '%{http_code} %header{retry-after} curl %{exitcode} %{errormsg}\n' "$SITE/orders/[1-60]" >"$work/$name.outcomes" 2>/dev/null
 }
 
-# all_hers NAME SUBJECT: each of the sixty answers in the file NAME names this user
+# all_hers NAME SUBJECT: checks that each of the sixty answers to `at_once NAME` names this user
 all_hers() {
-    same "60 $2" "$(subjects "$1")" "parallel requests of one user → every answer names that user"
+    same "60 $2" "$(subjects "$1")" "sixty parallel requests of $2, next to another user's → every answer names $2"
     grep -v '^200  curl 0' "$work/$1.outcomes" | sed 's/^/#   /'
 }
 
-# subjects NAME: prints the number of answers in the file NAME for each subject
+# subjects NAME: prints, for each subject, its number of answers to `at_once NAME`
 subjects() {
     sed -n 's/.*"x_auth_subject": \["\([^]]*\)"\].*/\1/p' "$work/$1"-* | sort | uniq -c | sed 's/^ *//'
 }
@@ -58,7 +58,7 @@ walk_live() {
     secret=$(json .subject)
     JAR= # cookies are named by hand from here
     request GET "$SITE/orders?a=b%20c" -H "Cookie: theme=dark; coatcheck=$cookie; lang=en"
-    expect_status 200 "live session → the request passes"
+    expect_status 200 "request with a live session → served"
     expect_json .path '/orders?a=b%20c'
     same "" "$(header DPoP-Nonce)" "cookie session → the answer contains no DPoP-Nonce"
     saw x_auth_subject "[\"$secret\"]" "live session → the service gets the subject"
@@ -66,30 +66,30 @@ walk_live() {
     saw x_auth_provider '["oidc"]' "live session → the service gets the provider"
     saw x_auth_client '["ios"]' "live session → the service gets the client"
     matches 'openid' "$(json .fields.x_auth_scope)" "live session → the service gets the scope"
-    saw cookie '["theme=dark; lang=en"]' "session cookie among others → the service gets only the others"
+    saw cookie '["theme=dark; lang=en"]' "request with the session cookie among others → the service gets only the others"
     saw x_coatcheck_backend "" "live session → the service does not get the backend's credential"
     request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie"
-    expect_status 200 "only the session cookie → the request passes"
-    matches '^(|\[""\])$' "$(json .fields.cookie)" "only the session cookie → the service gets no cookie"
+    expect_status 200 "request with only the session cookie → served"
+    matches '^(|\[""\])$' "$(json .fields.cookie)" "request with only the session cookie → the service gets no cookie"
     request GET "$SITE/orders" -H "Cookie: coatcheck-login=xyz; a=1; coatcheck=$cookie; coatcheck-theme=1"
-    saw cookie '["a=1; coatcheck-theme=1"]' "session and login cookie among others → only these two are removed"
+    saw cookie '["a=1; coatcheck-theme=1"]' "request with session and login cookie among others → only these two are removed"
     request GET "$SITE/orders" \
         -H "Cookie: coatcheck-web=w; a=1; coatcheck=$cookie; coatcheck-webs=2; coatcheck-handover=h"
-    saw cookie '["a=1; coatcheck-webs=2"]' "web view's and hand-over's cookies → removed too"
+    saw cookie '["a=1; coatcheck-webs=2"]' "request with the web view's and the hand-over's cookies → these are removed, too"
     request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Coatcheck-Presence: a.b.c' -H 'Coatcheck_Presence: a.b.c'
-    expect_status 200 "unrequested proof of presence → the request passes"
-    saw coatcheck_presence "" "unrequested proof of presence → the service does not get it"
+    expect_status 200 "request with a presence proof that was not demanded → served"
+    saw coatcheck_presence "" "request with a presence proof that was not demanded → the service does not get it"
     request POST "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Content-Type: text/plain' --data-binary 'two coats'
-    expect_status 200 "POST with a live session → passes"
+    expect_status 200 "POST with a live session → served"
     expect_json .method POST
     expect_json .body 'two coats' "POST with a live session → its body arrives"
     head -c 300000 /dev/zero | tr '\0' x >"$work/large"
     request PUT "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Expect: 100-continue' --data-binary "@$work/large"
-    expect_status 200 "PUT with a large body → passes"
+    expect_status 200 "PUT with a large body → served"
     same 300000 "$(json .body | tr -d '\n' | wc -c)" "PUT with a large body → arrives complete"
 
     step "$1: a live session with forged headers (SEC-86)"
-    # Every sign of a header's name (RFC 9110) that CGI writes as an underscore.
+    # Every character that a header's name may contain (RFC 9110) and that CGI writes as an underscore.
     for sign in _ . '!' '#' '$' '%' '&' "'" '*' '+' '^' '`' '|' '~'; do
         forged+=(-H "X${sign}Auth${sign}Subject: mallory" -H "x${sign}auth-email: mallory" -H "X-Auth${sign}Token: mallory" \
             -H "X${sign}Coatcheck${sign}Session: mallory")
@@ -100,13 +100,13 @@ walk_live() {
         -H 'X_Auth_Token: mallory' -H 'X-Auth-Token: mallory' -H 'X-Auth-Roles: mallory' -H 'X_Auth_Roles: mallory' \
         -H 'X-Coatcheck-Backend: mallory' -H 'X_Coatcheck_Backend: mallory' -H 'X-Coatcheck-Session: mallory' \
         -H 'X_Coatcheck_Session: mallory' -H 'X-Coatcheck-Anything: mallory' "${forged[@]}"
-    expect_status 200 "live session with forged headers → passes"
-    saw x_auth_subject "[\"$secret\"]" "forged headers → the service sees only the broker's subject"
-    same "" "$(grep -o mallory "$work/body" | head -1)" "forged headers → no forged value reaches the service"
+    expect_status 200 "request with a live session and forged headers → served"
+    saw x_auth_subject "[\"$secret\"]" "request with forged headers → the service sees only the broker's subject"
+    same "" "$(grep -o mallory "$work/body" | head -1)" "request with forged headers → no forged value reaches the service"
     for other in 'X-Auth-Subject' 'close, x-auth-subject, x-auth-session' 'keep-alive, X_Auth_Subject'; do
         request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H "Connection: $other" -H 'X-Auth-Subject: mallory'
-        if [ "$STATUS" = 400 ]; then ok "Connection: $other → refused"; else
-            saw x_auth_subject "[\"$secret\"]" "Connection: $other → the identity header stays"
+        if [ "$STATUS" = 400 ]; then ok "request with Connection: $other → refused"; else
+            saw x_auth_subject "[\"$secret\"]" "request with Connection: $other → the service still gets the identity header"
         fi
     done
 
@@ -125,9 +125,9 @@ walk_live() {
     other=$(json .session_token)
     secret=$(json .subject)
     request GET "$SITE/orders" -H "Authorization: Bearer $other"
-    expect_status 200 "bearer session → the request passes"
-    saw x_auth_subject "[\"$secret\"]" "bearer session → the service gets the subject"
-    saw authorization "" "bearer session → the service does not get the session token"
+    expect_status 200 "request with a bearer session → served"
+    saw x_auth_subject "[\"$secret\"]" "request with a bearer session → the service gets the subject"
+    saw authorization "" "request with a bearer session → the service does not get the session token"
     denied "an unknown bearer token" 401 GET -H "Authorization: Bearer $(tr "A-Za-z" "B-ZAb-za" <<<"$other")"
 
     step "$1: two users at once"
@@ -140,7 +140,7 @@ walk_live() {
     step "$1: the server's own backend credential is wrong"
     SITE=${stranger[$1]}
     denied "the server sends an unknown credential" 503 GET -H "Cookie: coatcheck=$cookie"
-    same "" "$(header Set-Cookie)" "wrong backend credential → the session cookie stays"
+    same "" "$(header Set-Cookie)" "the server sends an unknown credential → the session cookie stays"
 
     step "$1: the session has ended"
     SITE=${site[$1]}
@@ -149,18 +149,18 @@ walk_live() {
     expect_status 204 "cookie session logs out → 204"
     denied "the ended cookie session" 401 GET -H "Cookie: coatcheck=$cookie"
     expect_json .code session_ended
-    expect_json .reason logged_out "ended cookie session → the answer has the reason logged_out"
-    matches 'Max-Age=0' "$(header Set-Cookie)" "ended cookie session → the answer clears the cookie"
+    expect_json .reason logged_out "the ended cookie session → the answer has the reason logged_out"
+    matches 'Max-Age=0' "$(header Set-Cookie)" "the ended cookie session → the answer clears the cookie"
     request DELETE /v1/session -H "Authorization: Bearer $other"
     expect_status 204 "bearer client logs out → 204"
     denied "the ended bearer session" 401 GET -H "Authorization: Bearer $other"
-    same "session_ended logged_out" "$(json .code) $(json .reason)" "ended bearer session → session_ended with the reason logged_out"
+    same "session_ended logged_out" "$(json .code) $(json .reason)" "the ended bearer session → session_ended with the reason logged_out"
 }
 
-# walk_traefik: the requests of Traefik's forwardAuth, from its address and without a credential
+# walk_traefik: sends the requests of Traefik's forwardAuth, from its address and without a credential
 walk_traefik() {
     local cookie from
-    step "traefik: accepted by its address, only on the backends' own listener"
+    step "traefik: accepted because of its address, only on the backends' own listener"
     device traefik
     sign_in oidc ios ana
     cookie=$(cookie coatcheck)
@@ -174,11 +174,11 @@ walk_traefik() {
             -H 'X-Forwarded-Uri: /orders' "$@"
     }
     ask "$BACKENDS_PORT" 127.0.0.2 -H "Cookie: coatcheck=$cookie"
-    same "200 user-ana" "$STATUS $(header X-Auth-Subject)" "Traefik's address, live session → passes"
+    same "200 user-ana" "$STATUS $(header X-Auth-Subject)" "Traefik's forward-auth from its address, with a live session → 200"
     ask "$BACKENDS_PORT" 127.0.0.2
-    expect_problem 401 session_required "Traefik's address, no session"
+    expect_problem 401 session_required "Traefik's forward-auth from its address, without a session"
     ask "$BACKENDS_PORT" 127.0.0.1 -H "Cookie: coatcheck=$cookie"
-    expect_problem 401 backend_unauthorized "another address without a credential"
+    expect_problem 401 backend_unauthorized "forward-auth from another address, without a credential"
     for from in 127.0.0.1 127.0.0.2; do
         ask "$BROKER_PORT" "$from" -H "Cookie: coatcheck=$cookie"
         expect_problem 404 not_found "forward-auth on the public listener, from $from"

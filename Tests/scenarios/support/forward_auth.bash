@@ -1,6 +1,6 @@
-# The forward-auth recipes of deploy/forward-auth behind real servers: nginx, Caddy, HAProxy, Apache. Each server gets the
-# recipe file with its placeholders filled in, and a protected service that returns the received headers. The recipes ask on the
-# backends' own listener. A script sources this file after lib.bash, with its own arguments, and calls start_gates.
+# The recipes of deploy/forward-auth in real servers: nginx, Caddy, HAProxy, Apache. Each server gets the recipe file with its
+# placeholders filled in, and protects a service that returns the received headers. The servers call the broker on the backends'
+# own listener. A script sources this file after lib.bash, with its own arguments, and calls start_gates.
 
 PATH="$PATH:/usr/sbin:/sbin"
 recipes=$root/deploy/forward-auth
@@ -19,7 +19,7 @@ trap 'stop_stack; rm -rf "$place"' EXIT
 
 declare -A site stranger
 
-# recipe FOLDER FILE…: the recipe's files with the placeholders filled in
+# recipe FOLDER FILE…: writes the recipe's files into the folder, with the placeholders filled in
 recipe() {
     local folder=$1 file
     shift
@@ -122,8 +122,8 @@ start_gates() {
 
 served() { curl -s -m 10 "http://127.0.0.1:$upstream_port/count"; }
 
-# denied SENTENCE STATUS-EXPRESSION METHOD [curl options…]: the answer has that status, and the request does not reach the
-# service
+# denied SENTENCE STATUS-EXPRESSION METHOD [curl options…]: checks that the answer has this status, and that the request does not
+# reach the service
 denied() {
     local sentence=$1 expected=$2 method=$3 before
     shift 3

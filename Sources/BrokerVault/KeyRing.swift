@@ -95,7 +95,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         return try KeyRing(index: index, keys: [Self.newKey(now: now, sealsFrom: sealsFrom, random: random)] + keys)
     }
 
-    /// Returns a ring without a given key; throws if this key seals or still waits to seal.
+    /// Returns a ring without a given key; throws if the ring lacks this key, or if it seals or still waits to seal.
     package func removing(_ id: String, now: WallTime) throws(KeyRingFailure) -> KeyRing {
         guard let key = keys.first(where: { $0.id == id }) else { throw .unknownID(id) }
         guard id != sealing(at: now).id else { throw .seals(id) }
@@ -269,7 +269,7 @@ extension KeyRing {
         return SecretBytes(bytes)
     }
 
-    /// Returns whether a key id is `k` and up to 31 further base64url characters.
+    /// Returns whether a key id is `k` and 1 to 31 further base64url characters.
     private static func isKeyID(_ id: String) -> Bool {
         id.hasPrefix("k") && Base64URL.isToken(id, length: 2...32)
     }

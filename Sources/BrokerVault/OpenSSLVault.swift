@@ -162,7 +162,7 @@ package final class OpenSSLVault: Vault {
 
 /// HMAC-SHA-256 under one key.
 ///
-/// The keyed state is made once and copied for each use, which halves the cost.
+/// The keyed state is made once and copied for each use, so that a use does not have to key the hash again.
 final class KeyedHash: Sendable {
     /// The keyed context, which stays unchanged after `init`, because every use works on a copy.
     private nonisolated(unsafe) let template: OpaquePointer

@@ -10,7 +10,7 @@ struct Call: Sendable {
         case none
         /// A proof, if the device has a key.
         ///
-        /// The new session then belongs to this key.
+        /// If the broker binds the client's sessions, the new session then belongs to this key.
         case signIn
         /// A pass.
         ///

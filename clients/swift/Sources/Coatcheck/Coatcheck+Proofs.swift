@@ -143,7 +143,7 @@ extension Coatcheck {
 
     /// Returns the stored pass, or a new one if it is due.
     ///
-    /// Returns nil if the client's sessions need proofs.
+    /// Returns nil if the client's sessions need proofs, or if there is neither a pass nor a key.
     private func pass(of credentials: Credentials) async throws -> String? {
         let kept = try self.kept()
         let pass = kept.session == credentials.session ? kept.pass : credentials.pass
@@ -166,7 +166,7 @@ extension Coatcheck {
         }
     }
 
-    /// Requests a new pass with a proof; nil if the client's sessions need a proof with each request.
+    /// Requests a new pass with a proof; returns nil if the client's sessions need a proof with each request.
     ///
     /// Simultaneous calls share one request.
     private func renewed(_ credentials: Credentials) async throws -> Credentials.Pass? {

@@ -339,11 +339,13 @@ public actor Coatcheck {
 
     /// Signs out on this device, with or without a network.
     ///
-    /// Afterwards, the session's data is gone from the device, even if an error is thrown.
+    /// Afterwards, the user's data is gone from the device, even if the broker refuses the call.
     ///
-    /// If the broker is unreachable, a later call ends the session there, even after a restart of the app. With
-    /// `atProvider`, the result is the provider's logout page to open in the browser, or nil if the provider has no such
-    /// page or the broker was unreachable.
+    /// Only the session's secret stays stored until the broker has ended the session. If the broker is unreachable, a later
+    /// call ends the session there, even after a restart of the app.
+    ///
+    /// With `atProvider`, the result is the provider's logout page to open in the browser. The result is nil if the provider
+    /// has no such page, the broker did not answer in time, or the session's key is lost.
     @discardableResult
     public func signOut(atProvider: Bool = false) async throws -> URL? {
         let before = try kept()

@@ -8,7 +8,7 @@ public enum CoatcheckError: Error, Sendable, Hashable {
     ///
     /// All data is kept.
     case unreachable
-    /// The response comes from another server, such as a captive portal or a proxy.
+    /// The response lacks the broker's form, for example because a captive portal or a proxy answered.
     case notTheBroker(status: Int)
     /// The app gave this ``Coatcheck`` no browser.
     case noBrowser
@@ -16,7 +16,7 @@ public enum CoatcheckError: Error, Sendable, Hashable {
     case cancelled
     /// The hosted callback contains an error.
     case loginFailed(ProblemCode)
-    /// The callback belongs to another device's login.
+    /// The sign-in of a step-up ended without a session.
     case noLogin
     /// The relay's path has ambiguous segments, or a query, which has its own argument `query`.
     case badPath

@@ -6,8 +6,8 @@ import Foundation
 
 /// A storage that keeps the credentials as cookies, so that the app's own requests to the broker also carry them.
 ///
-/// Use it for clients with `transport: cookie`. The last session is kept only in memory. A cookie for an unused path holds the
-/// sessions that still have to be ended.
+/// Use it for clients with `transport: cookie`. The last session and the ID of a started login are kept only in memory. A cookie
+/// for an unused path holds the sessions that still have to be ended.
 public final class CookieStorage: CredentialStorage, @unchecked Sendable {
     private let broker: URL
     private let cookies: HTTPCookieStorage

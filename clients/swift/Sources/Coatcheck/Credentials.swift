@@ -2,7 +2,8 @@ import Foundation
 
 /// The credentials of a device.
 ///
-/// They are the session's secret, the secret of a started login, and the secrets of sessions that still have to be ended.
+/// They are the session's secret and its pass, the secret of a started login, and the secrets of sessions that still have to be
+/// ended. The last session is stored with them, for display.
 public struct Credentials: Codable, Sendable, Hashable {
     /// The transport of a client's credentials, as configured at the broker.
     public enum Transport: String, Codable, Sendable { case cookie, bearer }
@@ -57,7 +58,8 @@ public struct Credentials: Codable, Sendable, Hashable {
 
     /// Reads credentials that this or another version of the app stored.
     ///
-    /// An unreadable member that is not a secret is left out, so that the user stays signed in.
+    /// The session token, the login token and the transport must be readable. Any other unreadable member is left out, so that
+    /// the user stays signed in.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         session = try values.decodeIfPresent(String.self, forKey: .session)

@@ -9,7 +9,7 @@ public final class FileStorage: CredentialStorage {
     /// Creates a storage for a file, which may be missing.
     public init(_ file: URL) { self.file = file }
 
-    /// Returns the content of the file, or nil if it is missing.
+    /// Returns the content of the file, or nil if the file is missing or holds no credentials.
     ///
     /// Throws if it is temporarily unreadable, for example before the first unlock.
     public func read() throws -> Credentials? {

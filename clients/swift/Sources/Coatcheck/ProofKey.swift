@@ -5,13 +5,13 @@ import Foundation
 /// The cookie or token of such a session is useless without the key. See `docs/apps/bound-sessions.md`. A key that asks for
 /// the user each time implements the same protocol, like ``SecureEnclavePresenceKey``.
 public protocol ProofKey: Sendable {
-    /// Returns the public key, or nil if it is lost.
+    /// Returns the public key, or nil if no key was made yet or the key is lost.
     ///
     /// Throws if the key exists but is temporarily unavailable, for example before the device's first unlock.
     func publicKey() async throws -> ProofPublicKey?
-    /// Makes a key, which replaces a lost one.
+    /// Makes the first key, or one that replaces a lost key.
     ///
-    /// Only sign-ins and ``Coatcheck/registerPresenceKey()`` call it.
+    /// Only sign-ins and ``Coatcheck/registerPresenceKey()`` call this method.
     func make() async throws -> ProofPublicKey
     /// Returns the ES256 signature over the bytes: `r` and `s`, 32 bytes each.
     ///

@@ -52,7 +52,7 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
 
     /// Sends a request and returns the whole response.
     ///
-    /// Throws ``CoatcheckError/unreachable`` if the response is missing.
+    /// Throws ``CoatcheckError/unreachable`` if the response is missing or breaks off.
     func send(_ request: URLRequest) async throws -> Answer {
         var answer: Answer?
         for await part in parts(of: request) {

@@ -35,7 +35,7 @@
             return query
         }
 
-        /// Returns the credentials from the keychain.
+        /// Returns the credentials from the keychain, or nil if the item is missing or holds no credentials.
         ///
         /// Throws if the device has not been unlocked since its start.
         public func read() throws -> Credentials? {

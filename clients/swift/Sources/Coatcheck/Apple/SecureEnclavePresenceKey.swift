@@ -40,9 +40,7 @@
             self.account = account
         }
 
-        /// Returns the public key without a prompt.
-        ///
-        /// The result is nil if the key is missing.
+        /// Returns the public key without a prompt, or nil if the key is missing or belongs to another device.
         public func publicKey() async throws -> ProofPublicKey? {
             try stored(LAContext()).flatMap { ProofPublicKey(x963: $0.publicKey.x963Representation) }
         }
@@ -107,7 +105,8 @@
             let context: LAContext
         }
 
-        /// Maps two errors to ``CoatcheckError``: a refusal by the user, and a key that a new enrolment has destroyed.
+        /// Maps the errors of a prompt that was refused or closed to ``CoatcheckError/cancelled``, and a missing key to
+        /// ``CoatcheckError/keyLost``.
         private static func named(_ error: any Error) -> any Error {
             let error = error as NSError
             if error.domain == LAErrorDomain {

@@ -123,8 +123,8 @@ struct Authorize {
         return asked.isEmpty || asked.contains(session.authenticationClass) ? nil : "That sign-in is of another class."
     }
 
-    /// Answers a request from a browser that has a session (OpenID Connect Core 3.1.2.3), with a code, the consent page, or an
-    /// error.
+    /// Answers a request that names no user (OpenID Connect Core 3.1.2.3): with a code for the browser's session, or with the
+    /// consent page.
     ///
     /// With `prompt=none`, an error replaces the consent page.
     private func known(_ parameters: Pairs, clientID: String, redirectURI: String) -> Response {

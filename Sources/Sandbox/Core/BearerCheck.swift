@@ -7,8 +7,8 @@ struct BearerCheck {
 
     /// Returns the grant of a bearer token; nil if the token is missing, unknown, expired or revoked.
     ///
-    /// The result is also nil for a token of another provider, and for a token that is bound to a key or to another certificate
-    /// than the connection's.
+    /// The result is also nil for a token that is bound to a key or to another certificate than the connection's. Only `/api`
+    /// accepts tokens of another provider.
     func grant(token: String? = nil) -> Grant? {
         guard let token = token ?? call.bearer, thumbprint(of: token) == nil else { return nil }
         return live(token)

@@ -2,7 +2,7 @@ import HTTPTypes
 
 /// A server's side of the FAPI 2.0 Security Profile (section 5.3.2), with the setting `profile: fapi2`.
 ///
-/// Such a server refuses every request that the profile forbids to clients.
+/// Such a server refuses the authorization URLs, pushed requests and client authentication that the profile forbids.
 struct FAPI2Server {
     let call: Call
 
@@ -24,7 +24,9 @@ struct FAPI2Server {
             ? nil : "An authorization request has client_id and request_uri, and nothing else."
     }
 
-    /// Refuses a request that lacks S256 PKCE or a redirect URI, or that binds its code to no key.
+    /// Refuses a request that lacks S256 PKCE, a redirect URI or the response type `code`.
+    ///
+    /// With `dpop: require`, the request must also bind its code to a key.
     func check(pushed form: Pairs, thumbprint: String?) throws(OAuthFailure) {
         guard isOn else { return }
         guard form["code_challenge"] != nil, form["code_challenge_method"] == "S256" else {
@@ -37,7 +39,7 @@ struct FAPI2Server {
         }
     }
 
-    /// Refuses secrets, because a client must authenticate with an assertion or its certificate.
+    /// Refuses secrets and a body without `client_id`, because a client must authenticate with an assertion or its certificate.
     func check(authentication form: Pairs) throws(OAuthFailure) {
         guard isOn else { return }
         guard call.headers[.authorization] == nil, form["client_secret"] == nil, let id = form["client_id"] else {

@@ -16,7 +16,7 @@ struct ProofOfPossession {
         let tokenHash: String?
     }
 
-    /// Whether this endpoint checks proofs at all.
+    /// Whether the provider's authorization server checks proofs at all.
     var isOn: Bool { ["accept", "require"].contains(call.settings.text("dpop")) }
 
     private var nonces: String { call.settings.text("nonces") }

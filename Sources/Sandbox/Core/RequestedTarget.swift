@@ -7,14 +7,14 @@ struct RequestedTarget: Sendable {
     let audiences: [String]
     let scope: String?
 
-    /// Reads the target of a token call; for a code, the scope comes from the authorization request.
+    /// Reads the target of a request; when a code is redeemed, the scope comes from the authorization request.
     init(_ form: Pairs, isScoped: Bool = true) {
         resources = form.values("resource")
         audiences = form.values("audience")
         scope = isScoped ? form["scope"] : nil
     }
 
-    /// Whether the token call names no API.
+    /// Whether the request names no API.
     var isEmpty: Bool { resources.isEmpty && audiences.isEmpty && scope == nil }
 
     /// Refuses a resource that is not an absolute URI, or has a fragment (RFC 8707 section 2).
@@ -43,7 +43,7 @@ struct RequestedTarget: Sendable {
         }
     }
 
-    /// The audience of a token for this target, which is the named audience, or else the provider's usual audience.
+    /// The audience of a token for this target: the named resources and audiences, or else the sandbox's `/api`.
     func audience(_ call: Call) -> [String] {
         let named = call.settings.text("resources") == "ignored" ? [] : resources + audiences
         return named.isEmpty ? [call.baseURL + "/api"] : named

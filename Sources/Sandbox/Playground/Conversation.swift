@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The last messages between app, broker and provider, as they were sent.
+/// The last messages between app, broker and provider, with shortened secrets.
 final class Conversation: Sendable {
     private struct Kept {
         var messages: [ConversationMessage] = []

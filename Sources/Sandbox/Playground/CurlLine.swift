@@ -93,7 +93,7 @@ struct CurlLine: Sendable {
         }
     }
 
-    /// Returns a header field as an argument of curl; nil if the field does not affect the answer.
+    /// Returns a header field as an argument of curl; nil for a field that the line leaves out.
     private static func header(_ name: String, _ value: String) -> String? {
         switch name.lowercased() {
         case "content-type": return value.hasPrefix("application/x-www-form") ? nil : quoted("\(name): \(value)")

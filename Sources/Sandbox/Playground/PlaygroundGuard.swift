@@ -1,4 +1,4 @@
-/// Decides which callers may control the sandbox: its own pages and programs on this machine, but no other web site.
+/// Decides which callers may control the sandbox: its own pages and programs, but no page of another web site.
 ///
 /// A page of another site can make a browser send requests to the sandbox. If the site makes its name resolve to loopback (DNS
 /// rebinding), its page can even read the answers. `Origin` reveals the first attack, and `Host` the second. In addition, only

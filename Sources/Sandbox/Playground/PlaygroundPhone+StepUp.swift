@@ -10,7 +10,7 @@ extension PlaygroundPhone {
         await settle(order(payment), of: payment)
     }
 
-    /// Returns from the provider's page to the session without a step-up; nothing is sent.
+    /// Returns from the provider's page to the session without a step-up; the broker is asked only for the session.
     func closeStepUp() async {
         endStepUp()
         notice(Self.unpaid, "The browser was closed: the broker is told nothing. " + (await standing()))

@@ -79,7 +79,7 @@ extension PlaygroundPhone {
             why + " Where a provider allows none of that, such a session is lost, and says so (refresh_lost).")
     }
 
-    /// Switches off the endpoints of all providers for tokens and sign-ins, or switches them on again; the APIs continue.
+    /// Switches off the endpoints of all providers, or switches them on again; the APIs behind the relay continue.
     private func toggleProviders() async -> Bool {
         let control = SandboxControl(state: state)
         screen.providersAreDown.toggle()

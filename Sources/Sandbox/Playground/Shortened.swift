@@ -1,4 +1,4 @@
-/// Shows requests and answers completely, but each secret only with its first characters.
+/// Shows the parts of requests and answers, but each secret only with its first characters.
 enum Shortened {
     /// Returns a secret's first characters, at most a third of it.
     static func secret(_ value: String) -> String {
@@ -38,7 +38,7 @@ enum Shortened {
             .map { json($0).serialized.split(separator: ",").joined(separator: ", ") }
     }
 
-    /// A body: JSON in lines, a form unchanged, and the beginning of other text.
+    /// A body: JSON in lines, a form on one line, the title of a page, or the beginning of other text.
     static func body(_ bytes: [UInt8], type: String) -> String {
         guard !bytes.isEmpty else { return "" }
         let text = String(decoding: bytes, as: UTF8.self)

@@ -1,6 +1,8 @@
 import Hummingbird
 
-/// `/google`: refresh tokens only for `access_type=offline` at the first consent, and never in refresh answers.
+/// `/google`: refresh tokens only for `access_type=offline` at the first consent or with `prompt=consent`.
+///
+/// Refresh answers never have one.
 struct GoogleProvider: AuthorizationServer {
     let name = "google"
     let paths = [

@@ -133,7 +133,7 @@ struct UpstreamAPI: SandboxProvider {
         return try await echo(call)
     }
 
-    /// Returns an answer with header fields that a relay must not pass on.
+    /// Returns an answer with many header fields that a relay must not pass on, and with some that it may (`X-Fine`).
     private func nasty() -> Response {
         .text(
             "nasty\n",

@@ -1,6 +1,8 @@
 import Hummingbird
 
-/// Writes Zephr's errors, which have no schema: JSON on request, otherwise HTML, or an empty body.
+/// Writes Zephr's errors, which have no schema: JSON on request, otherwise HTML.
+///
+/// A setting or a fault can choose JSON, HTML, plain text or an empty body.
 struct ZephrErrors {
     let call: Call
 

@@ -1,4 +1,4 @@
-/// `/zephr/zephr/oauth2`: Zephr as an OAuth 2.0 server that has no PKCE parameter, and adds a `user_id` to the token.
+/// `/zephr/zephr/oauth2`: Zephr as an OAuth 2.0 server, whose authorization endpoint is the issuer's own path.
 struct ZephrOAuthProvider: AuthorizationServer {
     let name = "zephr-oauth2"
     let issuerPath = "/zephr/zephr/oauth2"

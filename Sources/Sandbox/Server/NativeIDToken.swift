@@ -1,7 +1,7 @@
 /// Makes id_tokens in the form of the providers' native SDKs (Google's Credential Manager, Sign in with Apple, Facebook's
 /// Limited Login).
 ///
-/// With the faults of the token endpoint, it also makes wrong id_tokens.
+/// With faults at the endpoint `native-id-token`, it also makes wrong id_tokens.
 struct NativeIDToken {
     let state: SandboxState
 

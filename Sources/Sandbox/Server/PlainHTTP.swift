@@ -3,7 +3,7 @@ import Glibc
 
 /// A POST over plain HTTP to an IPv4 address or `localhost`, which is enough for sending logout tokens.
 ///
-/// The call blocks a thread of its own instead of a thread of the cooperative pool.
+/// The call blocks a thread of Dispatch instead of a thread of the cooperative pool.
 enum PlainHTTP {
     struct Answer: Sendable {
         let status: Int

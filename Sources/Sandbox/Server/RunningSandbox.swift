@@ -1,6 +1,6 @@
 /// A running sandbox.
 package struct RunningSandbox: Sendable {
-    /// `http://127.0.0.1:PORT`.
+    /// The base URL, by default `http://127.0.0.1:PORT`.
     package let baseURL: String
     /// Faults, records, users, clients and settings, accessible without HTTP.
     package let control: SandboxControl

@@ -4,7 +4,7 @@ import NIOCore
 
 /// The faults that affect the connection and the answer at any endpoint.
 struct TransportFaults {
-    /// An error that is thrown after the connection was closed, because an answer is then impossible.
+    /// An error that ends a request without an answer, or in the middle of the answer's body.
     struct ConnectionDropped: Error {}
 
     let call: Call

@@ -2,7 +2,7 @@ import Crypto
 import FoundationEssentials
 import JWTKit
 
-/// A JWT that a client sent for authentication (RFC 7523), parsed and with a verified signature.
+/// A received JWT with a verified signature: a client's assertion (RFC 7523), a proof (RFC 9449) or an id_token hint.
 struct Assertion {
     let header: JSON
     let claims: JSON

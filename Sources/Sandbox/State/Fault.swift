@@ -8,13 +8,13 @@ package struct Fault: Sendable {
     package var name: String
     /// The remaining number of requests that the fault affects; nil means all.
     package var times: Int?
-    /// Milliseconds for `slow` and `hang`.
+    /// Milliseconds for `slow`, `slow-after` and `hang`.
     package var delayMilliseconds: Int?
-    /// Status for `status`, `redirect`.
+    /// Status for `status`, `redirect`, `dead-grant` and `userinfo-not-yet`.
     package var status: Int?
-    /// Body for `status`.
+    /// Body for `status`; the description for `error-callback`.
     package var body: String?
-    /// Header fields added to the answer.
+    /// Header fields that `status`, `redirect` and `headers` set in the answer.
     package var headers: [(String, String)]
     /// Target of `redirect`.
     package var location: String?
@@ -54,7 +54,7 @@ package struct Fault: Sendable {
             location: json["location"]?.text, value: json["value"], match: json["match"]?.text)
     }
 
-    /// The fault in the form of the control API.
+    /// The fault in the form of the control API, without its header fields.
     package var json: JSON {
         var out: JSON = ["provider": .string(provider), "endpoint": .string(endpoint), "fault": .string(name)]
         out["times"] = times.map { .int($0) } ?? .null

@@ -10,7 +10,7 @@ struct Grant: Sendable {
     /// The class of the sign-in (`acr`).
     var authenticationClass = "pwd"
     var sid: String
-    /// The other parameters of the authorize request (`access_type`, `merchant_id`, …).
+    /// The parameters of the authorize request (`access_type`, `prompt`, …), without those of the sandbox itself.
     var extras: [String: String]
     /// The resources that the authorize request named (RFC 8707).
     var resources: [String] = []

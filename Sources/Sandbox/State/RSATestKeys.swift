@@ -1,6 +1,7 @@
 /// RSA keys for the emulator.
 ///
-/// The keys are published on purpose and protect nothing. Making an RSA key takes seconds, and each test starts a sandbox.
+/// The keys are published on purpose and protect nothing. They are fixed, because tests start many sandboxes, and making RSA keys
+/// each time would slow them down.
 enum RSATestKeys {
     /// The modulus and private values of one key, in base64url; the public exponent is 65537.
     struct RSANumbers: Sendable {

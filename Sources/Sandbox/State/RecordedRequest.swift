@@ -2,7 +2,7 @@ import FoundationEssentials
 
 /// One received request.
 package struct RecordedRequest: Sendable {
-    /// The provider of the path; `_` if unknown.
+    /// The provider of the path; a request whose path belongs to no provider is not recorded.
     package var provider: String
     /// The endpoint's name (`token`, `refresh`, `userinfo`, …).
     package var endpoint: String

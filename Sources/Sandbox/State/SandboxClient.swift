@@ -42,7 +42,7 @@ struct SandboxClient: Sendable {
         self.json = json
     }
 
-    /// The initial clients of every provider (docs/apps/sandbox.md).
+    /// The initial clients of a provider (docs/apps/sandbox.md).
     static func defaults(of provider: String) -> [String: SandboxClient] {
         var either = SandboxClient(
             id: "web", secret: "web-secret", methods: ["client_secret_basic", "client_secret_post"])

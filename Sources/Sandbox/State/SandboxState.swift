@@ -23,7 +23,7 @@ final class SandboxState: Sendable {
     /// Unix time, plus the control API's offset.
     var now: Double { Date().timeIntervalSince1970 + with { $0.clockOffset } }
 
-    /// The base URL of the listener, ending before any final slash.
+    /// The configured base URL, or else the listener's.
     var baseURL: String { with { $0.baseURL } }
 
     func user(_ name: String) -> SandboxUser {

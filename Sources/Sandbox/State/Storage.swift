@@ -21,7 +21,7 @@ struct Storage: Sendable {
     var nonces: [String: String] = [:]
     /// The last payments that `/api/payments` accepted.
     var payments: [JSON] = []
-    /// The `jti`s of all proofs so far.
+    /// The `jti`s of all proofs so far, and of the assertions to a provider with `profile: fapi2`.
     var proofs: Set<String> = []
     var idempotent: [String: (at: Double, body: String)] = [:]
     var zephrSessions: [String: ZephrSession] = [:]
@@ -33,7 +33,7 @@ struct Storage: Sendable {
 
     /// Deletes expired access tokens, codes that expired ten minutes ago, and spent refresh tokens without a valid successor.
     ///
-    /// This happens at 100,000 access tokens, and again whenever their number has doubled.
+    /// This happens above 100,000 access tokens, and again whenever their number has doubled.
     mutating func prune(now: Double) {
         guard accessTokens.count > pruneAbove else { return }
         accessTokens = accessTokens.filter { $0.value.expiresAt > now }

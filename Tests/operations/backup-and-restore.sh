@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Walks "Backups" of docs/operate/backups.md: a backup next to a running broker, the loss of the machine, and a restore.
-# Sessions that were logged out since stay ended.
+# Follows "Backups" of docs/operate/backups.md: a backup next to a running broker, the loss of the machine, and a restore.
+# Sessions that were logged out after the backup stay ended.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 mkdir -m 700 "$work/endings" "$work/backups"
 sed "s|url: sqlite:@WORK@/data/coatcheck.db|&\n  endings_file: @WORK@/endings/endings|" "$here/coatcheck.yaml" >"$work/template.yaml"
@@ -26,7 +26,7 @@ kill_broker KILL
 rm -rf "$work/data"
 "$COATCHECK" restore "$work/backups/nightly.db" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
 same 0 $? "coatcheck restore FILE --config FILE → exit 0"
-matches '1 of them had ended since' "$(cat "$work/out")" "restore → reports one session that has ended since the backup"
+matches '1 of them had ended since' "$(cat "$work/out")" "restore with the endings file → reports one session that has ended since the backup"
 
 step "4. The broker starts again"
 start_broker
@@ -35,13 +35,13 @@ for user in ana cleo; do
     get /v1/session
     expect_status 200 "after the restore → $user is signed in"
     request POST /v1/session/refresh
-    expect_status 200 "after the restore → the session is refreshed"
+    expect_status 200 "after the restore → $user's session is refreshed"
 done
 device ben-again
 sign_in oidc ios ben
 expect_status 201 "after the restore → ben signs in again"
 "$COATCHECK" sessions list --ended --config "$work/coatcheck.yaml" --no-header >"$work/list"
-matches 'logged_out' "$(cut -f5 "$work/list")" "ben's earlier session → has still ended as logged_out"
+matches 'logged_out' "$(cut -f5 "$work/list")" "after the restore, ben's earlier session → has still ended as logged_out"
 
 step "5. The endings file is lost as well"
 kill_broker TERM

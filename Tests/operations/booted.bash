@@ -1,6 +1,6 @@
-# Boots a Debian with systemd-nspawn for a test, with the cgroups of version two that systemd needs, and runs commands in it.
+# Boots a Debian with systemd-nspawn and cgroups v2, which systemd needs, and runs commands in it.
 
-# boot SYSTEM [OPTIONS]: boots the Debian in this folder
+# boot SYSTEM [OPTIONS]: boots the Debian in the folder SYSTEM
 boot() {
     local system=$1
     shift
@@ -18,7 +18,7 @@ booted() { init=$(pgrep -P "$nspawn" -x systemd) && in_system systemctl is-syste
 # in_system COMMAND…: runs the command in the booted system, as root and with the environment of a shell
 in_system() { nsenter -t "$init" -a env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive HOME=/root "$@"; }
 
-# journal_says MESSAGE: the broker's log has such a line
+# journal_says MESSAGE: returns whether the broker's log has a line with this message
 journal_says() { in_system journalctl -u coatcheck.service -o cat | grep -qF "\"message\":\"$1\""; }
 
 halt_system() {

@@ -16,15 +16,15 @@ ln -s "$(realpath "$COATCHECK_SANDBOX")" "$place/bin/coatcheck-sandbox"
 step "The contents of two packages"
 VERSION=1.0.0 OUT=$place/old COMPRESSION=none "$root/scripts/deb" "$place/bin" >"$work/deb.log" 2>&1 || give_up "scripts/deb"
 old=$(ls "$place"/old/coatcheck_*.deb) emulator=$(ls "$place"/old/coatcheck-sandbox_*.deb)
-# A higher version of this tree.
+# The same package with a higher version.
 dpkg-deb -R "$old" "$place/raised"
 sed -i 's/1\.0\.0/1.0.1/' "$place/raised/DEBIAN/control" "$place/raised/DEBIAN/preinst" "$place/raised/usr/lib/coatcheck/before-start"
 new=$place/${old##*/}
 new=${new/1.0.0/1.0.1}
 dpkg-deb --root-owner-group -Znone -b "$place/raised" "$new" >"$work/deb.log"
 control() { dpkg-deb -f "$1" "$2"; }
-matches 'libc6.*libpq5.*libsqlite3-0.*libssl3.*, ca-certificates, sqlite3, systemd' "$(control "$new" Depends)" "dependencies → contain the libraries that dpkg-shlibdeps finds"
-same "" "$(control "$new" Recommends)$(control "$new" Suggests)$(control "$new" Depends | grep -o sandbox)" "dependencies → do not contain the sandbox"
+matches 'libc6.*libpq5.*libsqlite3-0.*libssl3.*, ca-certificates, sqlite3, systemd' "$(control "$new" Depends)" "package's dependencies → contain the libraries that dpkg-shlibdeps finds"
+same "" "$(control "$new" Recommends)$(control "$new" Suggests)$(control "$new" Depends | grep -o sandbox)" "package's dependencies → do not contain the sandbox"
 dpkg-deb -e "$new" "$place/control"
 dpkg-deb -x "$new" "$place/tree"
 dpkg-deb -x "$emulator" "$place/emulator"
@@ -35,13 +35,13 @@ for name in coatcheck coatcheck-sandbox; do
     tree=$place/tree
     [ "$name" = coatcheck ] || tree=$place/emulator
     documents=$tree/usr/share/doc/$name
-    same CycloneDX "$(jq -r .bomFormat "$documents/sbom.cdx.json")" "$name → contains a bill of materials"
-    same "$(jq '.pins | length' "${RESOLVED:-$root/Package.resolved}")" "$(find "$documents/licenses" -mindepth 1 -maxdepth 1 | wc -l)" "$name → contains a licence for each Swift package"
-    same "" "$(zcat "$tree/usr/share/man/man1/$name.1.gz" | man -l --warnings=w -E UTF-8 - 2>&1 >"$work/page")" "$name → groff accepts its manual page"
+    same CycloneDX "$(jq -r .bomFormat "$documents/sbom.cdx.json")" "package $name → contains a bill of materials"
+    same "$(jq '.pins | length' "${RESOLVED:-$root/Package.resolved}")" "$(find "$documents/licenses" -mindepth 1 -maxdepth 1 | wc -l)" "package $name → contains a licence for each Swift package"
+    same "" "$(zcat "$tree/usr/share/man/man1/$name.1.gz" | man -l --warnings=w -E UTF-8 - 2>&1 >"$work/page")" "package $name → groff accepts its manual page"
     bash -n "$tree/usr/share/bash-completion/completions/$name"
-    same 0 $? "$name → contains completions for bash"
-    same "#compdef $name" "$(head -1 "$tree/usr/share/zsh/vendor-completions/_$name")" "$name → contains completions for zsh"
-    matches "complete -c '?$name" "$(cat "$tree/usr/share/fish/vendor_completions.d/$name.fish")" "$name → contains completions for fish"
+    same 0 $? "package $name → contains completions for bash"
+    same "#compdef $name" "$(head -1 "$tree/usr/share/zsh/vendor-completions/_$name")" "package $name → contains completions for zsh"
+    matches "complete -c '?$name" "$(cat "$tree/usr/share/fish/vendor_completions.d/$name.fish")" "package $name → contains completions for fish"
 done
 for words in $("$COATCHECK" --help | sed -nE 's/^  ([a-z][a-z-]*)  +.*/\1/p'); do grep -qE "coatcheck $words" <(zcat "$place/tree/usr/share/man/man1/coatcheck.1.gz" | tr -d '\\') || echo "$words"; done >"$work/absent"
 same "" "$(cat "$work/absent")" "manual page → contains every command"
@@ -53,7 +53,7 @@ mkdir "$system/packages"
 mount -t proc proc "$system/proc"
 cp "$place"/old/*.deb "$new" "$system/packages/"
 inside() { chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@" </dev/null; }
-# dpkg_says STATUS SENTENCE ARGUMENT…: dpkg ends with this status; its words go to "$work/out"
+# dpkg_says STATUS SENTENCE ARGUMENT…: checks that dpkg ends with this status; "$work/out" is its output
 dpkg_says() {
     local expected=$1 sentence=$2 status=0
     shift 2
@@ -67,8 +67,8 @@ version() { inside dpkg-query -W -f '${Version} ${db:Status-Status}' "$1"; }
 file() { echo "/packages/$(basename "$1")"; }
 dpkg_says 0 "first installation → dpkg succeeds" -i "$(file "$old")"
 same "  editor /etc/coatcheck/coatcheck.yaml   systemctl enable --now coatcheck.socket coatcheck.service" "$(grep '^  ' "$work/out" | tr '\n' ' ' | sed 's/ $//')" "first installation → dpkg prints the next two commands"
-same "root:coatcheck 750 root:coatcheck 640" "$(access /etc/coatcheck /etc/coatcheck/coatcheck.yaml)" "configuration → only root and the broker can read it"
-same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck /var/lib/coatcheck/keys.json)" "key ring → only the broker can read it"
+same "root:coatcheck 750 root:coatcheck 640" "$(access /etc/coatcheck /etc/coatcheck/coatcheck.yaml)" "first installation, the configuration → only root and the broker can read it"
+same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck /var/lib/coatcheck/keys.json)" "first installation, the key ring → only the broker can read it"
 same "" "$(inside find /etc/systemd -name 'coatcheck*')" "first installation → no unit is enabled"
 broker coatcheck check --config /etc/coatcheck/coatcheck.yaml >"$work/out" 2>&1
 same "1 1 error" "$? $(tail -1 "$work/out")" "shipped configuration → check finds exactly one fault"
@@ -85,7 +85,7 @@ step "A new version makes one backup before its first start"
 before_start() { broker /usr/lib/coatcheck/before-start "$@" >"$work/out" 2>&1; }
 backups() { inside find /var/lib/coatcheck/backups -type f 2>/dev/null | sort; }
 before_start
-same "0 " "$? $(backups)" "start before the first database → exit 0, and no backup"
+same "0 " "$? $(backups)" "before-start script without a database → exit 0, and no backup"
 broker coatcheck migrate --config /etc/coatcheck/coatcheck.yaml >"$work/out" 2>&1
 same 0 $? "migrate → the database is made"
 dpkg_says 0 "package of the new version → dpkg succeeds" -i "$(file "$new")"
@@ -97,25 +97,25 @@ mv "$system/etc/coatcheck/coatcheck.yaml" "$place/kept.yaml"
 sed 's|^  url: sqlite.*|  url: \&here sqlite:/var/lib/coatcheck/data/coatcheck.db|' "$place/kept.yaml" >"$system/etc/coatcheck/coatcheck.yaml"
 chmod 644 "$system/etc/coatcheck/coatcheck.yaml"
 before_start
-matches '^1 .*Write it as one line' "$? $(cat "$work/out")" "YAML anchor in store.url → the start fails with advice"
+matches '^1 .*Write it as one line' "$? $(cat "$work/out")" "before-start script, and store.url has a YAML anchor → fails with advice"
 mv "$place/kept.yaml" "$system/etc/coatcheck/coatcheck.yaml"
 before_start
-same 0 $? "first start of the new version → exit 0"
+same 0 $? "before-start script of the new version → exit 0"
 backup=$(backups)
-matches '^/var/lib/coatcheck/backups/coatcheck-before-1.0.1-[0-9TZ]+.db$' "$backup" "first start of the new version → one backup"
-same "coatcheck:coatcheck 600" "$(access "$backup")" "backup → only the broker can read it"
+matches '^/var/lib/coatcheck/backups/coatcheck-before-1.0.1-[0-9TZ]+.db$' "$backup" "before-start script of the new version → one backup"
+same "coatcheck:coatcheck 600" "$(access "$backup")" "backup by the before-start script → only the broker can read it"
 before_start
-same "$backup" "$(backups)" "second start → no further backup"
+same "$backup" "$(backups)" "before-start script, a second time → no further backup"
 for day in 1 2 3 4; do touch -d "2026-01-0$day" "$system/var/lib/coatcheck/backups/coatcheck-before-0.$day.db"; done
 rm "$system/var/lib/coatcheck/last-version"
 before_start
-same 3 "$(backups | wc -l)" "many backups → the newest three are kept"
+same 3 "$(backups | wc -l)" "before-start script next to many backups → keeps the newest three"
 inside mv /var/lib/coatcheck/data /var/lib/coatcheck/lost
 broker coatcheck restore "$backup" --config /etc/coatcheck/coatcheck.yaml --without-endings >"$work/out" 2>&1
 matches '^0 .*schema version' "$? $(tr '\n' ' ' <"$work/out")" "coatcheck restore with this backup → exit 0"
 
 step "A version older than the schema is refused"
-# newer OFFSET: plays a later release's migration, readable for programs that know version newest + OFFSET
+# newer OFFSET: changes the schema as a later release would; programs that know the version newest + OFFSET can read it
 newer() { python3 -c 'import sqlite3, sys
 with sqlite3.connect(sys.argv[1]) as database:
     newest = database.execute("SELECT max(version) FROM schema_version").fetchone()[0]
@@ -134,8 +134,8 @@ step "An upgrade is refused without space for its backup"
 inside mv /var/lib/coatcheck/data /elsewhere
 sed -i 's|sqlite:/var/lib/coatcheck/data|sqlite:/elsewhere|' "$system/etc/coatcheck/coatcheck.yaml"
 mount -t tmpfs -o size=64k,mode=0700 small "$system/var/lib/coatcheck"
-dpkg_says 1 "no space for the backup → dpkg fails" -i "$(file "$new")"
-matches 'has [0-9]+ bytes left' "$(cat "$work/out")" "no space for the backup → dpkg prints the free bytes"
+dpkg_says 1 "upgrade without space for its backup → dpkg fails" -i "$(file "$new")"
+matches 'has [0-9]+ bytes left' "$(cat "$work/out")" "upgrade without space for its backup → dpkg prints the free bytes"
 umount "$system/var/lib/coatcheck"
 inside mv /elsewhere /var/lib/coatcheck/data
 sed -i 's|sqlite:/elsewhere|sqlite:/var/lib/coatcheck/data|' "$system/etc/coatcheck/coatcheck.yaml"
@@ -143,16 +143,16 @@ sed -i 's|sqlite:/elsewhere|sqlite:/var/lib/coatcheck/data|' "$system/etc/coatch
 step "Removal, second installation, purge"
 kept() { (cd "$system" && find etc/coatcheck var/lib/coatcheck -type f | LC_ALL=C sort && cat etc/coatcheck/coatcheck.yaml var/lib/coatcheck/keys.json | sha256sum); }
 before=$(kept)
-dpkg_says 0 "removal → dpkg succeeds" -r coatcheck
-same "$before" "$(kept)" "removal → configuration, key ring, data and backups stay"
-same "" "$(inside find /usr /lib/systemd -name 'coatcheck*' -not -path '*/doc/*' 2>/dev/null)" "removal → all other files of the package are gone"
+dpkg_says 0 "removal of the package → dpkg succeeds" -r coatcheck
+same "$before" "$(kept)" "removal of the package → configuration, key ring, data and backups stay"
+same "" "$(inside find /usr /lib/systemd -name 'coatcheck*' -not -path '*/doc/*' 2>/dev/null)" "removal of the package → all its other files are gone"
 dpkg_says 0 "second installation → dpkg succeeds" -i "$(file "$new")"
 same "$before" "$(kept)" "second installation → the former files are unchanged"
-dpkg_says 0 "purge → dpkg succeeds without a question" -P coatcheck
-matches 'Kept.*/var/lib/coatcheck .*/var/lib/coatcheck/keys.json' "$(tr '\n' ' ' <"$work/out")" "purge → prints the kept paths"
-same "" "$(ls "$system/etc/coatcheck" 2>/dev/null)" "purge → the configuration is gone"
-same "$ring coatcheck:coatcheck 600" "$(sha256sum <"$system/var/lib/coatcheck/keys.json") $(access /var/lib/coatcheck/keys.json)" "purge → the key ring is unchanged"
-same 3 "$(backups | wc -l)" "purge → the backups stay"
+dpkg_says 0 "purge of the package → dpkg succeeds without a question" -P coatcheck
+matches 'Kept.*/var/lib/coatcheck .*/var/lib/coatcheck/keys.json' "$(tr '\n' ' ' <"$work/out")" "purge of the package → dpkg prints the kept paths"
+same "" "$(ls "$system/etc/coatcheck" 2>/dev/null)" "purge of the package → the configuration is gone"
+same "$ring coatcheck:coatcheck 600" "$(sha256sum <"$system/var/lib/coatcheck/keys.json") $(access /var/lib/coatcheck/keys.json)" "purge of the package → the key ring is unchanged"
+same 3 "$(backups | wc -l)" "purge of the package → the backups stay"
 dpkg_says 0 "installation after a purge → dpkg succeeds" -i "$(file "$new")"
 same "$ring" "$(sha256sum <"$system/var/lib/coatcheck/keys.json")" "installation after a purge → uses the old key ring"
 rm "$system/var/lib/coatcheck/keys.json"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Plays a new operator, with the commands of docs/operate/deployment.md: from an archive of `make dist` to a broker behind nginx
-# under systemd on a clean Debian. systemd-nspawn boots the Debian on this machine's network, with the cgroups of version two
-# that systemd needs. Run it as root, with debootstrap and Debian's systemd-container.
+# Runs the commands of docs/operate/deployment.md as a new operator would: from an archive of `make dist` to a broker behind nginx
+# under systemd, on a clean Debian. systemd-nspawn boots the Debian on this machine's network. Run it as root, with debootstrap
+# and Debian's systemd-container.
 #   install.sh ARCHIVE
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 source "$(dirname "$0")/booted.bash"
@@ -12,7 +12,7 @@ place=$(mktemp -d /tmp/coatcheck-install.XXXXXX)
 system=$place/system
 trap 'halt_system; stop_stack; rm -rf --one-file-system "$place"' EXIT
 cp -a --reflink=auto "$clean" "$system"
-# The network is this machine's, so Debian's own page must not use port 80.
+# The booted Debian shares this machine's network, so its default nginx site must not use port 80.
 mkdir -p "$system/etc/nginx/sites-enabled"
 : >"$system/etc/nginx/sites-enabled/default"
 boot "$system"
@@ -54,7 +54,7 @@ step "The commands of the document"
 awk '/Tests\/operations\/install.sh runs this block/ { found = 1; next } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' \
     "$root/docs/operate/deployment.md" >"$work/commands"
 same 1 "$(($(wc -l <"$work/commands") > 10))" "document's block of commands → has more than ten lines"
-# Free ports, and an nginx that listens only on its own.
+# Use free ports, and let nginx listen only on its own port.
 sed -i "s/127.0.0.1:8080/127.0.0.1:$BROKER_PORT/" "$system/root/$folder/deploy/systemd/coatcheck.socket"
 sed -i -e "s/127.0.0.1:8080/127.0.0.1:$BROKER_PORT/" -e "s/|@LISTEN@|80|/|@LISTEN@|127.0.0.1:$NGINX_PORT|/" -e 's/auth.example.com/localhost/' "$work/commands"
 cp "$work/commands" "$system/root/$folder/commands.sh"
@@ -65,11 +65,11 @@ BROKER="http://localhost:$NGINX_PORT"
 device phone
 wait_for 20 curl -s -o /dev/null "$BROKER/"
 sign_in oidc ios ana
-expect_status 201 "login through nginx → a session"
+expect_status 201 "sign-in through nginx → a session"
 echo "# $((SECONDS - begin)) s from the archive to the first login"
 request GET /v1/session
-expect_status 200 "session through nginx → 200"
-same "700 600" "$(stat -c %a "$system/var/lib/coatcheck" "$system/var/lib/coatcheck/keys.json" | tr '\n' ' ' | sed 's/ $//')" "store and keys → only the broker can read them"
+expect_status 200 "session read through nginx → 200"
+same "700 600" "$(stat -c %a "$system/var/lib/coatcheck" "$system/var/lib/coatcheck/keys.json" | tr '\n' ' ' | sed 's/ $//')" "installed store and keys → only the broker can read them"
 
 step "Under systemd"
 main() { in_system systemctl show -P MainPID coatcheck.service; }
@@ -94,7 +94,7 @@ in_system systemctl restart coatcheck.service
 wait_for 60 eval '[ "$(main)" != "$before" ] && in_system coatcheck health --config /etc/coatcheck/coatcheck.yaml'
 touch "$work/enough"
 wait "$asking"
-same "200" "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "restart → each of $(wc -l <"$work/codes") requests gets 200"
+same "200" "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "systemctl restart → each of $(wc -l <"$work/codes") requests in this time gets 200"
 in_system coatcheck backup /backups/coatcheck.db --config /etc/coatcheck/coatcheck.yaml --token-file /root/coatcheck.token >"$work/backup.out" 2>&1
 same "0 coatcheck 600" "$? $(in_system stat -c '%U %a' /backups/coatcheck.db 2>/dev/null)" "backup into a folder that a drop-in opened → a private file"
 in_system systemctl stop coatcheck.socket coatcheck.service

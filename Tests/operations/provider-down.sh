@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Walks "A provider is down for a day" of docs/operate/incidents.md: sessions stay, other providers are served, and the
-# provider's return needs no operator.
+# Follows "A provider is down for a day" of docs/operate/incidents.md: sessions stay, other providers are served, and when the
+# provider works again, the operator has nothing to do.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 sign_in oidc ios ana
@@ -26,7 +26,7 @@ expect_json .provider oidc "provider answers 500 → the session is unchanged"
 failing() { request POST /v1/session/refresh; [ "$(provider oidc)" = failing ]; }
 wait_for 30 failing
 same failing "$(provider oidc)" "provider answers 500 → readiness shows failing"
-same ok "$(provider oauth2)" "other provider → readiness shows ok"
+same ok "$(provider oauth2)" "provider answers 500 → readiness shows the other provider as ok"
 get "$MANAGEMENT/readyz"
 expect_status 200 "one provider fails → readiness is still 200"
 

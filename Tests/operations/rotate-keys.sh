@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Walks "Keys" of docs/operate/keys.md: rotate, seal again, remove. Every session stays.
+# Follows "Keys" of docs/operate/keys.md: rotate, reseal, remove. Every session stays.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
@@ -10,7 +10,7 @@ id() { "$COATCHECK" keys list --no-header --file "$work/keys.json" | sed -n "$1p
 seals() { curl -s "$MANAGEMENT/admin/v1/keys" -H "Authorization: Bearer $(cat "$work/keeper")" | jq -e --arg id "$1" '.items[] | select(.id == $id and .use == "seals")' >/dev/null; }
 old=$(id 1)
 
-step "1. The broker begins to use a new key by itself"
+step "1. The running broker begins to seal with a new key"
 "$COATCHECK" keys rotate --file "$work/keys.json" --now >"$work/out"
 same 0 $? "coatcheck keys rotate --now → exit 0"
 new=$(id 1)
@@ -25,7 +25,7 @@ matches 'sealed again [1-9]' "$(cat "$work/out")" "coatcheck keys reseal → pri
 
 step "3. The old key is removed when no value needs it"
 kill_broker TERM
-# Set the stored times back, as if an hour had passed and the new key had sealed for as long.
+# Set the stored times back, as if the new key had sealed for an hour.
 python3 - "$work" <<'P'
 import json, sqlite3, sys
 with sqlite3.connect(sys.argv[1] + "/data/coatcheck.db") as database:

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Walks "A stolen client secret" of docs/operate/incidents.md: a new secret from the provider. Every session survives the
-# change.
+# Follows "A stolen client secret" of docs/operate/incidents.md: the provider issues a new secret, and every session survives.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 printf 'wq8ZrT5nLk2YvB7x:c/d+e&f' >"$work/web.secret"
@@ -17,7 +16,7 @@ sandbox PUT /clients/oidc/web-client "{\"secret\":\"$new\",\"auth\":\"client_sec
 request POST /v1/session/refresh
 expect_status 503 "refresh with the old secret → 503"
 get /v1/session
-expect_status 200 "refresh failed → the session is alive"
+expect_status 200 "refresh with the old secret → the session is alive"
 device ben
 sign_in oidc web ben
 expect_problem 400 code_rejected "login with the old secret"
@@ -30,7 +29,7 @@ same 0 $? "coatcheck check → exit 0"
 kill -HUP "$broker_pid"
 reloaded() { grep -q '"message":"configuration reloaded"' "$work/broker.log"; }
 wait_for 20 reloaded
-same 0 $? "HUP → the running broker reloads"
+same 0 $? "HUP after the new secret was written → the running broker reloads"
 device a-phone
 # After a failed refresh, the broker waits a moment before it refreshes the session again, as Retry-After shows.
 refreshed() { request POST /v1/session/refresh; [ "$STATUS" = 200 ]; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Walks "A stolen database" and "A stolen key" of docs/operate/incidents.md.
+# Follows "A stolen database" and "A stolen key" of docs/operate/incidents.md.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
@@ -12,11 +12,11 @@ jq -r '.. | .token? // empty' "$work/control" | sort -u >"$work/tokens"
 step "A stolen database contains no usable token"
 "$COATCHECK" backup "$work/stolen.db" --config "$work/coatcheck.yaml" --token-file "$work/keeper" >"$work/out" 2>&1
 same 0 $? "coatcheck backup → exit 0"
-same 1 "$(grep -c . <(head -1 "$work/tokens"))" "provider's list of tokens → has at least one"
+same 1 "$(grep -c . <(head -1 "$work/tokens"))" "sandbox's list of issued tokens → has at least one"
 found=$(grep -acF -f "$work/tokens" "$work/stolen.db")
-same 0 "$found" "copy of the database → contains no provider token"
+same 0 "$found" "stolen copy of the database → contains no provider token"
 found=$(grep -acF -e "$session" "$work/stolen.db")
-same 0 "$found" "copy of the database → contains no session token"
+same 0 "$found" "stolen copy of the database → contains no session token"
 "$COATCHECK" keys generate --file "$work/thief.json" >/dev/null
 sed -e "s|file: $work/keys.json|file: $work/thief.json|" -e "s|data/coatcheck.db|thief/coatcheck.db|" "$work/coatcheck.yaml" >"$work/thief.yaml"
 mkdir -m 700 "$work/thief"
@@ -34,17 +34,17 @@ same 0 $? "keys rotate --now → the new key seals"
 "$COATCHECK" keys reseal --config "$work/coatcheck.yaml" --token-file "$work/keeper" >"$work/out" 2>&1
 same 0 $? "coatcheck keys reseal → exit 0"
 get /v1/session
-expect_status 200 "keys replaced → the session is alive"
+expect_status 200 "new key seals, and all values are resealed → the session is alive"
 
 step "A thief who also has the database has the tokens, so the sessions are ended and the tokens revoked"
 sandbox DELETE /requests
 "$COATCHECK" sessions end --provider oidc --all --config "$work/coatcheck.yaml" --token-file "$work/ender" >"$work/out"
 same "ended 1" "$(cat "$work/out")" "coatcheck sessions end --provider oidc --all → one session ended"
 JAR= get /v1/session -b "coatcheck=$session"
-same "401 admin" "$STATUS $(json .reason)" "sessions ended → their reason is admin"
+same "401 admin" "$STATUS $(json .reason)" "coatcheck sessions end → the session's reason is admin"
 revoked() { sandbox GET /tokens; [ "$(jq '[.. | objects | select(.live == true)] | length' "$work/control")" = 0 ]; }
 wait_for 15 revoked
-same 0 $? "sessions ended → the provider has no live token"
+same 0 $? "coatcheck sessions end → the provider has no live token"
 kill_broker TERM
 python3 - "$work" "$old" <<'P'
 import json, sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs every command of the pages in docs/operate as root, under the shipped unit, on a Debian that systemd-nspawn has booted.
-# The files that root's commands leave have to be the broker's, and the commands' messages have to be true. Needs root,
-# debootstrap and systemd-container.
+# Runs every command of pages in docs/operate as root, next to a broker under the shipped unit, on a Debian that systemd-nspawn
+# has booted. Files that root's commands make have to belong to the broker's user, and the commands' messages have to be true.
+# Needs root, debootstrap and systemd-container.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 source "$(dirname "$0")/booted.bash"
 missing=$("$root/scripts/debian-root" able) || { echo "# skipped: $missing"; ok "nothing to boot here: $missing"; finish; }
@@ -24,9 +24,10 @@ COATCHECK_SANDBOX=$work/sandbox start_sandbox
 BROKER=http://127.0.0.1:8080
 MANAGEMENT=http://127.0.0.1:9090
 
-# ---- pasting ---------------------------------------------------------------------------------------------------------
+# ---- running the documents' commands
+# ---------------------------------------------------------------------------------------------------------
 
-# documented: the commands in the documents' blocks, one a line, without the comments after them
+# documented: prints the commands in the documents' blocks, one a line, without the comments after them
 pages=("$root"/docs/{operate/{keys,backups,incidents,upgrades},reference/commands}.md)
 documented() { awk '/^ *```sh$/ { inside = 1; next } /^ *```$/ { inside = 0 } inside' "${pages[@]}" | sed -E 's/^ +//; s/ +#.*//' | grep -E '^(coatcheck|systemctl|install|mkdir|printf) '; }
 # pasted BEGINNING [SED-EXPRESSION]: runs the document's command with this beginning; "$work/out" is its output, RUN its status
@@ -82,10 +83,10 @@ good "commands of the page without nginx → exit 0"
 [ "$RUN" -eq 0 ] || { in_system journalctl -u coatcheck.service -o cat -n 20 | sed 's/^/#   /'; finish; }
 wait_for 60 ready
 same 0 $? "commands of the page → the broker is ready"
-same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "key ring → only the broker can read it"
+same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "commands of the page → only the broker can read the key ring"
 device a-phone
 sign_in oidc ios ana
-expect_status 201 "sign-in → a session"
+expect_status 201 "sign-in at the installed broker → a session"
 for command in 'keys list' 'sessions list'; do
     pasted "coatcheck $command" 's/google/oidc/; s/1098…/user-ana/'
     good "coatcheck $command → exit 0"
@@ -136,24 +137,24 @@ expect_status 201 "sign-in after an operator ended all sessions → a session"
 as_root "coatcheck keys generate --file /var/lib/coatcheck/other.json && chgrp root /var/lib/coatcheck/other.json && chmod 640 /var/lib/coatcheck/other.json && chown root /var/lib/coatcheck/other.json && setpriv --reuid coatcheck --regid coatcheck --clear-groups coatcheck keys rotate --file /var/lib/coatcheck/other.json"
 matches 'cannot be read|root.s, who could not read' "$(cat "$work/out")" "keys rotate as the broker's user on root's file → refused"
 as_root "chmod 644 /var/lib/coatcheck/other.json; setpriv --reuid coatcheck --regid coatcheck --clear-groups coatcheck keys rotate --file /var/lib/coatcheck/other.json; r=\$?; ls /var/lib/coatcheck; exit \$r"
-bad "is root's, who could not read.*other.json *\$" "readable file of root → refused with the reason, and no file is left"
+bad "is root's, who could not read.*other.json *\$" "keys rotate as the broker's user on root's readable file → refused with the reason, and no other file is left"
 in_system rm /var/lib/coatcheck/other.json
 
 step "Commands report a key file that the broker can no longer read"
 in_system chown root:root /var/lib/coatcheck/keys.json
 as_root "coatcheck keys rotate --now --file /var/lib/coatcheck/keys.json --config /etc/coatcheck/coatcheck.yaml"
-bad "running broker does not know k.*keys not reloaded" "unreadable key file → keys rotate fails with the reason"
+bad "running broker does not know k.*keys not reloaded" "key file that the broker cannot read → keys rotate fails with the reason"
 as_root "coatcheck keys reseal --config /etc/coatcheck/coatcheck.yaml"
-bad "does not seal with k" "unreadable key file → keys reseal fails"
+bad "does not seal with k" "key file that the broker cannot read → keys reseal fails"
 as_root "coatcheck check --config /etc/coatcheck/coatcheck.yaml"
-bad "keys.json cannot be read: .*; read as coatcheck, whose the store is" "unreadable key file → check fails with the reason"
+bad "keys.json cannot be read: .*; read as coatcheck, whose the store is" "key file that the broker cannot read → check fails with the reason"
 in_system chown coatcheck:coatcheck /var/lib/coatcheck/keys.json
 as_root "coatcheck keys reseal --config /etc/coatcheck/coatcheck.yaml"
 good "key file readable again → keys reseal succeeds without a restart"
 
 step "Removing the old key"
 stop
-# Set the stored times back, as if an hour had passed and the new key had sealed for as long.
+# Set the stored times back, as if the new key had sealed for an hour.
 python3 - "$system/var/lib/coatcheck" <<'P'
 import json, sqlite3, sys
 with sqlite3.connect(sys.argv[1] + "/data/coatcheck.db") as database:
@@ -212,7 +213,7 @@ pasted "systemctl stop coatcheck.socket"
 good "stop command of the page → exit 0"
 pasted "coatcheck restore /root"
 good "restore as root from root's backup → exit 0"
-matches "1 of them had ended since" "$(cat "$work/out")" "restore → one session has ended since the backup"
+matches "1 of them had ended since" "$(cat "$work/out")" "restore with an endings file → reports one session that has ended since the backup"
 same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/data) $(access /var/lib/coatcheck/data/coatcheck.db)" "restore as root → the database belongs to the broker"
 pasted "systemctl start coatcheck.socket"
 wait_for 60 ready
@@ -265,10 +266,10 @@ same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "keys ge
 in_system systemctl start coatcheck.socket coatcheck.service
 red() { [ "$(curl -s "$MANAGEMENT/readyz" | jq -r .status)" = keys_do_not_fit ]; }
 wait_for 60 red
-same 0 $? "wrong key ring → readiness keys_do_not_fit"
+same 0 $? "broker with a wrong key ring → readiness is keys_do_not_fit"
 device cleo
 start_login oidc ios
-expect_problem 503 store_unavailable "login with a wrong key ring"
+expect_problem 503 store_unavailable "start of a login at a broker with a wrong key ring"
 in_system cp -a /root/right.json /var/lib/coatcheck/keys.json
 wait_for 30 ready
 same 0 $? "right key ring restored → ready without a restart"

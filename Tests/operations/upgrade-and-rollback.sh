@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Walks "Upgrades" of docs/operate/upgrades.md: back up, check, stop, start. Then it returns to the older program on a schema
-# that a newer one has extended. If the newer one has made the schema unreadable, it returns with the backup.
+# Follows "Upgrades" of docs/operate/upgrades.md: back up, check, stop, start. Then the older program returns: first on a schema
+# that the newer program has only extended, then with the backup, because the newer program has made the schema unreadable.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 mkdir -m 700 "$work/endings"
 sed "s|url: sqlite:@WORK@/data/coatcheck.db|&\n  endings_file: @WORK@/endings/endings|" "$here/coatcheck.yaml" >"$work/template.yaml"
@@ -23,9 +23,9 @@ step "1. Before the upgrade: a backup, and a check of the configuration by the n
 sign_in oidc ios ana
 expect_status 201 "sign-in before the upgrade → ana has a session"
 "$COATCHECK" backup "$work/before.db" --config "$work/coatcheck.yaml" --token-file "$work/keeper" >"$work/out" 2>&1
-same 0 $? "coatcheck backup → exit 0"
+same 0 $? "coatcheck backup before the upgrade → exit 0"
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "coatcheck check → exit 0"
+same 0 $? "coatcheck check with the new program → exit 0"
 
 step "2. The new program is started"
 kill_broker TERM

@@ -1,6 +1,6 @@
-"""Backends' credentials at the routes of other backends, and guessed credentials.
+"""A backend's credential at routes that only other backends may use, and guessed credentials.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case makes the attacks first, and then an honest request.
 """
 
 import base64

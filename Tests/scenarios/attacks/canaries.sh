@@ -6,7 +6,7 @@ start_stack
 RECORD="$work/answers"
 
 canaries="$work/canaries"
-# remember KIND VALUE: records a secret of this kind
+# remember KIND VALUE: records the value as a secret of this kind, if it is not empty
 remember() { [ -n "$2" ] && printf '%s %s\n' "$1" "$2" >>"$canaries"; }
 
 step "1. Logins of every kind, and a record of every secret"
@@ -60,15 +60,15 @@ remember planted "$planted"
 post /v1/sessions "{\"callback_url\":\"com.example.app:/cb?code=$planted&state=$planted\"}"
 post /v1/sessions "{\"provider\":\"oidc\",\"code\":\"$planted\",\"unknown_member\":\"$planted\"}"
 post /v1/sessions "{\"$planted\":1}"
-if grep -qF -e "$planted" "$work/body"; then ok "member with a planted name → its name is echoed to its sender"; else ok "member with a planted name → its name is not echoed"; fi
+if grep -qF -e "$planted" "$work/body"; then ok "body member with a planted name → the answer to its sender contains the name"; else ok "body member with a planted name → the answer does not contain the name"; fi
 JAR= request GET "/v1/session?session=$planted" -b "coatcheck=$planted" -H "Authorization: Bearer $planted" -H "User-Agent: ua-$(random_token)"
 request GET "/$planted"
-# The canaries also include every token that the provider has issued.
+# Also record every token that the providers have issued.
 sandbox GET /tokens
 python3 -c 'import json, sys
 for entry in json.load(open(sys.argv[1])): print(entry["kind"], entry["token"])' "$work/control" >>"$canaries"
 cut -d' ' -f1 "$canaries" | sort | uniq -c | sed 's/^/#  /'
-# Without a recorded secret, the search would always succeed.
+# The searches below mean something only if secrets of each kind were recorded.
 for kind in state code verifier login-token session-token state-key access_token refresh_token; do
     matches '^[1-9]' "$(grep -c "^$kind [^ ]" "$canaries")" "recorded secrets → at least one of each kind: $kind"
 done
@@ -82,7 +82,7 @@ count=$(grep -ao 'HTTP/1\.1 [0-9]' "$work/answers" | wc -l)
 if [ -z "$found" ] && [ "$count" -ge 20 ]; then ok "$count answers → contain no provider token"; else not_ok "at least 20 answers → no provider token" "$count answers"; fi
 
 step "3. No value from the database opens a session (SEC-39)"
-# Each value of each row is tried as the cookie, as text, in hexadecimal and in base64url.
+# Try each value of each row as the session cookie: a text as it is, bytes in hexadecimal and in base64url.
 python3 - "$work/data/coatcheck.db" >"$work/values" <<'PY'
 import base64, sqlite3, sys
 database = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
@@ -106,7 +106,7 @@ same 0 "$opened" "$(wc -l <"$work/values") database values as cookies → no val
 
 step "4. No recorded secret is in the database, its log files or the broker's log"
 sleep 1
-# look WHAT FILE…: no recorded secret is in the files
+# look WHAT FILE…: checks that the files contain no recorded secret
 look() {
     local what=$1 found
     shift

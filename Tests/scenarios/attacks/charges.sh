@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The costs of a stranger (SEC-119, SEC-121). One address without a session sends, at full speed, every request that makes a row
-# or a call at a provider. Rows are counted in the database from outside, and calls in the emulator's record. Both stay within
-# that address's share, and another address signs in at once.
+# The costs that one address can cause (SEC-119, SEC-121). Without a session, it sends at full speed each kind of request that
+# makes a row or a provider call. The script counts rows in the database and calls in the emulator. Both stay within the address's
+# share, and a user at another address signs in at once.
 #   CHARGE_SECONDS   how long each of the two floods lasts (5)
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
@@ -12,7 +12,7 @@ another=127.0.0.3
 per_minute=60
 share=64
 
-# If public_url is a loopback address, the limits exempt loopback clients, so restart the broker with another public_url.
+# With a loopback public_url, the limits do not apply to loopback clients, so restart the broker with another public_url.
 kill_broker TERM
 sed -i -e "s|^  public_url: .*|  public_url: https://$host|" -e "s|\"http://[^\"]*/callback/|\"https://$host/callback/|" \
     -e 's|^log: .*|log: {level: notice}|' "$work/coatcheck.yaml"
@@ -38,7 +38,8 @@ calls_made() { sandbox GET /counts; jq '[.[]] | add // 0' "$work/control"; }
 at_most() { if [ "$1" -le "$2" ]; then ok "$3: $1 (at most $2)"; else not_ok "$3" "$1, and $2 is the most"; fi; }
 at_least() { if [ "$1" -ge "$2" ]; then ok "$3: $1"; else not_ok "$3" "$1, and $2 is the least"; fi; }
 
-# flood ADDRESS: sends the requests; "$work/flood" counts the answers by kind and status; SPENT is the time in whole seconds
+# flood ADDRESS: sends the requests; "$work/flood" has the number of answers for each kind and status; SPENT is the time in
+# seconds
 flood() {
     local began=$SECONDS
     sandbox DELETE /requests
@@ -46,7 +47,7 @@ flood() {
     before_registrations=$(rows registrations) before_handoffs=$(rows handoffs)
     before_bytes=$(bytes_kept)
     python3 "$here/charges.py" --broker "$BROKER" --host "$host" --from "$1" --seconds "$seconds" \
-        --issuer "$SANDBOX/oidc" >"$work/flood" || not_ok "the flood" "it broke off"
+        --issuer "$SANDBOX/oidc" >"$work/flood" || not_ok "the script of the flood → runs to its end" "it broke off"
     SPENT=$((SECONDS - began + 1))
     jq -r 'to_entries[] | "#   \(.key): \(.value | to_entries | map("\(.value) x \(.key)") | join(", "))"' "$work/flood"
     sent=$(jq '[.[] | add] | add' "$work/flood")
@@ -58,7 +59,7 @@ flood() {
     echo "#   $sent requests in $SPENT s: $logins logins, $exchanges exchanges, $registrations registrations, $handoffs handoffs, $made calls, $((($(bytes_kept) - before_bytes) / 1024)) KiB"
 }
 
-# sign_in_from ADDRESS: a whole login of a bearer client
+# sign_in_from ADDRESS: does a whole login of a bearer client from this address
 sign_in_from() {
     JAR= post /v1/logins '{"provider":"oidc","client":"android"}' --interface "$1" -H "Host: $host"
     AUTHORIZATION_URL=$(json .authorization_url)
@@ -76,7 +77,7 @@ session=$(json .session_token)
 sandbox POST /backchannel-logout '{"provider":"oidc","client_id":"ios-app","user":"nobody","sid":"sid-none"}'
 logout_token=$(json .token "$work/control")
 flood "$attacker"
-# The address may use the limit's tokens of one minute, and those that are added during the flood.
+# The address may use the tokens for one minute at once, and those that are added during the flood.
 allowed=$((per_minute + SPENT + 1))
 at_least "$sent" 200 "requests of the flood"
 at_most "$((logins + exchanges + registrations))" "$((2 * allowed))" "flood → rows of logins, exchanges and registrations"
@@ -84,7 +85,8 @@ at_most "$logins" "$allowed" "flood → rows of logins"
 at_most "$exchanges" "$allowed" "flood → rows of exchanges"
 at_most "$registrations" "$share" "flood → rows of registrations"
 at_most "$handoffs" "$allowed" "flood → rows of handoffs"
-# Each rejected code costs one call. The 20 others are for metadata and keys of five providers, which all requests share.
+# Each rejected code costs one call. Another 20 calls are allowed for metadata and keys of five providers, which all requests
+# share.
 at_most "$made" "$((allowed + 20))" "flood → calls at providers"
 for kind in "logins" "provider-started arrivals" "invented codes" "guessed state keys" "imported tokens" "invented sessions"; do
     at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "flood, $kind → answers with 429"
@@ -115,5 +117,5 @@ expect_status 201 "after a flood, a sign-in from another address → a session"
 at_most "$((SECONDS - began))" 5 "after a flood, a sign-in from another address → its seconds"
 
 kill -0 "$broker_pid" 2>/dev/null
-same 0 $? "both floods → the broker is still running"
+same 0 $? "both floods → the broker keeps running"
 finish

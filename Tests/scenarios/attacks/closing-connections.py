@@ -14,7 +14,9 @@ from support.wire import answers, read_all  # noqa: E402
 
 def endings(case):
     name = "an answer with Connection: close"
-    # The body is large, because a smaller one arrives with its head and is read completely, so another request may follow it.
+    # The body is large. A smaller one would arrive together with its head and be read completely, and then a further request on
+    # the
+    # connection would be valid.
     large = b"1" * 20_000
     with Broker(case, name, cache="off") as broker:
         first = {
@@ -26,7 +28,7 @@ def endings(case):
         }
         session = broker.sign_in()
         for what, build in first.items():
-            # The following bytes may be parsed before or after the answer is made, so the case tries several times.
+            # The broker may parse the following bytes before or after it makes the answer, so the case tries several times.
             for _ in range(8 if what.startswith("a refused") else 2):
                 broker.upstream.seen.clear()
                 behind = head("POST /v1/relay/app/taken/2", session, length=4) + b"more"
@@ -73,7 +75,7 @@ def endings(case):
             end.shutdown(socket.SHUT_WR)
             _, how = read_all(end, 5)
             case.verdict(how != "open", f"{name}, an event stream → ends", how)
-        # A client gets its answer even if it continues to send after a parser error.
+        # After a malformed request, a client gets its answer even if it continues to send.
         with broker.connect() as end:
             end.sendall(b"GARBAGE\r\n\r\n")
             sent, got, why = flood(broker, end, b"x" * 4096, 64 * 1024, seconds=1, reads=True)
@@ -90,5 +92,5 @@ CASES = {"endings": endings}
 
 if __name__ == "__main__":
     allow_descriptors()
-    # Concurrent measurements would disturb each other, so they run one at a time.
+    # The cases measure the broker, and would disturb each other, so they run one at a time.
     main({name: (case, 600) for name, case in CASES.items()}, __doc__, in_turn=CASES)

@@ -1,6 +1,6 @@
 """Forged identity fields in unusual spellings, behind a gateway's recipe.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case makes the attacks first, and then an honest request.
 """
 
 import http.client
@@ -19,7 +19,7 @@ from support.wire import ROOT, free_port  # noqa: E402
 
 
 class Traefik:
-    """A model of the way in which Traefik 3 treats header fields, with the middlewares of the recipe.
+    """A model of how Traefik 3 treats header fields, with the middlewares of the recipe.
 
     Go splits names only at dashes, so `X_Auth_User` and `X.Auth.User` are different fields. `headers` deletes a field by its
     name. `forwardAuth` sends the listed fields and its own. Then it deletes the fields that match the expression, and adds
@@ -36,7 +36,7 @@ class Traefik:
         return "-".join(part[:1].upper() + part[1:].lower() for part in name.split("-"))
 
     def serve(self, method, target, fields):
-        """The answer's status, and the fields that the service sees if the request reaches it."""
+        """Returns the answer's status, and the fields that the service gets, or None if the request does not reach it."""
         held = {}
         for name, value in fields:
             held.setdefault(self.canonical(name), []).append(value)
@@ -75,7 +75,7 @@ class Traefik:
 
     @staticmethod
     def variables(held):
-        """The variables that CGI, WSGI or PHP make of the fields. They have `_` for any character except letters and digits."""
+        """Returns the fields as CGI, WSGI or PHP name them: with `_` for any character except letters and digits."""
         found = {}
         for name, values in held.items():
             found.setdefault(re.sub("[^A-Z0-9]", "_", name.upper()), []).extend(values)
@@ -87,7 +87,7 @@ SIGNS = "-_.!#$%&'*+^`|~"
 
 
 def spellings(name):
-    """A field's name with other characters for its first two dashes, in lower and upper case."""
+    """Returns spellings of a field's name with other characters for its first two dashes, in different letter cases."""
     first, second, rest = name.split("-", 2)
     return [
         form for one in SIGNS for two in SIGNS for form in (f"{first}{one}{second}{two}{rest}", f"{first}{one}{second}{two}{rest}".lower())]
@@ -118,7 +118,7 @@ def traefik(case):
         case.same((401, None), gateway.serve("GET", "/orders", [(form, session)]), f"a session in the field {form} → 401")
     _, held = gateway.serve("GET", "/orders", [cookie, *((form, "mallory") for form in spellings("X-Coatcheck-Session"))])
     case.same([], [name for name, values in (held or {"none": "mallory"}).items() if "mallory" in values], "the field X-Coatcheck-Session in all spellings → removed")
-    # A check of the model: if a recipe removes only names with some of the signs, the forged field arrives.
+    # Check the model itself: if a recipe removes only names with some of the characters, a forged field has to arrive.
     for signs, forms in (("-", ("X_Auth_Subject", "X.Auth.Subject")), ("[-_.]", ("X!Auth!Subject", "X~Auth~Subject", "X-Auth'Subject"))):
         plain = Traefik(recipe.replace("[^a-z0-9]", signs), f"127.0.0.1:{port}")
         for form in forms:

@@ -1,6 +1,6 @@
-"""Forged and misread id_tokens of a provider.
+"""Forged id_tokens, and id_tokens that a careless verifier would read wrongly.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case makes the attacks first, and then an honest request.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from support.sandbox import Sandbox  # noqa: E402
 
 
 class Issuer:
-    """A provider whose key is in this process. Its key set lacks `alg`."""
+    """A provider with its key in this process, so that the case can sign any token. Its key set lacks `alg`."""
 
     def __init__(self):
         self.key = rsa.generate_private_key(65537, 2048)

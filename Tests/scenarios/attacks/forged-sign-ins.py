@@ -1,6 +1,6 @@
-"""Forwards with empty secrets, and callbacks with forged identities.
+"""Forwards whose secrets are empty or wrong, and callbacks with forged identities.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case makes the attacks first, and then an honest request.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ def sign_ins(case):
     callback, cookie, _ = begin(code_challenge=challenge, code_challenge_method="S256")
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f"coatcheck-login={cookie}")
     case.verdict(answer.status in (400, 403), "a forward without the verifier → refused", answer.told)
-    # A forward to another client.
+    # Forwards that name another client or provider than the login's.
     for word, more in (("the name of another client", {"client": "android"}), ("the name of another provider", {"provider": "clover"})):
         callback, cookie, _ = begin()
         answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback} | more, Cookie=f"coatcheck-login={cookie}")
@@ -76,7 +76,7 @@ def sign_ins(case):
     case.same("403 login_not_yours", answer.told, "the callback of one client with the login token of another → 403 login_not_yours")
     case.same(before, sandbox.calls("oidc/token"), "all refused forwards → zero token calls at the provider")
 
-    # User names in the callback. The broker stores the configured ones as unverified, so they do appear in the identity.
+    # Forged user names in the callback. The broker stores the configured parameters, but only as unverified identity.
     forged = {name: "mallory" for name in (*kept, "profile[id]", "externalUserId", "idpConfigId", "id_token_hint", "user")}
     callback, cookie, _ = begin()
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&{urllib.parse.urlencode(forged)}"}, Cookie=f"coatcheck-login={cookie}")
@@ -89,7 +89,7 @@ def sign_ins(case):
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&sub=user-bob"}, Cookie=f"coatcheck-login={cookie}")
     case.same("user-ana", answer.json.get("subject"), "one user's callback, with another user's subject → a session of the first user")
 
-    # The broker reads the Cookie field in any letter case of its name, and checks the login token in it.
+    # The broker accepts the Cookie field's name in any letter case, and always checks the login token in it.
     callback, cookie, _ = begin()
     for name in ("COOKIE", "cOOKIE"):
         answer = raw(broker, "POST", "/v1/sessions", f"{name}: coatcheck-login={secrets.token_urlsafe(32)}", "Content-Type: application/json",

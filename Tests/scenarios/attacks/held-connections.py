@@ -1,4 +1,5 @@
-"""Connections that a stranger holds (SEC-105): memory (from /proc), descriptors, processor time, and an upstream's places."""
+"""Connections that a client without a session keeps open (SEC-105). The cases measure memory (from /proc), descriptors,
+processor time, and the concurrent calls of an upstream."""
 
 import pathlib
 import sys
@@ -77,8 +78,7 @@ def descriptors(case):
             ends = []
             for index in range(300):
                 try:
-                    # Above the limit, a connection waits in the listener's queue. When the queue is full, no further connection
-                    # is made.
+                    # Above the limit, connections wait in the listener's queue. When the queue is full, further ones fail.
                     ends.append(broker.connect(f"127.0.0.{2 + index % 10}", seconds=0.2))
                 except OSError:
                     break
@@ -109,5 +109,6 @@ SLOW = {"hostile-uploads": hostile_uploads}
 
 if __name__ == "__main__":
     allow_descriptors()
-    # Concurrent measurements would disturb each other, so they run one at a time, next to cases that wait for a minute.
+    # The quick cases measure the broker and would disturb each other, so they run one at a time, next to the slow cases, which
+    # mostly wait.
     main({name: (case, 600 if name in QUICK else 240) for name, case in (SLOW | QUICK).items()}, __doc__, in_turn=QUICK)

@@ -1,6 +1,6 @@
 """Requests that are in progress during a log-out.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case makes the attacks first, and then an honest request.
 """
 
 import pathlib
@@ -22,11 +22,11 @@ def log_outs(case):
         session = broker.sign_in(client=client)
         fields = {"Authorization": f"Bearer {session}"} if client == "android" else {"Cookie": f"coatcheck={session}"}
         token = broker.exchange(session).json["access_token"]
-        case.verdict(sandbox.lives(token), f"before the log-out, the provider's token → live ({client})")
+        case.verdict(sandbox.lives(token), f"{client}, the provider's token before the log-out → live")
         sandbox.fault("oidc", fault="slow-after", delay_ms=700, endpoint="refresh", times=1)
         running = [case.beside(lambda: broker.call("GET", "/v1/relay/api/slow?ms=800", **fields)) for _ in range(3)]
         running.append(case.beside(lambda: broker.call("POST", "/v1/session/refresh", **fields)))
-        # Wait until the provider has the refresh, because by then all requests have begun.
+        # When the refresh has reached the provider, all requests have begun.
         deadline = time.monotonic() + 10
         while not sandbox.calls("oidc/refresh") and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -38,7 +38,7 @@ def log_outs(case):
                              ("GET", "/v1/relay/api/echo"), ("DELETE", "/v1/sessions?except=current"), ("POST", "/v1/session/token")):
             case.same("401 session_ended logged_out", broker.call(method, path, **fields).told, f"{client}: {method} {path} after the log-out → 401 session_ended logged_out")
         case.same("400 session_ended", broker.exchange(session).told, f"{client}, a backend's token exchange after the log-out → 400 session_ended")
-        case.verdict(broker.row(session, "ended_at")[0] is not None, f"the session's row after the log-out → has its end ({client})")
+        case.verdict(broker.row(session, "ended_at")[0] is not None, f"{client}, the session's row after the log-out → has the time of its end")
         broker.restart()
         case.same("401 session_ended logged_out", broker.call("GET", "/v1/session", **fields).told, f"{client}, the session after the log-out and a restart → 401 session_ended logged_out")
 

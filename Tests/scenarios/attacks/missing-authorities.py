@@ -1,6 +1,6 @@
-"""Configurations whose file with authorities is missing, empty or broken.
+"""Configurations whose `ca_file` is missing, empty or broken.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case makes the attacks first, and then an honest request.
 """
 
 import pathlib
@@ -15,7 +15,7 @@ from support.sandbox import Sandbox  # noqa: E402
 
 
 def authorities(case):
-    """An authority's file that is missing, empty or broken → the start fails (SEC-111)"""
+    """A `ca_file` that is missing, empty or broken → the start fails (SEC-111)"""
     broker = Broker(case, Sandbox(case), start=False)
     (case.folder / "empty.pem").write_text("")
     (case.folder / "junk.pem").write_text("-----BEGIN CERTIFICATE-----\nbm90IGEgY2VydGlmaWNhdGU=\n-----END CERTIFICATE-----\n")

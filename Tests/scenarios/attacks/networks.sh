@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Networks of IPv6 addresses (SEC-105, SEC-119): how many logins and connections one customer's /56 and one /48 may have. Then
-# thousands of phones in a carrier's /48 sign in. The script runs in its own network namespace, which has these addresses.
+# Limits for networks of IPv6 addresses (SEC-105, SEC-119): how many logins and connections a customer's /56 and a /48 may have.
+# Then thousands of phones in a carrier's /48 sign in. The script runs in a network namespace of its own with these addresses.
 #   PHONES   how many phones sign in (5000)
 if [ -z "${NETWORKS_INSIDE:-}" ]; then
     if why=$(unshare --net true 2>&1) && command -v ip >/dev/null; then
@@ -14,7 +14,8 @@ source "$(dirname "$0")/../support/lib.bash"
 ip link set lo up && ip -6 route add local 2001:db8::/32 dev lo || give_up "the network"
 phones=${PHONES:-5000}
 host=auth.example.org
-# Of 2000 logins an address may have 64, a line 256, a network 500. Of 4000 connections they may have 128, 384 and 896.
+# Of 2000 pending logins, an address may have 64, a line 256, a network 500. Of 4000 connections, an address may have 128, a line
+# 384, a network 896.
 pending=2000
 descriptors=8000
 
@@ -45,7 +46,7 @@ signs_in() {
     client user --address "$1" >"$work/user"
     same 201 "$(jq .status "$work/user")" "$2 ($(jq .seconds "$work/user") s)"
 }
-# fresh: restarts the broker with empty charges and an empty store
+# fresh: restarts the broker without charges and with an empty store
 fresh() {
     kill_broker TERM
     rm -rf "$work/data"
@@ -63,19 +64,19 @@ step "Logins: one customer's /56"
 start_stack "$work/networks.yaml"
 client logins --networks 2001:db8:1::/56 --each 8 >"$work/out"
 echo "#   $(cat "$work/out")"
-same 256 "$(pending_rows)" "many logins from one /56 → 256 pending"
-signs_in 2001:db8:2::1 "full /56, and a user of another network → signs in at once"
-signs_in 2001:db8:1:100::1 "full /56, and a user of the next /56 → signs in at once"
+same 256 "$(pending_rows)" "many logins are started from one /56 → 256 are pending"
+signs_in 2001:db8:2::1 "user of another network, while a /56 has all its logins → signs in at once"
+signs_in 2001:db8:1:100::1 "user of the next /56, while a /56 has all its logins → signs in at once"
 
 step "Logins: one /48 after the other"
 fresh
 for site in 1 2 3; do
     client logins --networks "2001:db8:$site::/56,2001:db8:$site:100::/56,2001:db8:$site:200::/56" --each 2 >"$work/out"
     echo "#   2001:db8:$site::/48: $(cat "$work/out")"
-    same $((500 * site)) "$(pending_rows)" "many logins from one /48 → 500 pending for each"
-    signs_in 2001:db8:99::1 "full /48, and a user of another network → signs in at once"
+    same $((500 * site)) "$(pending_rows)" "many logins are started from $site /48 network(s) → 500 are pending for each"
+    signs_in 2001:db8:99::1 "user of another network, while $site /48 network(s) have all their logins → signs in at once"
 done
-same 429 "$(client user --address 2001:db8:1:300::1 | jq .status)" "login from another /56 of a full /48 → 429"
+same 429 "$(client user --address 2001:db8:1:300::1 | jq .status)" "start of a login from another /56 of a /48 that has all its logins → 429"
 
 step "Connections: one /56, then one /48, then three"
 fresh
@@ -89,28 +90,28 @@ occupy() {
     echo "#   $2: $(cat "$work/$1")"
 }
 occupy line 2001:db8:1::/57 16
-same 384 "$(jq .standing "$work/line")" "many connections from one /56 → 384 open"
-signs_in 2001:db8:2::1 "full /56, and a user of another network → signs in"
+same 384 "$(jq .standing "$work/line")" "many connections are opened from one /56 → 384 are open"
+signs_in 2001:db8:2::1 "user of another network, while a /56 has all its connections → signs in"
 occupy network 2001:db8:1:100::/57,2001:db8:1:200::/57 8
-same 512 "$(jq .standing "$work/network")" "more connections from its /48 → 512 more open"
-signs_in 2001:db8:2::1 "full /48, and a user of another network → signs in"
+same 512 "$(jq .standing "$work/network")" "more connections are opened from other /56 of its /48 → 512 more are open"
+signs_in 2001:db8:2::1 "user of another network, while a /48 has all its connections → signs in"
 occupy second 2001:db8:5::/57,2001:db8:5:100::/57,2001:db8:5:200::/57 8
 occupy third 2001:db8:6::/57,2001:db8:6:100::/57,2001:db8:6:200::/57 8
-same "896 896" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "two more /48 → 896 connections open for each"
-signs_in 2001:db8:2::1 "three full /48, and a user of another network → signs in"
+same "896 896" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "many connections are opened from two more /48 → 896 are open for each"
+signs_in 2001:db8:2::1 "user of another network, while three /48 have all their connections → signs in"
 curl -s "$MANAGEMENT/metrics" >"$work/metrics"
-same 1 "$(grep -c '^coatcheck_connections 2688$' "$work/metrics")" "metrics → 2688 connections: $(grep '^coatcheck_connections ' "$work/metrics")"
-same 1 "$(grep -c '^coatcheck_connections_max 4000$' "$work/metrics")" "metrics → coatcheck_connections_max 4000"
+same 1 "$(grep -c '^coatcheck_connections 2688$' "$work/metrics")" "metrics while three /48 have all their connections → count 2688: $(grep '^coatcheck_connections ' "$work/metrics")"
+same 1 "$(grep -c '^coatcheck_connections_max 4000$' "$work/metrics")" "metrics while three /48 have all their connections → coatcheck_connections_max is 4000"
 for reason in customer network; do
-    matches "^coatcheck_connections_refused_total.*\} [1-9]" "$(grep "refused_total{reason=\"$reason\"}" "$work/metrics")" "metrics → connections refused for the reason $reason"
+    matches "^coatcheck_connections_refused_total.*\} [1-9]" "$(grep "refused_total{reason=\"$reason\"}" "$work/metrics")" "metrics while three /48 have all their connections → count refused ones with the reason $reason"
 done
-in_log '"message":"connections are turned away","reason":"network","client":"2001:db8:5::/48"' 1 "connections refused → one log line names the network"
+in_log '"message":"connections are turned away","reason":"network","client":"2001:db8:5::/48"' 1 "connections of a /48 are refused → one log line names this network"
 
 step "$phones phones of one carrier's /48, each with its own /64"
 sed -i 's/^limits: .*/limits: {}/' "$work/coatcheck.yaml"
 fresh
 client phones --networks 2001:db8:7::/48 --count "$phones" >"$work/phones"
 echo "#   $(cat "$work/phones")"
-same "$phones $phones {}" "$(jq -r '"\(.started) \(.signed_in) \(.others | tojson)"' "$work/phones")" "many phones in one /48 → all sign in"
-same 0 "$(curl -s "$MANAGEMENT/metrics" | grep -cE '^coatcheck_http_requests_total.*status="429"\} [1-9]')" "metrics → no answer 429"
+same "$phones $phones {}" "$(jq -r '"\(.started) \(.signed_in) \(.others | tojson)"' "$work/phones")" "$phones phones in one /48, each with its own /64 → all sign in"
+same 0 "$(curl -s "$MANAGEMENT/metrics" | grep -cE '^coatcheck_http_requests_total.*status="429"\} [1-9]')" "metrics after $phones phones have signed in → no answer was 429"
 finish

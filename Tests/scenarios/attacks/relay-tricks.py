@@ -1,6 +1,6 @@
-"""Internal fields, unusual paths and ambiguous framing at the relay.
+"""Relayed calls with fields of frameworks and gateways, with unusual paths, and with ambiguous framing.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case makes the attacks first, and then an honest request.
 """
 
 import pathlib
@@ -31,7 +31,7 @@ def relayed(case):
     broker = Broker(case, sandbox, settings={"upstreams": {"narrow": upstream}})
 
     def reached():
-        """The paths that the upstream was asked for."""
+        """Returns the paths of the calls that the upstream got."""
         return [item["path"] for item in sandbox.control("GET", "/requests?provider=api").json["items"]]
 
     cookie = f"Cookie: coatcheck={broker.sign_in()}"
@@ -46,7 +46,7 @@ def relayed(case):
         status, fields, _ = raw(broker, "GET", "/v1/relay/narrow/echo" + trick, cookie)[0]
         case.verdict(status in (400, 403, 404) and fields.get("coatcheck-source") != "upstream", f"a relayed path with {trick!r} → refused by the broker", str(status))
     case.same([], reached(), "all relayed paths with tricks → zero calls at the upstream")
-    # A second request after a request for another protocol, and framing fields that Connection names.
+    # Next: a second request after a request for another protocol, and a Connection field that names framing fields.
     behind = head(broker, "GET", "/v1/relay/narrow/bytes/10", cookie, "Connection: close")
     for protocol in ("websocket", "foo", "TLS/1.0"):
         found = sent(broker, head(broker, "GET", "/v1/relay/narrow/echo", cookie, "Connection: Upgrade", f"Upgrade: {protocol}") + behind)

@@ -1,4 +1,5 @@
-"""Bodies without their last byte (SEC-102, SEC-105): the broker's memory (from /proc), for an address, a proxy and a user."""
+"""Requests whose body lacks its last byte (SEC-102, SEC-105), from one address, through a proxy, and of one user. The cases
+measure the broker's memory (from /proc)."""
 
 import pathlib
 import sys
@@ -158,5 +159,5 @@ CASES = {"last-byte": last_byte, "user-bodies": user_bodies, "own-bodies": own_b
 
 if __name__ == "__main__":
     allow_descriptors()
-    # Concurrent measurements would disturb each other, so they run one at a time.
+    # The cases measure the broker, and would disturb each other, so they run one at a time.
     main({name: (case, 600) for name, case in CASES.items()}, __doc__, in_turn=CASES)

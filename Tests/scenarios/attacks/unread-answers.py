@@ -34,7 +34,7 @@ def pipelined(name, path, status, with_session=False):
 
 
 def read_slowly(end, rate=16 * 1024, seconds=90):
-    """Reads until the end, `rate` bytes a second."""
+    """Reads an answer at `rate` bytes a second. Returns the bytes, and how the connection ended."""
     data, begin = bytearray(), time.monotonic()
     end.settimeout(seconds)
     while time.monotonic() - begin < seconds:
@@ -62,7 +62,7 @@ def slow_readers(case):
             with broker.connect("127.0.0.9", slow=True) as end:
                 end.sendall(request)
                 if upload:
-                    # A client that writes for a while before it reads the answer.
+                    # Write for a while before the answer is read.
                     flood(broker, end, b"x" * 4096, upload, seconds=2, stall=1)
                     end.setblocking(True)
                 data, how = read_slowly(end, rate)
@@ -105,7 +105,7 @@ def slow_readers(case):
 
 
 def cut_answers(case):
-    """Unread answers are broken off after the write deadline, and each of them looks incomplete."""
+    """The broker breaks unread answers off after the write deadline, so that each of them looks incomplete."""
     name = "unread answers"
     size = 8 * MIB
     with Broker(case, name) as broker:
@@ -148,5 +148,5 @@ SLOW = {"slow-readers": slow_readers, "cut-answers": cut_answers}
 
 if __name__ == "__main__":
     allow_descriptors()
-    # Concurrent measurements would disturb each other, so they run one at a time, next to cases that wait for a minute.
+    # The quick cases measure the broker and would disturb each other, so they run one at a time, next to the slow ones.
     main({name: (case, 600 if name in QUICK else 240) for name, case in (SLOW | QUICK).items()}, __doc__, in_turn=QUICK)

@@ -1,4 +1,5 @@
-"""Floods after an upgrade or `CONNECT` (SEC-102, SEC-105): the broker's memory (from /proc), and no second answer."""
+"""Floods of requests after an upgrade or `CONNECT` (SEC-102, SEC-105). The broker's memory (from /proc) stays limited, and it
+answers only the first request."""
 
 import pathlib
 import sys
@@ -13,9 +14,9 @@ from support.wire import answers, read_all  # noqa: E402
 
 
 def upgraded(name, line, status, *fields, with_session=False, host=NAME, stays=False, body=b""):
-    """Sends floods after a request for another protocol. The requests in the flood must not be served.
+    """Returns a case that sends a flood after a request for another protocol. The broker must not serve the flood's requests.
 
-    `stays` marks an answer that continues (an event stream).
+    `stays` marks an answer that continues, such as an event stream.
     """
 
     def run(case):
@@ -64,5 +65,5 @@ CASES = {
 
 if __name__ == "__main__":
     allow_descriptors()
-    # Concurrent measurements would disturb each other, so they run one at a time.
+    # The cases measure the broker, and would disturb each other, so they run one at a time.
     main({name: (case, 600) for name, case in CASES.items()}, __doc__, in_turn=CASES)

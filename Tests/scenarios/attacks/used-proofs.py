@@ -1,6 +1,6 @@
-"""Proofs that were already used, after floods of other proofs, forged addresses and a restart.
+"""Replays of a used proof, after floods of other proofs and after a restart, and proofs for a forged address.
 
-The sources of the attacks are in docs/known-attacks.md. The case first tries the attacks, and then an honest request.
+The sources of the attacks are in docs/known-attacks.md. The case makes the attacks first, and then an honest request.
 """
 
 import http.client
@@ -35,7 +35,7 @@ def flood(case):
         case.same(200, broker.call(method, path, phone.session, DPoP=proof).status, f"the first use of a proof → 200: {method} {path}")
     again("a used proof")
 
-    # Proofs for an address that occurs only in `Host` or `X-Forwarded-Host`.
+    # Send proofs for an address that occurs only in `Host` or `X-Forwarded-Host`.
     own = urllib.parse.urlsplit(broker.url).netloc
     for host in ("evil.example", f"{own}@evil.example", f"{own}/", f"{own},evil.example", f"{own}#"):
         proof = phone.proof("GET", "", phone.session, htu=f"http://{host}/v1/session")
@@ -57,7 +57,7 @@ def flood(case):
     case.same("429 rate_limited", attacker.call("GET", "/v1/session", attacker.session).told, "a key that floods → its next call is 429 rate_limited")
     again("a used proof after 4,200 proofs of another key")
 
-    # A stranger sends proofs by invented keys, half of them with the victim's cookie.
+    # Someone without a session sends 200 proofs by a key of its own, half of them with the victim's cookie.
     stranger = Phone(broker)
     stranger.nonce = attacker.nonce
     connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=20)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts examples/compose and examples/expo with their one command, and the broker and the sandbox of `make run`. Each app signs
-# in, calls an API and signs out, or shows why its session ended. (swift-package.sh starts examples/swiftui.)
+# Starts examples/compose and examples/expo, each with its one command, next to the broker and the sandbox of `make run`. Each app
+# signs in, calls an API and signs out, or shows why its session has ended. (swift-package.sh starts examples/swiftui.)
 source "$(dirname "$0")/../support/lib.bash"
 
 step "1. The broker is missing"
@@ -12,7 +12,7 @@ done
 step "2. With the broker of make run"
 start_run
 COATCHECK_URL=$BROKER CREDENTIAL='' timeout 20 "$root/examples/node/run" >"$work/refused.log" 2>&1
-same "1 CREDENTIAL" "$? $(grep -o CREDENTIAL "$work/refused.log")" "service without its credential → a hint about the credential"
+same "1 CREDENTIAL" "$? $(grep -o CREDENTIAL "$work/refused.log")" "examples/node without its credential → a hint about the credential"
 for example in examples/expo examples/compose; do
     COATCHECK_URL=$BROKER timeout 300 "$root/$example/run" >"$work/app.log" 2>"$work/app.err"
     same 0 $? "$example with its one command → succeeds"
@@ -31,9 +31,9 @@ pids+=($!)
 port=$(sed -nE 's/.*PORT=([0-9]+).*/\1/p' "$work/copy/run.sh")
 wait_for 20 curl -s -o "$work/none" "http://127.0.0.1:$port/"
 request GET "http://127.0.0.1:$port/" -H "Authorization: Bearer $(COATCHECK_URL=$BROKER "$root/examples/token")"
-same "200 user-ana" "$STATUS $(body)" "copy of a service, started by the lines of the README → names the user"
+same "200 user-ana" "$STATUS $(body)" "copy of a service, started with the lines of examples/README.md → names the user"
 
-step "3. The views"
+step "3. The files with views are marked as not compiled"
 for file in compose/ShopActivity.kt expo/App.tsx swiftui/Sources/Shop/ShopApp.swift; do
     same "// Not compiled here" "$(head -1 "$root/examples/$file" | cut -d, -f1)" "examples/$file → its first line marks it as not compiled"
 done

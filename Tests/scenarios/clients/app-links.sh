@@ -1,48 +1,49 @@
 #!/usr/bin/env bash
-# The app association files in the form that Apple and Google require (SEC-93), and the contract itself.
+# The app association files in the form that Apple and Google require (SEC-93), the page at an app's callback path, and the served
+# contract.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
 for path in /.well-known/apple-app-site-association /.well-known/assetlinks.json; do
     step "$path"
     get "$path"
-    expect_status 200
-    expect_header Content-Type application/json
-    same "" "$(header Set-Cookie)" "association file → no cookie"
+    expect_status 200 "GET of the association file → 200"
+    expect_header Content-Type application/json "GET of the association file → its media type is JSON"
+    same "" "$(header Set-Cookie)" "GET of the association file → no cookie"
     cp "$work/body" "$work/first"
     sign_in oidc ios ana
     get "$path"
-    if cmp -s "$work/body" "$work/first"; then ok "association file with a session → the same bytes"; else not_ok "association file with a session → the same bytes"; fi
+    if cmp -s "$work/body" "$work/first"; then ok "GET of the association file with a session → the same bytes"; else not_ok "GET of the association file with a session → the same bytes"; fi
     request HEAD "$path" -I
     expect_status 200 "HEAD of the association file → 200"
 done
 get /.well-known/apple-app-site-association
-expect_json .applinks.details[0].appIDs[0] TEAMID1234.com.example.app
-expect_json '.applinks.details[0].components[0]./' '/oauth/*'
+expect_json .applinks.details[0].appIDs[0] TEAMID1234.com.example.app "Apple's association file → has the app's id"
+expect_json '.applinks.details[0].components[0]./' '/oauth/*' "Apple's association file → has the path /oauth/*"
 get /.well-known/assetlinks.json
-expect_json '[0].target.package_name' com.example.app
-expect_json '[0].relation[0]' delegate_permission/common.handle_all_urls
+expect_json '[0].target.package_name' com.example.app "Google's association file → has the app's package"
+expect_json '[0].relation[0]' delegate_permission/common.handle_all_urls "Google's association file → has the relation handle_all_urls"
 
 step "A browser that opens the app's callback path gets the page Open the app"
 get '/oauth/cb?code=c-canary&state=s-canary'
-expect_status 200
-expect_header Content-Type 'text/html; charset=utf-8'
-expect_header Content-Security-Policy "default-src 'none'; frame-ancestors 'none'"
-expect_header Referrer-Policy no-referrer
-expect_header Cache-Control no-store
+expect_status 200 "callback path in a browser → 200"
+expect_header Content-Type 'text/html; charset=utf-8' "callback path in a browser → an HTML page"
+expect_header Content-Security-Policy "default-src 'none'; frame-ancestors 'none'" "callback path in a browser → its Content-Security-Policy allows no resources"
+expect_header Referrer-Policy no-referrer "callback path in a browser → Referrer-Policy is no-referrer"
+expect_header Cache-Control no-store "callback path in a browser → Cache-Control is no-store"
 same "" "$(header Set-Cookie)" "callback path in a browser → no cookie"
-matches 'Open the app' "$(body)" "callback path in a browser → the page says Open the app"
+matches 'Open the app' "$(body)" "callback path in a browser → the page has the text Open the app"
 same 0 "$(grep -ciE 'canary|<script|src=|href=' "$work/body")" "callback path in a browser → no script, link or query value"
 request HEAD '/oauth/cb?code=c' -I
 expect_status 200 "HEAD of the callback path → 200"
 post '/oauth/cb?code=c' '{}'
 expect_problem 405 method_not_allowed "POST to the callback path"
 get /oauthx
-expect_problem 404 not_found "path outside the app links"
+expect_problem 404 not_found "GET of a path outside the app links"
 
 step "The contract"
 get /openapi.yaml
-expect_status 200
+expect_status 200 "GET of /openapi.yaml → 200"
 served=$(sed "s#  - url: https://auth.example.com#  - url: '$BROKER'#" "$root/openapi.yaml")
 if [ "$(cat "$work/body")" = "$served" ]; then ok "served contract → equals openapi.yaml with this address"; else not_ok "served contract → equals openapi.yaml with this address"; fi
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Clients generated from the contract that the broker serves. The Python client logs in and decodes a problem. The Kotlin and
-# Swift clients are generated without an error and have the types of the central calls. Python, Swift and TypeScript clients,
-# which compile here, also decode answers of a later minor version with a new member, code and reason.
+# Clients generated from the contract that the broker serves. The Python client signs in and decodes a problem. The Kotlin, Swift
+# and Dart clients are generated without an error and have the types of the central calls. The Python, Swift and TypeScript
+# clients also decode answers of a later minor version, with a new member, code and reason.
 source "$(dirname "$0")/../support/lib.bash"
 with_packages
 start_stack
 
 step "1. The served contract is openapi.yaml with this broker's address"
 request GET /openapi.yaml
-expect_status 200
+expect_status 200 "GET of /openapi.yaml → 200"
 cp "$work/body" "$work/served.yaml"
 same "- url: '$BROKER'" "$(grep -m1 -A1 '^servers:' "$work/served.yaml" | tail -1 | sed 's/^ *//')" "served contract → servers has the public URL"
 diff <(sed "s|  - url: https://auth.example.com|  - url: '$BROKER'|" "$root/openapi.yaml") "$work/served.yaml" >"$work/difference"
-same 0 $? "served contract → equals openapi.yaml otherwise"
+same 0 $? "served contract → equals openapi.yaml except for the public URL"
 
 step "2. openapi-python-client"
 (cd "$work" && PATH="$(dirname "$PYTHON"):$PATH" "$PYTHON" -m openapi_python_client generate --path served.yaml --output-path generated --meta none) >"$work/python.log" 2>&1
@@ -25,7 +25,7 @@ same 0 $status "the script with the Python client → runs to its end"
 
 step "3. openapi-generator: Kotlin and Swift"
 jar=$("$PYTHON" -c 'import openapi_generator_cli, pathlib; print(next(pathlib.Path(openapi_generator_cli.__file__).parent.glob("*.jar")))')
-# generate GENERATOR [OPTIONS]: into $work/GENERATOR
+# generate GENERATOR [OPTIONS]: writes a client into $work/GENERATOR, and checks that there is no error
 generate() {
     local name=$1
     shift
@@ -52,17 +52,17 @@ same "" "$(grep -rlE 'enum (class )?(ProblemCode|EndReason|ProviderKind)' "$work
 step "4. Clients can decode the answers of a later minor version"
 later="ses_3f9cT0m7bq3yqk0W8bJ1kQ device_unknown moved"
 (cd "$work" && find swift6/Sources -name '*.swift' -print0 | xargs -0 timeout 300 swiftc -parse-as-library -o growth "$here/generated_growth.swift") >"$work/swiftc.log" 2>&1
-same 0 $? "Swift types → compile"
-same "$later" "$("$work/growth" "$here/generated_growth.json" 2>&1)" "Swift types → decode the later answers"
+same 0 $? "generated Swift types → compile"
+same "$later" "$("$work/growth" "$here/generated_growth.json" 2>&1)" "generated Swift types → decode the answers of a later minor version"
 generate typescript-fetch
 cp "$here/generated_growth.ts" "$work/"
 (cd "$work" && timeout 120 tsc --target es2020 --module commonjs --lib es2020,dom --outDir js generated_growth.ts) >"$work/tsc.log" 2>&1
-same 0 $? "TypeScript types → compile"
-same "$later" "$(cd "$work" && node -e 'console.log(require("./js/generated_growth.js").growth(require("fs").readFileSync(process.argv[1], "utf8")))' "$here/generated_growth.json" 2>&1)" "TypeScript types → decode the later answers"
-# By default, this generator assumes that a schema refuses additional members, but the contract allows them.
+same 0 $? "generated TypeScript types → compile"
+same "$later" "$(cd "$work" && node -e 'console.log(require("./js/generated_growth.js").growth(require("fs").readFileSync(process.argv[1], "utf8")))' "$here/generated_growth.json" 2>&1)" "generated TypeScript types → decode the answers of a later minor version"
+# By default, this generator assumes that schemas refuse additional members. The contract allows them in answers.
 generate go -p disallowAdditionalPropertiesIfNotPresent=false
 requests="model_begin_handover.go model_imported_tokens.go model_make_child.go model_redeem_handover.go"
-same "$requests" "$(cd "$work/go" && grep -l DisallowUnknownFields model_*.go | tr '\n' ' ' | sed 's/ $//')" "Go types → refuse unknown members only in requests"
+same "$requests" "$(cd "$work/go" && grep -l DisallowUnknownFields model_*.go | tr '\n' ' ' | sed 's/ $//')" "generated Go types → refuse unknown members only in requests"
 
 step "5. Dart, for Flutter"
 generate dart-dio

@@ -1,4 +1,4 @@
-"""Foreign HTTP clients and cookie jars with their default settings: Java, Apache, Go, Python, curl, wget."""
+"""HTTP clients and cookie jars of other projects, with their default settings: Java, Apache, Go, Python, curl, wget."""
 
 import asyncio
 import concurrent.futures
@@ -35,7 +35,7 @@ def java(program, *arguments, jars="."):
 
 
 def java_clients(case):
-    """Java's own HttpClient with its offers of HTTP/2 and its jar, and Apache's HttpClient."""
+    """Java's own HttpClient, which offers HTTP/2, with its cookie jar, and Apache's HttpClient."""
     if not shutil.which("javac"):
         case.lines.append("skipped: javac is missing")
     _, broker = stack(case)
@@ -48,25 +48,25 @@ def java_clients(case):
     for name, size in sizes.items():
         words = found.get(name, errors)
         case.verdict(words.startswith("200 HTTP_1_1 ") and f'"body_length":{size},' in words.replace(" ", ""), f"Java's HttpClient: {name} → 200 over HTTP/1.1 with the whole body", words[:300])
-    case.verdict(not any(word in " ".join(found.values()).lower() for word in ("http2-settings", '"upgrade"')), "Java's HttpClient, its offer of HTTP/2 → stays at the relay")
+    case.verdict(not any(word in " ".join(found.values()).lower() for word in ("http2-settings", '"upgrade"')), "Java's HttpClient, a relayed call with its offer of HTTP/2 → the upstream does not get the offer")
     case.same("200 data: 0||data: 1|", found.get("relay-events"), "Java's HttpClient, a relayed event stream → read to its end")
     for name, status in (
             ("stranger", 401), ("not-yours", 403), ("burned", 400), ("session", 200), ("url-connection", 200), ("login", 201), ("forward", 201),
             ("jar-session", 200), ("jar-echo", 200), ("jar-refresh-1", 200), ("jar-refresh-2", 200), ("login-2", 201), ("forward-2", 201),
             ("jar-session-2", 200), ("old", 401), ("log-out", 204), ("after", 401)):
-        case.same(str(status), found.get(name, errors)[:3], f"Java, the step {name} → the expected status")
+        case.same(str(status), found.get(name, errors)[:3], f"Java's HttpClient, the step {name} → {status}")
     case.verdict("coatcheck/0/true" in found.get("held", "").split(","), "Java's CookieManager, a sign-in → it keeps the session's cookie, unquoted", found.get("held"))
     case.same("true", found.get("renewed"), "Java's CookieManager, a second sign-in → the session's cookie is replaced")
     case.verdict("coatcheck/" not in found.get("left", "coatcheck/"), "Java's CookieManager, a log-out → the session's cookie is removed", found.get("left"))
     found, errors = apache.result()
     for name, status in (("relay-1", 200), ("relay-2", 200), ("introspect-utf8", 200), ("introspect", 200), ("relay-expect", 200), ("login", 201),
                          ("forward", 201), ("jar-session", 200)):
-        case.same(str(status), found.get(name, errors)[:3], f"Apache's HttpClient, the step {name} → the expected status")
+        case.same(str(status), found.get(name, errors)[:3], f"Apache's HttpClient, the step {name} → {status}")
     case.verdict('"active":true' in found.get("introspect", "").replace(" ", ""), "Apache's HttpClient: introspection of a session → active")
 
 
 async def aiohttp_calls(read, echo, cookie, pieces):
-    """The statuses of a read, and the bytes that a chunked post brought."""
+    """Returns the status of a read of the session, and the body length that the upstream got from a chunked POST."""
     import aiohttp
 
     async def chunks():
@@ -79,7 +79,7 @@ async def aiohttp_calls(read, echo, cookie, pieces):
 
 
 def pythons(case):
-    """Python's clients and curl as HTTP/1.0."""
+    """Python's clients, and curl with HTTP/1.0 and with an offer of HTTP/2."""
     import httpx
     import requests
 
@@ -119,7 +119,7 @@ def pythons(case):
 
 
 def jars(case):
-    """The jars of Python's clients, curl and wget."""
+    """The cookie jars of Python's clients, curl and wget."""
     _, broker = stack(case, "localhost")
     site = f"http://localhost:{broker.port}"
     for kind in KINDS:
@@ -145,10 +145,10 @@ def go(case):
     for name, status in (
             ("stranger", 401), ("not-yours", 403), ("burned", 400), ("session", 200), ("relay-get", 200), ("login", 201), ("forward", 201),
             ("jar-session", 200), ("jar-refresh", 200), ("login-2", 201), ("forward-2", 201), ("jar-session-2", 200), ("log-out", 204), ("after", 401)):
-        case.same(str(status), found.get(name, done.stderr)[:3], f"Go, the step {name} → the expected status")
+        case.same(str(status), found.get(name, done.stderr)[:3], f"Go's net/http, the step {name} → {status}")
     for name in ("relay-post", "relay-chunked"):
-        case.verdict('"body_length":3000,' in found.get(name, "").replace(" ", ""), f"Go: {name} → the whole body arrives", found.get(name))
-    case.same("200 data: 0||data: 1|", found.get("relay-events"), "Go, a relayed event stream → read to its end")
+        case.verdict('"body_length":3000,' in found.get(name, "").replace(" ", ""), f"Go's net/http, the step {name} → the whole body arrives", found.get(name))
+    case.same("200 data: 0||data: 1|", found.get("relay-events"), "Go's net/http, a relayed event stream → read to its end")
     case.verdict("coatcheck" in found.get("held", "").split(" ")[-1].split(","), "Go's cookie jar, a sign-in → it keeps the session's cookie", found.get("held"))
     case.verdict("coatcheck" not in found.get("left", "coatcheck").split(" ")[-1].split(","), "Go's cookie jar, a log-out → the session's cookie is removed", found.get("left"))
 

@@ -19,12 +19,12 @@ from support.recipes import MODULES  # noqa: E402
 from support.waiting import GaveUp, wait_for  # noqa: E402
 from support.wire import free_port  # noqa: E402
 
-# The authentication methods for a client of introspection.
+# The methods by which mod_auth_openidc authenticates at introspection.
 INTROSPECTION = ("client_secret_basic", "client_secret_post")
 
 
 class Service:
-    """The protected service, which records its requests."""
+    """A protected service, which records its requests."""
 
     def __init__(self):
         self.seen = seen = []
@@ -79,7 +79,9 @@ http {{
 
 
 def nginx(case):
-    """nginx with only `proxy_pass`, which uses HTTP/1.0 and buffers, and `auth_request` with the user's Content-Length."""
+    """nginx with only `proxy_pass`, which uses HTTP/1.0 and buffers, and `auth_request`, which passes on the app's
+    Content-Length.
+    """
     _, broker = stack(case)
     service, folder, port = Service(), case.folder / "nginx", free_port()
     folder.mkdir()
@@ -93,9 +95,9 @@ def nginx(case):
     cookie = {"Cookie": f"coatcheck={session}"}
     for body, kind in ((b'{"a": "b"}', "application/json"), (b"x" * 300_000, "text/plain")):
         answer = call(url + "/app/orders", "POST", body, Content_Type=kind)
-        case.same((401, []), (answer.status, service.seen), f"nginx, a stranger's POST of {len(body)} bytes → 401, and its service is not reached")
+        case.same((401, []), (answer.status, service.seen), f"nginx, a POST of {len(body)} bytes without a session → 401, and the service is not reached")
         answer = call(url + "/app/orders", "POST", body, Content_Type=kind, **cookie)
-        case.same((200, [("POST", "/orders", body)]), (answer.status, service.seen[-1:]), f"nginx, a POST of {len(body)} bytes with a session → reaches its service completely")
+        case.same((200, [("POST", "/orders", body)]), (answer.status, service.seen[-1:]), f"nginx, a POST of {len(body)} bytes with a session → reaches the service completely")
         case.verdict(answer.seconds < 10, "nginx, a POST with a session → answered within 10 s", answer.seconds)
         service.seen.clear()
         kept = [call(url + "/kept/orders", method, body, Content_Type=kind, **cookie).status for method in ("POST", "GET", "POST", "POST")]
@@ -104,7 +106,7 @@ def nginx(case):
     answer, begin = balancers.first_bytes(port, "/v1/session/events", session)
     case.same(b"event: session\n", begin.splitlines(keepends=True)[0] if begin else b"", "nginx, the session's event stream → begins with the event `session`")
     broker.refresh(session)
-    # First the line after the first event, then the next event.
+    # The first line that is read ends the first event; the second line begins the next event.
     case.same([b"\n", b"event: tokens_refreshed\n"], [answer.readline(), answer.readline()] if answer else [], "nginx, the session's event stream after a refresh → the next event arrives")
     _, begin = balancers.first_bytes(port, "/v1/relay/api/events/100", session, 5)
     case.same(b"data: 0\n\n", begin, "nginx, a relayed event stream of ten seconds → its first event arrives")
@@ -161,7 +163,7 @@ def openidc(case, broker, service, certificate, method, secret=BACKEND, name="ap
 
 
 def introspection(case):
-    """mod_auth_openidc as a client of introspection."""
+    """mod_auth_openidc asks the broker's introspection about each request."""
     if not pathlib.Path(MODULES, "mod_auth_openidc.so").exists():
         raise GaveUp("mod_auth_openidc is missing: scripts/setup test installs it")
     _, broker = stack(case)

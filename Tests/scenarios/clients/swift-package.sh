@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An app adds this repository as a Swift package, and gets only the client library. Its manifest comes from the client's README,
-# and its sources from examples/swiftui. Then examples/swiftui is started with its one command.
+# An app that uses this repository as a Swift package gets only the client library. The app's manifest is from the client's
+# README, and its sources are from examples/swiftui. Then examples/swiftui is started with its one command.
 source "$(dirname "$0")/../support/lib.bash"
 
 step "1. A package that depends on a clone"
@@ -11,12 +11,12 @@ cp -r "$root/examples/swiftui/Sources/Shop" "$work/app/Sources/Shop"
 start_run
 block_behind "$root/clients/swift/README.md" swift "with this manifest" | sed "s|https://git.example.com/you/coatcheck|file://$work/coatcheck|; s|branch: \"main\"|branch: \"given\"|" >"$work/app/Package.swift" || give_up "the manifest in the README"
 timeout 400 swift build --package-path "$work/app" -Xswiftc -warnings-as-errors >"$work/build.log" 2>&1
-same 0 $? "app that depends on the package → builds"
-same coatcheck "$(ls "$work/app/.build/checkouts")" "app's checkouts → only coatcheck"
+same 0 $? "app that depends on the Swift package → builds"
+same coatcheck "$(ls "$work/app/.build/checkouts")" "app that depends on the Swift package → its only checkout is coatcheck"
 
 step "2. A first sign-in"
 COATCHECK_URL=$BROKER timeout 60 "$work/app/.build/debug/Shop" >"$work/app.log" 2>"$work/app.err"
-same 0 $? "app that depends on the package → runs with success"
+same 0 $? "app that depends on the Swift package → signs in with exit 0"
 app_example "app"
 
 step "3. examples/swiftui with its one command"
@@ -39,15 +39,15 @@ for platform in ios macos; do
         compile -emit-module -module-name "$module" -I "$modules" -emit-module-path "$modules/$module.swiftmodule" "$stubs/$module.swift" || not_ok "stub of $module → compiles"
     done
     compile -typecheck -module-name Coatcheck -I "$modules" "$sources"/*.swift "$sources"/Apple/*.swift >"$work/$platform.log"
-    same "0 " "$? $(cat "$work/$platform.log")" "library with $window → no error, no warning"
+    same "0 " "$? $(cat "$work/$platform.log")" "compilation of the Swift library with stubs of $window → no error and no warning"
 done
 mkdir "$work/planted"
 cp "$sources"/Apple/*.swift "$work/planted/"
 sed -i 's/biometryCurrentSet/biometryCurentSet/' "$work/planted/SecureEnclavePresenceKey.swift"
 sed -i 's/return scene?.keyWindow ?? ASPresentationAnchor()/return scene.keyWindow ?? ASPresentationAnchor()/' "$work/planted/SystemBrowser.swift"
 compile -typecheck -module-name Coatcheck -I "$work/stubs/ios" "$sources"/*.swift "$work"/planted/*.swift >"$work/planted.log"
-same 1 $? "planted faults → compilation fails"
-matches "SecureEnclavePresenceKey.swift:[0-9:]* error: .*biometryCurentSet" "$(cat "$work/planted.log")" "misspelt name of an Apple type → refused"
-matches "SystemBrowser.swift:[0-9:]* error: value of optional type" "$(cat "$work/planted.log")" "unchecked use of an optional Apple value → refused"
+same 1 $? "compilation of Apple files with two planted faults → fails"
+matches "SecureEnclavePresenceKey.swift:[0-9:]* error: .*biometryCurentSet" "$(cat "$work/planted.log")" "compilation of a misspelt name of Apple's frameworks → an error"
+matches "SystemBrowser.swift:[0-9:]* error: value of optional type" "$(cat "$work/planted.log")" "compilation of an unchecked optional Apple value → an error"
 
 finish

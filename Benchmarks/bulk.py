@@ -1,4 +1,4 @@
-"""Measures large bodies in both directions, and simultaneous small calls, through the relay and through nginx."""
+"""Measures large bodies in both directions, through the relay and through nginx, and small relayed calls during a download."""
 
 import os
 import socket
@@ -15,7 +15,8 @@ CALLS = 2000
 
 
 def measure(bench, rounds):
-    """Reports the CPU for 100 MiB in each direction, compared with nginx, and the slowest small calls during a download."""
+    """Reports the CPU for 100 MiB in each direction, compared with nginx, and the 99th percentile of small calls, alone and
+    during a download."""
     directory = bench.directory
     files = os.path.join(directory, "bulk")
     os.makedirs(files)

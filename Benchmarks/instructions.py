@@ -32,7 +32,7 @@ IN_FLIGHT = 32
 EXACT = ["session check", "session read", "relayed GET", "introspection"]
 MANY, FEWER = (500, 2500), (100, 500)
 IDLE_WINDOWS = 5
-# The numbers of requests for work that takes twenty times as many instructions as a check.
+# The numbers of requests for login starts, code forwards and refreshes, which take many more instructions than a check.
 LONG = 50, 250
 PEERS = [("session check", "bare Hummingbird, hello"), ("session read", "bare Hummingbird, hello"),
          ("relayed GET", "bare relay")]

@@ -119,7 +119,7 @@ def cookies(fields):
 
 
 async def start_login(broker, sandbox, user):
-    """Starts a login and signs `user` in at the sandbox; returns the body of the app's forward, and the app's cookie."""
+    """Starts a login and signs `user` in at the sandbox; returns the URL of the callback, and the app's cookie."""
     status, fields, data = await broker.request("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"})
     if status != 201:
         raise SystemExit(f"bench: a login could not be started: {status} {data!r}")

@@ -12,8 +12,8 @@ checks. A visit begins with a touch that is more than 100 instructions after the
 the writes of other threads. The checks are so slow that each is the first of its second, so each one formats the time texts
 again.
 
-Needs Linux on x86-64, capstone (`pip install capstone`) and nm. With --places, which prints the places in the sources, it also
-needs llvm-symbolizer. COATCHECK_UNSTRIPPED and COATCHECK_SANDBOX name the programs.
+Needs Linux on x86-64, capstone (`pip install capstone`), nm and swift-demangle. With --places, which prints the places in the
+sources, it also needs llvm-symbolizer. COATCHECK_UNSTRIPPED and COATCHECK_SANDBOX name the programs.
 """
 
 import argparse

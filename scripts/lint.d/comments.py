@@ -15,7 +15,7 @@ BEGINS = re.compile(rf"///\s+(?:-\s+\w+(?:\s+\w+)?:\s+)?(?:those|(?:(?:about|aft
 
 
 def faults(file):
-    """Yields the places of doc comments with such a beginning. Only the first line of a comment is checked."""
+    """Yields the places of doc comments with such a beginning. The first line of a comment and its list items are checked."""
     before = ""
     for number, line in enumerate(file.read_text().splitlines(), 1):
         line = line.strip()

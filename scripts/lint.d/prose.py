@@ -1,5 +1,5 @@
 """Counts the words and shapes that plain English avoids (CONTRIBUTING.md, Plain English), in comments, documents, test names, and
-printed texts. No count may rise above its number in prose.ratchet. `--write` lowers the numbers there.
+printed texts. No count may rise above its number in prose.ratchet. `--write` writes the present counts there.
 
     python3 scripts/lint.d/prose.py [--table | --list RULE [WORD] | --write]
 

@@ -1,25 +1,26 @@
-"""Three replicas on a PostgreSQL with a synchronous standby, phones that call them without pause, and every kind of fault
-meanwhile. Guarantees 1 to 6 hold across replicas that are killed. `scripts/chaos` starts it, and docs/operate/run.md explains
+"""Three replicas on a PostgreSQL with a synchronous standby, phones that call them all the time, and faults of every kind.
+Guarantees 1 to 6 have to hold even if replicas are killed. `scripts/chaos` starts this program, and docs/operate/run.md explains
 its output.
 
-The provider rotates strictly and its tokens live five seconds. A gate in front of it records each use of a code and of a
-refresh token, with the replica. Meanwhile replicas are killed and started again. PostgreSQL is restarted, crashes and fails
-over. The provider is away or loses its answers, and the wall clocks of single replicas and of the database are stepped.
+The provider accepts each refresh token once, and its access tokens live five seconds. A gate in front of it records which replica
+sent each code and each refresh token. The faults: replicas are killed and started again. PostgreSQL is restarted, crashes and
+fails over. The provider is unreachable or its answers are lost. The wall clocks of single replicas and of the database are
+stepped.
 
-Some phones have sessions with short lives. These phones use the sessions, pause now and then, and give them up. This program
-judges these sessions by its own monotonic clock, which is never stepped.
+Some phones have sessions with short time limits. These phones use the sessions, pause at times, and abandon them. This program
+judges their ends by its own monotonic clock, which is never stepped.
 
-Half of the phones have sessions that belong to a key. They send passes or proofs by a clock that is up to a day wrong. Their
-network sends repeatable requests twice with the same bytes. Each of these phones has a thief with its cookie.
+Half of the phones have bound sessions. They send passes or proofs, and their clocks are wrong by up to a day. Their network sends
+repeatable requests twice with the same bytes. For each of these phones, there is a thief with its cookie.
 
 These counts have to be zero:
 
-- sessions that ended for a reason that does not count, or that are unknown after their 201
+- sessions that ended for a reason that no user, operator or fault of the run explains, or that are unknown after their 201
 - 5xx without `Retry-After`
 - refresh tokens and codes that were used again
 - log-outs that were undone after their 204
 - good proofs and passes that were refused, and answers to thieves
-- sessions that ended before their idle time or their whole life, were doubted before it, or opened three minutes after it
+- sessions that ended before their idle or absolute end, were doubted before it, or could be used three minutes after it
 
 A session whose rotated token was lost with the provider's answer, or with its process, ends with `refresh_lost`. These are
 counted separately.
@@ -49,7 +50,7 @@ from support.verdicts import Verdicts  # noqa: E402
 class Chaos(Faults, Judge, Processes):
     """One run: the cluster, the phones, the faults and the verdict."""
 
-    # The events that every run has.
+    # The events that have to occur in every run.
     WANTED = (
         "kills", "provider outages", "clock steps", "database clock steps", "failovers", "PostgreSQL restarts", "thefts", "use_dpop_nonce")
 
@@ -76,7 +77,7 @@ class Chaos(Faults, Judge, Processes):
         self.sandbox = Sandbox(self, record=False)
         self.database = await asyncio.to_thread(self.make_database)
         await self.gate.start()
-        # Some clocks are stepped by more than a refresh token's life of 20 days.
+        # The refresh tokens live 20 days. Some clocks are stepped by more than that.
         await self.control("PUT", "/settings/oidc", {
             "refresh_mode": "rotate-strict", "access_token_lifetime": max(TOKEN_LIFETIME, self.phones_count // 10),
             "refresh_token_lifetime": 20 * 86400})
@@ -124,18 +125,18 @@ class Chaos(Faults, Judge, Processes):
         print(
             f"# counted apart: refresh_lost {self.tally.events['refresh_lost']} (tokens used again because an answer was lost, or "
             f"its owner killed before it could be stored: {self.gate.repeats})")
-        # A usual machine gives ten times as many good answers. A busy machine has to exceed this number, too.
-        said.verdict(good > 3 * self.seconds, f"the whole run → good answers: {good}")
-        said.verdict(self.gate.rotations > self.seconds / 5, f"the whole run → rotated tokens: {self.gate.rotations}")
+        # A usual machine gives ten times as many good answers as this limit, and even a busy one has to exceed it.
+        said.verdict(good > 3 * self.seconds, f"the whole run → enough good answers: {good}")
+        said.verdict(self.gate.rotations > self.seconds / 5, f"the whole run → enough rotated tokens: {self.gate.rotations}")
         wanted = list(self.WANTED)
         if self.seconds >= 2 * IDLE_LATE - 60:
             wanted += ["idle times over", "lives over", "sessions given up", "sessions looked at late"]
         missing = [name for name in wanted if not self.tally.events[name]]
-        said.verdict(not missing, "the whole run → every kind of trouble happened", missing)
+        said.verdict(not missing, "the whole run → every kind of fault happened", missing)
         refused = {told: count for told, count in self.tally.answers.items() if told.startswith("refused sign-in")}
-        said.verdict(not refused, "the whole run → no sign-in is refused for good", refused)
+        said.verdict(not refused, "the whole run → no sign-in is refused permanently", refused)
         traps = self.traps()
-        said.verdict(not traps, "the logs of the whole run → without a trap", traps[:2])
+        said.verdict(not traps, "the whole run → the logs show no crash", traps[:2])
         said.finish()
 
 

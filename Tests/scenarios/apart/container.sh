@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Checks the images that scripts/prove-container has built, and runs them as a careful operator would. They have their own user,
-# entry point and command, and only the volume is writable. A chroot in a mount namespace replaces the container, so only the
-# image's files exist.
+# Checks the images that scripts/prove-container has built, and runs them with their own user, entry point and command. Only the
+# volume is writable. Instead of a container, there is a chroot in a mount namespace, so that only the image's files exist.
 #   container.sh FOLDER-OF-PROVE-CONTAINER FOLDER-WITH-THE-BINARIES
 source "$(dirname "$0")/../support/lib.bash"
 place=$1
@@ -18,19 +17,19 @@ for name in coatcheck sandbox; do
     containers+=("$container")
     tree[$name]=$(bh mount "$container")
     bh inspect --type image "coatcheck-$name" >"$work/$name.json"
-    same 10001 "$(jq -r .Docker.config.User "$work/$name.json")" "$name: image → runs as the unprivileged user 10001"
+    same 10001 "$(jq -r .Docker.config.User "$work/$name.json")" "image of $name → runs as the unprivileged user 10001"
     kib=$(du -skx "${tree[$name]}" | cut -f1)
     packed=$(tar -C "${tree[$name]}" -c . | gzip -6 | wc -c)
     echo "# $name: $((kib / 1024)) MiB unpacked, $((packed / 1048576)) MiB as a compressed archive; the largest parts (MiB):"
     (cd "${tree[$name]}" && du -mx --max-depth=4 . | sort -rn | grep -E '/(coatcheck[a-z-]*|x86_64-linux-gnu|dpkg|locale|zoneinfo|perl-base|doc|info)$' | head -6; du -m usr/local/bin/*) | sed 's/^/#   /'
-    same 1 "$((packed < 150 * 1000000))" "$name → its compressed archive has less than 150 MB"
+    same 1 "$((packed < 150 * 1000000))" "image of $name → its compressed archive has less than 150 MB"
 done
 bin_name() { [ "$1" = sandbox ] && echo coatcheck-sandbox || echo coatcheck; }
 for name in coatcheck sandbox; do
     cmp -s "$bin/$(bin_name "$name")" "${tree[$name]}/usr/local/bin/$(bin_name "$name")"
-    same 0 $? "$name: image → contains the tested binary"
-    same "" "$(chroot "${tree[$name]}" ldd "/usr/local/bin/$(bin_name "$name")" | grep 'not found')" "$name: image → has every library"
-    same "" "$(cd "${tree[$name]}" && ls usr/bin/curl usr/bin/swift src 2>/dev/null)" "$name: image → contains no curl, toolchain or sources"
+    same 0 $? "image of $name → contains the tested binary"
+    same "" "$(chroot "${tree[$name]}" ldd "/usr/local/bin/$(bin_name "$name")" | grep 'not found')" "image of $name → has every library that the binary needs"
+    same "" "$(cd "${tree[$name]}" && ls usr/bin/curl usr/bin/swift src 2>/dev/null)" "image of $name → contains no curl, toolchain or sources"
 done
 same 1 "$(chroot "${tree[coatcheck]}" dpkg-query -W libpq5 2>/dev/null | wc -l)" "broker's image → contains libpq5"
 
@@ -63,14 +62,14 @@ entry() { jq -r '.Docker.config | ((.Entrypoint // []) + (.Cmd // []))[]' "$work
 same "coatcheck serve --config /etc/coatcheck/coatcheck.yaml" "$(entry coatcheck | tr '\n' ' ' | sed 's/ $//')" "broker's image → has its entry point and its command"
 same "coatcheck-sandbox --listen 127.0.0.1:8089" "$(entry sandbox | tr '\n' ' ' | sed 's/ $//')" "sandbox's image → has its entry point and its command"
 inside coatcheck "$work/volume" sh -c 'touch /usr/local/bin/x' 2>/dev/null
-same 1 "$(($? != 0))" "image's user writes to the root → refused"
+same 1 "$(($? != 0))" "broker's image, its user writes outside the volume → refused"
 sandbox_port=$(free_port)
 SANDBOX="http://127.0.0.1:$sandbox_port"
 mkdir "$work/none"
 inside sandbox "$work/none" coatcheck-sandbox --listen "127.0.0.1:$sandbox_port" >"$work/sandbox.log" 2>&1 &
 pids+=($!)
 wait_for 30 curl -sf "$SANDBOX/_sandbox/health" || give_up "the sandbox's image"
-ok "sandbox's image → answers"
+ok "sandbox's image with its command → the sandbox answers"
 BROKER_PORT=$(free_port)
 MANAGEMENT_PORT=$(free_port)
 BROKER="http://127.0.0.1:$BROKER_PORT"
@@ -80,10 +79,10 @@ sed -e "s|0.0.0.0:8080|0.0.0.0:$BROKER_PORT|" -e "s|0.0.0.0:9090|0.0.0.0:$MANAGE
     -e "s|http://127.0.0.1:8080|$BROKER|" "$root/deploy/compose.coatcheck.yaml" >"$work/etc/coatcheck.yaml"
 chmod 644 "$work/etc/coatcheck.yaml"
 inside coatcheck "$work/volume" coatcheck keys generate --file keys.json >"$work/keys.log" 2>&1
-same "600 10001" "$(stat -c '%a %u' "$work/volume/keys.json")" "keys generate → a private file in the volume"
+same "600 10001" "$(stat -c '%a %u' "$work/volume/keys.json")" "keys generate in the broker's image → a private file in the volume"
 health() { (eval "inside coatcheck \"$work/volume\" $(jq -r '.Docker.config.Healthcheck.Test[1:] | map(@sh) | join(" ")' "$work/coatcheck.json")"); }
 health >"$work/health.log" 2>&1
-same 1 $? "health check before the start → exit 1: $(cat "$work/health.log")"
+same 1 $? "image's health check before the broker's start → exit 1: $(cat "$work/health.log")"
 mapfile -t command < <(entry coatcheck)
 inside coatcheck "$work/volume" "${command[@]}" >"$work/broker.log" 2>&1 &
 broker_pid=$!
@@ -98,22 +97,22 @@ device phone
 start_login oidc ios
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
-expect_status 201 "login → a session"
+expect_status 201 "sign-in at the broker's image → a session"
 request GET /v1/session
-expect_status 200 "session read → 200"
+expect_status 200 "session read at the broker's image → 200"
 request GET /v1/relay/api/private/echo
-expect_status 200 "relay call → 200"
+expect_status 200 "relay call at the broker's image → 200"
 kill -TERM "$served"
 wait "$broker_pid"
-same 0 $? "SIGTERM → exit status 0"
+same 0 $? "SIGTERM to the broker's image → exit status 0"
 broker_pid=
-matches '"message":"stopped"' "$(tail -1 "$work/broker.log")" "SIGTERM → the last log line is stopped"
+matches '"message":"stopped"' "$(tail -1 "$work/broker.log")" "SIGTERM to the broker's image → the last log line is stopped"
 mapfile -t command < <(entry coatcheck)
 inside coatcheck "$work/volume" "${command[@]}" >>"$work/broker.log" 2>&1 &
 broker_pid=$!
 wait_for 40 curl -sf "$MANAGEMENT/readyz" || give_up "the broker's image again"
 request GET /v1/session
-expect_status 200 "second start with the same volume → the session is alive"
+expect_status 200 "second start of the broker's image with the same volume → the session is alive"
 served=$(pgrep -P "$broker_pid" | head -1)
 kill -TERM "${served:-$broker_pid}"
 wait "$broker_pid"

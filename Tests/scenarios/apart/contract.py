@@ -57,7 +57,7 @@ for name, document in (("openapi.yaml", loose), ("openapi.yaml with its strict r
 
 
 def walk(node, where=""):
-    """Every schema keyword of a document, with its place."""
+    """Yields every schema keyword of a document, with its place."""
     if isinstance(node, dict):
         for name, value in node.items():
             yield where, name, value
@@ -103,7 +103,7 @@ for path, item in contract["paths"].items():
 
 
 def answers(document):
-    """Every schema node that an answer can reach in a document, with its place."""
+    """Yields every schema node that an answer can reach in a document, with its place."""
     todo = []
     for path, item in document["paths"].items():
         for method, operation in item.items():
@@ -127,7 +127,7 @@ def answers(document):
 
 
 def found(document, node):
-    """A node, or the target of its reference."""
+    """Returns the node, or the target of its reference."""
     while "$ref" in node:
         reference, node = node["$ref"], document
         for part in reference[2:].split("/"):
@@ -135,14 +135,14 @@ def found(document, node):
     return node
 
 
-# /v1 may get more members and words, so a generated client has to accept new ones in an answer. There are two exceptions:
-# `outcome` distinguishes two answers of one call, and /livez has only one word.
+# /v1 may get more members and values later, so a generated client has to accept new ones in an answer. There are two exceptions:
+# `outcome` distinguishes two answers of one call, and /livez has only one value.
 apart = {"RegistrationRequired.outcome", "GET /livez 200.status"}
 shut = [where for where, node in answers(loose) if node.get("additionalProperties") is False]
 say(not shut, "every answer in openapi.yaml → allows additional members", ", ".join(shut))
 shut = [where for where, node in answers(loose) if ("enum" in node or "const" in node) and where not in apart]
 say(not shut, "every text in an answer of openapi.yaml → allows further values", ", ".join(shut))
-# The strict rules list every word, and the contract's description explains it.
+# The strict rules list every value, and the contract's descriptions have to name it.
 open_words = {where: node for where, node in answers(loose)}
 words = {where: node for where, node in answers(contract) if "enum" in node and where in open_words}
 unsaid = [f"{where}: {word}" for where, node in words.items() for word in node["enum"] if f"`{word}`" not in node.get("description", "")]
@@ -170,7 +170,7 @@ def swift_cases(path):
     return values
 
 
-# Rows contain this reason, but answers do not: `EndReason.shown` replaces it by another word.
+# This reason is in rows but not in answers, because `EndReason.shown` replaces it by another one.
 inside = {"logged_out_in_browser"}
 for schema, path in (("ProblemCode", "Sources/Broker/Problem/ProblemCode.swift"), ("EndReason", "Sources/Broker/Session/EndReason.swift")):
     documented, written = contract["components"]["schemas"][schema]["enum"], [case for case in swift_cases(path) if case not in inside]

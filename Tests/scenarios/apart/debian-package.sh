@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The Debian packages on a bare Debian that systemd-nspawn boots (`make prove-deb`). It runs lintian and times the commands of
-# docs/start/without-a-compiler.md up to a sign-in. Then it upgrades under requests, tries a downgrade, removes and purges. It
-# prints the files on disk after each step. Needs root, debootstrap, systemd-container and lintian.
+# The Debian packages on a bare Debian that systemd-nspawn boots (`make prove-deb`). The script runs lintian, and times the
+# commands
+# of docs/start/without-a-compiler.md up to a sign-in. Then it upgrades under requests, tries a downgrade, removes and purges the
+# packages. It prints the files on disk after each step. Needs root, debootstrap, systemd-container and lintian.
 #   debian-package.sh [FOLDER WITH THE BINARIES]
 source "$(dirname "$0")/../support/lib.bash"
 source "$root/Tests/operations/booted.bash"
@@ -23,7 +24,7 @@ echo "# $((SECONDS - begin)) s; $(cd "$place/packages" && ls -sh --block-size=M 
 for folder in higher again; do VERSION=$higher OUT=$place/$folder COMPRESSION=none "$root/scripts/deb" "$bin" >"$work/deb.log" 2>&1 || give_up "scripts/deb"; done
 same "$(cd "$place/higher" && sha256sum -- *.deb)" "$(cd "$place/again" && sha256sum -- *.deb)" "packages built twice → the same bytes"
 lintian --display-info "$place"/packages/*.deb >"$work/lintian" 2>&1
-same "" "$(grep '^E:' "$work/lintian")" "packages → no error of lintian"
+same "" "$(grep '^E:' "$work/lintian")" "lintian on both packages → no error"
 grep -vE '^(E|N):' "$work/lintian" | sed 's/^/# /'
 
 step "A bare Debian"
@@ -35,15 +36,15 @@ cp "$place"/higher/*.deb "$system/higher/"
 sed -n '/Tests\/scenarios\/apart\/debian-package.sh runs this block/,$p' "$page" >"$work/page.md"
 block_behind "$work/page.md" sh 'runs this block' >"$system/root/install.sh" || give_up "the page's block"
 block_behind "$root/docs/start/first-login.md" sh '## A login by curl' >"$system/root/login.sh" || give_up "the block of the login"
-# The booted system has its own network, because the page uses fixed ports. So the packages are fetched before the boot, and the
-# time for this counts, too.
+# The page uses fixed ports, so the booted system has its own network and cannot download. The script therefore fetches the
+# libraries before the boot, and adds the time for this.
 begin=$SECONDS
 chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && cd /root && $(grep '^apt-get install' "$system/root/install.sh") -qq --download-only" >"$work/download.log" 2>&1
 same 0 $? "apt → fetches the libraries and curl"
 fetched=$((SECONDS - begin))
 boot "$system" --private-network --system-call-filter='adjtimex clock_adjtime'
 same systemd "$(in_system cat /proc/1/comm)" "booted Debian → systemd is the first process"
-# disk SENTENCE: prints the packages' files, with the user names of that system
+# disk MOMENT: prints the packages' files, with the user names of the booted system
 disk() {
     echo "# on disk $1:"
     # shellcheck disable=SC2016
@@ -57,7 +58,7 @@ installed() { in_system find /usr /lib/systemd -path '*coatcheck*' -type f; }
 shown() { in_system systemctl show -P "$2" "coatcheck.$1"; }
 in_shell() { in_system bash -ec "cd /root; $1" >"$work/out" 2>&1 </dev/null; }
 good() { local status=$?; same 0 "$status" "$1"; [ "$status" -eq 0 ] || sed 's/^/#   /' "$work/out"; }
-# asked PATH [OPTIONS]: the status of a request of the signed-in user
+# asked PATH [OPTIONS]: prints the status of a request of the signed-in user
 asked() { in_system curl -s -m 60 -o /dev/null -w '%{http_code}' -b /root/kept "http://127.0.0.1:8080$1"; }
 
 step "The commands of the page, up to the first sign-in"
@@ -66,11 +67,11 @@ in_shell '. ./install.sh'
 good "commands of the page → exit 0"
 cp "$work/out" "$work/installed"
 in_shell '. ./login.sh; cat jar >/root/after'
-good "lines of the first login → exit 0"
+good "commands of docs/start/first-login.md → exit 0"
 took=$((SECONDS - begin + fetched))
 echo "# $took s to the first sign-in and log-out, $fetched s of them apt's download"
-same 1 $((took < 120)) "first sign-in → within two minutes"
-matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "lines of the first login → a user is signed in and out"
+same 1 $((took < 120)) "installation and first sign-in → take less than two minutes"
+matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "commands of docs/start/first-login.md → a user is signed in and out"
 matches 'editor /etc/coatcheck/coatcheck.yaml.*systemctl enable --now' "$(tr '\n' ' ' <"$work/installed")" "installation → prints the next two commands"
 same "active active enabled" "$(shown service ActiveState) $(shown socket ActiveState) $(shown service UnitFileState)" "units enabled by the operator → the broker runs"
 same "inactive" "$(shown service ActiveState | sed s/active/inactive/; in_system systemctl is-enabled coatcheck-sandbox | grep -v disabled)" "installation of the sandbox → its unit stays disabled"
@@ -87,13 +88,13 @@ before=$(starts)
 while [ ! -e "$work/enough" ]; do asked /v1/session >>"$work/codes"; echo >>"$work/codes"; done &
 asking=$!
 in_shell 'dpkg -i /higher/coatcheck_*.deb'
-good "upgrade → dpkg succeeds"
+good "upgrade under requests → dpkg succeeds"
 touch "$work/enough"
 wait "$asking"
-same 200 "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "upgrade → each of $(wc -l <"$work/codes") requests gets 200"
-same "$((before + 1)) $socket" "$(starts) $(shown socket ActiveEnterTimestampMonotonic)" "upgrade → the broker started once, its socket stayed open"
-same 1 "$(ls "$system"/var/lib/coatcheck/backups/coatcheck-before-"$higher"-*.db | wc -l)" "upgrade → one backup"
-same "600" "$(stat -c %a "$system"/var/lib/coatcheck/backups/*.db)" "backup → only the broker can read it"
+same 200 "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "upgrade under requests → each of $(wc -l <"$work/codes") requests gets 200"
+same "$((before + 1)) $socket" "$(starts) $(shown socket ActiveEnterTimestampMonotonic)" "upgrade under requests → the broker starts once, and its socket stays open"
+same 1 "$(ls "$system"/var/lib/coatcheck/backups/coatcheck-before-"$higher"-*.db | wc -l)" "upgrade under requests → one backup is made"
+same "600" "$(stat -c %a "$system"/var/lib/coatcheck/backups/*.db)" "backup of an upgrade → only the broker can read it"
 disk "after the upgrade"
 
 step "A stopped broker stays stopped"
@@ -109,44 +110,44 @@ with sqlite3.connect(sys.argv[1]) as database: database.execute(sys.argv[2])' "$
 schema "INSERT INTO schema_version SELECT max(version) + 1, max(version) + 1 FROM schema_version"
 in_shell 'dpkg -i coatcheck_*.deb'
 same 1 $? "downgrade after a later schema → dpkg fails"
-same "$higher installed" "$(in_system dpkg-query -W -f '${Version} ${db:Status-Status}' coatcheck)" "downgrade refused → the higher version stays"
+same "$higher installed" "$(in_system dpkg-query -W -f '${Version} ${db:Status-Status}' coatcheck)" "downgrade after a later schema → the higher version stays installed"
 schema "DELETE FROM schema_version WHERE readable_from > 1"
 in_shell 'dpkg -i coatcheck_*.deb; systemctl start coatcheck.socket coatcheck.service'
 good "downgrade with a readable schema → dpkg succeeds"
-same 200 "$(asked /v1/session)" "downgrade → the session is alive"
+same 200 "$(asked /v1/session)" "downgrade with a readable schema → the session is alive"
 
 step "A faulty configuration"
 in_system cp -p /etc/coatcheck/coatcheck.yaml /root/good.yaml
 in_system sed -i 's/^management:/managment:/' /etc/coatcheck/coatcheck.yaml
 in_shell 'dpkg -i /higher/coatcheck_*.deb'
 same 1 $? "package installed with a faulty configuration → dpkg fails"
-matches 'journalctl -u coatcheck.service' "$(cat "$work/out")" "faulty configuration → dpkg names the journal"
+matches 'journalctl -u coatcheck.service' "$(cat "$work/out")" "package installed with a faulty configuration → dpkg names the command for the journal"
 in_system cp -p /root/good.yaml /etc/coatcheck/coatcheck.yaml
 in_system systemctl reset-failed coatcheck.service coatcheck.socket
 in_shell 'systemctl start coatcheck.socket coatcheck.service; dpkg --configure -a'
-good "configuration repaired → dpkg succeeds"
-same 200 "$(asked /v1/session)" "configuration repaired → the session is alive"
+good "configuration is repaired → dpkg --configure succeeds"
+same 200 "$(asked /v1/session)" "configuration is repaired → the session is alive"
 
 step "Removal"
 before=$(kept)
 matches '^640 root:coatcheck /etc/coatcheck/coatcheck.yaml.600 coatcheck:coatcheck /var/lib/coatcheck/backups/[^ ]*.db.*600 coatcheck:coatcheck /var/lib/coatcheck/data/coatcheck.db.*600 coatcheck:coatcheck /var/lib/coatcheck/keys.json' \
-    "$(tr '\n' ' ' <<<"$before")" "before the removal → configuration, backups, database and key ring"
+    "$(tr '\n' ' ' <<<"$before")" "files before the removal → configuration, backups, database and key ring exist"
 in_shell 'dpkg -r coatcheck coatcheck-sandbox'
 good "removal of both packages → dpkg succeeds"
-same "000" "$(asked /v1/session)" "removal → the port is closed"
-same "0" "$(in_system systemctl list-units --all 'coatcheck*' --no-legend | grep -vc 'not-found')" "removal → the units are gone"
-same "$before" "$(kept)" "removal → configuration, backups, database and key ring stay"
-same "" "$(installed)" "removal → the packages' own files are gone"
+same "000" "$(asked /v1/session)" "removal of both packages → the broker's port is closed"
+same "0" "$(in_system systemctl list-units --all 'coatcheck*' --no-legend | grep -vc 'not-found')" "removal of both packages → the units are gone"
+same "$before" "$(kept)" "removal of both packages → configuration, backups, database and key ring stay"
+same "" "$(installed)" "removal of both packages → their own files are gone"
 disk "after the removal"
 
 step "Purge"
 in_shell 'dpkg -P coatcheck coatcheck-sandbox'
 good "purge of both packages → dpkg succeeds without a question"
-matches 'Kept.*/var/lib/coatcheck.*Kept: /var/lib/coatcheck/keys.json' "$(tr '\n' ' ' <"$work/out")" "purge → dpkg prints the kept paths"
-same "" "$(ls -d "$system"/etc/coatcheck "$system"/etc/systemd/system/*/coatcheck* 2>/dev/null)" "purge → configuration and unit links are gone"
-same "keys.json" "$(ls "$system/var/lib/coatcheck" | grep keys)" "purge → the key ring stays"
-same "$(grep -v ' /etc/' <<<"$before")" "$(kept 2>/dev/null)" "purge → backups, database and key ring stay"
-same "" "$(installed)" "purge → the packages' own files are gone"
+matches 'Kept.*/var/lib/coatcheck.*Kept: /var/lib/coatcheck/keys.json' "$(tr '\n' ' ' <"$work/out")" "purge of both packages → dpkg prints the kept paths"
+same "" "$(ls -d "$system"/etc/coatcheck "$system"/etc/systemd/system/*/coatcheck* 2>/dev/null)" "purge of both packages → configuration and unit links are gone"
+same "keys.json" "$(ls "$system/var/lib/coatcheck" | grep keys)" "purge of both packages → the key ring stays"
+same "$(grep -v ' /etc/' <<<"$before")" "$(kept 2>/dev/null)" "purge of both packages → backups, database and key ring stay"
+same "" "$(installed)" "purge of both packages → their own files are gone"
 disk "after the purge"
 in_shell '. ./install.sh; . ./signed-in.sh'
 good "installation after a purge → the broker works with the kept key ring"

@@ -1,5 +1,5 @@
-"""Checks the documents. Every link has a target. Every block of code is run, compiled or checked, or is marked as none of
-these. The table of failures has every code. (ProviderSettingsTests loads the YAML blocks.)
+"""Checks the documents. Every link has a target. Every block of code is run, compiled or checked by a test, or is marked as not
+compiled. The apps' table of failures has every problem code. (ProviderSettingsTests loads the YAML blocks.)
     python documents.py [COATCHECK]
 """
 
@@ -43,7 +43,7 @@ def anchors(page):
     return found
 
 
-# Links. A test must not use the internet, so links to other sites are only checked for https and completeness.
+# Check the links. A test must not use the internet, so a link to another site only has to begin with https and a host.
 for page in pages:
     name = page.relative_to(root)
     dead = []
@@ -75,7 +75,7 @@ for command in sorted((root / "examples").glob("*/run")):
 
 
 def quoted(before):
-    """The file of `examples` that is linked between the last block and this one, if there is one."""
+    """Returns the file in `examples` that the text links between the last block and this one, or None."""
     links = re.findall(r"\]\(([^)#\s]*examples/[^)#\s]+)\)", before.rpartition("```")[2])
     file = (page.parent / links[-1]).resolve() if links else None
     return file if file and file.is_file() and file.suffix != ".md" else None
@@ -86,7 +86,7 @@ helps = {}
 
 
 def help_of(words):
-    """A command's own help, or None if there is no program to ask."""
+    """Returns a command's own help, or None without the program."""
     if not program:
         return None
     if words not in helps:
@@ -95,8 +95,8 @@ def help_of(words):
 
 
 def faults_of_shell(block):
-    """The faults of a shell block: syntax, the project's own commands, files, targets."""
-    # A line with a command's output is not a command.
+    """Yields the faults of a shell block: in its syntax, and in the project's commands, files and targets that it names."""
+    # Leave out lines with a command's output.
     block = "\n".join(line for line in block.splitlines() if not re.match(r"^(ses_|\{)", line))
     checked = subprocess.run(["bash", "-n"], input=block.replace("…", "x"), capture_output=True, text=True)
     if checked.returncode:
@@ -161,13 +161,13 @@ for page in pages:
         else:
             say(False, f"{where} → is run, compiled or checked")
 
-# Commands within sentences, and lines for nginx whose effect differs from their appearance.
+# Check commands within sentences, and `auth_request` lines, because nginx does not treat a `?` in them as a query.
 for page in pages:
     name = page.relative_to(root)
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.M | re.S))
     commands = [span for span in spans if span.startswith("coatcheck ") and "…" not in span]
     faults = [f"{span}: {fault}" for span in commands for fault in faults_of_shell(span)]
-    say(not faults, f"{name}, {len(commands)} commands within sentences → exist", "; ".join(faults))
+    say(not faults, f"{name}, {len(commands)} commands within sentences → exist, with their options", "; ".join(faults))
     if name.name != "CHANGELOG.md":
         say(not any(re.match(r"auth_request .*\?", span) for span in spans), f"{name}, every auth_request in a sentence → has no query")
 paths = list(yaml.safe_load((root / "openapi.yaml").read_text())["paths"])
@@ -176,7 +176,7 @@ lost = [path for path in paths if f" {path}`" not in endpoints]
 say(len(paths) > 30 and not lost, "docs/reference/endpoints.md → has every path of the contract in its tables", " ".join(lost))
 say(len((root / "README.md").read_text().split()) <= 900, "README.md → at most 900 words")
 
-# first-login.sh runs the login of docs/start/first-login.md. The page of problems and the apps' table have every code.
+# The page of problems and the apps' table of failures have to have every code.
 contract = strict.overlaid(strict.plain())
 codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
 native = (root / "docs/apps/native-apps.md").read_text()
@@ -216,11 +216,11 @@ for page in ("react-native", "flutter"):
             lost = [word for word in words if not re.search(rf"\b{word}\b", code)]
             say(words and not lost, f"docs/apps/{page}.md, the calls of {row[0]} in column {column} → exist in that platform's client", ", ".join(lost))
 
-# The page lists the exit codes of commands. For each code, a command ends with it.
+# docs/reference/commands.md lists the exit codes. For each code, run a command that exits with it.
 commands = (root / "docs/reference/commands.md").read_text()
 listed = re.findall(r"^\| (\d+) \|", commands[commands.index("A command exits with one of these codes:"):commands.index("Completions for the shell:")], re.M)
 say(listed == ["0", "1", "2", "64"], "docs/reference/commands.md, the exit codes → 0, 1, 2 and 64", listed)
-# The page has exactly the program's commands and options.
+# docs/reference/commands.md has exactly the program's commands and options.
 if program:
     def subcommands(words):
         return re.findall(r"^  ([a-z-]+)  +\S", (help_of(words) or "").partition("SUBCOMMANDS:")[2], re.M)
@@ -244,9 +244,9 @@ if program:
                 ("0", ["keys", "generate", "--file", folder + "/keys.json"]), ("1", ["check", "--config", folder + "/none.yaml"]),
                 ("2", ["config", "diff", "--config", file, "--management", "http://127.0.0.1:1", "--token-file", token]), ("64", ["check", "--no-such-option"])):
             done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=30)
-            say(str(done.returncode) == status, f"`coatcheck {arguments[0]}` in the situation of exit code {status} → exits with it", f"{done.returncode}: {done.stderr[:200]}")
+            say(str(done.returncode) == status, f"`coatcheck {' '.join(map(str, arguments[:2]))}`, for which the document gives the exit code {status} → exits with it", f"{done.returncode}: {done.stderr[:200]}")
 
-# The figures in SECURITY.md are compared with a new count.
+# Compare the figures in SECURITY.md with a new count.
 attacks = re.findall(r"^\| (?!attack \||---).*\|.*\|.*\| .*(?:`|Tests|Contract).* \|$", (root / "docs/known-attacks.md").read_text(), re.M)
 counted = {
     "rows of published attacks": len(attacks),

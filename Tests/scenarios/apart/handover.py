@@ -1,5 +1,5 @@
-"""Hand-overs into a web view, which a Chromium plays: a page of the broker's origin, and one elsewhere with its own backend
-(guarantee 11). Refusals before acceptances.
+"""Hand-overs into a web view (guarantee 11). A Chromium takes the place of the web view. It opens a page of the broker's origin,
+and a page of another site with its own backend.
 
     python handover.py
 """
@@ -26,7 +26,7 @@ SECRET_COOKIE = "coatcheck-handover"
 
 
 class Shop(http.server.BaseHTTPRequestHandler):
-    """A page elsewhere. Its backend redeems the ticket in the address with the secret in that request's cookie."""
+    """A page of another site. Its backend redeems the ticket in the address, with the secret in the request's cookie."""
 
     broker = None
     sessions = {}
@@ -118,7 +118,7 @@ def stripped(case):
         def put(secret):
             view.call("Network.setCookie", name=SECRET_COOKIE, value=secret, url=origin, httpOnly=True, sameSite="Strict")
 
-        # A page without an origin, so its POSTs have the origin `null`. Its browser has the secret.
+        # A page without an origin, whose POSTs have the Origin `null`. Its browser has the secret.
         url, secret = ticket()
         put(secret)
         view.call("Page.navigate", url="data:text/html,<body><form method=post action='" + url + "'></form>")
@@ -127,7 +127,7 @@ def stripped(case):
         view.until("location.protocol === 'http:' && document.readyState === 'complete'")
         case.verdict("403 cross_origin" in view.run("document.body.innerText"), "a POST whose Origin is null → 403 cross_origin", view.run("document.body.innerText"))
         case.same(("POST", "null"), Stripping.seen[-1][:2], "a page without an origin → its POST has the Origin null")
-        case.verdict(Stripping.seen[-1][2] is not None, "a POST through the proxy that strips fields → arrives without one of the browser's fields")
+        case.verdict(Stripping.seen[-1][2] is not None, "a POST through the proxy that removes Sec-Fetch fields → the browser did send Sec-Fetch-Site")
         put(secret)
         view.call("Page.navigate", url=url)
         view.until("location.pathname === '/v1/session' && document.readyState === 'complete'")
@@ -141,11 +141,11 @@ def stripped(case):
 
 
 def hand_over(case):
-    """An app hands its session over to a page of the broker, and to a page elsewhere."""
+    """An app hands its session over to a page of the broker, and to a page of another site."""
     sandbox = Sandbox(case)
     shop = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shop)
     threading.Thread(target=shop.serve_forever, daemon=True).start()
-    # Another host name, so that the page elsewhere has its own cookies.
+    # With another host name, the page of the other site has cookies of its own.
     elsewhere = f"http://localhost:{shop.server_port}"
     clock = Clock(case)
     broker = Broker(case, sandbox, clock=clock, start=False)
@@ -169,7 +169,7 @@ def hand_over(case):
             browser.call("Network.setCookie", name=SECRET_COOKIE, value=secret, url=origin, httpOnly=True, sameSite="Strict")
 
         def text(browser):
-            # Both in one expression, because the page with the button leads to another page.
+            # Read state and text in one expression, because the page with the button leads to another page.
             return browser.until(
                 "document.readyState === 'complete' && document.body.innerText.trim() !== 'Continue' && document.body.innerText") or ""
 
@@ -234,7 +234,7 @@ def hand_over(case):
         case.verdict(view.until("location.pathname === '/v1/session'"), "the button in a browser without scripts → opens the page")
         view.call("Emulation.setScriptExecutionDisabled", value=False)
 
-        # A hand-over to a page elsewhere.
+        # A hand-over to a page of another site.
         forget(view)
         forget(thief)
         url, secret = ticket(ana, elsewhere, "/?basket=7")
@@ -246,14 +246,14 @@ def hand_over(case):
         case.same("the shop of user-ana", opened(view, url), "another site's backend → redeems ticket and secret")
         case.same(elsewhere + "/", view.run("location.href"), "another site's page after the hand-over → its address has no ticket")
 
-        # The ticket is too late.
+        # The web view uses the ticket too late.
         forget(view)
         url, secret = ticket(ana)
         put(view, secret)
         clock.set(wall=61, monotonic=61)
         case.verdict("410 handover_expired" in opened(view, url), "a hand-over after 61 seconds → 410 handover_expired")
         clock.set()
-        # The web view's session ends with the app's session.
+        # When the app's session ends, the web view's session ends, too.
         url, secret = ticket(ana)
         put(view, secret)
         case.verdict("user-ana" in opened(view, url), "a new hand-over in time → a session of the user")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The archive of the images, by the commands of docs/start/without-a-compiler.md: podman loads and runs it, up to a sign-in by
-# curl (`make prove-images`). Everything runs in namespaces of its own, because the page has fixed ports. Needs root and podman.
+# The archive of the images, with the commands of docs/start/without-a-compiler.md: podman loads and runs the images, up to a
+# sign-in with curl (`make prove-images`). Everything runs in its own namespaces, because the page has fixed ports. Needs root and
+# podman.
 #   image-archive.sh FOLDER    the folder with both archives of scripts/dist
 source "$(dirname "$0")/../support/lib.bash"
 folder=$(realpath "$1")
@@ -13,9 +14,9 @@ step "The archive"
 members=$(tar -tf "$archive")
 tar -xf "$archive" -C "$work" manifest.json
 version=$(sed -nE 's/.*text = "([^"]+)".*/\1/p' "$root/Sources/coatcheck/Version.swift")
-same "coatcheck:local coatcheck:$version coatcheck-sandbox:local coatcheck-sandbox:$version" "$(jq -r '[.[].RepoTags[]] | join(" ")' "$work/manifest.json")" "archive → has both images, with compose.yaml's tags"
-same 3 "$(jq -r '.[].Layers[]' "$work/manifest.json" | sort -u | wc -l)" "archive → has three layers, and the images share one of them"
-same "$(jq -r '.[] | .Config, .Layers[]' "$work/manifest.json" | sort -u)" "$(grep -vx manifest.json <<<"$members" | sort)" "archive → has only manifest, configurations and layers"
+same "coatcheck:local coatcheck:$version coatcheck-sandbox:local coatcheck-sandbox:$version" "$(jq -r '[.[].RepoTags[]] | join(" ")' "$work/manifest.json")" "archive of the images → has both images, with compose.yaml's tags"
+same 3 "$(jq -r '.[].Layers[]' "$work/manifest.json" | sort -u | wc -l)" "archive of the images → has three layers, of which the images share one"
+same "$(jq -r '.[] | .Config, .Layers[]' "$work/manifest.json" | sort -u)" "$(grep -vx manifest.json <<<"$members" | sort)" "archive of the images → has only manifest, configurations and layers"
 echo "# $(($(stat -c %s "$archive") / 1048576)) MiB"
 
 step "The commands of the page, up to the first sign-in"
@@ -61,12 +62,12 @@ same 0 "$status" "commands of the page and of the first login → exit 0"
 [ "$status" -eq 0 ] || sed 's/^/#   /' "$work/out"
 took=$((SECONDS - begin))
 echo "# $took s from the archives to the first sign-in and a stop"
-same 1 $((took < 120)) "first sign-in and stop → within two minutes"
-matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "lines of the first login → a user is signed in and out"
-matches 'ready .*uid 10001 .*exit 0' "$(tr '\n' ' ' <"$work/out")" "container → ready, runs as the image's user, stops with status 0"
+same 1 $((took < 120)) "commands of the page, up to the sign-in and a stop → take less than two minutes"
+matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "commands of docs/start/first-login.md → a user is signed in and out"
+matches 'ready .*uid 10001 .*exit 0' "$(tr '\n' ' ' <"$work/out")" "broker's container → is ready, runs as the image's user, and stops with status 0"
 matches 'left: \.' "$(cat "$work/out")" "containers and volume removed → podman's lists are empty"
 
 step "A second archive"
 OUT=$work/again "$root/scripts/prove-container" archive "$(dirname "$COATCHECK")" >"$work/again.log" 2>&1 || give_up "scripts/prove-container archive"
-same "$(sha256sum <"$archive")" "$(sha256sum <"$work/again/$(basename "$archive")")" "a second archive → has the same bytes"
+same "$(sha256sum <"$archive")" "$(sha256sum <"$work/again/$(basename "$archive")")" "second build of the archive of the images → has the same bytes"
 finish

@@ -1,7 +1,7 @@
-"""The pace of the outbox, on both engines. Revocations go as fast as the provider answers, next to sign-ins, and rest after a
-429. Another provider's backlog does not delay them.
+"""The pace of the outbox, on both engines. The broker sends revocations as fast as the provider answers, also during sign-ins,
+and pauses after a 429. Another provider's backlog does not delay them.
 
-The row of one logged-out session is copied many times. The provider answers each copy like the original.
+The script copies the outbox row of one logged-out session many times. The provider answers each copy like the original.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from support.sandbox import Sandbox  # noqa: E402
 from support.waiting import wait_for  # noqa: E402
 
 ROWS = int(os.environ.get("ROWS", "10000"))
-# 170 revocations in a second are 100,000 in ten minutes. A debug build is far slower.
+# The minimum number of revocations a second. 170 a second are 100,000 in ten minutes. A debug build is far slower.
 IS_RELEASE = "/debug/" not in os.path.realpath(COATCHECK)
 DEMANDED = 170 if IS_RELEASE else 20
 BACKLOG = 20_000
@@ -56,19 +56,19 @@ class Stage:
             return str(row[0]) if row else ""
 
     def left(self):
-        """The remaining rows of the copied session. The sign-ins end other sessions of the user, which have rows, too."""
+        """Returns the number of remaining copies. Rows of other sessions, which sign-ins have ended, do not count."""
         return int(self.do(f"SELECT count(*) FROM outbox WHERE {self.copied}"))
 
     def fill(self, rows, provider="oidc", lifted=False, **fault):
-        """Makes due rows while the provider answers with a fault, or after its fault was `lifted`. After a fault, a row waits
-        for a minute.
+        """Makes this many due rows, while the provider still answers with a fault or after the fault was `lifted`. (The original
+        row waits for a minute after the fault.)
         """
         self.sandbox.fault(provider, endpoint="revoke", fault="status", **fault)
         before = self.sandbox.calls(f"{provider}/revoke")
         session = self.broker.sign_in(provider=provider)
-        self.case.same(204, self.broker.log_out(session).status, "a log-out while revocations fail → 204")
+        self.case.same(204, self.broker.log_out(session).status, f"a log-out while revocations are answered {fault['status']} → 204")
         tried = wait_for(10, lambda: self.sandbox.calls(f"{provider}/revoke") > before)
-        self.case.verdict(tried, f"a log-out while revocations fail → one revocation is tried and answered {fault['status']}")
+        self.case.verdict(tried, f"a log-out while revocations are answered {fault['status']} → a revocation is tried")
         if lifted:
             self.sandbox.control("DELETE", "/faults")
         encoded = "hex(bound_to)" if self.engine == "sqlite" else "encode(bound_to, 'hex')"
@@ -77,7 +77,7 @@ class Stage:
         self.do(COPIES[self.engine].format(rows=rows))
 
     def sign_ins(self, found, goes_on):
-        """Signs in repeatedly while other work is done. Records statuses and times."""
+        """Signs in repeatedly as long as `goes_on` returns true. Records each status and time."""
         while goes_on():
             begun = time.monotonic()
             status = self.broker.log_in()[1].status
@@ -86,10 +86,10 @@ class Stage:
 
 
 def another(stage):
-    """A log-out next to the backlog of a failing provider."""
+    """Log-outs at one provider, while the outbox has a backlog of another provider that fails."""
     case = stage.case
     stage.fill(BACKLOG, "oauth2", status=503)
-    # All rows of the backlog are due, and are looked at together.
+    # Wait until the outbox has begun with the rows of the backlog, which are all due.
     time.sleep(2)
     waits = []
     for _ in range(3):
@@ -99,7 +99,7 @@ def another(stage):
         wait_for(60, lambda: stage.sandbox.calls("oidc/revoke") > before)
         waits.append(time.monotonic() - begun)
     case.verdict(
-        max(waits) < 20 and min(waits) < 5, f"{BACKLOG} rows of a provider that fails → another provider's log-outs wait for at most some seconds",
+        max(waits) < 20 and min(waits) < 5, f"{BACKLOG} outbox rows of a provider that fails → another provider's revocations are sent within some seconds",
         " ".join(f"{wait:.1f} s" for wait in waits))
     case.say("revoked after " + ", ".join(f"{wait:.1f} s" for wait in waits))
     stage.sandbox.control("DELETE", "/faults")

@@ -1,11 +1,11 @@
-"""Three replicas on a Patroni cluster of three nodes. Its leader is killed repeatedly under load (`make prove-patroni`).
+"""Three replicas on a Patroni cluster of three nodes, whose leader is killed repeatedly under load (`make prove-patroni`).
 
 The cluster uses `synchronous_mode`, `synchronous_mode_strict`, and one etcd. The brokers list the three nodes, and find the
 primary by `target_session_attrs=read-write`. The phones, the provider and the counts are those of chaos.py. The kills alternate
 between a whole node (Patroni and PostgreSQL) and PostgreSQL alone.
 
-Before each kill the standbys stop receiving for a moment, as on a slow network. With --asynchronous, commits do not wait for a
-standby, and the counts must show the losses of such a cluster.
+Before each kill, the standbys stop receiving for a moment, as on a slow network. With --asynchronous, commits do not wait for a
+standby. Then commits are lost, and the counts have to show it.
 """
 
 import argparse
@@ -32,8 +32,7 @@ from support.wire import free_port  # noqa: E402
 NEEDED = {"patroni": "patroni", "etcd": "etcd-server"}
 BINARIES = os.environ.get("POSTGRESQL_BINARIES") or str(sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1])
 USER = "postgres"
-# The shortest time that Patroni allows. If a node dies together with its Patroni, it keeps the leader's key for this many
-# seconds.
+# For how many seconds a node that dies together with its Patroni keeps the leader's key. Patroni allows no shorter time.
 TTL = 20
 # How many seconds the standbys are behind when the leader dies.
 LAG = 1.5
@@ -46,7 +45,7 @@ def send(number, *processes):
 
 
 class Node:
-    """A PostgreSQL and its Patroni."""
+    """A node of the cluster: a PostgreSQL and its Patroni."""
 
     def __init__(self, cluster, number, is_synchronous):
         self.cluster, self.name = cluster, f"node{number}"
@@ -73,7 +72,7 @@ class Node:
                 "listen": f"127.0.0.1:{self.port}", "connect_address": f"127.0.0.1:{self.port}", "bin_dir": BINARIES,
                 "data_dir": f"{self.folder}/data", "pgpass": f"{self.folder}/pgpass",
                 "authentication": {"superuser": {"username": "coatcheck"}, "replication": {"username": "replicator"}},
-                # The processes die, but the machine lives, so the files are complete without fsync.
+                # Only processes are killed, not the machine, so the files are complete even without fsync.
                 "parameters": {"unix_socket_directories": str(self.folder), "fsync": "off", "shared_buffers": "64MB"},
                 "pg_hba": ["local all all trust", "host all all 127.0.0.1/32 trust", "host replication all 127.0.0.1/32 trust"]}}
 
@@ -97,7 +96,7 @@ class Node:
             send(signal.SIGKILL, parent, *self.children())
 
     def kill(self):
-        """Kills Patroni first. Otherwise Patroni would notice the end of its server."""
+        """Kills the node: Patroni first, because it would notice the end of its PostgreSQL."""
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -163,8 +162,8 @@ class Cluster:
         if not old:
             raise GaveUp(f"the cluster is not in step: {self.members()} {self.logs()}")
         self.away.append([time.monotonic(), float("inf")])
-        # On one machine, a standby is only microseconds behind. So the standbys stop receiving for a while, and lose the data
-        # in their sockets.
+        # On one machine, a standby is only microseconds behind the leader. So stop its receiver for a while before the kill, and
+        # then kill it, so that the data in its socket is lost.
         receivers = [process for node in self.nodes if node is not old for process in node.children("-f", "walreceiver")]
         send(signal.SIGSTOP, *receivers)
         time.sleep(LAG)
@@ -180,7 +179,7 @@ class Cluster:
             old.start()
         if not wait_for(240, self.leader_in_step, 0.5):
             raise GaveUp(f"the old leader does not follow: {self.members()} {self.logs()}")
-        # The brokers connect again within two seconds, so PostgreSQL counts as away for three more.
+        # The brokers need up to two seconds to connect again, so PostgreSQL counts as away for three more seconds.
         self.away[-1][1] = time.monotonic() + 3
         return old.name, new.name, took
 

@@ -1,8 +1,9 @@
-"""The playground in a headless Chromium: every provider and every switch is clicked, and the display is checked.
+"""The playground in a headless Chromium. The script clicks every provider and every switch, and checks what the page shows.
 
-    python playground.py [--pictures FOLDER]
+python playground.py [--pictures FOLDER]
 
-scripts/run starts it, as for a user; COATCHECK and COATCHECK_SANDBOX name the programs (else the built ones).
+scripts/run starts the playground, as for a user. COATCHECK and COATCHECK_SANDBOX name the programs; the default is the built
+ones.
 """
 
 import argparse
@@ -57,7 +58,7 @@ def main():
         say(noticed.startswith("Nothing") and "idempotency" in why, "Cloudentity, the switch drop-answer → the token call is repeated", (noticed, why))
         sizes.append(browser.picture(f"{shots}/playground.webp"))
         browser.media("dark")
-        say(browser.run("getComputedStyle(document.body).backgroundColor") != ground, "a dark system → a dark page")
+        say(browser.run("getComputedStyle(document.body).backgroundColor") != ground, "the browser prefers dark colours → the page is dark")
         sizes.append(browser.picture(f"{shots}/playground-dark.webp"))
         browser.media("light")
         page.click("#clear")
@@ -71,7 +72,7 @@ def main():
         sizes.append(bound(page, run, shots))
         sizes.append(web_view(page, shots))
         sizes += payments(page, run, shots)
-        say(max(sizes) < 150_000, "each picture → smaller than 150 kB", sizes)
+        say(max(sizes) < 150_000, "each picture of the playground → smaller than 150 kB", sizes)
         secrets_and_lines(page, run)
         same([], browser.complaints(), "the whole run → no script fails and no policy is violated")
         foreign = [url for url in browser.asked() if not url.startswith(run.sandbox + "/")]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares the contract with the running broker. Then schemathesis makes requests from the contract, and must not find a fault.
-# (Two operations are left out by their tag, because the event stream never ends and the relay passes on the upstream's
-# answers.)
+# (The
+# event stream and the relay are left out: a stream does not end, and the relay passes on the upstream's answers.)
 source "$(dirname "$0")/../support/lib.bash"
 with_packages
 start_stack
@@ -18,7 +18,7 @@ step "2. The broker has exactly the documented paths and methods"
 "$PYTHON" "$root/Tests/scenarios/support/routes.py" "$BROKER" "$MANAGEMENT" admin-ender-b81c64e2f0
 same 0 $? "broker's routes → equal those of the contract"
 
-# drive LISTENER URL FILTER…
+# drive LISTENER URL FILTER…: runs schemathesis with these filters, and checks that it finds no fault
 drive() {
     local name=$1 url=$2
     shift 2
@@ -36,6 +36,6 @@ drive management "$MANAGEMENT" --include-tag management -H "Authorization: Beare
 
 step "5. The broker still runs"
 get "$MANAGEMENT/readyz"
-expect_status 200 "after schemathesis → ready"
+expect_status 200 "broker after schemathesis → ready"
 
 finish

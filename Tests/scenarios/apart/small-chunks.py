@@ -1,7 +1,8 @@
-"""Bodies of one-byte chunks (SEC-105). With them, a stranger can use only little of the broker's memory, and it is returned
-later. The stranger has one address, a line's /56 or a /48, and the broker runs with its own TLS and without. The cases also limit
-the processor time for a chunk. Memory is anonymous resident memory (RssAnon of /proc). Each case has its own broker, and runs in a
-network namespace, where 2001:db8::/32 is local. The limits of processor time are for a release build.
+"""Bodies of one-byte chunks (SEC-105). A client that sends them can use only little of the broker's memory, and the broker
+returns it later. The client has one address, a line's /56 or a /48, and the broker runs with its own TLS and without.
+
+Other cases limit the processor time for a chunk; these limits are for a release build. Memory is anonymous resident memory
+(RssAnon of /proc). Each case has its own broker, and runs in a network namespace where 2001:db8::/32 is local.
 """
 
 import os
@@ -37,7 +38,7 @@ IS_RELEASE = "/debug/" not in os.path.realpath(COATCHECK)
 
 
 def held(name, sources, allowed, is_secure=False):
-    """First, bodies without an end, from many connections. Then complete bodies, repeatedly."""
+    """Returns a case that sends unfinished bodies from many connections, and then complete bodies repeatedly."""
 
     def run(case):
         broker = Broker(case, is_secure)
@@ -67,7 +68,7 @@ def held(name, sources, allowed, is_secure=False):
 
 
 def processor(case):
-    """The processor time for a body of many chunks, and for a plain body with as many bytes."""
+    """Compares the processor time for a body of one-byte chunks with the time for a plain body of as many bytes."""
     broker = Broker(case)
 
     def cost(request, count=40):
@@ -96,7 +97,7 @@ def processor(case):
 
 
 def flood(case):
-    """An honest client, first next to a line that sends bodies of one-byte chunks all the time, then next to the same number
+    """Measures an honest client while a line floods the broker with bodies of one-byte chunks, and while it sends the same number
     of bytes in plain bodies.
     """
     broker = Broker(case)
@@ -122,7 +123,7 @@ def flood(case):
         return found
 
     alone, best = p99(broker, 1), None
-    # The machine may do other work as well, so the best of three measurements counts.
+    # The machine may be busy with other work, so the best of three measurements counts.
     for _ in range(3):
         bytes_alone, chunks = beside(plain), beside(CHUNKED + b"0\r\n\r\n")
         case.say(f"p99 alone {alone * 1e3:.1f} ms, beside plain bodies {bytes_alone * 1e3:.1f} ms, beside chunks {chunks * 1e3:.1f} ms")

@@ -3,8 +3,8 @@
 also restores a backup of the older one.
 
 Phones sign in, read their sessions, refresh and log out all the time. Like apps, they retry after 503 and after a missing
-answer. The provider rotates strictly: if a refresh token comes twice, its family ends. Sleepers sign in once and are checked
-after each change, so each release reads the rows of the other.
+answer. The provider revokes a grant if a refresh token is sent twice. Other users, the sleepers, sign in once, and their sessions
+are checked after each change, so each release has to read the rows of the other.
 """
 
 import collections
@@ -27,14 +27,14 @@ from support.programs import COATCHECK  # noqa: E402
 from support.sandbox import Sandbox  # noqa: E402
 
 OLD = os.environ.get("OLD_COATCHECK", "")
-# An older release refuses unknown settings, so leave `limits` out.
+# An older release refuses settings that it does not know, so leave `limits` out.
 PLAIN = {"limits": None}
 PHONES, SLEEPERS, SECONDS = 12, 10, float(os.environ.get("UPGRADE_SECONDS", "6"))
 PATIENCE = 60
 
 
 class Traffic:
-    """Phones that call until they are stopped, and their results."""
+    """Phones that make calls until they are stopped, and the results of these calls."""
 
     def __init__(self, case, brokers, sandbox):
         self.case, self.brokers, self.sandbox = case, brokers, sandbox
@@ -90,7 +90,7 @@ class Traffic:
                     self.expect("refreshes", self.ask(turn, "POST", "/v1/session/refresh", session))
                 time.sleep(0.05)
             if turn % 2:
-                # A phone with an odd number keeps its session, and signs in again.
+                # In an odd turn, the phone keeps its session, and signs in again.
                 continue
             answer = self.ask(turn, "DELETE", "/v1/session", session)
             # The first answer may have been lost, so a repeat may find the session logged out.
@@ -121,7 +121,8 @@ def version(program):
 
 
 def walk(case, brokers, sandbox, steps):
-    """Runs each step's programs, changes one process after another, and checks the sleepers after each change."""
+    """Starts the programs of the first step. For each later step, it replaces the programs, one process after another, and checks
+    the sleepers' sessions."""
     for broker, program in zip(brokers, steps[0], strict=True):
         broker.program = program
         broker.start()

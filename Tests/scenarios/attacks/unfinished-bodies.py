@@ -12,10 +12,11 @@ from support.wire import answers, read_all  # noqa: E402
 
 
 def withheld(broker, count, source, lift=None):
-    """Opens connections that each send a body without its last byte.
+    """Opens `count` connections that each send a body without its last byte. With `lift`, a session token, the first connection
+    reads this session instead.
 
-    Returns three counts: connections that are open and unanswered, that were answered 429 and closed, and that ended without an
-    answer.
+    Returns the connections that are open and unanswered, the number that were answered 429 and closed, the number that ended
+    without an answer, and the first connection of `lift`.
     """
     body = b'{"provider":"' + b"x" * (64 * 1024 - 13)
     ends = []
@@ -59,8 +60,8 @@ def last_byte(case):
         case.say(f"{name}: {len(waiting)} wait, {refused} answered 429, {ended} ended unanswered")
         case.verdict(
             64 <= len(waiting) <= 128, f"{name} → only the first 8 MiB are kept", f"{len(waiting)} connections")
-        case.verdict(refused + len(waiting) == 511, f"{name}, the newest connections → 429, and closed", f"{refused} of {511}")
-        case.verdict(served == 200, f"{name}, another address → served", served)
+        case.verdict(refused + len(waiting) == 511, f"{name}, all bodies over 8 MiB → 429, and their connections are closed", f"{refused} of {511}")
+        case.verdict(served == 200, f"{name}, a request from another address → served", served)
         broker.within(name)
         done = 0
         for end in waiting[:8]:
@@ -76,7 +77,7 @@ def last_byte(case):
         broker.rest()
         ends = [broker.connect("127.0.0.50") for _ in range(200)]
         alive = settled(ends)
-        case.verdict(alive == 128, f"{name} → 128 are kept", f"{alive} of 200")
+        case.verdict(alive == 128, f"{name} → 128 stay open", f"{alive} of 200")
         for end in ends:
             end.close()
 
@@ -84,7 +85,7 @@ def last_byte(case):
     with Broker(case, name, trusted=["127.0.0.60"]) as broker:
         waiting, refused, ended, _ = withheld(broker, 600, "127.0.0.60")
         case.verdict(
-            len(waiting) == 600, f"{name}, 600 connections with 64 KiB each → kept",
+            len(waiting) == 600, f"{name}, 600 connections with 64 KiB each → all stay open",
             f"{len(waiting)} wait, {refused} answered 429, {ended} ended")
         for end in waiting:
             end.close()
@@ -113,7 +114,7 @@ def user_bodies(case):
         case.verdict(refused == 640 - len(waiting), f"{name}, all bodies over 8 MiB → answered", refused)
         broker.within(name)
         served, *_ = broker.ask("POST", "/v1/relay/app/taken/1", other, body=b"x" * 60_000, source="127.0.0.70")
-        case.verdict(served == 201, f"{name}, another user at the same address → served", served)
+        case.verdict(served == 201, f"{name}, another user's request from the same address → served", served)
         for end in waiting[:4]:
             end.sendall(b"y")
         done = [answers(read_all(end, 5)[0])[:1] for end in waiting[:4]]
@@ -145,7 +146,7 @@ def own_bodies(case):
         case.verdict(refused == 640 - len(waiting), f"{name}, all bodies over 8 MiB → 429", refused)
         broker.within(name)
         served, *_ = broker.ask("POST", "/v1/session/children", other, *fields, body=b"{}", source="127.0.0.70")
-        case.verdict(served in (400, 403), f"{name}, another user at the same address → served", served)
+        case.verdict(served in (400, 403), f"{name}, another user's request from the same address → served", served)
         for end in waiting[:4]:
             end.sendall(b"}")
         done = [answers(read_all(end, 5)[0])[:1] for end in waiting[:4]]

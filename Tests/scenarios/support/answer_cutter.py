@@ -1,4 +1,4 @@
-"""A proxy to PostgreSQL that loses an answer:
+"""A proxy to PostgreSQL that withholds an answer:
     python3 answer_cutter.py PORT TO MARKER
 While the file MARKER exists, the proxy looks for a client that sends the text in MARKER. After the server has answered, the
 proxy closes that client's connection without the answer. It removes MARKER, and makes `MARKER.cut` when it is done.

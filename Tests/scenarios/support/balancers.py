@@ -80,7 +80,7 @@ def start(case, name, broker):
     """
     folder, port = case.folder / name, free_port()
     folder.mkdir()
-    # Squid gives up root, but has to read its file and write its log, so open the folders to its user.
+    # Squid gives up root, but has to read its file and write its log, so its user gets access to the folders.
     for each in (case.folder, case.folder.parent):
         each.chmod(0o755)
     folder.chmod(0o777)
@@ -118,14 +118,14 @@ def calls(case, broker, name, url):
     proof = {"X_Coatcheck_Backend": BACKEND, "X_Coatcheck_Session": ana}
     for turn in range(2):
         case.same([401, 401, 401], [ask("/v1/session").status, ask("/v1/session", session="guess").status, ask("/v1/forward-auth").status],
-                  f"{name}, strangers {('before', 'after')[turn]} all others → 401")
+                  f"{name}, calls without a session or with a guessed one, {('before', 'after')[turn]} good calls → 401")
         seen = [ask("/v1/session", session=session).json.get("handle") for session in (ana, ben, ana)]
         case.verdict(None not in seen and seen[0] == seen[2] != seen[1], f"{name}, reads of two sessions in turn → each caller gets the right one", seen)
         case.same([200, 401, 200], [ask("/v1/forward-auth", **one).status for one in (proof, proof | {"X_Coatcheck_Session": "guess"}, proof)], f"{name}, forward-auth with a session, a guess, the session → 200, 401, 200")
     for body in (b"x" * 3000, b"x" * 300_000, iter([b"x" * 2000, b"x" * 1000])):
         posted = ask("/v1/relay/api/echo", "POST", ana, body)
-        case.same((200, True), (posted.status, posted.json.get("body_length") in (3000, 300_000)), f"{name}, a relayed POST ({len(body) if isinstance(body, bytes) else 'chunks'}) → arrives completely")
-    case.same(200, ask("/v1/session", "HEAD", ana).status, f"{name}, HEAD of the session → 200")
+        case.same((200, True), (posted.status, posted.json.get("body_length") in (3000, 300_000)), f"{name}, a relayed POST of {len(body) if isinstance(body, bytes) else 'chunked'} bytes → arrives completely")
+    case.same(200, ask("/v1/session", "HEAD", ana).status, f"{name}, a HEAD of the session → 200")
     answer, begin = first_bytes(int(url.rsplit(":", 1)[1]), "/v1/session/events", ana, host=host["Host"])
     case.same(b"event: session\n", begin.splitlines(keepends=True)[0] if begin else b"", f"{name}, the session's event stream → begins with the event `session`")
     broker.refresh(ana)

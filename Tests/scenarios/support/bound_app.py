@@ -1,4 +1,5 @@
-"""An app whose sessions belong to a key, in front of a proxy (forward-auth-bound.sh, proxies.sh, broken-proxies.sh). Prints `ok` and `not ok` lines.
+"""An app whose sessions belong to a key, in front of a proxy. Prints `ok` and `not ok` lines. It is started by
+forward-auth-bound.sh, proxies.sh and broken-proxies.sh.
 
     bound_app.py gate SERVER SITE BROKER ORIGIN SERVICE   a recipe of deploy/forward-auth at SITE, which apps know as ORIGIN
     bound_app.py service NAME SITE BROKER ORIGIN          a service of docs/backends/check-a-session.md at SITE, likewise
@@ -76,7 +77,7 @@ class Gate:
         answer = self.ask(*request)
         # nginx's auth_request keeps the fields of a refusal, but loses its body.
         told_here = expected.split()[0] if self.server == "nginx" else expected
-        says.same(f"401 {told_here}", told(answer), f"{sentence} → 401 {expected}")
+        says.same(f"401 {told_here}", told(answer), f"{sentence} → 401 {told_here}")
         fields = answer.fields
         says.verdict(
             re.fullmatch(r"[A-Za-z0-9_-]{16}", fields["DPoP-Nonce"] or "") and fields["Coatcheck-Code"] == expected.split()[0]
@@ -143,7 +144,7 @@ def gate(server, site, broker, origin, service):
         *([("GET", site + "/orders"), ("GET", origin + "/orders?e=f")] if server != "caddy" else []),
     ]:
         path = urllib.parse.urlsplit(target).path
-        passes(f"{method} {target.replace(site, 'http://…')}", method, target, {"DPoP": gate.proof(phone, method, path)}, b"x")
+        passes(f"a proof for {method} {target.replace(site, 'http://…')}", method, target, {"DPoP": gate.proof(phone, method, path)}, b"x")
 
     both = {"Cookie": f"coatcheck-pass={phone.held_pass}; a=1; coatcheck={phone.session}; coatcheck-passage=2"}
     answer = passes("a pass as a cookie", "GET", "/orders", both)
@@ -152,7 +153,7 @@ def gate(server, site, broker, origin, service):
         "Cookie": f"coatcheck={phone.session}; coatcheck-pass={phone.held_pass}", "Coatcheck-Pass": phone.held_pass})
     says.same(None, re.search(re.escape(phone.held_pass), json.dumps(answer.json)), f"{server}: a pass as a cookie and as a field → the service sees neither")
     answer = passes("a pass next to misspelt pass fields", "GET", "/orders", both | {"Coatcheck_Pass": "mallory", "Coatcheck.Pass": "mallory"})
-    says.same(None, re.search("mallory", json.dumps(answer.json)), f"{server}: misspelt pass fields → the service sees no pass")
+    says.same(None, re.search("mallory", json.dumps(answer.json)), f"{server}: misspelt pass fields → the service does not see their values")
     refused("proof_invalid address", "a pass next to a proof for another path", "GET", "/orders", both | {
         "DPoP": gate.proof(phone, "GET", "/transfer")})
 
@@ -163,11 +164,11 @@ def gate(server, site, broker, origin, service):
     bearer.session = made.json["session_token"]
     for scheme in ("Bearer", "DPoP"):
         named = {"Authorization": f"{scheme} {bearer.session}"}
-        gate.refused("proof_required", f"{server}: {scheme} alone", "GET", "/orders", named)
+        gate.refused("proof_required", f"{server}: a bearer session as {scheme} alone", "GET", "/orders", named)
         for evidence in ({"Coatcheck-Pass": made.json["pass"]["pass"]}, {"DPoP": bearer.proof("GET", "", bearer.session, htu=origin + "/orders")}):
             answer = gate.ask("GET", "/orders", named | evidence)
             seen = [gate.seen(answer, name) for name in ("authorization", "coatcheck_pass", "dpop")]
-            says.same((200, [None] * 3), (answer.status, seen), f"{server}: {scheme} with {[*evidence][0]} → served, and the service sees none of it")
+            says.same((200, [None] * 3), (answer.status, seen), f"{server}: a bearer session as {scheme} with {[*evidence][0]} → served, and the service sees none of them")
 
     broker.call("DELETE", "/v1/session", phone.session)
     answer = gate.ask("GET", "/orders", both)

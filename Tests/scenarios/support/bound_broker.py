@@ -20,9 +20,9 @@ def told(answer):
 
 
 def is_evidence_wanted(case, answer, code, sentence):
-    """A 401 that requires evidence: its code twice, a nonce, a challenge, and no change of the cookie."""
+    """Checks a 401 that requires evidence: the code in body and field, a nonce, a challenge, and no change of the cookie."""
     case.same(f"401 {code}", told(answer), sentence)
     case.verdict(
         re.fullmatch(r"[A-Za-z0-9_-]{16}", answer.fields["DPoP-Nonce"] or "") and answer.fields["Coatcheck-Code"] == code.split()[0]
         and (answer.fields["WWW-Authenticate"] or "").startswith("DPoP error=") and not answer.fields["Set-Cookie"],
-        f"{sentence} → nonce, code and challenge, and the cookie stays", str(answer.fields))
+        f"{sentence} → with nonce, code and challenge, and the cookie stays", str(answer.fields))

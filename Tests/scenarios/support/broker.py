@@ -25,7 +25,7 @@ def sha256(text):
 
 
 def merged(settings, more):
-    """The settings, overridden by others; None removes a setting."""
+    """The settings, overridden by others. None as a value removes a setting."""
     found = dict(settings)
     for key, value in more.items():
         found[key] = merged(found.get(key) or {}, value) if isinstance(value, dict) else value
@@ -59,7 +59,7 @@ class Broker:
             self.start()
 
     def configure(self, **settings):
-        """Writes the configuration (JSON is YAML), with more settings over those it has."""
+        """Overrides settings, and writes the configuration as JSON, which is also YAML."""
         self.settings = merged(self.settings, settings)
         self.configuration.write_text(json.dumps(self.settings, indent=1))
         self.configuration.chmod(0o600)
@@ -173,7 +173,7 @@ class Broker:
         return self.call("DELETE", "/v1/session", session)
 
     def exchange(self, session):
-        """The access token that a backend gets."""
+        """The answer with the access token that a backend gets."""
         form = {
             "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": session,
             "subject_token_type": "urn:ietf:params:oauth:token-type:access_token",
@@ -183,7 +183,7 @@ class Broker:
             Content_Type="application/x-www-form-urlencoded")
 
     def log_in(self, user="ana", provider="oidc", client="ios", **authorize):
-        """Does a login up to the forward. Returns the answers to its two calls."""
+        """Does a login, and forwards its callback. Returns the answers of /v1/logins and /v1/sessions."""
         begun = self.call("POST", "/v1/logins", body={"provider": provider, "client": client})
         if begun.status != 201:
             return begun, begun

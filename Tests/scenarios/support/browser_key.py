@@ -41,7 +41,7 @@ try:
         const taken = await Promise.all(['jwk', 'pkcs8'].map(form => crypto.subtle.exportKey(form, pair.privateKey).then(() => form, () => null)))
         const signed = await key.sign(new Uint8Array(3))
         return !taken[0] && !taken[1] && crypto.subtle.verify({name: 'ECDSA', hash: 'SHA-256'}, pair.publicKey, signed, new Uint8Array(3))"""),
-        "the private key → cannot be exported, and its signature is good")
+        "the private key after a reload → cannot be exported, and its signature is good")
     another = run("return await key.make()")
     verdicts.verdict(another != made and run("return await key.publicKey()") == another, "a second new key → replaces the first")
 finally:

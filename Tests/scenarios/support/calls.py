@@ -33,7 +33,7 @@ class Answer:
 
     @property
     def is_passing_fault(self):
-        """503 with `Retry-After`, and the cookie stays."""
+        """Returns whether the answer is a 503 with `Retry-After` that leaves the cookie."""
         return self.status == 503 and (self.fields["Retry-After"] or "").isdigit() and not self.fields["Set-Cookie"]
 
 

@@ -78,7 +78,9 @@ class Case(Processes, Verdicts):
 
 
 def main(cases, description, in_turn=()):
-    """Runs the cases `{name: (function, seconds)}` concurrently, except those `in_turn`, and prints their results."""
+    """Runs the cases `{name: (function, seconds)}` concurrently, and prints their results. Of those `in_turn`, only one runs at a
+    time.
+    """
     options = argparse.ArgumentParser(description=description)
     options.add_argument("--work", help="a folder for their files, which is kept")
     options.add_argument("--only", default="", help="cases whose name has this in it")
@@ -108,14 +110,14 @@ def main(cases, description, in_turn=()):
             try:
                 case.beside(function, case).result(limit)
             except concurrent.futures.TimeoutError:
-                case.verdict(False, f"{name} → ends within {limit} seconds", "it goes on")
+                case.verdict(False, f"the case {name} → ends within {limit} seconds", "it goes on")
             except Exception as error:  # noqa: BLE001
                 if not isinstance(error, GaveUp):
                     case.lines += [f"#   {line}" for line in traceback.format_exc().splitlines()[-6:]]
-                case.verdict(False, f"{name} → runs to its end", repr(error))
+                case.verdict(False, f"the case {name} → runs to its end", repr(error))
             traps = case.traps()
             case.end()
-            case.verdict(not traps, "the logs → show no crash", traps[:1])
+            case.verdict(not traps, "the logs of the case's processes → show no crash", traps[:1])
             with printing:
                 print(f"\n# {name}: {case.title} ({time.monotonic() - begin:.0f} s)")
                 print("\n".join(case.lines), flush=True)

@@ -11,12 +11,12 @@ import yaml
 # The fields that a recipe of forward-auth sends to the broker, and the fields that it hides from the service.
 ASKED_WITH = {"cookie", "authorization", "dpop", "coatcheck-pass", "coatcheck-presence"}
 KEPT_BACK = {"dpop", "coatcheck-pass", "coatcheck-presence"}
-# The demands for single paths, in each recipe.
+# The conditions that each recipe has for single paths.
 DEMANDS = {"acr=mfa&max_age=300", "presence=1"}
 CONTRACT = yaml.safe_load((pathlib.Path(__file__).resolve().parents[3] / "openapi.yaml").read_text())
 IDENTITY = [
     name for name in CONTRACT["paths"]["/v1/forward-auth"]["get"]["responses"]["200"]["headers"] if name.startswith("X-Auth-")]
-# These names with any other character for the first two dashes, because CGI makes the same variable of them.
+# These names with each possible character for the first two dashes, because CGI makes the same variable of all of them.
 FORGED = [name.replace("-", sign, 2) for name in IDENTITY for sign in "-_.!#$%&'*+^`|~"]
 # The question that Envoy has to ask the broker, for each path of the app's request.
 QUESTIONS = {

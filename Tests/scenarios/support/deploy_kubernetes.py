@@ -58,7 +58,9 @@ def monitor_faults(document):
 
 
 def pod_faults(document):
-    """Checks a pod in addition to its schema: each mount has a volume, each port has a name, and no container runs as root."""
+    """Checks a pod in addition to its schema: its mounts match its volumes, its probes use its ports, and it has no needless
+    rights.
+    """
     template = document.get("spec", {}).get("template") if document["kind"] in ("Deployment", "StatefulSet", "Job") else None
     if not template:
         return []

@@ -30,7 +30,7 @@ refuses_app() {
         OTHER=$(sed -n 's/^BROKER=//p' "$work/other/env")
     fi
     COATCHECK_URL=$OTHER timeout 300 "$2" >"$work/app.log" 2>&1
-    same "1 1" "$? $(grep -c '^failed:' "$work/app.log")" "$1: broker without the app's client → exit 1, with the failure"
+    same "1 1" "$? $(grep -c '^failed:' "$work/app.log")" "$1: broker without the app's client → exit 1, and the app prints the failure"
     matches '/client' "$(cat "$work/app.log")" "$1: broker without the app's client → the detail and the faulty member are printed"
 }
 
@@ -42,7 +42,7 @@ follows_app() {
     block_behind "$3" sh '**The end of a session.**' | sed "s|\.run/|$work/run/|; s|http://127.0.0.1:9090|$MANAGEMENT|" >"$work/end.sh"
     bash "$work/end.sh" >"$work/end.log" 2>&1
     wait "$followed"
-    same "0 the session's end: admin" "$? $(grep "^the session's end:" "$work/app.log")" "$1: curl line of the README → the app shows the reason"
+    same "0 the session's end: admin" "$? $(grep "^the session's end:" "$work/app.log")" "$1: curl line of the README ends the session → the app shows the reason admin"
 }
 
 # block_behind FILE LANGUAGE TEXT: prints a document's first block in a language after the line with this text; fails if there

@@ -34,7 +34,7 @@ def hello():
 
 
 def honest(source):
-    """Makes a whole handshake and asks for something."""
+    """Makes a whole handshake and a request. Returns whether the answer is 200."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     plain = socket.create_connection(("127.0.0.1", port), 20, (source, 0))

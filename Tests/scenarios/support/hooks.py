@@ -1,4 +1,4 @@
-"""Hooks for schemathesis. Each request that needs a session gets a new living session."""
+"""Hooks for schemathesis. Each request that needs a session gets a new session."""
 
 import json
 import os

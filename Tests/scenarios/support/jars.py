@@ -151,7 +151,7 @@ def life(case, name, jar, other):
     case.same(401, jar.send("GET", "/v1/session")[0], f"{name}, a read without a session → 401")
     stolen = begin()
     tries = [each.send("POST", "/v1/sessions", stolen)[0] for each in (other, jar)]
-    case.same([403, 400], tries, f"{name}, another jar forwards the callback → refused, and the login is burned")
+    case.same([403, 400], tries, f"{name}, a callback forwarded by another jar and then by the right one → 403, then 400")
     handles = []
     for turn in ("a sign-in", "a second sign-in"):
         status, text = jar.send("POST", "/v1/sessions", begin())
@@ -161,7 +161,7 @@ def life(case, name, jar, other):
         handles.append((status, json.loads(text).get("handle")))
         asked = [jar.send(*ask)[0] for ask in (("POST", "/v1/session/refresh"), ("POST", "/v1/session/refresh"), ("GET", "/v1/relay/api/echo"))]
         case.same([200, 200, 200], asked, f"{name}, two refreshes and a relayed call → 200")
-    case.verdict(handles[0][0] == handles[1][0] == 200 and handles[0] != handles[1], f"{name}, two sign-ins → two sessions", handles)
+    case.verdict(handles[0][0] == handles[1][0] == 200 and handles[0] != handles[1], f"{name}, two sign-ins in one jar → two different sessions", handles)
     case.same(204, jar.send("DELETE", "/v1/session")[0], f"{name}, a log-out → 204")
     case.verdict("coatcheck" not in jar.names(), f"{name}, a log-out → the jar drops the cookie", jar.names())
     case.same(401, jar.send("GET", "/v1/session")[0], f"{name}, a read after the log-out → 401")

@@ -32,18 +32,18 @@ for name, pod in pods.items():
     first, main = spec["initContainers"][0], spec["containers"][0]
     verdicts.verdict(
         volumes["admin"]["secret"]["secretName"] == "coatcheck-admin" and "optional" not in volumes["admin"]["secret"],
-        f"{kind}, {name} → waits for the Secret of the admin token")
+        f"{kind}, the pod of {name} → starts only with the Secret of the admin token")
     verdicts.verdict(
         first["image"] == main["image"] and first["securityContext"] == main["securityContext"],
-        f"{kind}, {name} → writes its configuration with the broker's image and rights")
+        f"{kind}, the first container of {name} → has the broker's image and rights")
     mounted = {mount["name"]: mount["mountPath"] for mount in first["volumeMounts"]}
     generated = [other for what, other in documents if what == "ConfigMap"]
     verdicts.verdict(
         mounted == {"written": "/written", "config": "/etc/coatcheck", "admin": "/run/secrets/coatcheck/admin"}
         and volumes["written"]["configMap"]["name"] in generated and "emptyDir" in volumes["config"],
-        f"{kind}, {name} → has the written configuration and the digest", f"{mounted} {generated}")
+        f"{kind}, the first container of {name} → mounts the configuration and the admin token", f"{mounted} {generated}")
 configuration = next(document["data"]["coatcheck.yaml"] for (what, _), document in documents.items() if what == "ConfigMap")
-verdicts.verdict('sha256: "@ADMIN_SHA256@"' in configuration, f"{kind}, the configuration in the repository → has no digest")
+verdicts.verdict('sha256: "@ADMIN_SHA256@"' in configuration, f"{kind}, the configuration in the ConfigMap → has a placeholder for the digest")
 
 if kind == "example":
     broker = documents["Deployment", "coatcheck"]["spec"]["template"]
@@ -69,10 +69,10 @@ if kind == "example":
     for change, is_done in changes.items():
         verdicts.verdict(is_done, f"example, change {change} → is made")
 
-# The pods that the cluster would get, by the rules of the files.
+# The pods are also checked by the rules for the files of the repository, without the two volumes that these lack.
 for (what, name), document in documents.items():
     if what in ("Deployment", "StatefulSet", "Job"):
         document["spec"]["template"]["spec"]["volumes"] = [v for v in document["spec"]["template"]["spec"]["volumes"] if v["name"] not in ("written", "admin")]
         found = pod_faults(document)
-        verdicts.verdict(not found, f"{kind}, {name} → has only the rights that it needs", "; ".join(found))
+        verdicts.verdict(not found, f"{kind}, the pod of {name} → mounts its volumes, and has only the rights that it needs", "; ".join(found))
 verdicts.finish()

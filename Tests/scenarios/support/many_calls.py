@@ -9,6 +9,6 @@ def many(function, number, at_once=8):
 
 
 def told(answers):
-    """The number of answers by status."""
+    """The number of answers for each status and code."""
     statuses = [answer.told for answer in answers]
     return {status: statuses.count(status) for status in sorted(set(statuses))}

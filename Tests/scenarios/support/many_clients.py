@@ -9,7 +9,7 @@ SCHEMES = {
 
 
 def many_clients(case):
-    """A sandbox, and the broker."""
+    """Starts a sandbox and such a broker, and returns both."""
     sandbox = Sandbox(case)
     public = {"auth": "none", "scope": "openid email offline_access"}
     clients = {

@@ -50,8 +50,7 @@ def rules():
 
 
 def documented():
-    """The names in the document's table. They are grouped by whether only PostgreSQL, or only the broker's own TLS, has
-    them."""
+    """The names in the document's table, each with a flag: whether only PostgreSQL, or only the broker's own TLS, has it."""
     names = {}
     section = PAGE.read_text().split("## What to watch", 1)[1].split("\n## ", 1)[0]
     for row in re.findall(r"^\| (`.*)$", section, re.MULTILINE):
@@ -68,14 +67,14 @@ def check_names(path):
     say(len(known) > 30, "the document → has a table of more than 30 metrics", str(known))
     say(all(there.values()), "every metric of the broker → has a help text", str([n for n, s in there.items() if not s]))
     elsewhere = {name for name, is_elsewhere in known.items() if is_elsewhere}
-    # The only exceptions are the metric names of Prometheus itself.
+    # NAME does not match the metrics of Prometheus itself, so they are not checked.
     board, shown = panels()
     expressions = [target["expr"] for panel in shown for target in panel["targets"]]
     expressions += [rule["expr"] for rule in rules()]
     expressions += [v["query"]["query"] for v in board["templating"]["list"] if isinstance(v["query"], dict)]
     used = {name for text in expressions for name in NAME.findall(text)}
     for name in sorted(used | set(known)):
-        say(name in there or name in elsewhere, f"{name}, used or documented → exists")
+        say(name in there or name in elsewhere, f"the metric {name}, used or documented → exists, or is documented for PostgreSQL or TLS only")
     missing = {name for name in used if re.sub("_(bucket|sum|count)$", "", name) not in known}
     say(not missing, "every metric in dashboard and rules → explained in the document", str(missing))
     whole = {re.sub("_(bucket|sum|count)$", "", name) for name in there}
@@ -121,9 +120,9 @@ def check_dashboard(prometheus):
                 while empty and time.monotonic() < deadline:
                     time.sleep(0.2)
                     empty = not ask(prometheus, "query", query=text)["result"]
-                say(not empty, f"the panel {panel['title']} {target['refId']} → has values", f"empty: {text}")
+                say(not empty, f"the query {target['refId']} of the panel {panel['title']} → is answered, with values where an idle broker has some", f"empty: {text}")
             except urllib.error.HTTPError as error:
-                say(False, f"the panel {panel['title']} {target['refId']} → has values", error.read().decode())
+                say(False, f"the query {target['refId']} of the panel {panel['title']} → is answered, with values where an idle broker has some", error.read().decode())
 
 
 def impatient(source, target, address):

@@ -5,7 +5,7 @@ from .sandbox import Sandbox
 
 
 def stack(case, name="127.0.0.1", **settings):
-    """A sandbox, and a broker with this host name."""
+    """Starts a sandbox, and a broker whose public URL has this host name. Returns both."""
     sandbox = Sandbox(case)
     upstream = {"base_url": sandbox.url + "/api", "provider": "oidc", "allow": ["GET /**", "POST /**", "PUT /**"]}
     broker = Broker(case, sandbox, settings={"upstreams": {"api": upstream}} | settings, start=False)

@@ -8,25 +8,25 @@ CHUNK = "0\r\n\r\n"
 def framing():
     """Yields (name, header fields, other arguments of the request)."""
     chunked = "Transfer-Encoding: chunked"
-    yield "CL then TE", ["Content-Length: 5", chunked], {"body": CHUNK}
-    yield "TE then CL", [chunked, "Content-Length: 5"], {"body": CHUNK}
-    yield "TE with CL 0", [chunked, "Content-Length: 0"], {"body": CHUNK}
-    yield "CL twice, equal", ["Content-Length: 2", "Content-Length: 2"], {"body": "{}"}
-    yield "CL twice, different", ["Content-Length: 2", "Content-Length: 0"], {"body": "{}"}
+    yield "Content-Length then Transfer-Encoding", ["Content-Length: 5", chunked], {"body": CHUNK}
+    yield "Transfer-Encoding then Content-Length", [chunked, "Content-Length: 5"], {"body": CHUNK}
+    yield "Transfer-Encoding with Content-Length 0", [chunked, "Content-Length: 0"], {"body": CHUNK}
+    yield "Content-Length twice, equal", ["Content-Length: 2", "Content-Length: 2"], {"body": "{}"}
+    yield "Content-Length twice, different", ["Content-Length: 2", "Content-Length: 0"], {"body": "{}"}
     for value in ("2, 2", "2,0", "+2", "-2", "-0", "0x2", "2 0", "2\t0", "", "2.0", "1e1", "two", "2;", "\u00b2",
                   "18446744073709551618", "99999999999999999999999"):
-        yield f"CL {value!r}", [f"Content-Length: {value}"], {"body": "{}"}
+        yield f"Content-Length {value!r}", [f"Content-Length: {value}"], {"body": "{}"}
     for value in ("gzip", "gzip, chunked", "chunked, gzip", "identity", "chunked, identity", "chunked, chunked", "xchunked",
                   "chunked;q=1", "\"chunked\"", "", "\x0bchunked", "chunked\x0b", "chun ked", "cow"):
-        yield f"TE {value!r}", [f"Transfer-Encoding: {value}"], {"body": CHUNK}
-    yield "TE twice", [chunked, chunked], {"body": CHUNK}
-    yield "TE twice, one is identity", [chunked, "Transfer-Encoding: identity"], {"body": CHUNK}
-    yield "TE on HTTP/1.0", [chunked], {"body": CHUNK, "version": "HTTP/1.0"}
-    yield "TE behind a vertical tab", ["Transfer-Encoding:\x0bchunked"], {"body": CHUNK}
-    yield "TE name with a tab", ["Transfer-Encoding\t: chunked"], {"body": CHUNK}
-    yield "obs-fold", ["X-A: b\r\n  c"], {}
-    yield "obs-fold with a tab", ["X-A: b\r\n\tContent-Length: 5"], {}
-    yield "obs-fold of TE", ["Transfer-Encoding:\r\n chunked"], {"body": CHUNK}
+        yield f"Transfer-Encoding {value!r}", [f"Transfer-Encoding: {value}"], {"body": CHUNK}
+    yield "Transfer-Encoding twice", [chunked, chunked], {"body": CHUNK}
+    yield "Transfer-Encoding twice, one is identity", [chunked, "Transfer-Encoding: identity"], {"body": CHUNK}
+    yield "Transfer-Encoding on HTTP/1.0", [chunked], {"body": CHUNK, "version": "HTTP/1.0"}
+    yield "Transfer-Encoding behind a vertical tab", ["Transfer-Encoding:\x0bchunked"], {"body": CHUNK}
+    yield "Transfer-Encoding name with a tab", ["Transfer-Encoding\t: chunked"], {"body": CHUNK}
+    yield "a folded field (obs-fold)", ["X-A: b\r\n  c"], {}
+    yield "a folded field with a tab", ["X-A: b\r\n\tContent-Length: 5"], {}
+    yield "a folded Transfer-Encoding", ["Transfer-Encoding:\r\n chunked"], {"body": CHUNK}
     yield "first field begins with a space", [], {"host": f" X-A: b\r\nHost: {AUTHORITY}"}
     for name in ("Content-Length", "Transfer-Encoding", "X-A"):
         yield f"space before the colon of {name}", [f"{name} : 5"], {"body": "hello"}

@@ -7,7 +7,7 @@ from .wire import answers, read_all
 
 
 def raw(broker, method, path, *fields, body=""):
-    """Sends a target and fields unchanged, and returns the answers."""
+    """Sends a request with its target and fields unchanged, and returns the answers."""
     length = [f"Content-Length: {len(body)}"] if body else []
     return sent(broker, head(broker, method, path, "Connection: close", *fields, *length) + body)
 

@@ -36,13 +36,15 @@ class Normal(threading.Thread):
 
 
 def well_formed():
-    """Requests that are answered 200, one of every route that can."""
+    """One request for each route that can answer 200."""
     made = [route.request("Connection: close") for route in GETS]
     return made + [RELAY.request("Connection: close", "Content-Length: 2", body="{}")] * (RELAY in ROUTES)
 
 
 def trickle(data, pause):
-    """Sends `data` one byte at a time, then waits until the other side ends. Returns the answers and the time."""
+    """Sends `data` one byte at a time, then waits until the other side ends. Returns the answers and the seconds, or None instead
+    of the seconds if the connection stays open.
+    """
     end, begin = connect(), time.monotonic()
     end.settimeout(pause)
     got, index = b"", 0
@@ -118,7 +120,7 @@ def slow_clients():
     long_body = b'{"provider":"' + b"x" * 900
     length = "Content-Length: 60000"
     jobs = [
-        # name, work, data…, the statuses that may come, seconds from and to
+        # name, function, its arguments, the allowed statuses, the earliest and the latest second of the end
         ("nothing sent at all", silent, (b"",), [[]], 50, 110),
         ("half a request line", silent, (b"GET /v1/ses",), [[], [400], [408]], 50, 110),
         ("half a head", silent, (SESSION.request()[:-2],), [[], [400], [408]], 50, 110),

@@ -22,15 +22,15 @@ def victim(line):
 def last():
     statuses = victim("GET /v1/session")
     verdict(statuses == [200], f"{raw_target.smuggled_count} smuggled second requests → the victim is still signed in", f"{statuses}")
-    # This checks the check: alone, the second request does end the session.
+    # The hidden request works: sent alone, it does end the session.
     ended, after = victim("DELETE /v1/session"), victim("GET /v1/session")
     verdict(ended == [204] and after == [401], "the second request alone → ends the victim's session", f"{ended}, then {after}")
     try:
         os.kill(options.pid, 0)
         with urllib.request.urlopen(options.management + "/readyz", timeout=5) as answer:
-            verdict(answer.status == 200, "all raw requests → the same process is still ready")
+            verdict(answer.status == 200, "after all raw requests → the same process is still ready")
     except OSError as error:
-        verdict(False, "all raw requests → the same process is still ready", str(error))
+        verdict(False, "after all raw requests → the same process is still ready", str(error))
 
 
 if __name__ == "__main__":
@@ -39,6 +39,6 @@ if __name__ == "__main__":
         if not options.no_slow:
             slow_clients()
         last()
-    except Exception as error:  # what went wrong is said where the verdicts are, not only on standard error
+    except Exception as error:  # the error is printed with the verdicts, not only on standard error
         verdict(False, "all cases → come to a verdict", f"{type(error).__name__}: {error} {traceback.format_exc()[-250:]}")
     verdicts.finish()

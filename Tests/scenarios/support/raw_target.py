@@ -39,7 +39,8 @@ def connect(receive_buffer=None):
 
 
 def exchange(data, seconds=10):
-    """Sends, perhaps more than the other side reads, and reads until the end."""
+    """Sends data, even if the other side does not read all of it, and then reads until the end. Returns the answers, and whether
+    the connection ended."""
     end = connect()
 
     def send():

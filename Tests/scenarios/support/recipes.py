@@ -34,7 +34,7 @@ http {{
 
 
 def missing():
-    """Missing programs."""
+    """The names of missing server programs."""
     return [name for name in SERVERS if not shutil.which({"apache": "apache2"}.get(name, name))]
 
 

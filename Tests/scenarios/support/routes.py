@@ -1,4 +1,5 @@
-"""Compares the contract with a running broker: every documented path exists, with exactly the documented methods.
+"""Compares the contract with a running broker: every documented path exists, with exactly the documented methods. The relay's
+paths are left out, because they take any method. Management paths do not exist at the public listener.
 
     python routes.py PUBLIC-URL MANAGEMENT-URL ADMIN-TOKEN
 """
@@ -35,11 +36,11 @@ for path, item in contract["paths"].items():
         continue  # takes any method
     base = management if "servers" in item else public
     status, headers = ask("PURGE", base + path.format(**values))
-    say(status == 405, f"{path} → exists", f"PURGE gave {status}")
+    say(status == 405, f"the path {path} → exists", f"PURGE gave {status}")
     allowed = {m.strip() for m in headers.get("Allow", "").split(",")} - {"HEAD", "OPTIONS", ""}
-    say(allowed == documented, f"{path} → has exactly the methods {', '.join(sorted(documented))}", f"the broker has {', '.join(sorted(allowed))}")
+    say(allowed == documented, f"the path {path} → has exactly the methods {', '.join(sorted(documented))}", f"the broker has {', '.join(sorted(allowed))}")
     if base == management:
         status, _ = ask("GET", public + path.format(**values))
-        say(status == 404, f"{path}, at the public listener → 404", f"GET gave {status}")
+        say(status == 404, f"the management path {path}, at the public listener → 404", f"GET gave {status}")
 
 verdicts.finish()

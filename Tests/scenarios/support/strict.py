@@ -36,7 +36,7 @@ def merge(node, update):
 
 
 def overlaid(contract):
-    """Applies the overlay to a contract that was read, and returns it."""
+    """Applies the overlay to a parsed contract, and returns it."""
     overlay = yaml.safe_load((root / "Tests/scenarios/support/strict.overlay.yaml").read_text())
     for action in overlay["actions"]:
         node = contract

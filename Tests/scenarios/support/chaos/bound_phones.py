@@ -34,7 +34,9 @@ class BoundPhone(Phone):
         self.repeated = False
 
     async def call(self, method, path, needs_proof=False, **more):
-        """Sends a request with the evidence that it needs, and once more with the evidence that the refusal demands."""
+        """Sends a request with the evidence that it needs. After a refusal, sends it again with the demanded evidence, at most
+        six times in all.
+        """
         token = re.search(r"(?<![-\w])coatcheck=([^;]+)", more.get("Cookie", ""))
         if token and self.held_pass and self.held_pass.is_due and not needs_proof:
             await self.renew(token[1])

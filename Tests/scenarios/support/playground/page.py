@@ -2,7 +2,7 @@
 
 from .said import say
 
-# Returns whether the phone's buttons are visible: its top is in view, and most of the phone.
+# A script that returns whether the top of the phone is in the upper half of the window.
 phone_in_sight = "(r => r.top > -20 && r.top < innerHeight / 2)(document.querySelector('.phone').getBoundingClientRect())"
 
 

@@ -1,10 +1,10 @@
-"""A sign-in at every provider, and a sign-in with the keyboard."""
+"""A sign-in at each of six providers, and a sign-in with the keyboard."""
 
 from .said import same, say
 
 
 def providers(page):
-    """Every provider, once."""
+    """Signs in and out once at each of six providers. At Zephr, checks a refusal and a partial registration, too."""
     for name, title in (("oidc", "OpenID Connect"), ("cloudentity", "Cloudentity"), ("clever", "Clever"), ("clover", "Clover"),
                         ("github", "GitHub style"), ("zephr", "Zephr")):
         page.sign_in(name)

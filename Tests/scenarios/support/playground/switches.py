@@ -1,11 +1,11 @@
-"""The switches that cause trouble, each once."""
+"""The switches that cause trouble for a session without a key, and the order of all switches."""
 
 from .running import control
 from .said import same, say
 
 
 def switches(page, run):
-    """Every switch, once."""
+    """Presses the switches of a session without a key, and checks what the user notices."""
     browser = page.browser
     page.sign_in("oidc")
     page.signed_in("a sign-in before the switches → the phone shows the user")

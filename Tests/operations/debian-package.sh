@@ -28,7 +28,7 @@ same "" "$(control "$new" Recommends)$(control "$new" Suggests)$(control "$new" 
 dpkg-deb -e "$new" "$place/control"
 dpkg-deb -x "$new" "$place/tree"
 dpkg-deb -x "$emulator" "$place/emulator"
-same "/etc/coatcheck/coatcheck.yaml" "$(cat "$place/control/conffiles")" "package → the configuration is the only conffile"
+same "/etc/coatcheck/coatcheck.yaml" "$(cat "$place/control/conffiles")" "conffiles of the package → only the configuration"
 same "" "$(find "$place/tree" "$place/emulator" -name '*keys.json' -o -path '*/var/lib/*' | head -3)" "both packages → no key ring and no data"
 same "" "$(grep -lis sandbox "$place"/control/{control,conffiles,p*}; grep -rlis sandbox "$place/tree/etc" "$place/tree/lib" "$place/tree/usr/lib")" "broker's scripts, units and configuration → do not name the sandbox"
 for name in coatcheck coatcheck-sandbox; do
@@ -87,11 +87,11 @@ backups() { inside find /var/lib/coatcheck/backups -type f 2>/dev/null | sort; }
 before_start
 same "0 " "$? $(backups)" "before-start script without a database → exit 0, and no backup"
 broker coatcheck migrate --config /etc/coatcheck/coatcheck.yaml >"$work/out" 2>&1
-same 0 $? "migrate → the database is made"
+same 0 $? "migrate without a database → the database is made"
 dpkg_says 0 "package of the new version → dpkg succeeds" -i "$(file "$new")"
-same "1.0.1 installed" "$(version coatcheck)" "upgrade → the new version is installed"
-same "$ring" "$(sha256sum <"$system/var/lib/coatcheck/keys.json")" "upgrade → the key ring is unchanged"
-matches 'any: .kind: oidc' "$(tail -1 "$system/etc/coatcheck/coatcheck.yaml")" "upgrade → the configuration is unchanged"
+same "1.0.1 installed" "$(version coatcheck)" "upgrade of the package → the new version is installed"
+same "$ring" "$(sha256sum <"$system/var/lib/coatcheck/keys.json")" "upgrade of the package → the key ring is unchanged"
+matches 'any: .kind: oidc' "$(tail -1 "$system/etc/coatcheck/coatcheck.yaml")" "upgrade of the package → the configuration is unchanged"
 database=$system/var/lib/coatcheck/data/coatcheck.db
 mv "$system/etc/coatcheck/coatcheck.yaml" "$place/kept.yaml"
 sed 's|^  url: sqlite.*|  url: \&here sqlite:/var/lib/coatcheck/data/coatcheck.db|' "$place/kept.yaml" >"$system/etc/coatcheck/coatcheck.yaml"

@@ -26,8 +26,8 @@ step "The archive"
 begin=$SECONDS
 tar -C "$system/root" -xf "$archive"
 folder=$(basename "$(ls -d "$system"/root/coatcheck-*)")
-same 2 "$(ls "$system/root/$folder/bin" | wc -l)" "archive → contains both programs"
-same CycloneDX "$(jq -r .bomFormat "$system/root/$folder/sbom.cdx.json")" "archive → bill of materials with $(jq '.components | length' "$system/root/$folder/sbom.cdx.json") parts"
+same 2 "$(ls "$system/root/$folder/bin" | wc -l)" "release archive → contains both programs"
+same CycloneDX "$(jq -r .bomFormat "$system/root/$folder/sbom.cdx.json")" "release archive → has a bill of materials with $(jq '.components | length' "$system/root/$folder/sbom.cdx.json") parts"
 (umask 077 && random_token >"$system/root/coatcheck.token")
 cat >"$system/root/$folder/coatcheck.yaml" <<TEXT
 server:

@@ -279,7 +279,7 @@ expect_status 201 "right key ring restored → a sign-in succeeds"
 
 step "The journal contains only the broker's lines"
 in_system journalctl --sync
-same "" "$(in_system journalctl -u coatcheck.service -o cat | grep -F 'thread priority' | head -3)" "journal → contains no line of libdispatch"
+same "" "$(in_system journalctl -u coatcheck.service -o cat | grep -F 'thread priority' | head -3)" "journal of the broker's unit → contains no line of libdispatch"
 
 step "Completions"
 pasted "coatcheck --generate-completion-script" 's|> .*|>/root/completion|'

@@ -40,7 +40,7 @@ block_behind "$root/docs/start/first-login.md" sh '## A login by curl' >"$system
 # libraries before the boot, and adds the time for this.
 begin=$SECONDS
 chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && cd /root && $(grep '^apt-get install' "$system/root/install.sh") -qq --download-only" >"$work/download.log" 2>&1
-same 0 $? "apt → fetches the libraries and curl"
+same 0 $? "apt-get with --download-only → fetches the libraries and curl"
 fetched=$((SECONDS - begin))
 boot "$system" --private-network --system-call-filter='adjtimex clock_adjtime'
 same systemd "$(in_system cat /proc/1/comm)" "booted Debian → systemd is the first process"
@@ -72,7 +72,7 @@ took=$((SECONDS - begin + fetched))
 echo "# $took s to the first sign-in and log-out, $fetched s of them apt's download"
 same 1 $((took < 120)) "installation and first sign-in → take less than two minutes"
 matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "commands of docs/start/first-login.md → a user is signed in and out"
-matches 'editor /etc/coatcheck/coatcheck.yaml.*systemctl enable --now' "$(tr '\n' ' ' <"$work/installed")" "installation → prints the next two commands"
+matches 'editor /etc/coatcheck/coatcheck.yaml.*systemctl enable --now' "$(tr '\n' ' ' <"$work/installed")" "installation of the package → prints the next two commands"
 same "active active enabled" "$(shown service ActiveState) $(shown socket ActiveState) $(shown service UnitFileState)" "units enabled by the operator → the broker runs"
 same "inactive" "$(shown service ActiveState | sed s/active/inactive/; in_system systemctl is-enabled coatcheck-sandbox | grep -v disabled)" "installation of the sandbox → its unit stays disabled"
 disk "after the installation and a sign-in"

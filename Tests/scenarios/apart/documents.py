@@ -139,15 +139,15 @@ for page in pages:
             plain = re.sub(r"^(GET|POST|PUT|DELETE) \S+\n", "", block).replace("\n", " ")
             try:
                 json.loads(plain)
-                say(True, f"{where} → valid JSON")
+                say(True, f"the block {where} → is valid JSON")
             except ValueError as error:
-                say(False, f"{where} → valid JSON", str(error))
+                say(False, f"the block {where} → is valid JSON", str(error))
         elif language == "yaml":
             try:
                 yaml.safe_load(block)
-                say(True, f"{where} → valid YAML")
+                say(True, f"the block {where} → is valid YAML")
             except yaml.YAMLError as error:
-                say(False, f"{where} → valid YAML", str(error))
+                say(False, f"the block {where} → is valid YAML", str(error))
         elif language == "toml":
             say(block in (root / "Tests/mutants/list.toml").read_text(), f"{where} → is in the list of planted faults")
         elif file := quoted(text[: match.start()]):
@@ -271,10 +271,10 @@ ratios = dict(re.findall(r"^\| ([^|]+ \| [^|]+) \| ([\d.]+ ×) \|", measured, re
 rows = [
     "session check | mod_auth_openidc, static file", "relay of a small GET | mod_auth_openidc, reverse proxy",
     "relay of a small GET | nginx proxy_pass"]
-say(len(figures) == len(rows), "docs/start/compare.md → has three figures")
+say(len(figures) == len(rows), "the table of docs/start/compare.md → has three figures")
 for (what, figure), row in zip(figures, rows):
     say(figure.strip() == ratios.get(row), f"docs/start/compare.md, {what.strip()} → as measured", f"{figure}, measured {ratios.get(row)}")
 version = re.search(r'"(\d+\.\d+\.\d+)"', (root / "Sources/coatcheck/Version.swift").read_text()).group(1)
-say(f"## {version}" in (root / "CHANGELOG.md").read_text(), "CHANGELOG.md → has this version", version)
+say(f"## {version}" in (root / "CHANGELOG.md").read_text(), "the headings of CHANGELOG.md → include the program's version", version)
 
 verdicts.finish()

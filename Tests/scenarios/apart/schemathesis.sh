@@ -9,7 +9,7 @@ export BROKER SANDBOX PYTHONPATH="$here" SCHEMATHESIS_HOOKS=hooks
 
 step "1. The contract itself"
 "$PYTHON" "$root/Tests/scenarios/apart/contract.py" | grep -v '^ok '
-same 0 "${PIPESTATUS[0]}" "contract → valid, and its examples and lists fit"
+same 0 "${PIPESTATUS[0]}" "contract.py → openapi.yaml is valid, and its examples and lists fit"
 
 "$PYTHON" "$root/Tests/scenarios/support/strict.py" >"$work/strict.yaml"
 same 0 $? "strict overlay → fits the contract"

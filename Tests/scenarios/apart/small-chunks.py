@@ -97,8 +97,7 @@ def processor(case):
 
 
 def flood(case):
-    """Measures an honest client while a line floods the broker with bodies of one-byte chunks, and while it sends the same number
-    of bytes in plain bodies.
+    """Measures an honest client during two floods: bodies of one-byte chunks, and the same number of bytes in plain bodies.
     """
     broker = Broker(case)
     sources = addresses("2001:db8:1::/56", 8)

@@ -3,7 +3,7 @@
 also restores a backup of the older one.
 
 Phones sign in, read their sessions, refresh and log out all the time. Like apps, they retry after 503 and after a missing
-answer. The provider revokes a grant if a refresh token is sent twice. Other users, the sleepers, sign in once, and their sessions
+answer. The provider revokes a grant if a refresh token is sent twice. Other users, the sleepers, sign in once. Their sessions
 are checked after each change, so each release has to read the rows of the other.
 """
 

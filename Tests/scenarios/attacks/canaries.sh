@@ -101,7 +101,7 @@ while read -r value; do
     JAR= RECORD= request GET /v1/session -b "coatcheck=$value"
     [ "$STATUS" = 401 ] || opened=$((opened + 1))
 done < <(head -300 "$work/values")
-matches '^[1-9]' "$(grep -c . "$work/values")" "database → has at least one value to try"
+matches '^[1-9]' "$(grep -c . "$work/values")" "values of the database → at least one to try as a cookie"
 same 0 "$opened" "$(wc -l <"$work/values") database values as cookies → no value opens a session"
 
 step "4. No recorded secret is in the database, its log files or the broker's log"

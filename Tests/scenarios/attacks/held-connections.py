@@ -109,6 +109,6 @@ SLOW = {"hostile-uploads": hostile_uploads}
 
 if __name__ == "__main__":
     allow_descriptors()
-    # The quick cases measure the broker and would disturb each other, so they run one at a time, next to the slow cases, which
-    # mostly wait.
+    # The quick cases measure the broker and would disturb each other, so they run one at a time. The slow cases mostly wait, so
+    # they run meanwhile.
     main({name: (case, 600 if name in QUICK else 240) for name, case in (SLOW | QUICK).items()}, __doc__, in_turn=QUICK)

@@ -15,8 +15,8 @@ def withheld(broker, count, source, lift=None):
     """Opens `count` connections that each send a body without its last byte. With `lift`, a session token, the first connection
     reads this session instead.
 
-    Returns the connections that are open and unanswered, the number that were answered 429 and closed, the number that ended
-    without an answer, and the first connection of `lift`.
+    Returns four values: the connections that are open and unanswered, the number of those answered 429 and closed, the number of
+    those ended without an answer, and the first connection of `lift`.
     """
     body = b'{"provider":"' + b"x" * (64 * 1024 - 13)
     ends = []
@@ -77,7 +77,7 @@ def last_byte(case):
         broker.rest()
         ends = [broker.connect("127.0.0.50") for _ in range(200)]
         alive = settled(ends)
-        case.verdict(alive == 128, f"{name} → 128 stay open", f"{alive} of 200")
+        case.verdict(alive == 128, f"{name} → 128 connections stay open", f"{alive} of 200")
         for end in ends:
             end.close()
 

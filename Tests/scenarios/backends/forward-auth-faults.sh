@@ -9,7 +9,7 @@ source "$here/forward_auth.bash"
 walk_broken() {
     case $1 in haproxy | apache) ;; *) return ;; esac
     step "$1: the server's script for forward-auth fails"
-    # After this edit, the script calls a function that does not exist, and does not handle the error.
+    # After this edit, the script calls an unknown function, and does not handle the error.
     BREAK='s/pcall(/nothing_of_this_name(/' serve "$1" gateway-credential-4f1d9c
     denied "a failing script" '50[03]' GET -H "Cookie: coatcheck=$late"
 }

@@ -36,10 +36,10 @@ walk_live() {
     step "$1: no session"
     device "nobody-$1"
     denied "no session" 401 GET
-    expect_header Content-Type application/problem+json
+    expect_header Content-Type application/problem+json "no session → a problem as the media type"
     matches '^Bearer realm="coatcheck"$' "$(header WWW-Authenticate)" "no session → one challenge, for the session"
-    expect_json .code session_required
-    expect_json .status 401
+    expect_json .code session_required "no session → the code session_required"
+    expect_json .status 401 "no session → the problem's status is 401"
     same "" "$(header Location)" "no session → no redirect (SEC-89)"
     denied "forged identity headers without a session" 401 GET -H 'X-Auth-Subject: mallory' -H 'X-Auth-Session: ses_0000000000000000000000'
     denied "POST without a session" 401 POST --data-binary 'name=value'
@@ -59,7 +59,7 @@ walk_live() {
     JAR= # cookies are named by hand from here
     request GET "$SITE/orders?a=b%20c" -H "Cookie: theme=dark; coatcheck=$cookie; lang=en"
     expect_status 200 "request with a live session → served"
-    expect_json .path '/orders?a=b%20c'
+    expect_json .path '/orders?a=b%20c' "request with a live session → the service gets the path unchanged"
     same "" "$(header DPoP-Nonce)" "cookie session → the answer contains no DPoP-Nonce"
     saw x_auth_subject "[\"$secret\"]" "live session → the service gets the subject"
     saw x_auth_session "[\"$handle\"]" "live session → the service gets the session's handle"
@@ -81,7 +81,7 @@ walk_live() {
     saw coatcheck_presence "" "request with a presence proof that was not demanded → the service does not get it"
     request POST "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Content-Type: text/plain' --data-binary 'two coats'
     expect_status 200 "POST with a live session → served"
-    expect_json .method POST
+    expect_json .method POST "POST with a live session → the service gets the method"
     expect_json .body 'two coats' "POST with a live session → its body arrives"
     head -c 300000 /dev/zero | tr '\0' x >"$work/large"
     request PUT "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Expect: 100-continue' --data-binary "@$work/large"
@@ -116,7 +116,7 @@ walk_live() {
     sign_in oauth2 ios ben
     expect_status 201 "sign-in at another provider → a session"
     denied "a session of a provider outside the backend's list" 403 GET
-    expect_json .code backend_not_allowed
+    expect_json .code backend_not_allowed "a session of a provider outside the backend's list → the code backend_not_allowed"
 
     step "$1: a bearer client"
     device "bearer-$1"
@@ -148,7 +148,7 @@ walk_live() {
     request DELETE /v1/session -H "Cookie: coatcheck=$cookie"
     expect_status 204 "cookie session logs out → 204"
     denied "the ended cookie session" 401 GET -H "Cookie: coatcheck=$cookie"
-    expect_json .code session_ended
+    expect_json .code session_ended "the ended cookie session → the answer has the code session_ended"
     expect_json .reason logged_out "the ended cookie session → the answer has the reason logged_out"
     matches 'Max-Age=0' "$(header Set-Cookie)" "the ended cookie session → the answer clears the cookie"
     request DELETE /v1/session -H "Authorization: Bearer $other"

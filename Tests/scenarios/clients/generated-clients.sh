@@ -16,8 +16,8 @@ same 0 $? "served contract → equals openapi.yaml except for the public URL"
 
 step "2. openapi-python-client"
 (cd "$work" && PATH="$(dirname "$PYTHON"):$PATH" "$PYTHON" -m openapi_python_client generate --path served.yaml --output-path generated --meta none) >"$work/python.log" 2>&1
-same 0 $? "openapi-python-client → exit 0"
-same "1 1" "$(grep -c '^WARNING' "$work/python.log") $(grep -c '^WARNING parsing GET /openapi.yaml' "$work/python.log")" "openapi-python-client → exactly one warning, about YAML"
+same 0 $? "openapi-python-client, the served contract → exit 0"
+same "1 1" "$(grep -c '^WARNING' "$work/python.log") $(grep -c '^WARNING parsing GET /openapi.yaml' "$work/python.log")" "openapi-python-client, the served contract → exactly one warning, about YAML"
 (cd "$work" && BROKER=$BROKER timeout 60 "$PYTHON" "$here/generated_client.py" >"$work/run.log" 2>&1)
 status=$?
 take_over <"$work/run.log"

@@ -81,7 +81,7 @@ pasted "## Before the first time" "s|google=…|google=$secret|; s|postgresql://
 same "coatcheck-admin/sha256 coatcheck-clients/google coatcheck-keys/keys.json coatcheck-store/url" \
     "$(cd "$cluster/secrets" && find . -type f -printf '%P\n' | LC_ALL=C sort | paste -sd ' ')" "page's commands → four Secrets"
 same "coatcheck-admin coatcheck-clients coatcheck-keys coatcheck-store" \
-    "$(grep -ohE 'secretName: [a-z-]+' "$cluster/all.yaml" | cut -d' ' -f2 | sort -u | paste -sd ' ')" "manifests → mount exactly these Secrets"
+    "$(grep -ohE 'secretName: [a-z-]+' "$cluster/all.yaml" | cut -d' ' -f2 | sort -u | paste -sd ' ')" "manifests of the page → mount exactly these four Secrets"
 same "$(sha256sum <"$place/admin.token" | cut -c 1-64)" "$(cat "$cluster/secrets/coatcheck-admin/sha256")" "Secret of the admin token → contains only its digest"
 matches '^[A-Za-z0-9+/]{43}=$' "$(cat "$place/admin.token")" "admin token → 32 random bytes of openssl"
 same "" "$(grep -rlF "$(cat "$place/admin.token")" "$cluster")" "admin token → is stored outside of the cluster"
@@ -114,7 +114,7 @@ same "deploy/coatcheck" "$(sort -u "$cluster/pods")" "the table of runbooks → 
 
 step "Upgrade"
 pasted "### Upgrade"
-same 1 "$(grep -c '^kind: Deployment' "$cluster/all.yaml")" "Upgrade → applies the manifests"
+same 1 "$(grep -c '^kind: Deployment' "$cluster/all.yaml")" "commands of the section Upgrade → apply the manifests"
 
 step "Rotate the key ring"
 sign_in oidc ios ana

@@ -70,7 +70,7 @@ same "" "$(json .identity.email)" "user without an e-mail address → the sessio
 step "5a. Logins that open the Clever app, and the district_id in a launch from the portal"
 device app-phone
 start_login clever ios
-matches '^com\.clever://oauth/authorize\?' "$(json .app_url)" "login → app_url opens the Clever app"
+matches '^com\.clever://oauth/authorize\?' "$(json .app_url)" "start of a login at Clever → app_url opens the Clever app"
 same "$(url_value state "$AUTHORIZATION_URL")" "$(url_value state "$(json .app_url)")" "login's app_url → has the same state as the authorization URL"
 same 2.0.1 "$(url_value sdk_version "$(json .app_url)")" "login's app_url → contains the SDK version"
 device portal-phone

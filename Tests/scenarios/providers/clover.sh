@@ -104,7 +104,7 @@ expect_json .subject "$merchant" "session from a migrated legacy token → its s
 expect_json .tokens.refreshable true "session from a migrated legacy token → refreshable"
 handle=$(json .handle)
 sandbox GET '/requests?provider=clover'
-same "migrate token merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "migration → calls to migrate, token and merchant in this order"
+same "migrate token merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "migration of a legacy token → calls to migrate, token and merchant in this order"
 same '["app_uuid","auth_token","code_challenge","merchant_uuid"]' "$(jq -c '.[0].body | fromjson | keys' "$work/control")" "Clover's migrate call → has the four documented members"
 same '["client_id","code","code_verifier"]' "$(jq -c '.[1].body | fromjson | keys' "$work/control")" "token call of a migration → has exactly client_id, code and code_verifier"
 migrate "$legacy" "$merchant" "$secret"

@@ -41,9 +41,9 @@ forward "$CALLBACK"
 same 4 "${STATUS:0:1}" "another device forwards Zephr's callback URL → refused"
 device a-phone
 request DELETE /v1/session
-expect_status 204 "user logs out → 204"
+expect_status 204 "log-out of a Zephr session → 204"
 wait_for 10 eval '[ "$(calls zephr/logout)" -ge 1 ]'
-same 0 $? "log-out → the broker also ends the session at Zephr"
+same 0 $? "log-out of a Zephr session → the broker also ends the session at Zephr"
 
 step "2a. A user who is already signed in at Zephr gets the same session id and may sign in again"
 sandbox PUT /settings/zephr '{"signed_in":true}'

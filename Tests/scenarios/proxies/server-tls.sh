@@ -89,7 +89,7 @@ done
 matches 'ALPN protocol: http/1.1' "$(shake -alpn h2,http/1.1 | tr '\n' ' ')" "handshake that offers h2 and http/1.1 by ALPN → http/1.1"
 
 curl -s -o "$work/metrics" "$MANAGEMENT/metrics"
-matches "coatcheck_tls_certificate_expires_seconds $(date -d "$(openssl x509 -in "$work/first.pem" -noout -enddate | cut -d= -f2)" +%s)" "$(cat "$work/metrics")" "metrics → contain the certificate's expiry time"
+matches "coatcheck_tls_certificate_expires_seconds $(date -d "$(openssl x509 -in "$work/first.pem" -noout -enddate | cut -d= -f2)" +%s)" "$(cat "$work/metrics")" "metrics of a broker with TLS → contain the certificate's expiry time"
 
 step "3. A sign-in, relayed calls and forward-auth over TLS"
 sign_in oidc ios

@@ -142,19 +142,19 @@ def compared(example):
         del settings["server"]["listen"], settings["management"]["listen"]
     says.same(replicas["broker-1"], replicas["broker-2"], "both replicas → have one configuration, except for their ports")
     says.same({f"127.0.0.1:{port}:{port}" for port in ports}, {*services["network"]["ports"]}, "compose.yaml → publishes nginx and the sandbox on loopback")
-    says.same("/bin/sh /example/prepare /var/lib/coatcheck /deploy", " ".join(services["prepare"]["entrypoint"]), "compose.yaml → prepares like the command")
+    says.same("/bin/sh /example/prepare /var/lib/coatcheck /deploy", " ".join(services["prepare"]["entrypoint"]), "the service `prepare` of compose.yaml → runs the script `prepare` with these folders")
     # With the ports of compose, `prepare` writes the same addresses as compose.yaml has.
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([EXAMPLE / "prepare", folder, ROOT / "deploy"], check=True, env=os.environ | {"COATCHECK": COATCHECK})
         proxy = pathlib.Path(folder, "nginx/proxy.conf").read_text()
         says.same(["0.0.0.0:8080"], re.findall(r"^ *listen (\S+);", proxy, re.M), "prepare without settings → nginx listens on compose's port")
         listens = [yaml.safe_load(pathlib.Path(folder, f"{name}.yaml").read_text())["server"]["listen"] for name in ("broker-1", "broker-2")]
-        says.same(listens, re.findall(r"^ *server (127\S+) ", proxy, re.M), "prepare → nginx knows both replicas")
+        says.same(listens, re.findall(r"^ *server (127\S+) ", proxy, re.M), "prepare without settings → nginx knows both replicas")
         for file in ("broker-1", "broker-2"):
             checked = subprocess.run([COATCHECK, "check", "--config", f"{folder}/{file}.yaml"], capture_output=True, text=True)
-            says.same(0, checked.returncode, f"prepare → writes a valid {file}.yaml")
+            says.same(0, checked.returncode, f"prepare without settings → writes a valid {file}.yaml")
         left = [path.name for path in pathlib.Path(folder).rglob("*.[cy]*") if path.is_file() and re.search(r"^[^#]*@[A-Z_]+@", path.read_text(), re.M)]
-        says.same([], left, "prepare → replaces every word between at signs")
+        says.same([], left, "prepare without settings → replaces every word between at signs")
 
 
 class App:

@@ -93,7 +93,7 @@ done
 get /v1/relay/api/gzip/100000
 expect_header Content-Encoding gzip "compressed upstream body → stays compressed"
 request HEAD /v1/relay/api/echo -I
-expect_status 200 "relayed HEAD → 200"
+expect_status 200 "relay call with the method HEAD → 200"
 
 step "8. 100 MiB in each direction, with constant memory (SEC-81)"
 # kib NAME: prints a value of the broker's memory; VmHWM is the highest value since the last `mark`

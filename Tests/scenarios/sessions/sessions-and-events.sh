@@ -69,7 +69,7 @@ step "6. A refresh sends an event"
 listen "$phone_cookie" phone
 request POST /v1/session/refresh
 wait_for 20 grep -q '^event: tokens_refreshed' "$work/phone.events"
-same 0 $? "refresh → the session's event stream gets tokens_refreshed"
+same 0 $? "refresh of a session → its event stream gets tokens_refreshed"
 JAR= request GET "$MANAGEMENT/metrics"
 matches 'coatcheck_refreshes_total\{provider="oidc",client="ios",result="refreshed",reason="-"\} 1' "$(body)" "one refresh → the metric counts one with the result refreshed"
 
@@ -171,7 +171,7 @@ bash -n "$work/completion.bash"
 same 0 $? "completion script for bash → valid bash"
 
 request GET "$MANAGEMENT/metrics"
-matches 'coatcheck_revocations_pending [0-9]+' "$(body)" "metrics → have the number of pending revocations"
+matches 'coatcheck_revocations_pending [0-9]+' "$(body)" "metrics of the broker → have the number of pending revocations"
 matches 'coatcheck_sessions_ended_total\{reason="admin"\} 2' "$(body)" "two sessions ended by operators → the metric counts two endings with the reason admin"
 
 step "11. Operators end all sessions of a client on the command line"

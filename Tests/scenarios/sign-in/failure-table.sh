@@ -12,7 +12,7 @@ begin() {
     forwarded=$(calls "${2:-$1}/token")
 }
 
-more_calls() { same "$1" "$(($(calls "${2:-oidc}/token") - forwarded))" "all forwards of this login so far → $1 token call(s)"; }
+more_calls() { same "$1" "$(($(calls "${2:-oidc}/token") - forwarded))" "all forwards of this login until here → $1 token call(s)"; }
 
 step "1. Connection refused: the claim is released, and the starter may retry"
 begin distant oauth2

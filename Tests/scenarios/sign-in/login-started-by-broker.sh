@@ -41,7 +41,7 @@ expect_json .identity.name "Ana Example" "new session → its identity has the u
 expect_json .identity.email ana@example.org "new session → its identity has the user's e-mail address"
 expect_json .identity.unverified "{}" "new session → its unverified identity is empty"
 expect_json .tokens.refreshable true "new session → refreshable"
-expect_header Cache-Control no-store "forward → its answer is not cached (Cache-Control: no-store)"
+expect_header Cache-Control no-store "answer to a forward → is not cached (Cache-Control: no-store)"
 same "" "$(json .session_token)" "cookie session → no session token in the body"
 matches '^coatcheck=[A-Za-z0-9_-]{43}; ' "$(header Set-Cookie | grep '^coatcheck=')" "new session → sets a session cookie"
 session=$(cookie coatcheck)
@@ -73,15 +73,15 @@ step "8. Log-out ends the session at once and clears the cookie (SEC-62, SEC-65)
 device a-phone
 old=$(cookie coatcheck)
 request DELETE /v1/session
-expect_status 204 "log-out → 204"
-matches '^coatcheck=; .*Max-Age=0' "$(header Set-Cookie | grep '^coatcheck=')" "log-out → the answer clears the cookie"
-same "" "$(cookie coatcheck)" "log-out → the device has no session cookie any more"
+expect_status 204 "log-out of a session → 204"
+matches '^coatcheck=; .*Max-Age=0' "$(header Set-Cookie | grep '^coatcheck=')" "log-out of a session → the answer clears the cookie"
+same "" "$(cookie coatcheck)" "log-out of a session → the device has no session cookie any more"
 JAR= request GET /v1/session -b "coatcheck=$old"
 same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "old cookie after the log-out → session_ended, logged_out"
 get /v1/session
 expect_problem 401 session_required "session read without a cookie after the log-out"
 request DELETE /v1/session
-expect_status 204 "second log-out → 204"
+expect_status 204 "log-out without a session → 204"
 
 step "9. The app may keep the PKCE verifier itself"
 verifier=$(random_token)

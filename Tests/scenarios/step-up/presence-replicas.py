@@ -1,4 +1,4 @@
-"""Presence at three replicas: a user is prompted once for a call, only one replica accepts a presence proof, and a changed
+"""Presence at three replicas. A user is prompted once for a call, and only one replica accepts a presence proof. A changed
 session is visible at every replica within a second.
 """
 

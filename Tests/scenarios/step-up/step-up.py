@@ -234,8 +234,8 @@ def requirements(case):
     refused = forward_auth("?max_age=300", session=other)
     case.same("403 step_up_failed", told(refused), "forward-auth with an age, for a session whose provider cannot step up → step_up_failed, so that the app opens no browser")
     told_of = broker.call("POST", "/v1/introspect", body=f"token={session}", Content_Type="application/x-www-form-urlencoded", **gate).json
-    case.same("pwd", told_of["acr"], "introspection → has the class of the sign-in")
-    case.verdict(abs(told_of["auth_time"] + 1000 - time.time()) < 60, "introspection → has the time of the sign-in")
+    case.same("pwd", told_of["acr"], "introspection of a session → has the class of the sign-in")
+    case.verdict(abs(told_of["auth_time"] + 1000 - time.time()) < 60, "introspection of a session → has the time of the sign-in")
     broker.configure(backends={"orders": {"require": {"acr": ["mfa"], "max_age": "5m"}}})
     broker.restart()
     case.same("401 step_up_required", told(forward_auth()), "a backend with `require` → its forward-auth needs a step-up")

@@ -86,9 +86,9 @@ all_encrypted() { [[ $(encrypted) =~ ^([0-9]+)\ of\ ([0-9]+)$ ]] && [ "${BASH_RE
 wait_for 20 all_encrypted
 same 0 $? "broker with a verify-full URL → all its connections are encrypted: $(encrypted)"
 get "$MANAGEMENT/readyz"
-matches '^-?[01]$' "$(json .clock_ahead_seconds)" "readiness → shows how many seconds the clock is ahead of PostgreSQL's"
+matches '^-?[01]$' "$(json .clock_ahead_seconds)" "readiness with PostgreSQL → shows how many seconds the clock is ahead of PostgreSQL's"
 get "$MANAGEMENT/metrics"
-matches 'coatcheck_clock_ahead_seconds -?[0-9.e-]+' "$(body)" "metrics → show how many seconds the clock is ahead of PostgreSQL's"
+matches 'coatcheck_clock_ahead_seconds -?[0-9.e-]+' "$(body)" "metrics with PostgreSQL → show how many seconds the clock is ahead of PostgreSQL's"
 
 step "4. A server without TLS"
 start_postgresql

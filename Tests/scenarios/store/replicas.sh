@@ -208,7 +208,7 @@ matches 'ok +store: answers and is up to date' "$(cat "$work/check.log")" "check
 matches 'no commit waits for a standby' "$(cat "$work/check.log")" "check --online without a standby → reports that no commit waits for one"
 on 2
 JAR= request GET "${managements[2]}/metrics"
-matches 'coatcheck_store_connections 8' "$(body)" "metrics → contain the number of store connections"
+matches 'coatcheck_store_connections 8' "$(body)" "metrics of a replica → contain the number of store connections"
 for name in store_connections_lost_total store_waiting sessions_live 'build_info\{version="[0-9.]+",store="postgresql"\}'; do
     matches "coatcheck_$name [0-9]+" "$(body)" "metrics for dashboard and alerts → contain $name"
 done

@@ -31,5 +31,5 @@ sent_header() { jq -r --arg name "$1" ".[${2:-0}].headers[] | select((.[0] | asc
 told() {
     wait_for 30 eval '[ "$(calls "'"$1"'")" -ge '"$2"' ]'
     sandbox GET "/requests?provider=${1%/*}&endpoint=${1#*/}"
-    same "$2" "$(jq length "$work/control")" "log-out → ${1%/*} receives $2 ${1#*/} calls"
+    same "$2" "$(jq length "$work/control")" "log-out of the session → ${1%/*} receives $2 ${1#*/} calls"
 }

@@ -40,5 +40,5 @@ if __name__ == "__main__":
             slow_clients()
         last()
     except Exception as error:  # the error is printed with the verdicts, not only on standard error
-        verdict(False, "all cases → come to a verdict", f"{type(error).__name__}: {error} {traceback.format_exc()[-250:]}")
+        verdict(False, "all cases of raw requests → come to a verdict", f"{type(error).__name__}: {error} {traceback.format_exc()[-250:]}")
     verdicts.finish()

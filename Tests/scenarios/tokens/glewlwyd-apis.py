@@ -52,8 +52,8 @@ def certificates(case):
         case.same(401, answer.status, f"direct call to Apache with the bound token and {f'the certificate of {name}' if name else 'no certificate'} → 401")
     listed = call(f"{broker.management}/admin/v1/sessions?provider=real", Authorization=f"Bearer {ADMIN}")
     case.same(["mtls"], [item["sender_constrained"] for item in listed.json["items"]], "admin's list of sessions → shows the binding mtls")
-    # Glewlwyd spends a refresh token before it refuses the client's authentication, so a refresh with a wrong certificate cannot
-    # be repeated, and there is no check of it here.
+    # Glewlwyd spends a refresh token before it refuses the client's authentication. So a refresh with a wrong certificate cannot
+    # be repeated, and is not checked here.
     case.same("204", broker.log_out(session).told, "log-out of a session with bound tokens → 204")
     case.verdict(
         wait_for(10, lambda: broker.metric("coatcheck_revocations_total", provider="real", result="done") == 1),

@@ -105,11 +105,11 @@ def pushed(case):
     case.verdict(assertion not in broker.log(), "client assertion in the callback → the broker does not log it")
     session = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
     for _ in range(3):
-        case.same("200", broker.refresh(session).told, "a refresh → 200")
+        case.same("200", broker.refresh(session).told, "a refresh with a proof → 200")
         broker.restart()
     case.same("200", broker.refresh(session).told, "kill -9 between a commit and the next refresh → 200")
     case.same(200, relayed(broker, session).status, "a relayed call that Apache checks → 200")
-    case.same("204", broker.log_out(session).told, "a log-out → 204")
+    case.same("204", broker.log_out(session).told, "a log-out of a session at Glewlwyd → 204")
     case.verdict(
         wait_for(10, lambda: broker.metric("coatcheck_revocations_total", provider="real", result="done") == 1),
         "log-out of a client with assertions → its tokens are revoked", broker.log()[-500:])

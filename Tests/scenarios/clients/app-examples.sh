@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Starts examples/compose and examples/expo, each with its one command, next to the broker and the sandbox of `make run`. Each app
-# signs in, calls an API and signs out, or shows why its session has ended. (swift-package.sh starts examples/swiftui.)
+# signs in, calls an API and signs out, or shows why its session has ended. A copy of the service in examples/node is started,
+# too. Without a broker, each example prints a hint. (swift-package.sh starts examples/swiftui.)
 source "$(dirname "$0")/../support/lib.bash"
 
 step "1. The broker is missing"

@@ -5,7 +5,7 @@ source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
 for path in /.well-known/apple-app-site-association /.well-known/assetlinks.json; do
-    step "$path"
+    step "The association file at $path"
     get "$path"
     expect_status 200 "GET of the association file → 200"
     expect_header Content-Type application/json "GET of the association file → its media type is JSON"
@@ -41,7 +41,7 @@ expect_problem 405 method_not_allowed "POST to the callback path"
 get /oauthx
 expect_problem 404 not_found "GET of a path outside the app links"
 
-step "The contract"
+step "The served contract"
 get /openapi.yaml
 expect_status 200 "GET of /openapi.yaml → 200"
 served=$(sed "s#  - url: https://auth.example.com#  - url: '$BROKER'#" "$root/openapi.yaml")

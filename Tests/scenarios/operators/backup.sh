@@ -15,7 +15,7 @@ backup() { run backup "$1" --management "$MANAGEMENT" --token-file "${2:-$work/k
 kept() { compgen -G "$work/data/coatcheck.db.before-*" | grep -vc -e '-wal$' -e '-shm$' -e '\.lock$'; }
 mode() { stat -c %a "$1"; }
 
-step "refused backups"
+step "Backups that are refused"
 sign_in oidc ios
 expect_status 201 "sign-in before the backup → a session"
 backup "$copies/none.db" "$work/ender"
@@ -57,7 +57,7 @@ device a-late-one
 sign_in oidc ios
 late_session=$(cookie coatcheck)
 
-step "refused restores"
+step "Restores that are refused"
 run restore "$copies/good.db" "${configuration[@]}"
 matches '^1 .*another process' "$RUN $(cat "$work/out")" "restore while the broker runs → refused"
 JAR= get /v1/session -b "coatcheck=$late_session"
@@ -84,7 +84,7 @@ run restore "$copies/good.db" "${configuration[@]}"
 matches '^1 .*log-outs since 20.*Z.* are lost.*--without-endings' "$RUN $(cat "$work/out")" "restore without an endings file → refused, and prints since when log-outs would be lost"
 same 0 "$(kept)" "restore without an endings file → no database was moved away"
 
-step "restore"
+step "A restore"
 run restore "$copies/good.db" "${configuration[@]}" --without-endings
 same 0 "$RUN" "restore with --without-endings → exit 0"
 same 1 "$(kept)" "restore with --without-endings → the old database is kept"

@@ -51,7 +51,7 @@ says 'ok     providers\.id clock: agrees within 30 s' "valid configuration → c
 says 'ok     providers\.clover redirect_uris: all 1 lie under `site_url`, https://app\.example\.org/?' "valid configuration → check --online reports that Clover's redirect URIs are below site_url"
 if grep -q FAULT "$work/body"; then not_ok "valid configuration → check --online reports no fault"; else ok "valid configuration → check --online reports no fault"; fi
 
-step "2. Discovery"
+step "2. Faults of the discovery document"
 write "$SANDBOX/oidc/"
 check 1
 says 'FAULT  providers\.id discovery: .*; check `issuer`, .*' "configured issuer with one slash too many → check --online reports a fault"
@@ -65,7 +65,7 @@ check 1
 says 'FAULT  providers\.id discovery: names no token endpoint; set `endpoints\.token`' "metadata without a token endpoint → check --online reports a fault with the remedy"
 sandbox DELETE /faults
 
-step "3. Keys"
+step "3. Faults of the provider's keys"
 fault oidc '{"fault":"jwks-empty"}'
 check 1
 says 'FAULT  providers\.id keys: none can be used; check `endpoints\.jwks`' "provider's key set is empty → check --online reports a fault with the remedy"

@@ -56,20 +56,20 @@ screen() {
 }
 play wait '{}'
 mapfile -t providers < <(jq -r '.providers[].name' "$work/played")
-same 7 "${#providers[@]}" "playground's phone → offers ${providers[*]}"
+same 7 "${#providers[@]}" "playground's phone → offers seven providers: ${providers[*]}"
 "$python" "$here/page_key.py" "$SANDBOX" "$token" >"$work/page.log" 2>&1 &
 pids+=($!)
 wait_for 20 grep -q shown "$work/page.log" || give_up "the page's key"
 for name in "${providers[@]}"; do
     play sign-in "{\"provider\":\"$name\"}"
-    same consent "$(screen .view)" "$name: sign-in → its page opens $(screen .message)"
+    same consent "$(screen .view)" "$name: sign-in → the provider's page opens $(screen .message)"
     play choose '{"as":"ana"}'
-    same session "$(screen .view)" "$name: consent → Ana is signed in $(screen .message)"
+    same session "$(screen .view)" "$name: consent at the provider → Ana is signed in $(screen .message)"
     play call '{}'
     matches '200' "$(screen .relay)" "$name: relay call → the API answers"
     if [ "$name" = oidc ]; then
         play shop '{}'
-        matches 'Ana|user-ana' "$(screen .shop)" "$name: shop → its page opens in the web view"
+        matches 'Ana|user-ana' "$(screen .shop)" "$name: button for the shop → its page opens in the web view"
         play pay '{"amount":20}'
         same consent "$(screen .view)" "$name: payment → the provider's page opens again"
         play choose '{"as":"ana"}'

@@ -37,7 +37,7 @@ publish() {
 }
 take_draft() { cp "$work/secret/keys.json" "$draft" && chmod 600 "$draft"; }
 
-step "refused commands"
+step "Commands that are refused"
 sign_in oidc ios
 session=$(cookie coatcheck)
 old=$(sealing)

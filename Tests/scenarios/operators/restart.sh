@@ -147,9 +147,9 @@ for round in 1 2; do
     wait_for 60 serves
     same 0 $? "next process with handed-over sockets → serves requests"
     wait "$slow"
-    same 200 "$(cat "$work/slow.status")" "call in progress at the restart → 200"
+    same 200 "$(cat "$work/slow.status")" "call in progress at a restart with handed-over sockets → 200"
     hammer_end
-    same "0 0" "$(seen refused) $(seen broken)" "requests during the restart → no refused or broken connection"
+    same "0 0" "$(seen refused) $(seen broken)" "requests during a restart with handed-over sockets → no refused or broken connection"
     same 200 "$(jq -r '.answers | keys | join(" ")' "$work/seen")" "requests during the restart → all get 200, the slowest after $(seen slowest_ms) ms"
 done
 

@@ -30,7 +30,7 @@ def asking(case):
     case.same("400 invalid_request", told(ask(broker, parent, name="Ana's")), "a child with an invalid name → refused")
     case.same("403 cross_origin", told(broker.call(
         "POST", "/v1/session/children", parent, {"kind": "widget", "name": "home"}, Sec_Fetch_Site="cross-site")), "a request for a child from another site → 403 cross_origin")
-    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "all requests for a child are refused → the store has no row of a child")
+    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "after refused requests for a child of an unbound session → the store has no row of a child")
 
     answer = ask(broker, parent, device="Ana's home screen")
     case.same("201", told(answer), "a parent asks for a widget's child session → 201")
@@ -50,7 +50,7 @@ def asking(case):
             ("DELETE", "/v1/sessions?except=current", None), ("DELETE", f"/v1/sessions/{whole['handle']}", None),
             ("POST", "/v1/session/children", {"kind": "widget", "name": "grandchild"})]:
         case.same("403 client_not_allowed", told(by(broker, widget, method, path, body=body)), f"{method} {path} by a child → refused")
-    case.same(200, broker.look(parent).status, "all these requests by a child are refused → the parent lives")
+    case.same(200, broker.look(parent).status, "after refused requests by a child → the parent lives")
 
     watch = child(broker, parent, "watch")
     case.same("403 upstream_not_allowed", told(by(broker, widget, path="/v1/relay/other/userinfo")), "a child calls an upstream that its kind may not use → refused")
@@ -175,7 +175,7 @@ def bound(case):
     keyless = phone.call("POST", path, phone.session, body)
     case.same(("400 invalid_request", "/jkt"), (told(keyless), keyless.json["errors"][0]["pointer"]), "a child of a bound session without a key → refused, and the pointer is /jkt")
     case.same("400 invalid_request", told(phone.call("POST", path, phone.session, body | {"jkt": phone.thumbprint})), "a child with its parent's key → refused")
-    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "all requests for a child are refused → the store has no row of a child")
+    case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "after refused requests for a child of a bound session → the store has no row of a child")
     made = phone.call("POST", path, phone.session, body | {"jkt": watch.thumbprint})
     case.same(("201", watch.thumbprint, None), (told(made), made.json["binding"]["jkt"], made.json.get("pass")), "a child with its own key → 201 without a pass")
     token = made.json["session_token"]

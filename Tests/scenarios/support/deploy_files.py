@@ -23,7 +23,7 @@ if __name__ == "__main__":
             faults = [f"{type(error).__name__}: {error}".splitlines()[0]]
         text = path.read_text()
         if path.parent.name == "proxy" and "NOT RUN HERE" not in text:
-            faults.append("it is not said that it was not run")
+            faults.append("the words NOT RUN HERE are missing")
         bad += bool(faults)
-        print(f"{'not ok' if faults else 'ok'} {number} - {path.relative_to(folder)}" + (f": {'; '.join(faults)}" if faults else " is in order"))
+        print(f"{'not ok' if faults else 'ok'} {number} - {path.relative_to(folder)}" + (f": {'; '.join(faults)}" if faults else " → has no fault"))
     sys.exit(bad > 0 or len(files) < 12)

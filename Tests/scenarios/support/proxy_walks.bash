@@ -73,7 +73,7 @@ walk_errors() {
 
 walk_streams() {
     local pid
-    step "$1: streams"
+    step "$1: streams through the proxy"
     JAR=
     : >"$work/events"
     curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/session/events" >"$work/events" 2>/dev/null &
@@ -111,7 +111,7 @@ walk_streams() {
 
 walk_download() {
     local pid
-    step "$1: downloads"
+    step "$1: downloads through the proxy"
     JAR=
     same 2000000 "$(curl -s -m 30 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/2000000" | wc -c)" "download through the proxy → arrives complete"
     wait_for 10 shows "$under_way 0\$"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Signs many users in, each on its own device, and prints the number of successes: BROKER HOW-MANY AT-ONCE."""
+"""Signs many users in, each on its own device: BROKER HOW-MANY AT-ONCE. Prints each fault, and the number of successes."""
 import concurrent.futures
 import http.client
 import json

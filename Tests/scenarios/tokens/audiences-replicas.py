@@ -98,7 +98,7 @@ def crowd(case):
         case.same(1, Gate.most_at_once(calls), "512 relayed calls when their tokens expire → the eight provider calls do not overlap")
         case.same(8, stage.rows(session), "512 relayed calls when their tokens expire → eight stored rows")
         case.same("200", told(stage.third.refresh(session)), "512 relayed calls when their tokens expire → a refresh of the session is 200")
-        case.same({1}, set(stage.sent().values()), "all provider calls of the test → each refresh token is sent once")
+        case.same({1}, set(stage.sent().values()), "all provider calls for the 512 relayed calls → each refresh token is sent once")
 
 
 def crossed(case):
@@ -156,7 +156,7 @@ def crossed(case):
         case.same("401 session_ended logged_out", told(fetched.result(30)), "a relayed call whose token is fetched during the log-out → 401 session_ended logged_out")
         case.same(0, stage.rows(session), "an API's token that arrives after the log-out → not stored")
         settled(stage, [grant], "a log-out, the session's tokens and those fetched during the log-out")
-        case.same({1}, set(stage.sent().values()), "all provider calls of the test → each refresh token is sent once")
+        case.same({1}, set(stage.sent().values()), "all provider calls before and during the log-out → each refresh token is sent once")
 
 
 def api_calls(stage, name):

@@ -44,7 +44,7 @@ class Traffic:
         self.work = [case.beside(self.phone, number) for number in range(PHONES)]
 
     def ask(self, number, method, path, session=None, body=None, **more):
-        """Makes one call, and repeats it until a replica answers."""
+        """Makes one call, and repeats it until a replica answers with another status than 503, or the patience is over."""
         if session:
             more["Cookie"] = f"coatcheck={session}"
         end = time.monotonic() + PATIENCE

@@ -69,7 +69,7 @@ class Gate:
 
 
 def stack(case):
-    """Makes a broker, with a client whose sessions are bound, and a protected service."""
+    """Makes a broker, with a client whose sessions are bound, and a protected service. Returns both."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={
         "server": {"trusted_proxies": ["127.0.0.1"]},
@@ -81,7 +81,7 @@ def stack(case):
 
 
 def stronger(broker, age=0):
-    """Makes the session of a user who stepped up `age` seconds ago."""
+    """Returns a new session of a user who stepped up `age` seconds ago."""
     session = broker.sign_in()
     answer = Login(broker, session, {"step_up": {"acr_values": "mfa"}}).sign_in(sandbox_auth_age=age).forward()
     assert answer.status == 200, answer.body

@@ -36,7 +36,7 @@ def digest(session):
 
 
 def backed_up(case, broker, name):
-    """Makes a backup by copying the stopped broker's file. Tests/scenarios/operators/backup.sh tests `coatcheck backup`."""
+    """Makes a backup by copying the stopped broker's file, and returns its path. (backup.sh tests `coatcheck backup`.)"""
     broker.stop(signal.SIGTERM)
     copy = case.folder / name
     shutil.copy(broker.data / "coatcheck.db", copy)

@@ -143,7 +143,7 @@ class Stage:
         return answer.json["session_token"]
 
     def open(self, session, path="/events", bearer=False):
-        """Opens the same answer at both replicas."""
+        """Opens a relayed answer of this path at both replicas, and returns the two streams."""
         return [Stream(self.upstream, broker, session, path, bearer) for broker in self.brokers]
 
     def query(self, sql):

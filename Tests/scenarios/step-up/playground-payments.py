@@ -120,7 +120,9 @@ class Playground:
 
 
 def anew(playground, provider):
-    """Signs in again at the provider and clears the conversation. The playground dates this sign-in an hour ago."""
+    """Signs in again at the provider, clears the conversation, and returns the screen. The playground dates this sign-in an hour
+    ago.
+    """
     if playground.screen["view"] == "session":
         playground.do("sign-out")
     screen = playground.sign_in(provider)

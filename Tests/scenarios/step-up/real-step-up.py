@@ -38,7 +38,7 @@ class User:
             lambda: self.broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie="; ".join(cookies)))
 
     def sign_in(self, step_up=None, **open):
-        """Does a whole login, and keeps the token of the new session."""
+        """Does a whole login, keeps the token of the new session, and returns the forward's answer."""
         begun = self.broker.call(
             "POST", "/v1/logins", body={"provider": "real", "client": "ios"} | ({"step_up": step_up} if step_up else {}))
         if begun.status != 201:
@@ -79,7 +79,9 @@ def seconds(moment):
 
 
 def lives(case, user, what):
-    """Checks that a refresh succeeds, and that the session's handle, subject, class, methods and time are the same after it."""
+    """Checks that a refresh succeeds, and that the session's handle, subject, class, methods and time are the same after it.
+    Returns the session object.
+    """
     before = user.broker.look(user.session).json
     refreshed = user.insisting(lambda: user.broker.refresh(user.session))
     case.same("200", refreshed.told, f"{what}, a refresh of the session → 200")

@@ -64,7 +64,7 @@ class Case(Processes, Verdicts):
         self.lines.append(line)
 
     def beside(self, function, *arguments):
-        """Starts a function in the background; `.result()` waits for it."""
+        """Starts a function in the background, and returns its future. The future's `result()` waits for the function."""
         future = concurrent.futures.Future()
 
         def run():

@@ -133,7 +133,8 @@ def open_all(broker, sources):
 
 
 def send(ends, data, until):
-    """Sends the same bytes on all connections, as fast as each accepts them, until a moment; discards the answers."""
+    """Sends the same bytes on all connections, as fast as each accepts them, until this time. Discards the answers. Returns the
+    number of connections that have accepted all bytes."""
     poll, left, done = select.epoll(), {}, 0
     for end in ends:
         end.setblocking(False)

@@ -50,7 +50,7 @@ def kustomization_faults(folder, document):
 
 
 def monitor_faults(document):
-    """Checks that Prometheus finds the pods, with the job that the rules use."""
+    """Returns a fault if Prometheus would not find the pods with the job that the rules use."""
     endpoint, = document["spec"]["podMetricsEndpoints"]
     job = {"targetLabel": "job", "replacement": "coatcheck"}
     right = endpoint["port"] == "management" and job in endpoint["relabelings"] and document["spec"]["selector"]["matchLabels"] == {"app.kubernetes.io/name": "coatcheck"}

@@ -60,7 +60,7 @@ class Phone:
         return self.signed(*({k: v for k, v in part.items() if v is not None} for part in (head, found)))
 
     def call(self, method, path, session=None, body=None, retry=True, proof=True, **more):
-        """Sends a request with a proof, and repeats it once with the nonce from a refusal."""
+        """Sends a request with a proof. If the broker requires another nonce, repeats the request once with this nonce."""
         fields = dict(more)
         if session:
             fields["Cookie"] = "; ".join(filter(None, [f"coatcheck={session}", fields.get("Cookie")]))

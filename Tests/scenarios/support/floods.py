@@ -5,7 +5,7 @@ import time
 
 
 def wait(end, events, milliseconds):
-    """Waits for a socket. `select` supports only the first 1,024 descriptors."""
+    """Waits for a socket by `poll`, because `select` supports only the first 1,024 descriptors. Returns the events."""
     poll = select.poll()
     poll.register(end, events)
     found = poll.poll(milliseconds)

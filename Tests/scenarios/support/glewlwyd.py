@@ -117,7 +117,9 @@ class Glewlwyd:
         return address
 
     def bank(self, name="mtls", **parameters):
-        """Adds an issuer that authenticates its clients by certificates, and binds tokens to the certificates."""
+        """Adds an issuer that authenticates its clients by certificates, and binds tokens to the certificates. Returns its
+        address.
+        """
         return self.issuer(name, **{
             "client-cert-source": "TLS", "client-cert-use-endpoint-aliases": True, "oauth-dpop-allowed": False,
             "oauth-par-allowed": True, "oauth-par-required": True} | parameters)

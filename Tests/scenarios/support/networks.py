@@ -36,7 +36,7 @@ BROKER = ("::1", options.port)
 
 
 def addresses(count=None):
-    """Yields an address in each /64 of the networks, one network after the other."""
+    """Returns an iterator over one address in each /64 of the networks, one network after the other."""
     nets = [ipaddress.ip_network(text) for text in options.networks.split(",")]
     return itertools.islice((str(part[1]) for net in nets for part in net.subnets(new_prefix=64)), count)
 

@@ -72,7 +72,9 @@ class Replicas:
     # -- calls in progress
 
     def hold(self, broker, ask, reaches=True):
-        """Begins a call of a replica, and holds the replica's provider call before or after the provider carries it out."""
+        """Begins a call of a replica, and holds the replica's provider call: after the provider has carried it out, or before it
+        if `reaches` is false. Returns the event that releases the provider call, and the future answer.
+        """
         release, gate = threading.Event(), self.gates[broker.name]
         gate.plan.append(Gate.hold(release) if reaches else Gate.hang())
         before = len(gate.calls)

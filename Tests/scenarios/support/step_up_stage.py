@@ -57,11 +57,11 @@ class Stage(Replicas):
         return self.hold(broker, lambda broker: login.forward(broker=broker), reaches)
 
     def login(self, session):
-        """Starts a step-up at the second replica and signs the user in. The caller forwards the callback."""
+        """Starts a step-up at the second replica, signs the user in, and returns the login. The caller forwards the callback."""
         return Login(self.second, session, MFA).sign_in(self.users[session])
 
     def begin(self):
-        """Signs in a new user, who has no other session."""
+        """Signs in a new user, and returns the user's only session."""
         user = f"user-{len(self.users)}"
         session = self.third.sign_in(user=user)
         self.users[session] = user

@@ -98,7 +98,7 @@ class Judge:
             connections.close()
 
     async def look_at(self, session, replica, connections):
-        """Asks a replica about a session, with a proof if it belongs to a key."""
+        """Asks a replica about a session, with a proof if it belongs to a key, and returns the answer."""
         fields, phone = {"Cookie": f"coatcheck={session.token}"}, session.phone
         if isinstance(phone, BoundPhone):
             fields["DPoP"] = phone.proof("GET", "/v1/session", ("", session.token))

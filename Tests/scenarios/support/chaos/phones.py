@@ -162,7 +162,7 @@ class Phone:
         return still_lives
 
     async def called(self, session, cookie, dice, sent):
-        """Makes one call, and judges its answer."""
+        """Makes one call, and judges its answer. Returns false if the session is over."""
         if dice < 0.4:
             answer = await self.call("GET", "/v1/session", Cookie=cookie)
         elif dice < 0.8:

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # The Debian packages on a bare Debian that systemd-nspawn boots (`make prove-deb`). The script runs lintian, and times the
-# commands
-# of docs/start/without-a-compiler.md up to a sign-in. Then it upgrades under requests, tries a downgrade, removes and purges the
-# packages. It prints the files on disk after each step. Needs root, debootstrap, systemd-container and lintian.
+# commands of docs/start/without-a-compiler.md up to a sign-in. Then it upgrades under requests, tries a downgrade, removes and
+# purges the packages. It prints the files on disk after each step. Needs root, debootstrap, systemd-container and lintian.
 #   debian-package.sh [FOLDER WITH THE BINARIES]
 source "$(dirname "$0")/../support/lib.bash"
 source "$root/Tests/operations/booted.bash"

@@ -138,10 +138,12 @@ def pace(case, engine, database):
 
 
 def on_sqlite(case):
+    """The pace of the outbox on SQLite."""
     pace(case, "sqlite", None)
 
 
 def on_postgresql(case):
+    """The pace of the outbox on PostgreSQL."""
     with Database() as database:
         pace(case, "postgresql", database)
 

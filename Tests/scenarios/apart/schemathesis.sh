@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Compares the contract with the running broker. Then schemathesis makes requests from the contract, and must not find a fault.
-# (The
-# event stream and the relay are left out: a stream does not end, and the relay passes on the upstream's answers.)
+# (The event stream and the relay are left out: a stream does not end, and the relay passes on the upstream's answers.)
 source "$(dirname "$0")/../support/lib.bash"
 with_packages
 start_stack

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Bodies in which one field is missing, too long, repeated or unknown, or has a wrong type. The broker answers each with a 4xx
-# that
-# names the field, and keeps running.
+# that names the field, and keeps running.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 

@@ -13,10 +13,10 @@ from support.wire import answers, read_all  # noqa: E402
 
 
 def endings(case):
+    """Further bytes on a connection that the broker closes after its answer."""
     name = "an answer with Connection: close"
     # The body is large. A smaller one would arrive together with its head and be read completely, and then a further request on
-    # the
-    # connection would be valid.
+    # the connection would be valid.
     large = b"1" * 20_000
     with Broker(case, name, cache="off") as broker:
         first = {

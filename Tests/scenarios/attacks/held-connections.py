@@ -14,6 +14,7 @@ from support.measures import MIB  # noqa: E402
 
 
 def idle(case):
+    """Thousands of idle connections. Another client is still served."""
     name = "3,000 idle connections"
     with Broker(case, name) as broker:
         broker.rest()
@@ -33,6 +34,7 @@ def idle(case):
 
 
 def hostile_uploads(case):
+    """One user's slow uploads and downloads at an upstream with eight places. Another user is still served."""
     name = "slow uploads and downloads at a small upstream"
     with Broker(case, name, places=8) as broker:
         hostile, second, other = broker.sign_in("bob"), broker.sign_in("bob"), broker.sign_in("ana")
@@ -71,6 +73,7 @@ def hostile_uploads(case):
 
 
 def descriptors(case):
+    """More idle connections than the broker has descriptors. It stays idle and ready, and serves again after they close."""
     for name, limit in {"128 descriptors": "128:128", "128 descriptors at the start, 4,096 possible": "128:4096"}.items():
         with Broker(case, name, descriptors=limit) as broker:
             session = broker.sign_in()

@@ -51,6 +51,7 @@ def withheld(broker, count, source, lift=None):
 
 
 def last_byte(case):
+    """Bodies of one address without their last byte, and connections of a trusted proxy."""
     name = "512 bodies of one address without their last byte"
     with Broker(case, name) as broker:
         session = broker.sign_in()
@@ -92,6 +93,7 @@ def last_byte(case):
 
 
 def user_bodies(case):
+    """One user's relayed bodies without their last byte, from eight addresses."""
     name = "640 bodies of one user without their last byte, from eight addresses"
     with Broker(case, name) as broker:
         session, second, other = broker.sign_in(), broker.sign_in(), broker.sign_in("bob")
@@ -124,6 +126,7 @@ def user_bodies(case):
 
 
 def own_bodies(case):
+    """One user's bodies for the broker's own routes without their last byte, from eight addresses."""
     name = "640 bodies of one user to the broker itself without their last byte, from eight addresses"
     with Broker(case, name) as broker:
         session, second, other = broker.sign_in(), broker.sign_in(), broker.sign_in("bob")

@@ -50,6 +50,7 @@ def read_slowly(end, rate=16 * 1024, seconds=90):
 
 
 def slow_readers(case):
+    """Clients that read slowly still get each answer complete."""
     name = "slow readers"
     size = 800_000
     with Broker(case, name) as broker:

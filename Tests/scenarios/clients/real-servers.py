@@ -79,8 +79,8 @@ http {{
 
 
 def nginx(case):
-    """nginx with only `proxy_pass`, which uses HTTP/1.0 and buffers, and `auth_request`, which passes on the app's
-    Content-Length.
+    """nginx with only `proxy_pass` and `auth_request`.
+    The first uses HTTP/1.0 and buffers, and the second passes on the app's Content-Length.
     """
     _, broker = stack(case)
     service, folder, port = Service(), case.folder / "nginx", free_port()

@@ -50,8 +50,9 @@ def restore(broker, copy, *options):
 
 
 def endings_kept(case):
-    """kill -9 during log-outs: each log-out that was answered with 204 is in the endings file, and a restored backup does not
-    revive its session."""
+    """`kill -9` during log-outs.
+    Each log-out that was answered with 204 is in the endings file, and a restored backup does not revive its session.
+    """
     sandbox = Sandbox(case)
     folder = case.folder / "endings"
     folder.mkdir(mode=0o700)
@@ -115,8 +116,9 @@ def endings_kept(case):
 
 
 def endings_disk_full(case):
-    """The disk of the endings file is full: a log-out gets 503 but takes effect, sign-ins continue, and readiness names the
-    fault."""
+    """The disk of the endings file is full.
+    A log-out gets 503 but takes effect, sign-ins continue, and readiness names the fault.
+    """
     disk = Disk(case, "1m")
     try:
         sandbox = Sandbox(case)

@@ -40,8 +40,8 @@ def full_disk(case, size):
 
 
 def with_a_reserve(case):
-    """The disk is full, and the broker has reserved room for endings. A user logs out, then kill -9 and a start follow while
-    the disk is still full.
+    """The disk is full, and the broker has reserved room for endings.
+    A user logs out, then kill -9 and a start follow while the disk is still full.
     """
     with full_disk(case, "288m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]

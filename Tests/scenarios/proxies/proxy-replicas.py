@@ -51,8 +51,7 @@ class Replica:
 
             def do_POST(self):
                 # If Caddy's first attempt cannot connect, it loses the body, and its second attempt sends only the head. Do not
-                # count
-                # this request.
+                # count this request.
                 length = int(self.headers.get("Content-Length") or 0)
                 if len(self.rfile.read(length)) < length:
                     self.close_connection = True

@@ -127,8 +127,8 @@ def backends(case):
 
 
 def streams(case):
-    """An event stream that was opened with a pass ends when the pass expires, even if it is relayed. One opened with a proof
-    stays.
+    """An event stream that was opened with a pass ends when the pass expires, even if it is relayed.
+    One opened with a proof stays.
     """
     sandbox = Sandbox(case)
 

@@ -92,8 +92,8 @@ def lives(case, user, what):
 
 
 def by_levels(case):
-    """LemonLDAP::NG prompts for `max_age`, but not for `acr_values`. Its `acr` is the level of the last method for which it
-    prompted.
+    """LemonLDAP::NG prompts for `max_age`, but not for `acr_values`.
+    Its `acr` is the level of the last method for which it prompted.
     """
     provider = Lemonldap(case, APP)
     broker = broker_of(
@@ -200,8 +200,9 @@ def by_age(case):
 
 
 def without_a_time(case):
-    """Glewlwyd prompts for the password again because of `max_age`, but its `auth_time` is 0. So the configuration
-    marks Glewlwyd as unable to step up."""
+    """Glewlwyd prompts for the password again because of `max_age`, but its `auth_time` is 0.
+    So the configuration marks Glewlwyd as unable to step up.
+    """
     provider = Glewlwyd(case)
     issuer = provider.issuer("plain", **{"oauth-dpop-allowed": False})
     provider.client("app", APP, dpop_bound="0")

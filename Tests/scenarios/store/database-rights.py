@@ -26,6 +26,7 @@ def psql(database, sql):
 
 
 def rights(case):
+    """The broker's role lacks rights on a table that another role owns."""
     sandbox = Sandbox(case)
     with Database() as database:
         # The owner of the tables migrates. The broker uses another role.

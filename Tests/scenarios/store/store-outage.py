@@ -153,8 +153,8 @@ def stands_still(pid):
 
 
 def frozen(case):
-    """A replica is stopped during the exchange of a code, for longer than its claim lasts. The tokens that it receives late are
-    revoked.
+    """A replica is stopped during the exchange of a code, for longer than its claim lasts.
+    The tokens that it receives late are revoked.
     """
     with stack(case) as (sandbox, gate, database):
         one = replica(case, sandbox, database.url(), "one", gate, ["token"])

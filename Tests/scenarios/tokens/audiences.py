@@ -23,8 +23,8 @@ from support.waiting import wait_for  # noqa: E402
 
 
 def on_the_wire(case):
-    """The targets (resources, audiences, scopes) in sign-ins, token calls, refreshes and exchanges, and a backend's permitted
-    targets.
+    """The targets (resources, audiences, scopes) in sign-ins, token calls, refreshes and exchanges.
+    A backend gets tokens only for its permitted targets.
     """
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings=settings(sandbox))

@@ -128,8 +128,8 @@ def killed_at_challenge(case, sandbox, broker, endpoint, call, *arguments):
 
 
 def answers_bearer(case):
-    """A server does not bind its tokens. The broker refuses such an answer to a code. After a refresh, it drops only the access
-    token.
+    """A server does not bind its tokens.
+    The broker refuses such an answer to a code. After a refresh, it drops only the access token.
     """
     sandbox, broker = stack(case, refresh_mode="rotate-strict")
     sandbox.fault("oidc", endpoint="token", fault="token-type-bearer", times=1)
@@ -153,8 +153,8 @@ def answers_bearer(case):
 
 
 def nobody_elses(case):
-    """A bound token is useless without its key. A backend gets it only with a proof, and it stays bound after the setting is
-    removed.
+    """A bound token is useless without its key.
+    A backend gets it only with a proof, and it stays bound after the setting is removed.
     """
     sandbox, broker = stack(case, nonces="off")
     session = broker.sign_in()
@@ -229,8 +229,9 @@ def upstreams_and_backends(case):
 
 
 def unpushed_and_apps_own(case):
-    """Logins without pushed requests. In flow A, the authorization URL names the DPoP key. In flow B, the app builds the URL, so
-    the broker makes the key at the token call.
+    """Logins without pushed requests.
+    In flow A, the authorization URL names the DPoP key. In flow B, the app builds the URL, so the broker makes the key at the
+    token call.
     """
     sandbox, broker = stack(case, {"par": "off"})
     cookie, callback = begin(broker)

@@ -15,8 +15,8 @@ from support.waiting import wait_for  # noqa: E402
 
 
 def whole(case):
-    """A sign-in, a userinfo call, a refresh, a relayed call and a log-out. The broker makes each call with the certificate, at
-    the address from the metadata's `mtls_endpoint_aliases`.
+    """A sign-in, a userinfo call, a refresh, a relayed call and a log-out.
+    The broker makes each call with the certificate, at the address from the metadata's `mtls_endpoint_aliases`.
     """
     authority, sandbox, broker = stack(case)
     first = authority.thumbprint("first")
@@ -43,8 +43,8 @@ def whole(case):
 
 
 def refused(case):
-    """The provider refuses the client's certificate, which is the operator's fault: apps get 503, the log names the reason, and
-    no session ends.
+    """The provider refuses the client's certificate, which is the operator's fault.
+    Apps get 503, the log names the reason, and no session ends.
     """
     authority, sandbox, broker = stack(case)
     stranger = Authority(case, "stranger")
@@ -84,8 +84,8 @@ def refused(case):
 
 
 def two_clients(case):
-    """Two clients, each with a certificate: a connection with one client's certificate is never used for the other client's
-    calls.
+    """Two clients, each with a certificate.
+    A connection with one client's certificate is never used for the other client's calls.
     """
     authority = Authority(case)
     case_tls = {}
@@ -112,8 +112,8 @@ def two_clients(case):
 
 
 def bound_to_another(case):
-    """A server binds a token to another certificate. The broker uses this token until the upstream answers 401, and then
-    refreshes once for that call.
+    """A server binds a token to another certificate.
+    The broker uses this token until the upstream answers 401, and then refreshes once for that call.
     """
     _, sandbox, broker = stack(case)
     session = broker.sign_in()

@@ -37,8 +37,8 @@ def refreshes_again(case, broker, session, seconds, sentence):
 
 
 def hanging_then_slow(case):
-    """The provider hangs for 14 s and breaks off, and answers the next call after 13 s. Every second, a caller asks for a
-    refresh.
+    """The provider hangs for 14 s and breaks off, and answers the next call after 13 s.
+    Every second, a caller asks for a refresh.
     """
     sandbox, gate, broker = stack(case)
     sandbox.settings("oidc", refresh_mode="rotate-strict")
@@ -60,8 +60,8 @@ def hanging_then_slow(case):
 
 
 def killed_holder(case):
-    """The provider has rotated the refresh token, and the broker is killed before the answer arrives. After its restart, the
-    provider refuses the old token, at first with 503 and then finally.
+    """The provider has rotated the refresh token, and the broker is killed before the answer arrives.
+    After its restart, the provider refuses the old token, at first with 503 and then finally.
     """
     sandbox, gate, broker = stack(case)
     session = broker.sign_in()
@@ -96,8 +96,8 @@ def killed_holder(case):
 
 
 def late_winner(case):
-    """A process has the new token pair but cannot write it. Another process takes over the refresh, and gets 503 and then
-    invalid_grant from the provider.
+    """A process has the new token pair but cannot write it.
+    Another process takes over the refresh, and gets 503 and then invalid_grant from the provider.
     """
     sandbox, gate, holder = stack(case)
     session = holder.sign_in()

@@ -186,7 +186,7 @@ def places(case):
             pages = [opened(broker, parent, broker.url) for _ in range(7)]
             made = [child(broker, parent, f"w{n}") for n in range(9)]
             case.same([201] * 9, [answer.status for answer in made], f"{name}: nine widgets next to seven pages → made, because there are sixteen places")
-            case.same(["200"] * 7, [page(web) for web in pages], f"{name}: nine widgets next to seven pages → all pages are good")
+            case.same(["200"] * 7, [page(web) for web in pages], f"{name}: nine widgets next to seven pages → all page sessions are alive")
             made += [child(broker, parent, f"w{n}") for n in range(9, 16)]
             case.same([201] * 16, [answer.status for answer in made], f"{name}: seven more widgets when all places are taken → made, because the pages make room")
             case.same(["401 session_ended session_limit"] * 7, [page(web) for web in pages], f"{name}: pages that made room for widgets → have ended with the reason session_limit")

@@ -101,8 +101,8 @@ int timerfd_settime(int file, int flags, const struct itimerspec *value, struct 
     return real_timerfd_settime(file, flags, &wanted, old);
 }
 
-/* A wait for a time of the wall clock is made in slices, because a clock that is set meanwhile moves the time, as it does when
-   the kernel's is set. */
+/* A wait until a time of the wall clock is made in slices, because a test may move the clock meanwhile. The kernel's own wait
+   also follows a clock that is set. */
 static void slice(struct timespec until, struct timespec *end)
 {
     struct timespec now;

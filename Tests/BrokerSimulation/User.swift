@@ -7,17 +7,17 @@ struct User: Sendable {
 
     let world: Simulation
 
-    private var weather: Weather { world.weather }
+    var weather: Weather { world.weather }
 
-    private func chance(_ probability: Double) -> Bool { world.scheduler.random.chance(probability) }
+    func chance(_ probability: Double) -> Bool { world.scheduler.random.chance(probability) }
 
-    private func pause(_ milliseconds: Int) async {
+    func pause(_ milliseconds: Int) async {
         let wake = Promise<Int>()
         world.scheduler.after(milliseconds) { wake.resolve(0) }
         _ = await wake.wait()
     }
 
-    private func between(_ range: ClosedRange<Int>) -> Int { world.scheduler.random.number(range) }
+    func between(_ range: ClosedRange<Int>) -> Int { world.scheduler.random.number(range) }
 
     func patience() -> Int {
         world.isFoul && world.scheduler.random.chance(world.weather.hangUps) ? between(200...28_000) : Self.patience
@@ -32,110 +32,6 @@ struct User: Sendable {
             }
             await use(ticket)
         }
-    }
-
-    // MARK: Signing in
-
-    private func signIn() async -> Ticket? {
-        let code = world.authority.consent(weather.isOnePerson ? 1 : nil)
-        guard let input = await begin(code) else { return nil }
-        let ticket = await forward(input, code)
-        if chance(weather.strangers), world.isFoul { await forwardAsStranger(input) }
-        return ticket
-    }
-
-    /// Forwards the callback, and retries if the answer allows this or the app hung up.
-    private func forward(_ input: ForwardCodeInput, _ code: String) async -> Ticket? {
-        var first: Ticket?
-        var repeats = world.scheduler.random.chance(0.3) ? 1 : 0
-        for _ in 0..<12 {
-            let process = world.process()
-            let answer = await process.serve(hangUpAfter: patience()) { try await $0.forwardCode.forward(input) }
-            switch answer {
-            case .success(.signedIn(let signedIn))?:
-                let ticket = Ticket(
-                    token: signedIn.token, digest: world.vault.digest(signedIn.token), at: world.scheduler.now)
-                if let first {
-                    if first.digest != ticket.digest {
-                        world.say("FAULT: a repeated forward made another session")
-                        world.verdict.answeredWritesLost += 1
-                    }
-                    return first
-                }
-                world.tickets.append(ticket)
-                if repeats == 0 { return ticket }
-                first = ticket
-                repeats -= 1
-            case .success(.registrationRequired)?, .success(.steppedUp)?: return first
-            case .failure(let problem)?:
-                switch problem.code {
-                case .providerUnavailable, .storeUnavailable:
-                    if problem.retry != nil {
-                        world.refused(code)
-                        if chance(0.5) { return first }
-                    }
-                case .codeAlreadyUsed where first != nil && !weather.isOnePerson:
-                    world.say("FAULT: a repeated forward was refused")
-                    world.verdict.answeredWritesLost += 1
-                    return first
-                case .loginRequired, .codeRejected, .providerError, .identityRejected:
-                    world.refused(code)
-                    return first
-                default: return first
-                }
-            case nil: break
-            }
-            await pause(between(300...4_000))
-        }
-        return first
-    }
-
-    /// Forwards the callback without the starter's proof, so the exchange's result has to stay secret.
-    ///
-    /// If the owner has not begun an exchange yet, the stranger may get the provider's answer to the stranger's own verifier.
-    private func forwardAsStranger(_ input: ForwardCodeInput) async {
-        var stolen = input
-        stolen.codeVerifier = try? world.vault.randomToken()
-        stolen.loginToken = try? world.vault.randomToken()
-        let forward = stolen
-        let answer = await world.process().serve(hangUpAfter: Self.patience) {
-            try await $0.forwardCode.forward(forward)
-        }
-        switch answer {
-        case .success?: world.toldStranger("a session")
-        case .failure(let problem)?:
-            switch problem.code {
-            case .loginRequired, .codeRejected, .providerError, .identityRejected:
-                guard !world.authority.wasSent(forward.codeVerifier) else { break }
-                world.toldStranger("\(problem.code)")
-            default: break
-            }
-        case nil: break
-        }
-    }
-
-    private func begin(_ code: String) async -> ForwardCodeInput? {
-        var input = ForwardCodeInput()
-        let (provider, client) = (ProviderName(unchecked: "as"), ClientName(unchecked: "app"))
-        guard world.scheduler.random.chance(0.5) else {
-            // In flow B, the app began the login.
-            input.provider = provider
-            input.client = client
-            input.code = Secret(code)
-            input.codeVerifier = try? world.vault.randomToken()
-            input.loginToken = try? world.vault.randomToken()
-            world.authority.bind(code, to: input.codeVerifier)
-            return input
-        }
-        let answer = await world.process().serve(hangUpAfter: Self.patience) {
-            try await $0.startLogin.start(StartLoginInput(provider: provider, client: client))
-        }
-        guard case .success(let login)? = answer else { return nil }
-        input.callbackURL =
-            "com.example.app:/cb?code=\(code)&state=\(login.state.reveal())"
-        input.loginToken = login.loginToken
-        world.authority.bind(code, toLoginOf: login.state)
-        return input
     }
 
     // MARK: Using the session

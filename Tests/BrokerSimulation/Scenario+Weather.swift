@@ -384,7 +384,15 @@ extension Scenario {
             weather.storeInDoubt = random.pick([0, 0.1])
             weather.crashes = random.number(0...2)
             weather.cuts = random.number(0...2)
+            weather.hangUps = random.pick([0, 0.2])
+            weather.outages = random.number(0...1)
+            weather.wallJumps = random.pick([0, 0, 2])
+            weather.storeJumps = random.pick([0, 0, 2])
+            weather.slowReads = random.pick([0, 0.2])
+            weather.rotations = random.pick([0, 0, 2])
             weather.idleRange = 300...4_000
+        case .presenceIsShown:
+            weather.showPresence(&random)
         case .nothingFails:
             weather.processes = random.number(1...3)
             weather.users = random.number(1...3)
@@ -402,6 +410,7 @@ extension Scenario {
             weather.children = random.pick([0, 0.7])
             weather.replacements = 0.2
             weather.pages = random.pick([0, 0.2])
+            weather.presence = random.pick([0, 0.3])
             weather.idleRange = 300...6_000
             weather.logOuts = 0.03
             if random.chance(0.3) {

@@ -72,8 +72,12 @@ package enum Scenario: String, CaseIterable, Sendable {
     case scopesShrink
     /// The ring gets newer keys, and processes receive them one after the other.
     case keysRotate
-    /// Sessions are handed over to pages, and a page ends with its session.
+    /// Sessions are handed over to pages. Tickets are copied, used twice, late and with wrong secrets, and a page ends with
+    /// its session.
     case pagesAreHandedOver
+    /// Calls need the user's presence. Their proofs are repeated, copied, old or by another key, while processes die and the
+    /// store is away.
+    case presenceIsShown
     /// The provider refuses some targets and everything else works, so every app gets its session's token at once.
     case nothingFails
 }

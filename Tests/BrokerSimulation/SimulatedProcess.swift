@@ -7,6 +7,7 @@ final class SimulatedProcess: @unchecked Sendable {
     private static let comparisonPause = 5
     /// The calendar time when every simulation begins, in milliseconds since 1970.
     static let begin: Int64 = 1_795_209_600_000
+    static let publicURL = "https://auth.example.com"
 
     /// The name of the background work that runs.
     @TaskLocal static var work: String?
@@ -60,6 +61,7 @@ final class SimulatedProcess: @unchecked Sendable {
         var settings = BrokerSettings()
         settings.sessionsPerSubjectAndClient = world.weather.sessionLimit
         settings.forcedRefreshPause = .seconds(world.weather.forcedPause)
+        settings.proofOrigins = ProofOrigins(publicURL: Self.publicURL)
         let machine = BrokerClock(
             now: { self.wallTime }, monotonic: { self.monotonic }, sleep: { try await self.sleep($0) })
         let isShared = world.weather.processes > 1
@@ -75,10 +77,11 @@ final class SimulatedProcess: @unchecked Sendable {
             store: isRecorded ? RecordedStore(store, of: self) : store,
             providers: ProviderDirectory([isRecorded ? RecordedProvider(provider, of: self) : provider]),
             cache: SessionCache(),
-            notices: SessionNotices(), settings: settings, watch: watch)
+            notices: SessionNotices(), settings: settings, watch: watch,
+            shared: isShared ? store : nil)
         sessionNotices = context.notices
         believes = { watch.allows($0, context.clock) }
-        useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
+        useCases = BrokerUseCases(context, publicURL: Self.publicURL)
         let comparison = isShared ? ClockComparison(context, store) : nil
         if let comparison {
             notices = SimulatedNotices(self, world.scheduler)

@@ -28,7 +28,8 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             lifetimes: world.weather.idleEnd.map { SessionLifetimes(idle: .milliseconds($0)) } ?? SessionLifetimes(),
             revocationReach: world.weather.reach)
         var page = ChildPolicy(lifetimes: client.lifetimes)
-        page.origins = [User.origin]
+        page.origins = [User.origin, User.shop]
+        if world.weather.presence > 0 { client.binding.mode = .enforce }
         client.children = [User.widget: ChildPolicy(lifetimes: client.lifetimes), .web: page]
         client.senderConstraint = world.weather.isCertified ? .mtls : world.weather.nonces == .unbound ? .off : .dpop
         profile = ProviderProfile(

@@ -3,8 +3,8 @@ import BrokerTestSupport
 
 /// One process's connection to the shared store, with latency, failures, writes in doubt and lost answers.
 final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
-    private let process: SimulatedProcess
-    private let world: Simulation
+    let process: SimulatedProcess
+    let world: Simulation
     private var scheduler: Scheduler { world.scheduler }
 
     init(_ process: SimulatedProcess, _ world: Simulation) {
@@ -30,7 +30,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     }
 
     /// Performs one operation on the store's own side, even if the process dies or pauses meanwhile.
-    private func perform<Value: Sendable>(
+    func perform<Value: Sendable>(
         _ operation: StoreOperation?, _ work: @escaping StoreWork<Value>
     ) async throws(StoreFailure) -> Value {
         do throws(StoreFailure) { return try await attempt(operation, work) } catch {
@@ -130,8 +130,12 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     func insertChild(_ row: SessionRow, places: Int) async throws(StoreFailure) -> ChildInsertion {
         let (world, process) = (world, process)
         return try await around(.insertChild) { store throws(StoreFailure) in
+            let parent = await world.parent(of: row)
             let inserted = try await store.insertChild(row, places: places)
-            if case .made(let replaced) = inserted { world.ended(replaced, .replaced, by: process) }
+            if case .made(let replaced) = inserted {
+                world.rules.inserted(row, of: parent)
+                world.ended(replaced, .replaced, by: process)
+            }
             return inserted
         }
     }
@@ -266,10 +270,6 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
 
     /// Returns no versions, because each process notifies its listeners of refreshes by itself.
     func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [StandingSession] { [] }
-
-    /// Accepts every proof, because the simulation's sessions are all unbound.
-    func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool { true }
-    func returnProof(_ name: Digest) async throws(StoreFailure) {}
 
     /// Returns the store's time.
     ///

@@ -45,6 +45,8 @@ package final class Simulation: @unchecked Sendable {
     private(set) var refusedCodes: Set<String> = []
     let standing = Standing()
     let stepUps = StepUps()
+    let presences = Presences()
+    let childRows = ChildRows()
     /// The time of the last trouble of any kind.
     private(set) var troubledAt = -1_000_000
     private var listeners: [SessionListener] = []
@@ -356,15 +358,9 @@ package final class Simulation: @unchecked Sendable {
 
     /// Notes a committed step-up, after which the session has the step-up's grant, or keeps its own grant.
     func steppedUp(_ commit: StepUpCommit, by process: SimulatedProcess) {
-        let notice: EndingNotice =
-            commit.isNewGrant ? .changed([commit.tokenDigest]) : .steppedUp([commit.tokenDigest])
-        scheduler.after(scheduler.random.number(100...150)) { [self] in
-            for other in processes where other !== process {
-                other.notices?.hear(notice) { [self] in
-                    rules.heard(of: commit.version + 1, of: commit.tokenDigest, in: other)
-                }
-            }
-        }
+        announce(
+            commit.isNewGrant ? .changed([commit.tokenDigest]) : .steppedUp([commit.tokenDigest]),
+            version: commit.version + 1, of: commit.tokenDigest, by: process)
         let token = refreshToken(commit.tokens, of: commit.tokenDigest)
         say("stepped up with \(token ?? "nothing")")
         // If the refresh token stays, so does its version, and a refresh that was about to claim it goes on.
@@ -384,6 +380,29 @@ package final class Simulation: @unchecked Sendable {
             sessions[family.number] = commit.tokenDigest
         }
         authority.wrote(token, at: scheduler.now)
+    }
+
+    /// Notes that a session got its presence key.
+    func changed(_ session: Digest, by process: SimulatedProcess) async {
+        guard let row = try? await memory.session(tokenDigest: session) else { return }
+        announce(.changed([session]), version: row.version, of: session, by: process)
+    }
+
+    /// Notifies the other processes of a session's new version.
+    private func announce(
+        _ notice: EndingNotice, version: Int64, of session: Digest, by process: SimulatedProcess
+    ) {
+        scheduler.after(scheduler.random.number(100...150)) { [self] in
+            for other in processes where other !== process {
+                other.notices?.hear(notice) { [self] in rules.heard(of: version, of: session, in: other) }
+            }
+        }
+    }
+
+    /// Returns the row of a child's parent.
+    func parent(of child: SessionRow) async -> SessionRow? {
+        guard let lineage = child.lineage else { return nil }
+        return try? await memory.session(tokenDigest: lineage.parent)
     }
 
     /// Returns the person of a ticket's session.
@@ -583,6 +602,7 @@ package final class Simulation: @unchecked Sendable {
             }
         }
         await judgeStepUps()
+        await rules.judgeChildren()
         for code in refusedCodes {
             guard let family = authority.family(of: code), sessions[family.number] != nil else { continue }
             say("FAULT: the session of \(code) was made, and its user was told that it is lost")
@@ -622,6 +642,10 @@ package final class Simulation: @unchecked Sendable {
             say("FAULT: a child's 201 was not kept")
             verdict.answeredWritesLost += 1
             return
+        }
+        if child.replaced != nil, row.endedAt == nil {
+            say("FAULT: a child lives, whose replacement was answered: \(row.handle)")
+            verdict.answeredWritesLost += 1
         }
         if parent.endedAt != nil {
             let seen = await User(world: self).token(child)

@@ -20,13 +20,22 @@ final class Ticket: @unchecked Sendable {
     let parent: Ticket?
     /// Whether this is the session of a web page.
     let isPage: Bool
+    /// The phone whose key the session belongs to; nil for an unbound session.
+    let phone: Phone?
+    /// Whether the app knows that its presence key is registered.
+    var hasPresenceKey = false
+    /// The last page that the app's web view opened with a session of its own.
+    var page: Ticket?
 
     /// The session whose tokens this session uses: its parent, or itself.
     var holder: Ticket { parent ?? self }
 
-    init(token: Secret, digest: Digest, at moment: Int, parent: Ticket? = nil, isPage: Bool = false) {
+    init(
+        token: Secret, digest: Digest, at moment: Int, parent: Ticket? = nil, isPage: Bool = false, phone: Phone? = nil
+    ) {
         self.token = token
         self.isPage = isPage
+        self.phone = phone
         self.parent = parent
         self.digest = digest
         usedAt = moment

@@ -26,7 +26,7 @@ extension User {
     private func audience(_ ticket: Ticket, _ target: TokenTarget, forced: Bool) async -> Seen {
         let (world, process, began) = (world, world.process(), world.scheduler.now)
         let answer = await process.serve(hangUpAfter: patience()) { useCases in
-            let live = try await useCases.resumeSession.use(ticket.token)
+            let live = try await useCases.resumeSession.use(ticket.token, { ticket.evidence(at: useCases) })
             world.used(ticket, askedAt: began)
             let leave = world.rules.waits(process, live.tokenHolder.tokenDigest)
             defer { leave() }

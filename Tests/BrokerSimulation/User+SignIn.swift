@@ -4,23 +4,27 @@ import Broker
 extension User {
     func signIn() async -> Ticket? {
         let code = world.authority.consent(weather.isOnePerson ? 1 : nil)
-        guard let input = await begin(code) else { return nil }
-        let ticket = await forward(input, code)
+        let phone = newPhone()
+        guard let input = await begin(code, phone) else { return nil }
+        let ticket = await forward(input, code, phone)
         if chance(weather.strangers), world.isFoul { await forwardAsStranger(input) }
         return ticket
     }
 
     /// Forwards the callback, and retries if the answer allows this or the app hung up.
-    private func forward(_ input: ForwardCodeInput, _ code: String) async -> Ticket? {
+    private func forward(_ input: ForwardCodeInput, _ code: String, _ phone: Phone?) async -> Ticket? {
         var first: Ticket?
         var repeats = world.scheduler.random.chance(0.3) ? 1 : 0
         for _ in 0..<12 {
             let process = world.process()
-            let answer = await process.serve(hangUpAfter: patience()) { try await $0.forwardCode.forward(input) }
+            let answer = await process.serve(hangUpAfter: patience()) {
+                try await $0.forwardCode.forward(input.shown(by: phone, at: $0))
+            }
             switch answer {
             case .success(.signedIn(let signedIn))?:
                 let ticket = Ticket(
-                    token: signedIn.token, digest: world.vault.digest(signedIn.token), at: world.scheduler.now)
+                    token: signedIn.token, digest: world.vault.digest(signedIn.token), at: world.scheduler.now,
+                    phone: phone)
                 if let first {
                     if first.digest != ticket.digest {
                         world.say("FAULT: a repeated forward made another session")
@@ -80,7 +84,7 @@ extension User {
         }
     }
 
-    private func begin(_ code: String) async -> ForwardCodeInput? {
+    private func begin(_ code: String, _ phone: Phone?) async -> ForwardCodeInput? {
         var input = ForwardCodeInput()
         let (provider, client) = (ProviderName(unchecked: "as"), ClientName(unchecked: "app"))
         guard world.scheduler.random.chance(0.5) else {
@@ -94,7 +98,9 @@ extension User {
             return input
         }
         let answer = await world.process().serve(hangUpAfter: Self.patience) {
-            try await $0.startLogin.start(StartLoginInput(provider: provider, client: client))
+            var input = StartLoginInput(provider: provider, client: client)
+            if let phone { input.evidence = phone.evidence(.login, by: phone.own, token: nil, at: $0) }
+            return try await $0.startLogin.start(input)
         }
         guard case .success(let login)? = answer else { return nil }
         input.callbackURL =

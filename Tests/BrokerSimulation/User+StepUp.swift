@@ -25,7 +25,7 @@ extension User {
         world.begins(stepUp: code, of: ticket.digest)
         let (process, asked, world) = (world.process(), world.scheduler.now, world)
         let started = await process.serve(hangUpAfter: Self.patience) { useCases in
-            let live = try await useCases.resumeSession.resume(ticket.token)
+            let live = try await useCases.resumeSession.resume(ticket.token, { ticket.evidence(at: useCases) })
             world.rules.served(live.row, by: process, askedAt: asked)
             var input = StartLoginInput(provider: nil)
             input.demand = StepUpDemand(contextClasses: ["mfa"], maximumAge: 300)
@@ -41,7 +41,7 @@ extension User {
             world.authority.bind(code, toLoginOf: login.state)
             if let other = otherSession(than: ticket) {
                 input.presentedSession = other.token
-                await finishAsAnother(input)
+                await finishAsAnother(input, ticket.phone)
                 return .unknown
             }
             return await forwardStepUp(input, code, ticket)
@@ -60,8 +60,10 @@ extension User {
     }
 
     /// Forwards a step-up with another session's token, which must be refused.
-    private func finishAsAnother(_ input: ForwardCodeInput) async {
-        let answer = await world.process().serve(hangUpAfter: Self.patience) { try await $0.forwardCode.forward(input) }
+    private func finishAsAnother(_ input: ForwardCodeInput, _ phone: Phone?) async {
+        let answer = await world.process().serve(hangUpAfter: Self.patience) {
+            try await $0.forwardCode.forward(input.shown(by: phone, at: $0))
+        }
         if case .success? = answer { world.toldStranger("another session's step-up") }
     }
 
@@ -75,7 +77,9 @@ extension User {
             let patience =
                 world.isFoul && world.scheduler.random.chance(world.weather.hangUps)
                 ? world.scheduler.random.number(200...28_000) : Self.patience
-            let answer = await world.process().serve(hangUpAfter: patience) { try await $0.forwardCode.forward(input) }
+            let answer = await world.process().serve(hangUpAfter: patience) {
+                try await $0.forwardCode.forward(input.shown(by: ticket.phone, at: $0))
+            }
             switch answer {
             case .success(.steppedUp(let steppedUp))?:
                 world.told(of: steppedUp, ticket)

@@ -19,6 +19,9 @@ struct User: Sendable {
 
     func between(_ range: ClosedRange<Int>) -> Int { world.scheduler.random.number(range) }
 
+    /// Waits for a random time in a range, in milliseconds.
+    func wait(_ range: ClosedRange<Int>) async { await pause(between(range)) }
+
     func patience() -> Int {
         world.isFoul && world.scheduler.random.chance(world.weather.hangUps) ? between(200...28_000) : Self.patience
     }
@@ -38,6 +41,7 @@ struct User: Sendable {
 
     private func use(_ own: Ticket) async {
         let listener = listen(own)
+        if own.phone != nil { await registerPresence(own) }
         var widget = chance(weather.children) ? await makeChild(own) : nil
         let listening = widget.flatMap { listen($0) }
         defer {
@@ -56,6 +60,7 @@ struct User: Sendable {
                 if chance(0.5), await token(old) == .ended, widget === old { widget = nil }
             }
             if chance(weather.pages) { await handOver(own) }
+            if chance(weather.presence), await confirm(own) == .ended { return }
             if weather.targets > 0, chance(weather.targets), await askBeside(own, widget) == .ended { return }
             let callers = world.scheduler.random.chance(0.2) ? between(2...4) : 1
             let forced = chance(weather.forced)
@@ -88,7 +93,7 @@ struct User: Sendable {
     private func token(_ ticket: Ticket, forced: Bool = false, of process: SimulatedProcess) async -> Seen {
         let (world, began) = (world, world.scheduler.now)
         let answer = await process.serve(hangUpAfter: patience()) { useCases in
-            let live = try await useCases.resumeSession.use(ticket.token)
+            let live = try await useCases.resumeSession.use(ticket.token, { ticket.evidence(at: useCases) })
             world.used(ticket, askedAt: began)
             let holder = live.tokenHolder
             world.rules.served(holder.row, by: process, askedAt: began)
@@ -130,16 +135,20 @@ struct User: Sendable {
     ///
     /// If `old` is given, the new child takes the place of the old one.
     private func makeChild(_ parent: Ticket, inPlaceOf old: Ticket? = nil) async -> Ticket? {
+        let phone = parent.phone == nil ? nil : newPhone()
         for _ in 0..<6 {
             let process = world.process()
             let answer = await process.serve(hangUpAfter: patience()) { useCases in
-                let live = try await useCases.resumeSession.resume(parent.token)
-                return try await useCases.makeChild.make(ChildOrder(kind: Self.widget, name: "home"), of: live)
+                let live = try await useCases.resumeSession.resume(
+                    parent.token, { parent.evidence(at: useCases) }, .proof)
+                let order = ChildOrder(kind: Self.widget, name: "home", thumbprint: phone?.own.thumbprint)
+                return try await useCases.makeChild.make(order, of: live)
             }
             switch answer {
             case .success(let made)?:
                 let ticket = Ticket(
-                    token: made.token, digest: world.vault.digest(made.token), at: world.scheduler.now, parent: parent)
+                    token: made.token, digest: world.vault.digest(made.token), at: world.scheduler.now, parent: parent,
+                    phone: phone)
                 world.children.append(ticket)
                 old?.replaced = (world.scheduler.now, process)
                 return ticket
@@ -155,7 +164,9 @@ struct User: Sendable {
     /// Finds the session, and stores its use only much later.
     private func slideLate(_ ticket: Ticket) async {
         let process = world.process()
-        let found = await process.serve(hangUpAfter: Self.patience) { try await $0.resumeSession.resume(ticket.token) }
+        let found = await process.serve(hangUpAfter: Self.patience) { useCases in
+            try await useCases.resumeSession.resume(ticket.token, { ticket.evidence(at: useCases) })
+        }
         guard case .success(let live)? = found else { return }
         await pause(between(1_000...40_000))
         let world = world
@@ -196,6 +207,8 @@ struct User: Sendable {
     private func logOut(_ ticket: Ticket) async {
         let probes = chance(weather.probes)
         if probes { await probe(ticket) }
+        let handover = chance(weather.pages) ? await begin(of: ticket) : nil
+        async let opened: Void = redeemAtEnd(handover)
         for _ in 0..<10 {
             ticket.logOutAsked = true
             let process = world.process()
@@ -216,6 +229,8 @@ struct User: Sendable {
             await pause(between(200...1_200))
             await probe(ticket)
         }
+        await opened
+        await redeemAtEnd(handover)
         // Try once more with the old token, which every process has to refuse.
         await pause(between(0...12_000))
         _ = await token(ticket)

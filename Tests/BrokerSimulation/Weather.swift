@@ -148,6 +148,13 @@ struct Weather {
     var replacements = 0.0
     /// The app hands the session over to a web page.
     var pages = 0.0
+    /// The user makes a call that needs the user's presence.
+    ///
+    /// In such a weather, all sessions belong to keys of phones.
+    var presence = 0.0
+    /// Such a call surely fails to reach its upstream, or the upstream's answer is lost.
+    var unreached = 0.0
+    var upstreamLoses = 0.0
     /// The app requests a target that the provider refuses.
     var refusedTargets = 0.0
     /// Whether every session has to get its token at once.
@@ -179,6 +186,30 @@ struct Weather {
         renewalRange = random.pick([0...0, 0...10_000, 0...40_000])
         acceptanceRange = random.pick([0...0, 0...5_000, 0...40_000])
         certificateRefusal = random.pick(["invalid_client", "unauthorized_client", "invalid_grant"])
+    }
+
+    /// Makes calls need the user's presence, and chooses the faults that matter for this.
+    mutating func showPresence(_ random: inout SeededRandom) {
+        presence = 0.7
+        unreached = random.pick([0, 0.3])
+        upstreamLoses = random.pick([0, 0.2])
+        processes = random.number(1...3)
+        users = random.number(1...2)
+        slow = 0.2
+        slowRange = 500...6_000
+        hangUps = random.pick([0, 0.3])
+        storeFails = random.pick([0, 0.1])
+        storeInDoubt = random.pick([0, 0.1])
+        outages = random.number(0...2)
+        crashes = random.number(0...4)
+        pauses = random.number(0...2)
+        cuts = random.number(0...2)
+        wallJumps = random.pick([0, 0, 2])
+        children = random.pick([0, 0.5])
+        stepUps = random.pick([0, 0.2])
+        pages = random.pick([0, 0, 0.2])
+        idleRange = 300...4_000
+        logOuts = 0.03
     }
 
     /// Returns the mixed weather of a seed, with a few of the kinds of faults at the same time.
@@ -234,6 +265,11 @@ struct Weather {
         if weather.targets > 0 { weather.refusedTargets = random.pick([0, 0.4]) }
         if weather.nonces == .unbound, random.chance(0.3) { weather.certify(&random) }
         if random.chance(0.15) { weather.pages = 0.2 }
+        if random.chance(0.12) {
+            weather.presence = random.pick([0.1, 0.3])
+            weather.unreached = random.pick([0, 0.3])
+            weather.upstreamLoses = random.pick([0, 0.1])
+        }
         return weather
     }
 }

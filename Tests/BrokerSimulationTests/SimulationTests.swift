@@ -1,7 +1,7 @@
 import BrokerSimulation
 import Testing
 
-/// The deterministic simulation: no seed may break a promise (guarantees 1 to 4 and 6).
+/// The deterministic simulation: no seed may break a promise (guarantees 1 to 4, 6 and 9 to 11).
 ///
 /// A seed runs without a suspension, so the tests yield after each seed. `scripts/simulate` runs many more seeds.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct SimulationTests {

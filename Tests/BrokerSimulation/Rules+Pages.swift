@@ -1,0 +1,69 @@
+import Broker
+import BrokerTestSupport
+
+/// The promises about children in the store (guarantee 10), and about hand-overs (guarantee 11).
+extension Rules {
+    /// The largest difference between the corrected clocks of processes.
+    private static let clockTolerance = 2_000
+    /// The longest wait for a page after any trouble, until claims have lapsed and pauses have ended.
+    private static let aftermath = 120_000
+
+    /// Judges a child that was inserted into the store; `parent` is the parent's row immediately before.
+    func inserted(_ row: SessionRow, of parent: SessionRow?) {
+        guard let lineage = row.lineage else { return }
+        if parent?.endedAt != nil { fault("a child was made of a session that had ended") }
+        let count = world.childRows.inserted(row.tokenDigest, lineage)
+        let kind = (try? SessionFacts.open(row, world.vault))?.child?.kind
+        if kind == .web, count > 1 { fault("a ticket made \(count) pages") }
+    }
+
+    /// Judges the attempts of programs that lack the secret of a ticket.
+    func scanned(_ ticket: HandoverTicket) {
+        if ticket.page == nil, !world.childRows.all(at: ticket.place).isEmpty {
+            fault("a ticket made a page without its secret")
+        }
+    }
+
+    /// Judges a page that an app or backend got for a ticket.
+    func redeemed(_ ticket: HandoverTicket, as child: Digest, by process: SimulatedProcess, askedAt: Int) {
+        if askedAt > ticket.expiresAt + Self.clockTolerance, !world.weather.clocksStep {
+            fault("a ticket was spent too late")
+        }
+        if let page = ticket.page, page.digest != child { fault("a ticket made two pages") }
+        guard let end = ticket.parent.loggedOut else { return }
+        let patience = process.isUndisturbed(since: end.at) ? 3_000 : 5_000
+        if process === end.by && askedAt >= end.at || askedAt > end.at + patience {
+            fault("a ticket of a session that was logged out at \(end.at) made a page")
+        }
+    }
+
+    /// Judges the refusal of a ticket with its secret.
+    ///
+    /// The ticket's row is durable, so the ticket is good for its whole minute. It ends early only if its session or page has
+    /// ended.
+    func refused(_ ticket: HandoverTicket, _ problem: BrokerProblem, askedAt: Int) async {
+        let weather = world.weather
+        guard world.scheduler.now < ticket.expiresAt - Self.clockTolerance, !weather.clocksStep, weather.idleEnd == nil,
+            !ticket.parent.logOutAsked
+        else { return }
+        let isFinal = problem.code == .handoverExpired || problem.code == .verifierMismatch
+        guard isFinal || (weather.isFine && world.troubledAt + Self.aftermath < askedAt) else { return }
+        if await world.hasEnded(ticket.parent.digest) { return }
+        for child in world.childRows.all(at: ticket.place) {
+            if await world.hasEnded(child) { return }
+        }
+        fault("a good ticket was refused: \(problem.code.rawValue)")
+    }
+
+    /// Checks at the end of a run that all children of ended sessions have ended, even those whose answers were lost.
+    func judgeChildren() async {
+        for (child, parent) in world.childRows.rows {
+            guard let row = try? await world.memory.session(tokenDigest: child),
+                let own = try? await world.memory.session(tokenDigest: parent)
+            else { continue }
+            if own.endedAt != nil, row.endedAt == nil {
+                fault("a child outlives its parent in the store: \(row.handle)")
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+import Broker
+
+/// The upstream that carries out the calls whose users have to be present.
+struct SimulatedUpstream {
+    let world: Simulation
+
+    private func strikes(_ chance: Double) -> Bool { world.isFoul && world.scheduler.random.chance(chance) }
+
+    /// Sends a call.
+    ///
+    /// Throws if the call failed to reach the upstream (`isUnsent`), or if the answer was lost. Only a living process sends.
+    func send(_ show: PresenceShow) async throws(BrokerProblem) {
+        guard !show.process.isDead else { throw BrokerProblem(.upstreamError) }
+        let isUnreached = strikes(world.weather.unreached)
+        let isLost = strikes(world.weather.upstreamLoses)
+        if !isUnreached { world.rules.reaches(show) }
+        let answer = show.process.promise(false)
+        world.scheduler.after(world.scheduler.random.number(1...400)) { answer.resolve(true) }
+        let isHeard = await answer.wait(orCancelled: false)
+        if isUnreached {
+            var problem = BrokerProblem(.upstreamError)
+            problem.isUnsent = true
+            throw problem
+        }
+        guard isHeard, !isLost else { throw BrokerProblem(.upstreamTimeout) }
+    }
+}

@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 AREAS = {
     "bound sessions": {
         "files": [
-            "Sources/Broker/Binding/*.swift", "Sources/BrokerHTTP/Credentials/BrokerAPI+SessionProof.swift",
+            "Sources/Broker/Evidence/*.swift", "Sources/BrokerHTTP/Credentials/BrokerAPI+SessionProof.swift",
         ],
         "suites": "ProofVerifierTests|ProofAddressTests|ProofNonceTests|ProofKeyTests|ProofChargeTests|TakenProofsTests|"
         "SignInProofTests|BoundRouteTests|SpoiledProofTests|RelayProofTests|PresenceTakingTests|OriginalRequestTests|"
@@ -30,7 +30,7 @@ AREAS = {
     },
     "sender-constrained tokens": {
         "files": [
-            "Sources/Broker/SenderConstraint/*.swift", "Sources/BrokerProviders/Engine/OAuthEngine+Proof.swift",
+            "Sources/Broker/Providers/*.swift", "Sources/BrokerProviders/Engine/OAuthEngine+Proof.swift",
             "Sources/BrokerRelay/RelayCertificate.swift",
         ],
         "suites": "ProofMakerTests|ProofNoncesTests|NonceExchangeTests|ProvenCallTests|BoundTokensTests|"
@@ -39,23 +39,23 @@ AREAS = {
         "scenario": "noncesChange",
     },
     "children and hand-over": {
-        "files": ["Sources/Broker/Family/*.swift", "Sources/BrokerHTTP/Routes/BrokerAPI+Handover.swift"],
+        "files": ["Sources/Broker/Sessions/*.swift", "Sources/BrokerHTTP/Routes/BrokerAPI+Handover.swift"],
         "suites": "FamilyTests|FamilyRoomTests|FamilyBoundsTests|FamilyRouteTests|HandoverRouteTests|WebChildRouteTests|"
         "HandOverTests",
         "scenario": "pagesAreHandedOver",
     },
     "step-up": {
-        "files": ["Sources/Broker/StepUp/*.swift"],
+        "files": ["Sources/Broker/Sessions/*.swift"],
         "suites": "StepUpTests|StepUpOrderTests|StepUpSeamTests|StepUpSettlementTests|StepUpRouteTests|SignInCheckTests|"
         "StepUpEffectTests",
         "scenario": "stepUpsRepeatTheToken",
     },
     "presence": {
-        "files": ["Sources/Broker/Presence/*.swift"],
+        "files": ["Sources/Broker/Evidence/*.swift"],
         "suites": "PresenceTakingTests|PresenceRouteTests|RelayPresenceTests|FamilyBoundsTests|PresenceBoundsTests",
     },
     "tokens for each API": {
-        "files": ["Sources/Broker/Audience/*.swift", "Sources/Broker/Refresh/*Target*.swift"],
+        "files": ["Sources/Broker/Tokens/*.swift", "Sources/Broker/Tokens/*Target*.swift"],
         "suites": "AudienceTokensTests|AudienceMachineTests|BoundTokensTests|TargetConfigurationTests|AudienceMemoryTests|"
         "AudienceUseTests|CertificateBoundTests",
         "scenario": "audiencesShareOneGrant",

@@ -172,7 +172,7 @@ def swift_cases(path):
 
 # This reason is in rows but not in answers, because `EndReason.shown` replaces it by another one.
 inside = {"logged_out_in_browser"}
-for schema, path in (("ProblemCode", "Sources/Broker/Problem/ProblemCode.swift"), ("EndReason", "Sources/Broker/Session/EndReason.swift")):
+for schema, path in (("ProblemCode", "Sources/Broker/Basics/ProblemCode.swift"), ("EndReason", "Sources/Broker/Sessions/EndReason.swift")):
     documented, written = contract["components"]["schemas"][schema]["enum"], [case for case in swift_cases(path) if case not in inside]
     say(sorted(documented) == sorted(written), f"{schema} → has the same values in the contract and in {path}",
         ", ".join(sorted(set(documented) ^ set(written))))

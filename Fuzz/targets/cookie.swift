@@ -1,4 +1,4 @@
-// uses: BrokerHTTP/Parsing/Credentials.swift BrokerWire/Message/Authority.swift
+// uses: BrokerHTTP/Parsing/CookieReader.swift BrokerHTTP/Parsing/Authorization.swift BrokerWire/Message/Authority.swift
 
 private let name = "__Host-coatcheck"
 

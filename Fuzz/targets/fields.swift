@@ -1,8 +1,9 @@
-// uses: BrokerHTTP/Parsing/Credentials.swift BrokerHTTP/Parsing/MediaType.swift BrokerHTTP/Limits/ClientAddress.swift
-// uses: BrokerHTTP/Limits/ForwardedSchemes.swift
+// uses: BrokerHTTP/Parsing/CookieReader.swift BrokerHTTP/Parsing/Authorization.swift BrokerHTTP/Parsing/MediaType.swift
+// uses: BrokerHTTP/Limits/ClientAddress.swift BrokerHTTP/Limits/ForwardedSchemes.swift
 // uses: coatcheck/Configuration/Reading/ShellOrigin.swift coatcheck/Configuration/Reading/RedirectScheme.swift
-// uses: BrokerWire/Message/FramingRules.swift BrokerWire/Message/Authority.swift BrokerWire/Connection/ServerConnection.swift
-// uses: BrokerWire/Connection/ConnectionLimits.swift BrokerWire/Connection/ProgressRate.swift
+// uses: BrokerWire/Message/FramingRules.swift BrokerWire/Message/FramingRefusal.swift BrokerWire/Message/Authority.swift
+// uses: BrokerWire/Connection/ServerConnection.swift BrokerWire/Connection/ConnectionLimits.swift
+// uses: BrokerWire/Connection/ConnectionTimes.swift BrokerWire/Connection/ProgressRate.swift
 import Broker
 
 private let proxies = ["10.0.0.0/8", "::1", "2001:db8::/32"].compactMap { IPNetwork($0) }

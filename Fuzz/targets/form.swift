@@ -1,4 +1,4 @@
-// uses: BrokerHTTP/Parsing/RequestForm.swift
+// uses: BrokerHTTP/Parsing/RequestForm.swift BrokerHTTP/Parsing/RequestQuery.swift BrokerHTTP/Parsing/RequestText.swift
 import Broker
 
 /// Parses forms and queries.

@@ -1,5 +1,6 @@
-// uses: BrokerWire/Message/FramingRules.swift BrokerWire/Message/Authority.swift BrokerWire/Connection/ServerConnection.swift
-// uses: BrokerWire/Connection/ConnectionLimits.swift BrokerWire/Connection/ProgressRate.swift
+// uses: BrokerWire/Message/FramingRules.swift BrokerWire/Message/FramingRefusal.swift BrokerWire/Message/Authority.swift
+// uses: BrokerWire/Connection/ServerConnection.swift BrokerWire/Connection/ConnectionLimits.swift
+// uses: BrokerWire/Connection/ConnectionTimes.swift BrokerWire/Connection/ProgressRate.swift
 import NIOHTTP1
 
 /// Checks the framing of request heads in the decoder's form: a target, then one field in each line.

@@ -1,4 +1,5 @@
-// uses: BrokerHTTP/Parsing/RequestObject.swift BrokerHTTP/Parsing/RequestForm.swift
+// uses: BrokerHTTP/Parsing/RequestObject.swift BrokerHTTP/Parsing/RequestForm.swift BrokerHTTP/Parsing/RequestQuery.swift
+// uses: BrokerHTTP/Parsing/RequestText.swift
 import Broker
 
 /// Runs the strict parser, the writer, and the reader of requests.

@@ -1,4 +1,4 @@
-// uses: BrokerProviders/JOSE/CompactToken.swift
+// uses: BrokerProviders/JOSE/CompactToken.swift BrokerProviders/JOSE/SignatureAlgorithm.swift
 import Broker
 
 /// Parses compact tokens.

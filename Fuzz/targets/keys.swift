@@ -1,4 +1,5 @@
 // uses: BrokerProviders/JOSE/JSONWebKey.swift BrokerProviders/JOSE/CompactToken.swift
+// uses: BrokerProviders/JOSE/SignatureAlgorithm.swift
 import Broker
 
 /// Parses a provider's public key, which is an entry of a key set.

@@ -1,4 +1,5 @@
-// uses: BrokerRelay/CanonicalPath.swift BrokerRelay/AllowList.swift
+// uses: BrokerRelay/CanonicalPath.swift BrokerRelay/RelayTarget.swift BrokerRelay/AllowList.swift
+// uses: BrokerRelay/UpstreamFault.swift BrokerRelay/UpstreamFaults.swift
 import Broker
 
 private let entry = try? AllowEntry("GET /v3.0/*/items/**")

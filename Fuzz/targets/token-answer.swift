@@ -1,4 +1,5 @@
-// uses: BrokerProviders/Tokens/*.swift BrokerProviders/Transport/ProviderAnswer.swift BrokerProviders/JOSE/CompactToken.swift
+// uses: BrokerProviders/Tokens/*.swift BrokerProviders/Transport/ProviderAnswer.swift BrokerProviders/Transport/HTTPDate.swift
+// uses: BrokerProviders/JOSE/CompactToken.swift BrokerProviders/JOSE/SignatureAlgorithm.swift
 import Broker
 import NIOHTTP1
 

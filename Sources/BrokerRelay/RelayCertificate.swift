@@ -1,7 +1,6 @@
 package import Broker
 import BrokerWire
 import NIOCore
-import NIOPosix
 package import NIOSSL
 import Synchronization
 
@@ -21,31 +20,6 @@ package struct RelayCertificate: Sendable {
         self.thumbprint = thumbprint
         self.chain = chain
         self.key = key
-    }
-}
-
-/// Returns the certificate that a client's tokens are used with; nil if the client has no certificate.
-///
-/// `isBound` is true if the present token is bound to a certificate.
-package typealias ClientCertificates =
-    @Sendable (_ provider: ProviderName, _ client: ClientName, _ isBound: Bool) -> RelayCertificate?
-
-/// The certificate and trust roots for an upstream's connections, in addition to the relay's own (`upstreams.NAME.tls`).
-package struct UpstreamTLS: Sendable {
-    /// The certificate that is shown now in calls whose token is not bound to a certificate.
-    package var certificate: @Sendable () -> RelayCertificate?
-    /// Further trust roots.
-    package var roots: [NIOSSLCertificate]
-    /// The digest that identifies the further trust roots; nil if there are none.
-    package var rootsID: Digest?
-
-    package init(
-        certificate: @escaping @Sendable () -> RelayCertificate? = { nil }, roots: [NIOSSLCertificate] = [],
-        rootsID: Digest? = nil
-    ) {
-        self.certificate = certificate
-        self.roots = roots
-        self.rootsID = rootsID
     }
 }
 

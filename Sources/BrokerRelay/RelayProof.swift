@@ -1,19 +1,6 @@
-package import Broker
+import Broker
 import BrokerWire
 import NIOHTTP1
-
-/// The parts that the relay needs to make DPoP proofs; the signer has the keys.
-package struct RelayProofs: Sendable {
-    let signer: any ProofSigner
-    let clock: BrokerClock
-    let nonces: ProofNonces
-
-    package init(_ signer: any ProofSigner, _ clock: BrokerClock, _ nonces: ProofNonces) {
-        self.signer = signer
-        self.clock = clock
-        self.nonces = nonces
-    }
-}
 
 /// The proofs of one access token in one relayed call (RFC 9449 section 7).
 ///

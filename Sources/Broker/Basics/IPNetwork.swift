@@ -58,30 +58,6 @@ package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// The size of the network whose addresses share one limit.
-///
-/// One IPv6 customer has a whole network of addresses, so limits also apply to larger networks. Each size has its own count,
-/// and a caller must be within all limits.
-package enum LimitLevel: Int, Sendable, CaseIterable {
-    /// An IPv4 address, or an IPv6 /64 (one device, or one network behind a router).
-    case address
-    /// An IPv6 /56, which is the network of one customer's line.
-    case customer
-    /// An IPv6 /48, which is the largest network that one customer usually has.
-    ///
-    /// One carrier's /48 has as many phones as another carrier's pool of IPv4 addresses.
-    case network
-}
-
-/// The address or network whose addresses share one limit.
-package struct LimitedNetwork: Sendable, Hashable {
-    package let level: LimitLevel
-    /// The first address of the network.
-    package let address: IPAddress
-    /// The prefix length: the number of leading bits that the network's addresses share.
-    package let prefix: Int
-}
-
 extension IPAddress {
     /// The address by which limits identify a client; an IPv6 client has a whole /64, so its first address is used.
     package var limitKey: IPAddress { isIPv4 ? self : IPAddress(high: high, low: 0) }
@@ -95,9 +71,4 @@ extension IPAddress {
             LimitedNetwork(level: .network, address: IPAddress(high: high & ~0xFFFF, low: 0), prefix: 48),
         ]
     }
-}
-
-extension LimitedNetwork: CustomStringConvertible {
-    /// The text of an IPv4 address, or of a network with its prefix length.
-    package var description: String { address.isIPv4 ? address.description : "\(address)/\(prefix)" }
 }

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// A moment of the calendar, as milliseconds since 1970-01-01 UTC in 64 bits (SEC-128).
 package struct WallTime: Sendable, Hashable, Comparable {
     /// Milliseconds since 1970 UTC.
@@ -158,29 +156,5 @@ extension WallTime {
 
     private static func append(_ count: Int, of names: String, at index: Int64, to text: inout [UInt8]) {
         text.append(contentsOf: names.utf8.dropFirst(count * Int(index)).prefix(count))
-    }
-}
-
-/// Keeps the text of the current time for a second, instead of making it for every answer and log line.
-package final class FormattedTimeCache: Sendable {
-    private struct CachedText {
-        var second: Int64
-        var text: String
-    }
-
-    private let make: @Sendable (WallTime) -> String
-    private let cached = Mutex<CachedText?>(nil)
-
-    /// Creates a cache of the texts that `make` returns; `make` may use only the whole seconds of the time.
-    package init(_ make: @escaping @Sendable (WallTime) -> String) { self.make = make }
-
-    /// Returns the text for `time`.
-    package func text(at time: WallTime) -> String {
-        cached.withLock { cached in
-            if let cached, cached.second == time.seconds { return cached.text }
-            let text = make(time)
-            cached = CachedText(second: time.seconds, text: text)
-            return text
-        }
     }
 }

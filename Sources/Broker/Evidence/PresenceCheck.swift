@@ -1,5 +1,3 @@
-import Synchronization
-
 /// Checks whether a call shows its user's presence, with a proof by the session's presence key over exactly this request.
 ///
 /// The check has two steps. The first step (`judge`) is cheap and comes early. Then all other reasons to refuse the call are
@@ -91,25 +89,6 @@ package struct PresenceCheck: Sendable {
     }
 }
 
-/// The presence proof of a call, checked but not used up yet.
-package struct JudgedPresence: Sendable {
-    /// Uses up the proof, for all replicas together.
-    ///
-    /// Throws if the signature is wrong, another call used the proof first, the session has used too many proofs, or the store
-    /// is unavailable.
-    package let take: @Sendable () async throws(BrokerProblem) -> Void
-    /// Releases the proof after a call that provably never reached the upstream, so that the app may send the same proof again.
-    package let giveBack: @Sendable () async -> Void
-
-    package init(
-        take: @escaping @Sendable () async throws(BrokerProblem) -> Void,
-        giveBack: @escaping @Sendable () async -> Void
-    ) {
-        self.take = take
-        self.giveBack = giveBack
-    }
-}
-
 extension ProofCheck {
     /// Verifies the signature of a presence proof, and uses up the proof for all replicas together, even for a safe method.
     ///
@@ -167,57 +146,4 @@ extension ProofCheck {
         }
         context.memory.proofs.giveBack(candidate)
     }
-}
-
-/// The number of presence proofs that each session has used in the last minute, limited and in memory.
-///
-/// Each replica has numbers of its own. The limit bounds the number of rows that one session can make in the store. No user
-/// confirms more calls in a minute.
-final class PresenceUses: Sendable {
-    /// The largest number of proofs that a session may use in a minute.
-    static let perMinute = 30
-    /// The largest number of sessions that are remembered, in at most 18 MiB.
-    static let maximum = 16_384
-    private static let window = Duration.seconds(60)
-
-    private struct State {
-        /// The moments of a session's uses, the oldest first.
-        var uses: [Digest: [Duration]] = [:]
-        /// The earliest time of the next search in a full table for sessions whose minute is over.
-        var nextSweep = Duration.zero
-    }
-
-    private let state = Mutex(State())
-    private let maximum: Int
-
-    init(maximum: Int = maximum) { self.maximum = maximum }
-
-    /// Returns whether a session may use another proof; proofs in progress are not counted yet.
-    func allows(_ session: Digest, at now: Duration) -> Bool {
-        state.withLock { state in
-            (state.uses[session]?.count { now - $0 < Self.window } ?? 0) < Self.perMinute
-        }
-    }
-
-    /// Counts a use.
-    ///
-    /// Returns false if the session has reached its limit, or the table is full.
-    func take(_ session: Digest, at now: Duration) -> Bool {
-        state.withLock { state in
-            if state.uses[session] == nil, state.uses.count >= maximum {
-                guard now >= state.nextSweep else { return false }
-                state.nextSweep = now + .seconds(1)
-                state.uses = state.uses.filter { $0.value.contains { now - $0 < Self.window } }
-                guard state.uses.count < maximum else { return false }
-            }
-            var uses = (state.uses[session] ?? []).filter { now - $0 < Self.window }
-            guard uses.count < Self.perMinute else { return false }
-            uses.append(now)
-            state.uses[session] = uses
-            return true
-        }
-    }
-
-    /// The number of sessions remembered.
-    var count: Int { state.withLock(\.uses.count) }
 }

@@ -32,41 +32,6 @@ extension SessionPresence {
     }
 }
 
-/// A session's presence key in its row, which is a `SessionPresence` sealed as `.presence` for the row.
-///
-/// The key is sealed because it links sessions of one device. The type is a class, so that the rows of sessions without a
-/// presence key stay small. The sealed value is opened only when it is needed.
-package final class StoredPresence: Sendable, Equatable {
-    package let sealed: Sealed
-
-    package init(_ sealed: Sealed) { self.sealed = sealed }
-
-    package static func == (left: StoredPresence, right: StoredPresence) -> Bool { left.sealed == right.sealed }
-}
-
-/// The data for storing a session's first presence key.
-package struct PresenceCommit: Sendable {
-    package let tokenDigest: Digest
-    package let sealed: Sealed
-    /// The audit record, written in the same transaction.
-    package let audit: AuditRow
-
-    package init(tokenDigest: Digest, sealed: Sealed, audit: AuditRow) {
-        self.tokenDigest = tokenDigest
-        self.sealed = sealed
-        self.audit = audit
-    }
-}
-
-/// The result of storing a presence key.
-package enum PresenceCommitResult: Sendable, Equatable {
-    case committed
-    /// The session already has a presence key.
-    case standing(StoredPresence)
-    /// The session is missing, has ended, or is a child.
-    case ended
-}
-
 extension ResumeSession {
     /// Opens the presence key of a session; nil if the session has none.
     ///

@@ -59,20 +59,6 @@ extension Secret {
     package var isKeptIDToken: Bool { reveal().utf8.count <= 16_384 }
 }
 
-/// A key that a provider bound tokens to.
-package struct TokenKey: Sendable {
-    package var pair: ProofKeyPair
-    /// Whether the provider's token endpoint has issued nonces.
-    ///
-    /// If so, a refresh without a nonce may be refused.
-    package var usesNonces: Bool
-
-    package init(pair: ProofKeyPair, usesNonces: Bool = false) {
-        self.pair = pair
-        self.usesNonces = usesNonces
-    }
-}
-
 extension TokenSet {
     /// Whether the access token is missing, because the last refresh brought an unbound one, which was dropped.
     package var isWithheld: Bool { key != nil && accessToken.isEmpty }
@@ -136,20 +122,4 @@ extension TokenSet {
         }
         return set
     }
-}
-
-/// The owner of tokens and the sign-in that they came from, as the index digests that a session's row has.
-package struct SignInOrigin: Sendable, Equatable {
-    /// Index digest of (issuer, subject).
-    package var subject: Digest
-    /// Index digest of (issuer, `sid`); nil if the provider sends no `sid`.
-    package var sid: Digest?
-
-    package init(subject: Digest, sid: Digest?) {
-        self.subject = subject
-        self.sid = sid
-    }
-
-    /// Creates the origin of a session's tokens.
-    package init(_ row: SessionRow) { self.init(subject: row.subject, sid: row.sid) }
 }

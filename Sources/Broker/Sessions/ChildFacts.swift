@@ -1,16 +1,3 @@
-/// The name of a sort of child sessions that a client may have (`clients.NAME.children.KIND`).
-///
-/// The operator chooses the name, for example `widget`.
-package struct ChildKind: ConfiguredName {
-    package let text: String
-    package init(unchecked text: String) { self.text = text }
-
-    /// The kind of the child sessions that hand-overs make for web views.
-    ///
-    /// An app cannot request such a child directly.
-    package static let web = ChildKind(unchecked: "web")
-}
-
 /// A child session's parent, kind and name, sealed in addition to the facts that every session has.
 ///
 /// The type is a class, so that the many cached sessions that are no children store only an empty reference.
@@ -58,50 +45,6 @@ extension ChildFacts {
             let handle = SessionHandle(try reader.string()), (bound == nil) == (thumbprint == nil)
         else { throw .malformed }
         return (ChildFacts(kind: kind, name: name, parent: parent, parentHandle: handle), bound)
-    }
-}
-
-/// The parent of a child session's row, and the digest of the child's kind and name.
-///
-/// The type is a class, so that the many cached rows of top-level sessions store only an empty reference.
-package final class Lineage: Sendable, Equatable {
-    /// The digest of the parent's token.
-    package let parent: Digest
-    /// The index digest of (parent, kind, name).
-    ///
-    /// At most one unended child has this digest at a time.
-    package let place: Digest
-
-    package init(parent: Digest, place: Digest) {
-        self.parent = parent
-        self.place = place
-    }
-
-    package static func == (left: Lineage, right: Lineage) -> Bool {
-        left.parent == right.parent && left.place == right.place
-    }
-}
-
-/// A client's rules for child sessions of one kind.
-package struct ChildPolicy: Sendable, Equatable {
-    package var lifetimes: SessionLifetimes
-    /// The upstreams that the relay may call for these children.
-    package var upstreams: Set<UpstreamName>
-    /// The backends that may ask about these children.
-    package var backends: Set<BackendName>
-    /// The web origins that a session may be handed over to, and the `SameSite` attribute of the resulting cookie.
-    ///
-    /// Both apply to the kind `web` only.
-    package var origins: Set<String> = []
-    package var sameSite = SameSitePolicy.lax
-
-    package init(
-        lifetimes: SessionLifetimes = SessionLifetimes(), upstreams: Set<UpstreamName> = [],
-        backends: Set<BackendName> = []
-    ) {
-        self.lifetimes = lifetimes
-        self.upstreams = upstreams
-        self.backends = backends
     }
 }
 

@@ -1,33 +1,8 @@
-/// An app's request for a ticket, which names the page that the app's web view is to open with the session.
-package struct HandoverOrder: Sendable {
-    /// The origin of the page, in the form that browsers use.
-    package var origin: String
-    package var path: String
-    /// SHA-256 of the secret that the app puts into the web view's cookie store.
-    package var challenge: Digest
-
-    package init(origin: String, path: String, challenge: Digest) {
-        self.origin = origin
-        self.path = path
-        self.challenge = challenge
-    }
-}
-
 /// A ticket, with the address that the web view has to open.
 package struct Handover: Sendable {
     package let url: Secret
     package let expiresAt: WallTime
 }
-
-/// The web child that a ticket was exchanged for, and the path and query of the page to open.
-package struct HandedOver: Sendable {
-    package let child: SignedIn
-    package let path: String
-    package let sameSite: SameSitePolicy
-}
-
-/// The `SameSite` attribute of the cookie of web children (`children.web.same_site`).
-package enum SameSitePolicy: String, Sendable, CaseIterable { case strict, lax, none }
 
 /// Hands a session over to the app's web view: issues a ticket, and exchanges it for a child session of kind `web`.
 ///

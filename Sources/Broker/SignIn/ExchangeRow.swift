@@ -81,23 +81,3 @@ package struct ExchangeRow: Sendable, Equatable {
         self.gate = gate
     }
 }
-
-/// The login or registration row that an exchange takes in the transaction of its claim, so that only one exchange uses it.
-package enum ExchangeGate: Sendable, Equatable {
-    /// No row, for flow B.
-    case none
-    /// A pending, unexpired login, by its state digest.
-    case login(Digest)
-    /// An open, unexpired registration, by its key.
-    case registration(Digest)
-}
-
-/// The result of a claim.
-package enum ExchangeClaimResult: Sendable, Equatable {
-    /// The caller owns the exchange under this row's fence and may call the provider.
-    case claimed(ExchangeRow)
-    /// The exchange already exists, with this row.
-    case existing(ExchangeRow)
-    /// The login or registration was taken by another exchange, burned, or has expired.
-    case gateClosed
-}

@@ -137,96 +137,6 @@ extension CallbackURL.Failure {
     }
 }
 
-/// The decoded members of `POST /v1/sessions`; all are optional here, because the use case decides the flow.
-package struct ForwardCodeInput: Sendable {
-    package var callbackURL: String?
-    package var handoff: Secret?
-    package var provider: ProviderName?
-    package var client: ClientName?
-    package var code: Secret?
-    /// An id_token that the app got from a native SDK.
-    package var idToken: Secret?
-    package var redirectURI: String?
-    package var codeVerifier: Secret?
-    package var state: Secret?
-    package var nonce: Secret?
-    /// The scope of the app's own authorization request (flow B).
-    package var scope: [String]?
-    /// The login token from the body, or from the login cookie if the body has none.
-    package var loginToken: Secret?
-    /// The user's name for this device, at most 64 characters.
-    package var device: String?
-    /// Tokens to import (Clover's PartialOAuth, Clever's SDK 1.x).
-    package var tokens: ImportedTokens?
-    /// The session token of the request, which belongs to the device's old session.
-    ///
-    /// The new session replaces it.
-    package var presentedSession: Secret?
-    package var charge = Charge.nobody
-    /// The proof of the key that the session is to belong to.
-    package var evidence = PresentedEvidence.none
-
-    package init() {}
-}
-
-extension ForwardCodeInput {
-    /// The one value that a body forwards.
-    enum Forwarded: Sendable {
-        case callback(String)
-        case handoff(Secret)
-        case code(Secret)
-        case idToken(Secret)
-        case tokens(ImportedTokens)
-
-        /// The member of the body that holds the value.
-        var pointer: String {
-            switch self {
-            case .callback: "/callback_url"
-            case .handoff: "/handoff"
-            case .code: "/code"
-            case .idToken: "/id_token"
-            case .tokens: "/tokens"
-            }
-        }
-    }
-
-    /// Returns the forwarded value; throws `invalid_request` unless there is exactly one.
-    func forwarded() throws(BrokerProblem) -> Forwarded {
-        let brought: [Forwarded?] = [
-            callbackURL.map { .callback($0) }, handoff.map { .handoff($0) }, code.map { .code($0) },
-            idToken.map { .idToken($0) }, tokens.map { .tokens($0) },
-        ]
-        let found = brought.compactMap(\.self)
-        guard let first = found.first else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/callback_url", .required)])
-        }
-        guard found.count == 1 else {
-            throw BrokerProblem(.invalidRequest, errors: found.dropFirst().map { FieldFault($0.pointer, .conflict) })
-        }
-        return first
-    }
-}
-
-/// Tokens that an app already holds.
-package struct ImportedTokens: Sendable {
-    package var accessToken: Secret
-    /// The refresh token; nil if the provider issues none (Clever), or did not issue one with this access token (Clover).
-    package var refreshToken: Secret?
-    /// The merchant that the tokens belong to, according to the app.
-    ///
-    /// The import is refused unless the provider's API confirms the merchant.
-    package var merchantID: String?
-
-    /// The merchant, if the app named one, in the form of a callback's parameters.
-    var callback: [(name: String, value: String)] { merchantID.map { [("merchant_id", $0)] } ?? [] }
-
-    package init(accessToken: Secret, refreshToken: Secret?, merchantID: String?) {
-        self.accessToken = accessToken
-        self.refreshToken = refreshToken
-        self.merchantID = merchantID
-    }
-}
-
 /// Checks login tokens that an app chose itself (flow B): 43–128 base64url characters.
 enum LoginToken {
     /// Returns the token, or throws if it is malformed.
@@ -236,19 +146,5 @@ enum LoginToken {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/login_token", .malformed)])
         }
         return token
-    }
-}
-
-/// Checks code verifiers (RFC 7636 section 4.1).
-enum PKCE {
-    /// Throws unless the verifier is 43–128 unreserved characters.
-    static func checkVerifier(_ verifier: Secret) throws(BrokerProblem) {
-        let bytes = verifier.bytes()
-        guard (43...128).contains(bytes.count),
-            bytes.allSatisfy({ byte in
-                (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
-                    || [0x2D, 0x2E, 0x5F, 0x7E].contains(byte)
-            })
-        else { throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .malformed)]) }
     }
 }

@@ -62,35 +62,3 @@ struct HandoffSecrets: Sendable {
         parameters = try reader.pairs()
     }
 }
-
-/// A stored hosted callback that waits for its app (flow C), or the ticket of a hand-over.
-///
-/// A login has at most one live row. The `login` of a ticket is one of its session's eight places (decision 65).
-package struct HandoffRow: Sendable, Equatable {
-    /// The state digest of the row's login; for a ticket, the digest of the ticket's place.
-    package var login: Digest
-    /// The index digest of the handoff; the row's key.
-    package var key: Digest
-    package var createdAt: WallTime
-    /// The end of the handoff's life.
-    ///
-    /// Until then it may be redeemed, and another callback of the login is refused.
-    package var expiresAt: WallTime
-    /// The time until which the row is stored.
-    ///
-    /// When an exchange takes the login, this time is extended, so that the outcome of the exchange can be repeated.
-    package var keptUntil: WallTime
-    /// `HandoffSecrets`, sealed as `.outcome` for the row `key`.
-    package var sealed: Sealed
-
-    package init(
-        login: Digest, key: Digest, createdAt: WallTime, expiresAt: WallTime, keptUntil: WallTime, sealed: Sealed
-    ) {
-        self.login = login
-        self.key = key
-        self.createdAt = createdAt
-        self.expiresAt = expiresAt
-        self.keptUntil = keptUntil
-        self.sealed = sealed
-    }
-}

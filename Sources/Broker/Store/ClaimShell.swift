@@ -164,23 +164,6 @@ final class HeldClaim: Sendable {
     }
 }
 
-/// A pause between two tries, which doubles each time, up to the longest.
-struct DoublingPause: Sendable {
-    private var next: Duration
-    private let longest: Duration
-
-    init(from first: Duration, to longest: Duration) {
-        next = first
-        self.longest = longest
-    }
-
-    /// Waits; throws `CancellationError` when the task is cancelled.
-    mutating func take(_ clock: BrokerClock) async throws {
-        try await clock.sleep(next)
-        next = min(next * 2, longest)
-    }
-}
-
 extension BrokerClock {
     /// Retries a write until it succeeds, however long the store is unavailable, because the input of the write exists only
     /// here.
@@ -222,86 +205,4 @@ protocol ClaimedRow: Sendable {
 
     /// Extends a claim to this time from now; returns false if another owner has the claim.
     func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
-}
-
-/// An exchange as a claimed row.
-///
-/// A lapsed exchange is spent, so other callers wait for it only if the store was unavailable during the claim.
-struct ClaimedExchange: ClaimedRow {
-    let context: BrokerContext
-    let key: Digest
-
-    private var store: any BrokerStore { context.store }
-
-    /// The lapsed claims that only their owners may continue now.
-    ///
-    /// If this process still works on the exchange, all its lapsed claims are spared, because the process may have been
-    /// suspended for longer than the claim.
-    var spared: SparedClaims {
-        guard !context.memory.exchanges.contains(key) else { return .all }
-        return context.memory.store.spared(context.settings.claimLifetime, at: context.clock.monotonic())
-    }
-
-    static let renewal: StaticString = "renewExchange"
-    static let pauseBeforeGivingBack = Duration.zero
-    static let grace = Duration.zero
-
-    func claim(_ row: ExchangeRow) async throws(StoreFailure) -> ExchangeClaimResult {
-        try await store.claimExchange(row, maximumAttempts: ExchangeRunner.maximumAttempts, sparing: spared)
-    }
-
-    func giveBack(_ answer: ExchangeClaimResult, to row: ExchangeRow) async throws(StoreFailure) {
-        guard case .claimed(let claimed) = answer else { return }
-        _ = try await store.releaseExchange(claimed.key, fence: claimed.fence, countingAttempt: false)
-    }
-
-    func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
-        try await store.renewExchange(key, fence: fence, for: lifetime)
-    }
-}
-
-/// A session as a claimed row.
-///
-/// A lapsed refresh claim is left to its owner for `RefreshMarks.grace`, and may then be taken over.
-struct ClaimedSession: ClaimedRow {
-    let store: any BrokerStore
-    let tokenDigest: Digest
-
-    static let renewal: StaticString = "renewRefresh"
-    static let pauseBeforeGivingBack = Duration.milliseconds(500)
-    static let grace = RefreshMarks.grace
-
-    func claim(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {
-        try await store.claimRefresh(claim)
-    }
-
-    func giveBack(_ answer: RefreshClaimResult, to claim: RefreshClaim) async throws(StoreFailure) {
-        guard case .claimed(let grant) = answer else { return }
-        try await store.releaseRefresh(
-            RefreshRelease(
-                tokenDigest: claim.tokenDigest, tokenVersion: claim.tokenVersion, fence: grant.fence, holdBack: .zero))
-    }
-
-    func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
-        try await store.renewRefresh(tokenDigest: tokenDigest, fence: fence, for: lifetime)
-    }
-}
-
-/// The random name of a claim, 16 bytes.
-///
-/// A retry after a lost answer has the same name, and gets the same claim.
-package struct ClaimID: Sendable, Hashable {
-    /// The name's 16 bytes.
-    package let bytes: [UInt8]
-
-    /// Creates a name; nil unless there are exactly 16 bytes.
-    package init?(_ bytes: [UInt8]) {
-        guard bytes.count == 16 else { return nil }
-        self.bytes = bytes
-    }
-
-    /// Creates a name from random bytes, 16 or more.
-    package init(random bytes: [UInt8]) {
-        self.bytes = Array(bytes.prefix(16)) + Array(repeating: 0, count: max(0, 16 - bytes.count))
-    }
 }

@@ -79,19 +79,6 @@ extension ExchangeStore {
     }
 }
 
-/// The sessions that ended because a new session was stored.
-package struct EndedSessions: Sendable, Equatable {
-    /// The old session of the same device, if it was still alive.
-    package var replaced: [Digest]
-    /// The oldest sessions beyond the limit on sessions.
-    package var beyondLimit: [Digest]
-
-    package init(replaced: [Digest] = [], beyondLimit: [Digest] = []) {
-        self.replaced = replaced
-        self.beyondLimit = beyondLimit
-    }
-}
-
 extension ExchangeRow {
     /// Returns whether both rows have the same starter's proof; rows without a proof never match.
     package func hasProof(of other: ExchangeRow) -> Bool { proof != nil && proof == other.proof }

@@ -13,9 +13,6 @@ package protocol LoginStore: Sendable {
     func burnLogin(state: Digest) async throws(StoreFailure) -> Bool
 }
 
-/// The result of storing a new login.
-package enum LoginInsertion: Sendable, Equatable { case inserted, tooManyForToken, tooManyPending }
-
 /// Stores handoffs.
 ///
 /// When an exchange takes a login, the login's handoff is kept as long as the row of the exchange.

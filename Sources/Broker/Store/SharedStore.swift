@@ -31,31 +31,3 @@ package protocol SharedStore: Sendable {
 extension SharedStore {
     package func isElsewhere() async throws(StoreFailure) -> Bool { false }
 }
-
-/// The state of a session in the store, for listeners that have to learn about changes by other replicas.
-package struct StandingSession: Sendable, Equatable {
-    package let tokenDigest: Digest
-    /// The version of the session's tokens.
-    package let version: Int64
-    /// Whether the session has a presence key.
-    package let hasPresence: Bool
-
-    package init(tokenDigest: Digest, version: Int64, hasPresence: Bool = false) {
-        self.tokenDigest = tokenDigest
-        self.version = version
-        self.hasPresence = hasPresence
-    }
-}
-
-/// A notice from other replicas about sessions that ended or changed there.
-package enum EndingNotice: Sendable, Equatable {
-    /// Notices of endings arrive from now on.
-    case hearing
-    /// Notices of endings fail to arrive, so caching must stop.
-    case deaf
-    case ended([EndedSession])
-    /// The sessions that were stepped up and keep their token version, so that `tokenVersions` shows no change.
-    case steppedUp([Digest])
-    /// The sessions that were stepped up with another grant, or got a presence key. `tokenVersions` shows these changes.
-    case changed([Digest])
-}

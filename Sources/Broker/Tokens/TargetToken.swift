@@ -1,23 +1,3 @@
-/// The API that a flight's access token is for.
-struct Audience: Sendable {
-    let target: TokenTarget
-    /// The key of the session's access token for that API.
-    let key: Digest
-
-    init(_ target: TokenTarget, of session: Digest, _ vault: any Vault) {
-        self.target = target
-        key = target.key(of: session, vault)
-    }
-
-    /// The goal of a refresh that brings the token.
-    var goal: any FlightGoal {
-        switch target.grant {
-        case .refresh: RefreshedTarget(audience: self)
-        case .exchange: ExchangedTarget(audience: self)
-        }
-    }
-}
-
 /// The stored access token of a session for another API, opened.
 struct KeptAudience: Sendable {
     let row: AudienceRow

@@ -1,10 +1,5 @@
 package import Broker
 
-/// A kind of request that a backend may make (`backends.NAME.may`).
-package enum BackendPermission: String, Sendable, CaseIterable {
-    case introspect, token, forwardAuth = "forward-auth", handover
-}
-
 /// A service of the operator that may ask about sessions.
 ///
 /// Its credential is stored only as a hash (SEC-39).

@@ -1,6 +1,4 @@
 import Broker
-import BrokerWire
-import HTTPTypes
 
 extension BrokerAPI {
     /// Returns the session token that the request presents; nil if it is missing.
@@ -171,19 +169,5 @@ extension BrokerAPI {
                 privateDetail: "cookie `\(name)` has a quote at one end only",
                 errors: [FieldFault("Cookie", .malformed)])
         }
-    }
-}
-
-/// A session token, and the field or cookie that contained it.
-struct PresentedToken: Sendable {
-    let secret: Secret
-    /// Whether the token came in the cookie of a web child.
-    ///
-    /// Only web children use this cookie, and web children use only this cookie.
-    let isWebCookie: Bool
-
-    /// Throws `session_required` if the session may not use the cookie that carried its token.
-    func checkCarries(_ session: LiveSession) throws(BrokerProblem) {
-        guard (session.facts.child?.kind == .web) == isWebCookie else { throw BrokerProblem(.sessionRequired) }
     }
 }

@@ -1,4 +1,4 @@
-package import Broker
+import Broker
 import BrokerWire
 import HTTPTypes
 
@@ -88,65 +88,5 @@ extension ManagementAPI {
     /// Reads the request's JSON object.
     func object(_ call: Call, maximum: Int? = nil) throws(BrokerProblem) -> RequestObject {
         try RequestObject(parsing: call.body, maximumBytes: maximum ?? configuration.limits.body)
-    }
-}
-
-/// The operations on the store and the keys that the management listener offers, as closures that the executable provides.
-package struct ManagementStore: Sendable {
-    /// A backup that was written and verified.
-    package struct Backup: Sendable {
-        package let bytes: Int64
-        package let sessions: Int
-        package let schema: Int
-        /// Whether the key ring opens the values in the backup, and a sentence about the result.
-        package let opens: Bool
-        package let ring: String
-
-        package init(bytes: Int64, sessions: Int, schema: Int, opens: Bool, ring: String) {
-            self.bytes = bytes
-            self.sessions = sessions
-            self.schema = schema
-            self.opens = opens
-            self.ring = ring
-        }
-    }
-
-    /// A key of the ring, or a key that rows name but the ring lacks.
-    package struct Key: Sendable {
-        /// The use of the key now.
-        package enum Use: String, Sendable { case seals, opens, waits, missing }
-
-        package let id: String
-        package let use: Use
-        /// The time when a waiting key begins to seal.
-        package let sealsFrom: WallTime?
-
-        package init(id: String, use: Use, sealsFrom: WallTime? = nil) {
-            self.id = id
-            self.use = use
-            self.sealsFrom = sealsFrom
-        }
-    }
-
-    /// The reason why a backup failed, as a sentence for the operator.
-    package struct Refusal: Error, Sendable {
-        package let text: String
-
-        package init(_ text: String) { self.text = text }
-    }
-
-    package let admin: AdminStore
-    /// Returns the ring's keys, newest first.
-    package let keys: @Sendable () -> [Key]
-    /// Writes a backup to a new file; nil if the engine has its own backup tools.
-    package let backUp: (@Sendable (_ file: String) async throws(Refusal) -> Backup)?
-
-    package init(
-        admin: AdminStore, keys: @escaping @Sendable () -> [Key],
-        backUp: (@Sendable (_ file: String) async throws(Refusal) -> Backup)?
-    ) {
-        self.admin = admin
-        self.keys = keys
-        self.backUp = backUp
     }
 }

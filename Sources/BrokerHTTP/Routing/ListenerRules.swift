@@ -208,68 +208,6 @@ struct ListenerRules: Sendable {
     private static let maxAge = HTTPField(name: .accessControlMaxAge, value: "600")
 }
 
-/// The name of a listener, as it is in logs, metrics and a socket's hand-over.
-///
-/// The listener decides the rules for its requests.
-package enum ListenerName: String, Sendable, CaseIterable {
-    /// The listener for apps and browsers, and for backends if they have no listener of their own.
-    case `public`
-    /// The listener for backends only (`server.backend_listen`).
-    ///
-    /// Only on this listener can a TCP peer's address identify a backend.
-    case backend
-    /// The listener for operators (`management.listen`).
-    case management
-}
-
-/// The broker's public identity: the accepted host names, its origin, and whether this is a development set-up.
-struct PublicName: Sendable {
-    /// Whether `public_url` is https.
-    ///
-    /// If so, the cookies have their name prefix and `Secure`.
-    let isSecure: Bool
-    /// Whether `public_url` has a loopback name.
-    ///
-    /// Only this machine can reach the broker then, so loopback peers are unlimited.
-    let isLoopback: Bool
-    /// The broker's own origin, as browsers write it.
-    let origin: String
-    private let accepted: Set<String>
-
-    /// Creates the public identity; `further` host names are accepted in addition to the configured ones.
-    init(_ configuration: HTTPConfiguration, further: [String] = []) {
-        let url = configuration.publicURL
-        isSecure = url.hasPrefix("https://")
-        let rest = url.dropFirst(isSecure ? 8 : 7)
-        let text = String(rest.prefix { $0 != "/" })
-        let authority = Authority(text)
-        isLoopback = authority?.isLoopback ?? false
-        let standardPort = isSecure ? 443 : 80
-        let host = authority?.host ?? text
-        let port = authority?.port ?? standardPort
-        origin = (isSecure ? "https://" : "http://") + host + (port == standardPort ? "" : ":\(port)")
-        var accepted: Set<String> = []
-        for name in [text] + configuration.hosts + further {
-            guard let authority = Authority(name) else { continue }
-            if let port = authority.port {
-                accepted.insert("\(authority.host):\(port)")
-                if port == standardPort { accepted.insert(authority.host) }
-            } else {
-                accepted.formUnion([authority.host, "\(authority.host):\(port)", "\(authority.host):\(standardPort)"])
-            }
-        }
-        self.accepted = accepted
-    }
-
-    /// Returns whether a `Host` names the broker, comparing whole names with their ports (SEC-90, SEC-103).
-    func accepts(_ host: String) -> Bool {
-        if accepted.contains(host) { return true }
-        guard let authority = Authority(host) else { return false }
-        if isLoopback, authority.isLoopback { return true }
-        return accepted.contains(authority.port.map { "\(authority.host):\($0)" } ?? authority.host)
-    }
-}
-
 /// The host names that the management listener accepts (`management.hosts`).
 ///
 /// In DNS rebinding, an attacker makes a name resolve to this machine, and a page sends that name as `Host`. Such a page must

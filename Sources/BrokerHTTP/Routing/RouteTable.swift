@@ -1,6 +1,4 @@
-import Broker
-import BrokerWire
-package import HTTPTypes
+import HTTPTypes
 
 /// Finds routes by exact path.
 ///
@@ -114,97 +112,5 @@ struct RouteTable: Sendable {
     private static func part(_ range: Range<Int>, of path: Substring) -> Substring {
         let start = path.utf8.index(path.startIndex, offsetBy: range.lowerBound)
         return path[start..<path.utf8.index(start, offsetBy: range.count)]
-    }
-}
-
-/// One row of a route table: a method, a path, its traits and its handler.
-package struct Route: Sendable {
-    /// The properties of a route that the responder has to handle specially.
-    struct Traits: OptionSet, Sendable {
-        let rawValue: Int
-        /// The route takes any method, and its body as a stream (the relay).
-        static let relay = Traits(rawValue: 1)
-        /// The cross-origin rule applies to safe methods too.
-        static let sameOriginAlways = Traits(rawValue: 2)
-        /// The cross-origin rule does not apply, because the route is protected in another way.
-        static let anyOrigin = Traits(rawValue: 4)
-        /// The route's errors have OAuth's form.
-        static let oauthErrors = Traits(rawValue: 8)
-        /// The route's body may have a mebibyte, even if `limits.body` is smaller.
-        static let largeBody = Traits(rawValue: 16)
-        /// The route's body is JSON.
-        static let json = Traits(rawValue: 32)
-        /// The route's body is a form.
-        static let form = Traits(rawValue: 64)
-        /// The route serves every path that matches an app link pattern, unless the path has its own route.
-        static let appLinks = Traits(rawValue: 128)
-        /// The route's refusals are pages, unless the request accepts problem documents.
-        static let page = Traits(rawValue: 256)
-    }
-
-    typealias Handler = @Sendable (Call) async throws(BrokerProblem) -> Answer
-    /// Throws if the request is to be refused before its body is read; returns the session that the body belongs to, if there
-    /// is one.
-    typealias Check = @Sendable (Call) async throws(BrokerProblem) -> HeldBodies.Owner?
-
-    /// The method; for the relay, GET represents any method.
-    package let method: HTTPRequest.Method
-    /// The method's name, for metrics.
-    package var methodName: String { method.rawValue }
-    /// The path with its parameters in braces, as in the contract.
-    package let template: String
-    /// Whether the route takes any method.
-    package var takesAnyMethod: Bool { traits.contains(.relay) }
-    let traits: Traits
-    /// Whether the route leaves bodies unread, because its methods are GET and HEAD.
-    var readsNoBody: Bool { method == .get && !takesAnyMethod }
-    /// The check that is made before the broker asks the client for the body.
-    ///
-    /// The handler makes the same check again, because this one is skipped for a request that has no body.
-    ///
-    /// Nil for GET and HEAD, whose bodies are not read.
-    let proof: Check?
-    let handler: Handler
-
-    init(
-        _ method: HTTPRequest.Method, _ template: String, _ traits: Traits = [], proof: Check? = nil,
-        handler: @escaping Handler
-    ) {
-        self.method = method
-        self.template = template
-        self.traits = traits
-        self.proof = proof
-        self.handler = handler
-    }
-}
-
-/// The patterns of `app_links.ios.paths`, with Apple's rules: `*` matches any characters, `?` matches one.
-package enum PathPattern {
-    /// Returns whether a pattern matches a path.
-    package static func covers(_ pattern: String, _ path: some StringProtocol) -> Bool {
-        matches(Array(pattern.utf8)[...], Array(path.utf8)[...])
-    }
-
-    /// Returns whether a pattern matches; the time is at most the product of both lengths, because only the last of several
-    /// stars is retried.
-    private static func matches(_ pattern: ArraySlice<UInt8>, _ text: ArraySlice<UInt8>) -> Bool {
-        var (p, t) = (pattern.startIndex, text.startIndex)
-        var retry: (pattern: Int, text: Int)?
-        while t < text.endIndex {
-            if p < pattern.endIndex, pattern[p] == UInt8(ascii: "*") {
-                retry = (p + 1, t)
-                p += 1
-            } else if p < pattern.endIndex, pattern[p] == UInt8(ascii: "?") || pattern[p] == text[t] {
-                p += 1
-                t += 1
-            } else if let last = retry {
-                retry = (last.pattern, last.text + 1)
-                p = last.pattern
-                t = last.text + 1
-            } else {
-                return false
-            }
-        }
-        return pattern[p...].allSatisfy { $0 == UInt8(ascii: "*") }
     }
 }

@@ -1,4 +1,4 @@
-package import Broker
+import Broker
 import JWTKit
 
 /// Signs short JWTs with one of the broker's keys: client assertions and Apple's client secret.
@@ -75,67 +75,5 @@ struct AssertionSigner: Sendable {
             header.fields["kid"] = .string(keyID)
         }
         return (try? await collection.sign(claims, header: header)).map(Secret.init)
-    }
-}
-
-/// The setting `assertion`, for servers that require another form of a client's assertion than RFC 7523bis.
-package struct AssertionSettings: Sendable, Equatable {
-    /// The setting `audience`.
-    package enum Audience: Sendable, Equatable {
-        /// `issuer`: the only audience that an attacker cannot misuse by confusing endpoints (SEC-19).
-        case issuer
-        /// `token_endpoint`: for servers from before the rule that the audience is the issuer.
-        case tokenEndpoint
-        /// `endpoint`: the address of the called endpoint, for servers that accept only this (Glewlwyd, idpyoidc).
-        case endpoint
-        /// An https URL from the configuration.
-        case url(String)
-    }
-
-    /// The setting `key_header`.
-    package enum KeyHeader: String, Sendable, CaseIterable {
-        case keyID = "kid"
-        /// The certificate's SHA-256 (Microsoft).
-        case thumbprint = "x5t#S256"
-    }
-
-    /// The setting `audience`.
-    package var audience: Audience
-    /// `typ`: the value of this header member.
-    package var type: String
-    /// The setting `key_header`.
-    package var keyHeader: KeyHeader
-    /// The SHA-256 of the certificate in `certificate: {file}`, as base64url.
-    package var thumbprint: String?
-
-    package init(
-        audience: Audience = .issuer, type: String = "client-authentication+jwt", keyHeader: KeyHeader = .keyID,
-        thumbprint: String? = nil
-    ) {
-        self.audience = audience
-        self.type = type
-        self.keyHeader = keyHeader
-        self.thumbprint = thumbprint
-    }
-}
-
-/// A signing key of the broker for assertions (`private_key: {file, key_id, algorithm}`).
-package struct SigningKey: Sendable {
-    /// The PEM text of `private_key.file`.
-    package var pem: Secret
-    /// `private_key.key_id`: the `kid` of the key at the provider.
-    package var keyID: String?
-    /// `private_key.algorithm`: RS256, PS256, ES256, ES384 or EdDSA.
-    package var algorithm: SignatureAlgorithm
-    /// The spelling of the algorithm in the setting; nil if the default algorithm is used.
-    package var algorithmName: String?
-
-    package init(
-        pem: Secret, keyID: String? = nil, algorithm: SignatureAlgorithm = .es256, algorithmName: String? = nil
-    ) {
-        self.pem = pem
-        self.keyID = keyID
-        self.algorithm = algorithm
-        self.algorithmName = algorithmName
     }
 }

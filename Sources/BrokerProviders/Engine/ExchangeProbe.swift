@@ -1,11 +1,4 @@
-package import Broker
-
-/// Tests token exchange for `coatcheck check --online`.
-///
-/// Many servers refuse token exchange to some of their clients, and the metadata does not show which.
-package protocol ExchangeProbing: ProviderClient {
-    func probeExchange() async -> [ProbeResult]
-}
+import Broker
 
 extension OAuthEngine {
     /// Makes one exchange call with a made-up token for each client that has a target with `grant: exchange`.

@@ -189,25 +189,6 @@ extension ProofAddress {
     fileprivate var segments: [Substring] { path.split(separator: "/") }
 }
 
-/// A provider that uses the calls of `OAuthEngine`, except for a few that its kind makes differently.
-package protocol EngineBacked: ProviderInspection, TimeTelling {
-    var engine: OAuthEngine { get }
-
-    /// Whether `check --online` tests the provider's keys; true if every login needs the keys.
-    var probesKeys: Bool { get }
-}
-
-extension EngineBacked {
-    package var profile: ProviderProfile { engine.profile }
-    package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
-    package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
-    package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
-    package var places: Int { engine.caller.limiter.places }
-    package var identities: [(client: ClientName, identity: ClientIdentity)] { engine.identities }
-    package var warnings: [String] { engine.watch.warnings }
-    package func probe() async -> [ProbeResult] { await engine.probe(keysToo: probesKeys) }
-}
-
 extension CertificateShowing where Self: EngineBacked {
     package func certificate(of client: ClientName) -> String? { engine.certificate(of: client) }
 }
@@ -255,41 +236,5 @@ extension SessionEnding where Self: EngineBacked {
         _ tokens: TokenSet, client: ClientName, state: Secret
     ) async throws(ProviderFailure) -> Secret? {
         try await engine.logOutPage(tokens, client: client, state: state)
-    }
-}
-
-/// A client with the settings and connections that the engine needs.
-struct EngineClient: Sendable {
-    let settings: ClientSettings
-    let authenticator: ClientAuthenticator
-    /// The configured endpoint for revoking the client's grants.
-    let revocation: EndpointURL?
-    /// The client's own connections; nil if its calls use the shared ones.
-    let connections: ClientConnections?
-    /// Makes the client's calls.
-    var caller: ProviderCaller
-    /// The certificate that the client's calls show.
-    var certificate: ClientCertificate? { caller.shown?.certificate }
-    var profile: ClientProfile { settings.profile }
-    var wire: WireSettings { settings.wire }
-
-    /// Throws `retryable` if an answer refuses the certificate.
-    ///
-    /// A server that refuses the certificate has not processed the request, so a code or token in it is unspent.
-    func requireCertificate(_ answer: ProviderAnswer) throws(ProviderFailure) {
-        guard certificate != nil else { return }
-        let proves = authenticator.isByCertificate
-        guard
-            CertificateRefusal.isPage(answer)
-                || proves && [400, 401].contains(answer.status) && answer.object?["error"]?.string == "invalid_client"
-        else { return }
-        caller.refused("status \(answer.status)")
-        throw .retryable(status: answer.status, retryAfter: nil, detail: "the server refuses our certificate")
-    }
-
-    /// Marks the tokens as bound to the certificate that the call showed, if the client or `isCertified` requires this.
-    func bound(_ tokens: TokenSet, isCertified: Bool = false) -> TokenSet {
-        guard profile.senderConstraint == .mtls || isCertified else { return tokens }
-        return tokens.bound(to: certificate?.thumbprint)
     }
 }

@@ -1,5 +1,5 @@
 import AsyncHTTPClient
-package import Broker
+import Broker
 import NIOCore
 import NIOHTTP1
 import NIOSSL
@@ -125,81 +125,6 @@ extension AddressPolicy {
             }
             channel.close(promise: nil)
             return channel.eventLoop.makeFailedFuture(Refused())
-        }
-    }
-}
-
-/// `outbound`: the settings for calls to providers and upstreams.
-package struct TransportSettings: Sendable {
-    /// An HTTP proxy (`outbound.proxy`, `http://host:port`).
-    package struct Proxy: Sendable {
-        package var host: String
-        package var port: Int
-        /// `outbound.proxy_credentials`: `user:password`, if the proxy requires them.
-        package var credentials: Secret?
-
-        package init(host: String, port: Int, credentials: Secret? = nil) {
-            self.host = host
-            self.port = port
-            self.credentials = credentials
-        }
-    }
-
-    /// `outbound.ca_file`: a PEM file with further trust roots.
-    ///
-    /// Verification itself is always on (SEC-111).
-    package var caFile: String?
-    /// `outbound.proxy`, for all calls except those to loopback.
-    package var proxy: Proxy?
-    /// `outbound.allow_private`: whether every provider may be reached at private addresses (SEC-74).
-    package var allowPrivate: Bool
-    /// The setting `outbound.connect_timeout`.
-    package var connectTimeout: Duration
-
-    package init(
-        caFile: String? = nil, proxy: Proxy? = nil, allowPrivate: Bool = false,
-        connectTimeout: Duration = .seconds(5)
-    ) {
-        self.caFile = caFile
-        self.proxy = proxy
-        self.allowPrivate = allowPrivate
-        self.connectTimeout = connectTimeout
-    }
-}
-
-/// The limits on the head of a provider's answer; a larger head makes the call fail.
-///
-/// The library's own limits are fixed at 2 MiB for a header and 80 KiB for a field, for each concurrent call.
-enum AnswerLimits {
-    /// The limits for a decoder; trailers count as fields too.
-    private static var decoder: NIOHTTPDecoderLimitConfiguration {
-        var limits = NIOHTTPDecoderLimitConfiguration()
-        limits.maxHeaderListSize = 64 * 1024
-        limits.maxHeaderFieldSize = 16 * 1024
-        limits.maxHeaderFieldCount = 128
-        return limits
-    }
-
-    /// Replaces AsyncHTTPClient's decoder by one with limits, before any byte is sent on a new connection.
-    @Sendable static func apply(to channel: any Channel) -> EventLoopFuture<Void> {
-        channel.eventLoop.flatSubmit {
-            do {
-                let pipeline = channel.pipeline.syncOperations
-                let encoder = try pipeline.handler(type: HTTPRequestEncoder.self)
-                let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
-                let place = NIOLoopBound(encoder, eventLoop: channel.eventLoop)
-                // The handlers after the decoder depend on its output. So the old decoder is replaced by the new one in one
-                // step.
-                return pipeline.removeHandler(decoder).flatMapThrowing {
-                    let bounded = HTTPResponseDecoder(
-                        leftOverBytesStrategy: .dropBytes, informationalResponseStrategy: .forward,
-                        limitConfiguration: Self.decoder)
-                    try channel.pipeline.syncOperations.addHandler(
-                        ByteToMessageHandler(bounded, maximumBufferSize: 64 * 1024), position: .after(place.value))
-                }
-            } catch {
-                return channel.eventLoop.makeFailedFuture(error)
-            }
         }
     }
 }

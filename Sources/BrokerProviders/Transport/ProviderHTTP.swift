@@ -227,41 +227,6 @@ package final class ProviderHTTP: Sendable {
     }
 }
 
-/// One call to a provider.
-///
-/// The call may contain secrets, so it has no description.
-struct ProviderRequest: Sendable {
-    /// The connections that may carry the call (library note 5).
-    enum ConnectionUse: Sendable {
-        /// A connection of its own for the call.
-        ///
-        /// If the provider closed a kept connection at that moment, a single-use secret would be lost.
-        case single
-        /// A kept connection, for metadata and identity.
-        case pooled
-    }
-
-    var method: String
-    var url: EndpointURL
-    var connection: ConnectionUse
-    var headers: [(name: String, value: String)] = []
-    var body: [UInt8]?
-    /// Returns the fields that are made each time the request is sent, because a DPoP proof must be sent only once.
-    var fresh: (@Sendable () throws -> [(name: String, value: String)])?
-
-    static func get(_ url: EndpointURL, accept: String = "application/json") -> ProviderRequest {
-        ProviderRequest(method: "GET", url: url, connection: .pooled, headers: [("Accept", accept)])
-    }
-
-    /// Returns the request with the fields that are made for this sending.
-    func freshened(_ outgoing: HTTPClientRequest) throws -> HTTPClientRequest {
-        guard let fresh else { return outgoing }
-        var outgoing = outgoing
-        for field in try fresh() { outgoing.headers.add(name: field.name, value: field.value) }
-        return outgoing
-    }
-}
-
 /// Records whether AsyncHTTPClient has read a request's body, which it does only on an established connection, after the TLS
 /// handshake.
 ///
@@ -292,80 +257,5 @@ final class SentMark: Sendable {
         }
 
         func makeAsyncIterator() -> AsyncIterator { AsyncIterator(buffer: buffer, mark: mark) }
-    }
-}
-
-/// Makes the calls to one provider, with the provider's limits and address policy.
-struct ProviderCaller: Sendable {
-    let http: ProviderHTTP
-    let limiter: CallLimiter
-    let allowPrivate: Bool
-    let total: Duration
-    /// The connections for the calls; nil for the shared ones.
-    var shown: ClientConnections.Shown?
-    /// Called if a server refuses the certificate.
-    var refused: @Sendable (String) -> Void = { _ in }
-    private let name: ProviderName
-    private let clock: BrokerClock
-
-    /// Creates the caller; `turned` is called when the breaker of these calls opens or closes.
-    init(
-        http: ProviderHTTP, settings: ProviderSettings, clock: BrokerClock,
-        turned: @escaping @Sendable (_ isOpen: Bool) -> Void = { _ in }
-    ) {
-        self.clock = clock
-        name = settings.name
-        self.http = http
-        limiter = CallLimiter(limits: settings.limits, clock: clock, turned: turned)
-        allowPrivate = settings.allowPrivate
-        total = settings.limits.total
-    }
-
-    /// The latest end of a call that begins now, according to the provider's own limit.
-    ///
-    /// Background work such as fetching a shared document uses this limit.
-    var ownLimit: Duration { clock.monotonic() + total }
-
-    /// Returns a caller that reports refused certificates to `refused`.
-    func refusing(_ refused: @escaping @Sendable (String) -> Void) -> ProviderCaller {
-        var caller = self
-        caller.refused = refused
-        return caller
-    }
-
-    /// Makes one call that ends before a monotonic time.
-    ///
-    /// Throws `notSent` or `lost`; every status is an answer.
-    func send(_ request: ProviderRequest, by deadline: Duration) async throws(ProviderFailure) -> ProviderAnswer {
-        let rest = deadline - clock.monotonic()
-        guard rest > .zero else { throw .notSent(detail: "no time is left for it") }
-        guard let span = span(of: request) else {
-            return try await http.send(
-                request, over: shown, limiter: limiter, internalAddresses: allowPrivate, total: min(total, rest),
-                refused: refused)
-        }
-        var request = request
-        // The trace context is the broker's own, because a value that a stranger chose must not reach a third party.
-        request.headers.append((name: "traceparent", value: span.ownTraceparent))
-        do throws(ProviderFailure) {
-            let answer = try await http.send(
-                request, over: shown, limiter: limiter, internalAddresses: allowPrivate, total: min(total, rest),
-                refused: refused)
-            span.set("http.response.status_code", answer.status)
-            span.end(answer.status >= 500 ? String(answer.status) : nil)
-            return answer
-        } catch {
-            span.end(error.shortDescription)
-            throw error
-        }
-    }
-
-    private func span(of request: ProviderRequest) -> (any TraceSpan)? {
-        let text = { "\(request.method) \(name)" }
-        let span =
-            RequestScope.current.map { $0.span?.child(text(), .client) } ?? http.traces?.begin(text(), .client, nil)
-        span?.set("http.request.method", request.method)
-        span?.set("coatcheck.provider", name.text)
-        return span
     }
 }

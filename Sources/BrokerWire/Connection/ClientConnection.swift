@@ -1,4 +1,4 @@
-package import HTTPTypes
+import HTTPTypes
 package import NIOCore
 import Synchronization
 
@@ -192,33 +192,4 @@ struct ConnectionWriter: BodyWriter {
     func finish(_ trailers: HTTPFields?) async throws { connection.value.end(trailers) }
 
     func cut() { connection.eventLoop.execute { connection.value.cut(number) } }
-}
-
-/// Runs a connection's tasks on the connection's event loop.
-///
-/// One thread reads, handles and answers a request, without a switch to the concurrency pool and back. The event loop stays
-/// free, because the stores run blocking calls on their own threads.
-final class EventLoopExecutor: TaskExecutor {
-    private let eventLoop: any EventLoop
-
-    init(_ eventLoop: any EventLoop) { self.eventLoop = eventLoop }
-
-    func enqueue(_ job: consuming ExecutorJob) {
-        let job = UnownedJob(job)
-        eventLoop.execute { [self] in job.runSynchronously(on: asUnownedTaskExecutor()) }
-    }
-}
-
-/// The service that answers a listener's requests.
-package protocol WireService: Sendable {
-    /// Answers a request.
-    ///
-    /// Every failure becomes an answer, so this method does not throw.
-    func respond(to request: HTTPRequest, body: RequestBody, of connection: ClientConnection) async -> Answer
-
-    /// Returns the complete answer to input that was refused before it became a request.
-    func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer
-
-    /// Returns whether an HTTP/1.0 request for this target is answered although it has no `Host`.
-    func answersWithoutHost(_ target: String) -> Bool
 }

@@ -2,11 +2,8 @@ import Broker
 import BrokerHTTP
 import BrokerProviders
 import BrokerRelay
-import BrokerStore
 import BrokerVault
 import BrokerWire
-import HTTPTypes
-import Synchronization
 
 /// A running configuration: everything that was made from one file, complete and immutable.
 ///
@@ -156,43 +153,4 @@ final class RunningConfiguration: Sendable {
             return !changes.contains { change in paths.contains { ConfigValues.lies(change, under: $0) } }
         }
     }
-}
-
-/// The only owner of the running configuration, which also replaces it.
-final class ConfigurationOwner: Sendable {
-    private let state: Mutex<RunningConfiguration>
-
-    init(_ first: RunningConfiguration) { state = Mutex(first) }
-
-    /// The configuration for new work.
-    var current: RunningConfiguration { state.withLock { $0 } }
-
-    /// Replaces the configuration; returns the previous one, so that its parts are not released under the lock.
-    func exchange(for next: RunningConfiguration) -> RunningConfiguration {
-        state.withLock { current in
-            defer { current = next }
-            return current
-        }
-    }
-}
-
-/// Serves a listener's requests with the configuration that is current at their beginning.
-struct CurrentService: WireService {
-    let running: ConfigurationOwner
-    let responder: @Sendable (RunningConfiguration) -> BrokerResponder
-
-    /// The service that answers the listener's requests with 503 while the process ends (`BrokerResponder.refusing`).
-    var refusing: CurrentService {
-        CurrentService(running: running) { [responder] in responder($0).refusing }
-    }
-
-    func respond(to request: HTTPRequest, body: RequestBody, of connection: ClientConnection) async -> Answer {
-        await responder(running.current).respond(to: request, body: body, of: connection)
-    }
-
-    func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer {
-        responder(running.current).refuse(refusal, on: connection)
-    }
-
-    func answersWithoutHost(_ target: String) -> Bool { responder(running.current).answersWithoutHost(target) }
 }

@@ -73,18 +73,3 @@ final class WaitedPipelineJob<Value: Sendable>: PipelineJob {
         waiter.resume(returning: failure.map { .failure($0) } ?? kept)
     }
 }
-
-/// A write whose caller does not wait for the result.
-final class UnwaitedPipelineJob: PipelineJob {
-    let statements: [BoundStatement]
-    let patience: Duration
-
-    init(_ statement: BoundStatement, patience: Duration) {
-        statements = [statement]
-        self.patience = patience
-    }
-
-    var isWrite: Bool { true }
-    func keep(_ rows: ResultRows) {}
-    func finish(_ failure: JobFailure?) {}
-}

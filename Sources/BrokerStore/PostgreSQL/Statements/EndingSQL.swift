@@ -1,5 +1,3 @@
-import Broker
-
 /// The steps that end sessions, shared by all statements that do so.
 enum EndingSQL {
     /// Ends the sessions of a step named `doomed (token, reason)` at the time in parameter `now`.
@@ -33,26 +31,5 @@ enum EndingSQL {
             FROM locked l WHERE s.token = l.token
             RETURNING s.token, s.end_reason AS reason)
         """
-    }
-}
-
-/// The SQL for the engine's own clock, which times claims.
-enum EngineClock {
-    /// The moment of the transaction in milliseconds, unless parameter `number` gives one, as tests do.
-    static func moment(_ number: Int) -> String {
-        "coalesce($\(number), (extract(epoch FROM now()) * 1000)::bigint)"
-    }
-
-    /// Whether the claim of `row` is valid at `moment`.
-    ///
-    /// If a claim ends later than a new claim could end, the clock was set back, so the claim does not count as valid.
-    static func stands(_ row: String, _ moment: String) -> String {
-        "(\(row).claim_until > \(moment) AND \(row).claim_until <= \(moment) + 600000)"
-    }
-
-    /// Whether the claim of `row` lapsed so shortly before `moment` that its owner may still return.
-    static func justLapsed(_ row: String, _ moment: String) -> String {
-        let grace = RefreshMarks.grace.components.seconds * 1000
-        return "(\(row).claim_until <= \(moment) AND \(row).claim_until > \(moment) - \(grace))"
     }
 }

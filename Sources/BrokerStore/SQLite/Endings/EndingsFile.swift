@@ -1,4 +1,4 @@
-package import Broker
+import Broker
 
 #if canImport(Darwin)
     import Darwin
@@ -241,38 +241,9 @@ final class EndingsFile {
     }
 }
 
-/// The settings of the endings file, which a restore reads (decision 33).
-package struct EndingsPlace: Sendable {
-    package let path: String
-    /// The longest lifetime that a session may have.
-    package let longestLifetime: Duration
-    /// The present time; the record of endings in a new file is complete from this time on.
-    package let now: WallTime
-
-    package init(path: String, longestLifetime: Duration, now: WallTime) {
-        self.path = path
-        self.longestLifetime = longestLifetime
-        self.now = now
-    }
-}
-
 /// The reason why an append to the endings file failed, in words for the operator.
 struct EndingsFailure: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
-}
-
-/// A step in writing the endings file, for tests that examine the state after a crash.
-enum EndingsStep: Sendable, Equatable, CaseIterable {
-    /// The endings are in the database, but not yet in the file.
-    case noted
-    /// The lines are written to the file, but may not be on disk.
-    case written
-    /// The lines are on disk, but the callers that wait for them have not been answered.
-    case synced
-    /// The shorter file is complete and on disk, next to the old file.
-    case rewritten
-    /// The shorter file has replaced the old file.
-    case renamed
 }

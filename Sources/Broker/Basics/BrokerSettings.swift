@@ -1,0 +1,30 @@
+/// The configuration of the domain itself.
+package struct BrokerSettings: Sendable {
+    /// The lifetime of a login that waits for its callback.
+    package var loginLifetime: Duration = .seconds(600)
+    package var loginLimits = LoginLimits()
+    package var sessionsPerSubjectAndClient = 50
+    /// The largest number of sessions of a subject that is a shop, for each client; a further session is refused, so that all
+    /// devices stay signed in.
+    package var sessionsPerShopAndClient = 1000
+    /// The time during which a settled exchange gives the same starter the same session again.
+    package var replayWindow: Duration = .seconds(600)
+    /// The lifetime of a claim of an exchange or refresh; a living owner renews the claim.
+    ///
+    /// The lifetime must be longer than all provider calls of one claim together.
+    package var claimLifetime: Duration = .seconds(25)
+    /// The longest time that a caller waits for another caller's exchange or refresh.
+    package var waiterPatience: Duration = .seconds(10)
+    package var handoffLifetime: Duration = .seconds(60)
+    /// The time that the row of an unused handoff is kept after its expiry, for a forward in progress.
+    package var handoffSlack: Duration = .seconds(60)
+    package var registrationLifetime: Duration = .seconds(900)
+    /// The time before its expiry at which an access token is refreshed, plus up to 5 % of jitter.
+    package var refreshMargin: Duration = .seconds(60)
+    /// The time after which the access token from a forced refresh may be refreshed by force again.
+    package var forcedRefreshPause: Duration = .seconds(60)
+    /// The origins of the broker's own addresses, for checking the addresses in proofs.
+    package var proofOrigins = ProofOrigins()
+
+    package init() {}
+}

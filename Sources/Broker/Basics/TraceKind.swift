@@ -1,0 +1,2 @@
+/// The role of the span in a call: server or client.
+package enum TraceKind: Sendable { case server, client }

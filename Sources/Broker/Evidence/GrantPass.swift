@@ -1,0 +1,20 @@
+/// Exchanges a proof of a bound session's key for a pass (`POST /v1/session/pass`).
+///
+/// The pass is not stored.
+package struct GrantPass: Sendable {
+    private let context: BrokerContext
+
+    init(_ context: BrokerContext) { self.context = context }
+
+    /// Returns the pass of a session whose key has just been proved.
+    ///
+    /// Throws `client_not_allowed` if the session is unbound, or if the client's evidence is a proof.
+    package func grant(to session: LiveSession) throws(BrokerProblem) -> GrantedPass {
+        guard let pass = GrantedPass(for: session, context) else {
+            throw BrokerProblem(
+                .clientNotAllowed, detail: "This session has no passes.",
+                privateDetail: session.binding == nil ? "the session is not bound" : "the client's evidence is a proof")
+        }
+        return pass
+    }
+}

@@ -1,0 +1,13 @@
+/// An id_token that an app got from a native SDK, with the values that the token must match.
+package struct HandedIDToken: Sendable {
+    package let client: ClientName
+    package let token: Secret
+    /// The app's nonce; the token contains it as it is or as SHA-256.
+    package let nonce: Secret
+
+    package init(client: ClientName, token: Secret, nonce: Secret) {
+        self.client = client
+        self.token = token
+        self.nonce = nonce
+    }
+}

@@ -1,0 +1,15 @@
+/// The owner of tokens and the sign-in that they came from, as the index digests that a session's row has.
+package struct SignInOrigin: Sendable, Equatable {
+    /// Index digest of (issuer, subject).
+    package var subject: Digest
+    /// Index digest of (issuer, `sid`); nil if the provider sends no `sid`.
+    package var sid: Digest?
+
+    package init(subject: Digest, sid: Digest?) {
+        self.subject = subject
+        self.sid = sid
+    }
+
+    /// Creates the origin of a session's tokens.
+    package init(_ row: SessionRow) { self.init(subject: row.subject, sid: row.sid) }
+}

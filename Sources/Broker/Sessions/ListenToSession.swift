@@ -1,0 +1,38 @@
+/// Listens to the notices of a session (`GET /v1/session/events`).
+package struct ListenToSession: Sendable {
+    /// The number of listeners that a subject and client may have, for each session that they may have.
+    ///
+    /// Therefore each live session can have two listeners, even if the user has the maximum number of sessions.
+    private static let perSession = 2
+    /// The number of listeners that a child may have in addition to its family's listeners, because a page may be open in
+    /// several tabs.
+    package static let perChild = 4
+
+    private let context: BrokerContext
+
+    init(_ context: BrokerContext) { self.context = context }
+
+    /// Calls `listener` for each notice from now on, until the returned subscription is released.
+    package func listen(
+        _ live: LiveSession, _ listener: @escaping @Sendable (SessionNotice) -> Void
+    ) -> Subscription {
+        let settings = context.settings
+        let sessions =
+            live.ownsItselfAlone(context) ? settings.sessionsPerShopAndClient : settings.sessionsPerSubjectAndClient
+        // A child's listeners are counted separately, so new listeners of a sibling or the parent leave them in place.
+        let isChild = live.family != nil
+        return context.notices.subscribe(
+            live.tokenDigest, of: isChild ? live.tokenDigest : live.row.subjectAndClient,
+            limit: isChild ? Self.perChild : Self.perSession * sessions,
+            version: live.tokenHolder.row.tokenVersion, hasPresence: live.row.presence != nil,
+            parent: live.row.lineage?.parent, lapsesAt: live.lapsesAt, listener)
+    }
+
+    /// Adds a follower of a session to the register, until `forget` removes it.
+    package func follow(_ live: LiveSession, _ follower: any SessionFollower) -> SessionNotices.Place {
+        context.notices.follow(live, follower)
+    }
+
+    /// Removes a follower.
+    package func forget(_ place: SessionNotices.Place) { context.notices.forget(place) }
+}

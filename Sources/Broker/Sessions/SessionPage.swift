@@ -1,0 +1,16 @@
+/// One page of a session list.
+package struct SessionPage: Sendable {
+    package struct Item: Sendable {
+        package internal(set) var session: SessionView
+        /// Whether this is the session that made the request.
+        package let current: Bool
+        package let endedAt: WallTime?
+        package let reason: EndReason?
+        /// The way in which the session's tokens are bound (RFC 9449); nil if they are unbound, or if the list does not show
+        /// it.
+        package internal(set) var senderConstraint: SenderConstraint?
+    }
+
+    package let items: [Item]
+    package let nextCursor: String?
+}

@@ -1,0 +1,8 @@
+/// A listener's entry in the register, which ends when its last holder releases this object.
+package final class Subscription: Sendable {
+    private let end: @Sendable () -> Void
+
+    init(end: @escaping @Sendable () -> Void) { self.end = end }
+
+    deinit { end() }
+}

@@ -1,0 +1,9 @@
+/// The result of a claim.
+package enum ExchangeClaimResult: Sendable, Equatable {
+    /// The caller owns the exchange under this row's fence and may call the provider.
+    case claimed(ExchangeRow)
+    /// The exchange already exists, with this row.
+    case existing(ExchangeRow)
+    /// The login or registration was taken by another exchange, burned, or has expired.
+    case gateClosed
+}

@@ -1,0 +1,9 @@
+/// The login or registration row that an exchange takes in the transaction of its claim, so that only one exchange uses it.
+package enum ExchangeGate: Sendable, Equatable {
+    /// No row, for flow B.
+    case none
+    /// A pending, unexpired login, by its state digest.
+    case login(Digest)
+    /// An open, unexpired registration, by its key.
+    case registration(Digest)
+}

@@ -1,0 +1,2 @@
+/// A store together with its administration.
+package typealias AdministeredStore = BrokerStore & StoreAdministration

@@ -1,0 +1,20 @@
+/// An append-only record of an administrative action, written before success is reported (SEC-99).
+package struct AuditRow: Sendable, Equatable {
+    package var at: WallTime
+    /// The configured name of the admin token; `session` if the session itself acted.
+    package var actor: String
+    /// From a fixed set: `list_sessions`, `end_session`, `end_sessions`, `backup`, `reseal_keys`,
+    /// `session.presence_key_changed`.
+    package var action: String
+    /// The object of the action, as a handle or a keyed pseudonym.
+    package var target: String
+    package var outcome: String
+
+    package init(at: WallTime, actor: String, action: String, target: String, outcome: String) {
+        self.at = at
+        self.actor = actor
+        self.action = action
+        self.target = target
+        self.outcome = outcome
+    }
+}

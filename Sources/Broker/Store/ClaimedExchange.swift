@@ -1,0 +1,35 @@
+/// An exchange as a claimed row.
+///
+/// A lapsed exchange is spent, so other callers wait for it only if the store was unavailable during the claim.
+struct ClaimedExchange: ClaimedRow {
+    let context: BrokerContext
+    let key: Digest
+
+    private var store: any BrokerStore { context.store }
+
+    /// The lapsed claims that only their owners may continue now.
+    ///
+    /// If this process still works on the exchange, all its lapsed claims are spared, because the process may have been
+    /// suspended for longer than the claim.
+    var spared: SparedClaims {
+        guard !context.memory.exchanges.contains(key) else { return .all }
+        return context.memory.store.spared(context.settings.claimLifetime, at: context.clock.monotonic())
+    }
+
+    static let renewal: StaticString = "renewExchange"
+    static let pauseBeforeGivingBack = Duration.zero
+    static let grace = Duration.zero
+
+    func claim(_ row: ExchangeRow) async throws(StoreFailure) -> ExchangeClaimResult {
+        try await store.claimExchange(row, maximumAttempts: ExchangeRunner.maximumAttempts, sparing: spared)
+    }
+
+    func giveBack(_ answer: ExchangeClaimResult, to row: ExchangeRow) async throws(StoreFailure) {
+        guard case .claimed(let claimed) = answer else { return }
+        _ = try await store.releaseExchange(claimed.key, fence: claimed.fence, countingAttempt: false)
+    }
+
+    func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool {
+        try await store.renewExchange(key, fence: fence, for: lifetime)
+    }
+}

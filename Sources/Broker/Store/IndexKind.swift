@@ -1,0 +1,32 @@
+/// The role of the input of an index digest, so that equal inputs in different roles have different digests.
+package enum IndexKind: String, Sendable, CaseIterable {
+    case code
+    case handoff
+    /// A handoff, derived from a callback of a login.
+    case handoffToken
+    case zephrSession
+    case stateKey
+    case registrationRequest
+    case subject
+    case subjectAndClient
+    case sid
+    case provider
+    case client
+    case logoutToken
+    case logTag
+    case importedTokens
+    /// An id_token that an app handed over, without its signature.
+    case idToken
+    /// The minute of a proof's nonce.
+    case proofNonce
+    /// The end of a bound session's pass.
+    case sessionPass
+    /// The kind and name of a child in its parent's family.
+    case childPlace
+    /// The seed of a key that a provider binds tokens to, if the key was made without a login.
+    case tokenKey
+    /// The owner and the exact request parameters of a session's access token for another API.
+    case audience
+    /// A ticket of a hand-over, and one of the eight rows that a session has for tickets.
+    case handoverTicket, handoverSlot
+}

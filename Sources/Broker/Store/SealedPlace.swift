@@ -1,0 +1,17 @@
+/// A column that holds sealed values.
+package enum SealedPlace: String, Sendable, CaseIterable {
+    case facts, tokens, presence, logins, handoffs, registrations, outbox, audiences
+
+    /// The kind of the sealed values in this column.
+    package var kind: SealedKind {
+        switch self {
+        case .facts: .session
+        case .tokens, .outbox: .tokens
+        case .presence: .presence
+        case .logins: .login
+        case .handoffs: .outcome
+        case .registrations: .registration
+        case .audiences: .audience
+        }
+    }
+}

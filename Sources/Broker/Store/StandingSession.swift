@@ -1,0 +1,14 @@
+/// The state of a session in the store, for listeners that have to learn about changes by other replicas.
+package struct StandingSession: Sendable, Equatable {
+    package let tokenDigest: Digest
+    /// The version of the session's tokens.
+    package let version: Int64
+    /// Whether the session has a presence key.
+    package let hasPresence: Bool
+
+    package init(tokenDigest: Digest, version: Int64, hasPresence: Bool = false) {
+        self.tokenDigest = tokenDigest
+        self.version = version
+        self.hasPresence = hasPresence
+    }
+}

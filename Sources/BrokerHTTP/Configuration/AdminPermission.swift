@@ -1,0 +1,6 @@
+/// A permission of an admin token (`management.admin_tokens.may`).
+/// - `read`: list sessions and keys
+/// - `end`: end sessions
+/// - `maintain`: write backups and seal values again
+/// - `configure`: compare configurations
+package enum AdminPermission: String, Sendable, CaseIterable { case read, end, maintain, configure }

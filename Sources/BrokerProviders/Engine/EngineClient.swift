@@ -1,0 +1,37 @@
+import Broker
+
+/// A client with the settings and connections that the engine needs.
+struct EngineClient: Sendable {
+    let settings: ClientSettings
+    let authenticator: ClientAuthenticator
+    /// The configured endpoint for revoking the client's grants.
+    let revocation: EndpointURL?
+    /// The client's own connections; nil if its calls use the shared ones.
+    let connections: ClientConnections?
+    /// Makes the client's calls.
+    var caller: ProviderCaller
+    /// The certificate that the client's calls show.
+    var certificate: ClientCertificate? { caller.shown?.certificate }
+    var profile: ClientProfile { settings.profile }
+    var wire: WireSettings { settings.wire }
+
+    /// Throws `retryable` if an answer refuses the certificate.
+    ///
+    /// A server that refuses the certificate has not processed the request, so a code or token in it is unspent.
+    func requireCertificate(_ answer: ProviderAnswer) throws(ProviderFailure) {
+        guard certificate != nil else { return }
+        let proves = authenticator.isByCertificate
+        guard
+            CertificateRefusal.isPage(answer)
+                || proves && [400, 401].contains(answer.status) && answer.object?["error"]?.string == "invalid_client"
+        else { return }
+        caller.refused("status \(answer.status)")
+        throw .retryable(status: answer.status, retryAfter: nil, detail: "the server refuses our certificate")
+    }
+
+    /// Marks the tokens as bound to the certificate that the call showed, if the client or `isCertified` requires this.
+    func bound(_ tokens: TokenSet, isCertified: Bool = false) -> TokenSet {
+        guard profile.senderConstraint == .mtls || isCertified else { return tokens }
+        return tokens.bound(to: certificate?.thumbprint)
+    }
+}

@@ -1,0 +1,9 @@
+/// The reason why a newer document is needed.
+enum FetchCause: Sendable {
+    /// A token in an answer of the provider itself.
+    case provider
+    /// A token that any stranger can send.
+    ///
+    /// Fetches for such tokens have a bucket of their own, so that they leave enough for logins.
+    case anybody
+}

@@ -1,0 +1,75 @@
+import Synchronization
+
+/// The connections and unanswered bytes of one address or one network.
+///
+/// The use of an address is also charged to its networks.
+final class PeerAccount: Sendable {
+    private struct State {
+        var policy: PeerPolicy
+        var connections = 0
+        var heldBytes = 0
+        var hasSession = false
+    }
+
+    let key: PeerPolicy.Key
+    /// The account of the enclosing network; nil for the largest network.
+    let wider: PeerAccount?
+    private let state: Mutex<State>
+
+    init(_ policy: PeerPolicy, in wider: PeerAccount?) {
+        key = policy.key
+        self.wider = wider
+        state = Mutex(State(policy: policy))
+    }
+
+    /// Applies a new policy, and keeps the counts.
+    ///
+    /// A new policy can come with a connection, because the account lives on while any of its addresses is connected, and the
+    /// configuration may change.
+    func adopt(_ policy: PeerPolicy) { state.withLock { $0.policy = policy } }
+
+    /// Whether this account's limit allows another connection.
+    var takesConnection: Bool {
+        state.withLock { state in
+            let policy = state.policy
+            let limit = state.hasSession ? policy.connections : policy.anonymousConnections ?? policy.connections
+            return limit.map { state.connections < $0 } ?? true
+        }
+    }
+
+    /// Counts a connection in this account only.
+    func open() { state.withLock { $0.connections += 1 } }
+
+    /// Removes a connection from this account only; returns true if it was the account's last.
+    func close() -> Bool {
+        state.withLock { state in
+            state.connections -= 1
+            return state.connections <= 0
+        }
+    }
+
+    /// Notes that one of the account's connections carried a live session.
+    func hasSession() {
+        state.withLock { $0.hasSession = true }
+        wider?.hasSession()
+    }
+
+    /// Charges bytes to the address and its networks; returns false, without a charge, if one of them is at its limit.
+    func take(_ bytes: Int) -> Bool {
+        let isTaken = state.withLock { state in
+            if let limit = state.policy.heldBytes, state.heldBytes + bytes > limit { return false }
+            state.heldBytes += bytes
+            return true
+        }
+        guard isTaken else { return false }
+        guard let wider, !wider.take(bytes) else { return true }
+        state.withLock { $0.heldBytes -= bytes }
+        return false
+    }
+
+    /// Removes bytes from the charge of the address and its networks.
+    func give(_ bytes: Int) {
+        state.withLock { $0.heldBytes -= bytes }
+        wider?.give(bytes)
+    }
+}

@@ -1,0 +1,19 @@
+import Synchronization
+
+/// The only owner of the running configuration, which also replaces it.
+final class ConfigurationOwner: Sendable {
+    private let state: Mutex<RunningConfiguration>
+
+    init(_ first: RunningConfiguration) { state = Mutex(first) }
+
+    /// The configuration for new work.
+    var current: RunningConfiguration { state.withLock { $0 } }
+
+    /// Replaces the configuration; returns the previous one, so that its parts are not released under the lock.
+    func exchange(for next: RunningConfiguration) -> RunningConfiguration {
+        state.withLock { current in
+            defer { current = next }
+            return current
+        }
+    }
+}

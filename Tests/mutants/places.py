@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 AREAS = {
     "bound sessions": {
         "files": [
-            "Sources/Broker/Evidence/*.swift", "Sources/BrokerHTTP/Credentials/BrokerAPI+SessionProof.swift",
+            "Sources/Broker/Evidence/*.swift", "Sources/BrokerHTTP/Credentials/SessionCredentials.swift",
         ],
         "suites": "ProofVerifierTests|ProofAddressTests|ProofNonceTests|ProofKeyTests|ProofChargeTests|TakenProofsTests|"
         "SignInProofTests|BoundRouteTests|SpoiledProofTests|RelayProofTests|PresenceTakingTests|OriginalRequestTests|"

@@ -103,7 +103,7 @@ package struct Relay: Sendable {
         let settings = upstream.settings
         let begin = ContinuousClock.now
         do throws(BrokerProblem) {
-            let response = try await answer(
+            let response = try await perform(
                 request, at: upstream, session: session, signIns: signIns, presence: presence, token: token)
             observe?(settings.name, ContinuousClock.now - begin, response.status.code)
             if response.status.code >= 500 {
@@ -122,7 +122,8 @@ package struct Relay: Sendable {
         throw BrokerProblem(.presenceRequired)
     }
 
-    private func answer(
+    /// Checks a call, gets its token, and sends it.
+    private func perform(
         _ request: RelayRequest, at upstream: Upstream, session given: LiveSession, signIns: any SignInJudging,
         presence: PresenceJudging, token: TokenGiving
     ) async throws(BrokerProblem) -> RelayResponse {
@@ -142,73 +143,77 @@ package struct Relay: Sendable {
         }
         // Take the place in the upstream's limit last, so that a slow app or a slow provider does not occupy a place before the
         // call.
-        var call = RelayCall(
+        var call = RelayedCall(
             request: request, upstream: upstream, path: path, body: body, own: own,
             place: try upstream.concurrency.take(for: session), session: session, proofs: proofs,
             certificates: certificates, token: first)
-        let response = try await call.send(showing: shown)
-        guard response.status == .unauthorized else { return try await call.answer(response) }
-        do throws(BrokerProblem) {
-            return try await answer(refusal: response, of: session, to: &call, signIns, token)
-        } catch {
-            // If the upstream refused the call, and the call was sent only once, release the presence proof. The app may then
-            // repeat the call with this proof.
-            if error.isUnsent, !call.isRepeated { await shown?.giveBack() }
-            throw error
-        }
+        do throws(RelayFailure) {
+            let response = try await call.begin(showing: shown)
+            guard response.status == .unauthorized else { return try await call.render(response) }
+            do throws(RelayFailure) {
+                return try await handleRefusal(response, of: session, to: &call, signIns, token)
+            } catch {
+                // If the upstream refused the call, and the call was sent only once, release the presence proof. The app may
+                // then repeat the call with this proof.
+                if error.isUnsent, !call.isRepeated { await shown?.giveBack() }
+                throw error
+            }
+        } catch { throw error.problem }
     }
 
     /// Handles a 401 of an upstream: requests another sign-in from the app, repeats the call with a newer token, or returns the
     /// 401 to the app.
     ///
-    /// A thrown problem is `unsent` if the upstream has seen only the call that it refused.
-    private func answer(
-        refusal response: UpstreamResponse, of session: LiveSession, to call: inout RelayCall,
+    /// A thrown failure is `unsent` if the upstream has seen only the call that it refused.
+    private func handleRefusal(
+        _ response: UpstreamResponse, of session: LiveSession, to call: inout RelayedCall,
         _ signIns: any SignInJudging, _ token: TokenGiving
-    ) async throws(BrokerProblem) -> RelayResponse {
+    ) async throws(RelayFailure) -> RelayResponse {
         let upstream = call.upstream
         if upstream.settings.passesChallenges, let challenge = UpstreamChallenge.demand(in: response) {
-            return try await answer(challenge, of: session, to: &call, signIns, token)
+            return try await handleChallenge(challenge, of: session, to: &call, signIns, token)
         }
-        guard call.canBeRepeated(after: response) else { return try await call.answer(response) }
+        guard call.canBeRepeated(after: response) else { return try await call.render(response) }
         do throws(BrokerProblem) {
             call.token = try await token(session, upstream.settings.token, true)
         } catch {
-            guard error.code == .notRefreshable else { throw error.unsent }
-            return try await call.answer(response)
+            guard error.code == .notRefreshable else { throw .unsent(error) }
+            return try await call.render(response)
         }
         let again = try await call.send()
-        return try await call.answer(again)
+        return try await call.render(again)
     }
 
     /// Handles an upstream's challenge for another sign-in.
     ///
     /// A forced refresh would not help, because it leaves the sign-in unchanged. If the session has got another token since
     /// this call's token was read, the call is repeated with that token.
-    private func answer(
-        _ challenge: StepUpDemand, of session: LiveSession, to call: inout RelayCall, _ signIns: any SignInJudging,
+    private func handleChallenge(
+        _ challenge: StepUpDemand, of session: LiveSession, to call: inout RelayedCall, _ signIns: any SignInJudging,
         _ token: TokenGiving
-    ) async throws(BrokerProblem) -> RelayResponse {
+    ) async throws(RelayFailure) -> RelayResponse {
         let target = call.upstream.settings.token
         var isLast = false
         if case .stream = call.body { isLast = true }
         let latest: LiveSession
         do throws(BrokerProblem) {
-            latest = try await signIns.answer(challenge: challenge, of: session, target: target, isLast: isLast)
+            latest = try await signIns.judge(challenge: challenge, of: session, target: target, isLast: isLast)
             let other = try await token(latest, target, false)
             // A step-up that keeps the session's refresh token leaves the version of the tokens unchanged, so compare the
             // tokens' bytes.
             if other.token.reveal().hasBytes(of: call.token.token.reveal()) {
-                _ = try await signIns.answer(challenge: challenge, of: latest, target: target, isLast: true)
+                _ = try await signIns.judge(challenge: challenge, of: latest, target: target, isLast: true)
             }
             call.token = other
-        } catch { throw error.unsent }
+        } catch { throw .unsent(error) }
         let response = try await call.send()
         guard response.status == .unauthorized, let again = UpstreamChallenge.demand(in: response) else {
-            return try await call.answer(response)
+            return try await call.render(response)
         }
-        _ = try await signIns.answer(challenge: again, of: latest, target: target, isLast: true)
-        return try await call.answer(response)
+        do throws(BrokerProblem) {
+            _ = try await signIns.judge(challenge: again, of: latest, target: target, isLast: true)
+        } catch { throw RelayFailure(error) }
+        return try await call.render(response)
     }
 
     /// Throws if a call is not allowed; otherwise returns the path to call, and the sign-in that the call needs.
@@ -226,17 +231,17 @@ package struct Relay: Sendable {
             throw BrokerProblem(
                 .invalidRequest,
                 detail: "The relay does not switch protocols; of Upgrade only `h2c` is ignored.",
-                errors: [FieldFault("Upgrade", .notAllowed)])
+                with: .fields([FieldFault("Upgrade", .notAllowed)]))
         }
         // If there were two values, the upstream could read one of them and a filter in front of it the other.
         guard request.headers[values: .contentType].count <= 1 else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("Content-Type", .duplicate)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("Content-Type", .duplicate)]))
         }
         let path: CanonicalPath
         do throws(CanonicalPath.Fault) { path = try CanonicalPath(request.target.path) } catch {
             throw BrokerProblem(
                 .invalidRequest, detail: "The path could be read in more than one way.", privateDetail: "\(error)",
-                errors: [FieldFault("path", .malformed)])
+                with: .fields([FieldFault("path", .malformed)]))
         }
         guard settings.allow.allows(method: method, path: path) else {
             throw BrokerProblem(
@@ -250,7 +255,7 @@ package struct Relay: Sendable {
         let demand = settings.require.isEmpty ? nil : settings.require.demand(method: method, path: path)
         guard let raw = request.target.query else { return (settings.base.path + path.text, demand) }
         guard let query = CanonicalQuery(raw) else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("query", .malformed)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("query", .malformed)]))
         }
         return (settings.base.path + path.text + "?" + query.text, demand)
     }

@@ -9,7 +9,7 @@ package protocol SignInJudging: Sendable {
     ///
     /// Returns the current session if the upstream may accept another of its tokens; throws the refusal for the app otherwise.
     /// If the challenged token `isLast`, it always throws.
-    func answer(
+    func judge(
         challenge: StepUpDemand, of session: LiveSession, target: TokenTarget?, isLast: Bool
     ) async throws(BrokerProblem) -> LiveSession
 }

@@ -7,44 +7,8 @@ import Testing
 
 @testable import BrokerRelay
 
-/// Judges presence as the test chooses, and counts the proofs that were taken and released.
-private final class Presences: Sendable {
-    struct Counts: Equatable {
-        var judged = 0
-        var taken = 0
-        var givenBack = 0
-    }
-
-    private let state = Mutex(Counts())
-    let judgement, taking: ProblemCode?
-
-    init(judgement: ProblemCode? = nil, taking: ProblemCode? = nil) {
-        self.judgement = judgement
-        self.taking = taking
-    }
-
-    var counts: Counts { state.withLock { $0 } }
-
-    func judge() throws(BrokerProblem) -> JudgedPresence {
-        state.withLock { $0.judged += 1 }
-        if let judgement { throw BrokerProblem(judgement) }
-        return JudgedPresence { [self] () async throws(BrokerProblem) in
-            state.withLock { $0.taken += 1 }
-            if let taking { throw BrokerProblem(taking) }
-        } giveBack: { [self] in
-            state.withLock { $0.givenBack += 1 }
-        }
-    }
-}
-
 @Suite("Calls that need presence", .timeLimit(.minutes(2)))
 struct RelayPresenceTests {
-    private static func entries(_ text: String = "ANY /pay/**") throws -> [UpstreamRequirement] {
-        var demand = StepUpDemand()
-        demand.presence = true
-        return [try UpstreamRequirement(text, demand)]
-    }
-
     private func code(
         _ fixture: RelayFixture, _ presences: Presences, _ target: String, _ method: HTTPRequest.Method = .get,
         refreshing: ProblemCode? = nil
@@ -65,7 +29,8 @@ struct RelayPresenceTests {
 
     @Test("A call lacks its proof of presence → it gets no token, the upstream is not called, and no proof is taken")
     func refused() async throws {
-        try await RelayFixture.run(at: "http://127.0.0.1:9", require: try Self.entries()) { (fixture) async throws in
+        try await RelayFixture.run(at: "http://127.0.0.1:9", require: try Presences.entries()) {
+            (fixture) async throws in
             let presences = Presences(judgement: .presenceRequired)
             #expect(try await code(fixture, presences, "/pay/1") == .presenceRequired)
             #expect(presences.counts == Presences.Counts(judged: 1))
@@ -79,7 +44,7 @@ struct RelayPresenceTests {
         "A call writes the path of a `require` entry for presence in another spelling → the call needs presence, too"
     )
     func encoded() async throws {
-        let require = try Self.entries("POST /payments/*/transfer:confirm")
+        let require = try Presences.entries("POST /payments/*/transfer:confirm")
         try await RelayFixture.run(at: "http://127.0.0.1:9", allow: ["POST /payments/**"], require: require) {
             (fixture) async throws in
             for path in ["/payments/1/transfer%3Aconfirm", "/payments/1/Transfer%3aConfirm/"] {
@@ -113,7 +78,7 @@ struct RelayPresenceTests {
         for (signIns, expected) in [(SignIns(.stepUpRequired), ProblemCode.stepUpRequired), (SignIns(), .stepUpFailed)]
         {
             try await ScriptedUpstream.run(Self.refusing(Self.challenge)) { upstream in
-                try await RelayFixture.run(at: upstream.url, require: try Self.entries(), signIns: signIns) {
+                try await RelayFixture.run(at: upstream.url, require: try Presences.entries(), signIns: signIns) {
                     (fixture) async throws in
                     let presences = Presences()
                     #expect(try await code(fixture, presences, "/pay/1", .post) == expected)
@@ -122,7 +87,7 @@ struct RelayPresenceTests {
             }
         }
         try await ScriptedUpstream.run(Self.refusing("Bearer")) { upstream in
-            try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
+            try await RelayFixture.run(at: upstream.url, require: try Presences.entries()) { (fixture) async throws in
                 let presences = Presences()
                 let code = try await code(fixture, presences, "/pay/1", refreshing: .providerUnavailable)
                 #expect(code == .providerUnavailable)
@@ -139,7 +104,7 @@ struct RelayPresenceTests {
         "The relay repeats a call after a 401, and the repeat's fate is unknown → the proof of presence counts as used")
     func sentAgain() async throws {
         try await ScriptedUpstream.run(Self.refusing("Bearer", calls: 1)) { upstream in
-            try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
+            try await RelayFixture.run(at: upstream.url, require: try Presences.entries()) { (fixture) async throws in
                 let presences = Presences()
                 #expect(try await code(fixture, presences, "/pay/1", .post) == .upstreamError)
                 #expect(fixture.tokens.forced == 1)
@@ -165,7 +130,7 @@ struct RelayPresenceTests {
             // The upstream reads the second request and closes the connection, so this attempt's fate is unknown.
             _ = try await connection.request()
         }) { upstream in
-            try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
+            try await RelayFixture.run(at: upstream.url, require: try Presences.entries()) { (fixture) async throws in
                 #expect(try await code(fixture, Presences(), "/pay/1") == nil)
                 let presences = Presences()
                 let code = try await code(fixture, presences, "/pay/1", refreshing: .providerUnavailable)
@@ -183,7 +148,7 @@ struct RelayPresenceTests {
         // The upstream never answers the TLS handshake.
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { upstream in
             let url = upstream.url.replacing("http://", with: "https://")
-            try await RelayFixture.run(at: url, require: try Self.entries()) { (fixture) async throws in
+            try await RelayFixture.run(at: url, require: try Presences.entries()) { (fixture) async throws in
                 let presences = Presences()
                 let task = Task { try await code(fixture, presences, "/pay/1") }
                 #expect(try await eventually { upstream.opened == 1 })
@@ -197,7 +162,7 @@ struct RelayPresenceTests {
             _ = try await connection.request()
             try await connection.waitForClose()
         }) { upstream in
-            try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
+            try await RelayFixture.run(at: upstream.url, require: try Presences.entries()) { (fixture) async throws in
                 let presences = Presences()
                 let task = Task { try await code(fixture, presences, "/pay/1") }
                 #expect(try await eventually { upstream.received.count == 1 })
@@ -233,7 +198,7 @@ struct RelayPresenceTests {
                 try await connection.answer()
             }
         }) { upstream in
-            try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
+            try await RelayFixture.run(at: upstream.url, require: try Presences.entries()) { (fixture) async throws in
                 for refusal in [ProblemCode.storeUnavailable, .presenceInvalid, .rateLimited] {
                     let presences = Presences(taking: refusal)
                     #expect(try await code(fixture, presences, "/pay/1") == refusal)
@@ -252,14 +217,15 @@ struct RelayPresenceTests {
         "No connection to the upstream → the proof of presence is released; the upstream read the call → the proof is used"
     )
     func givenBack() async throws {
-        try await RelayFixture.run(at: "http://127.0.0.1:1", require: try Self.entries()) { (fixture) async throws in
+        try await RelayFixture.run(at: "http://127.0.0.1:1", require: try Presences.entries()) {
+            (fixture) async throws in
             let presences = Presences()
             #expect(try await code(fixture, presences, "/pay/1") == .upstreamError)
             #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
         }
         // The upstream reads the request and closes the connection.
         try await ScriptedUpstream.run({ connection in _ = try await connection.request() }) { upstream in
-            try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
+            try await RelayFixture.run(at: upstream.url, require: try Presences.entries()) { (fixture) async throws in
                 let presences = Presences()
                 #expect(try await code(fixture, presences, "/pay/1") == .upstreamError)
                 #expect(presences.counts == Presences.Counts(judged: 1, taken: 1))
@@ -275,7 +241,7 @@ struct RelayPresenceTests {
             try await connection.answer("401 Unauthorized", body: "no")
             while try await connection.request() != nil { try await connection.answer() }
         }) { upstream in
-            try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
+            try await RelayFixture.run(at: upstream.url, require: try Presences.entries()) { (fixture) async throws in
                 let presences = Presences()
                 #expect(try await code(fixture, presences, "/pay/1") == nil)
                 #expect(fixture.tokens.forced == 1)

@@ -69,12 +69,13 @@ struct RelayProofTests {
     /// Calls with a bound token, and provides a fresh token if the relay requests one.
     private func call(
         _ fixture: RelayFixture, _ method: HTTPRequest.Method = .get, _ target: String = "/a",
-        body: UpstreamRequest.Body = .none, _ asked: Asked
+        body: UpstreamRequest.Body = .none, _ asked: Asked, _ presences: Presences = Presences()
     ) async throws -> RelayResponse {
         let key = try PaperSigner().proofKeyPair(seed: [])
         return try await fixture.relay.call(
             try fixture.request(method, target, headers: [:], body: body), session: fixture.session,
             signIns: fixture.signIns,
+            presence: { _ throws(BrokerProblem) in try presences.judge() },
             token: { (_, _, _) throws(BrokerProblem) in
                 let number = asked.next()
                 return AccessToken(Secret("at-\(number)"), .dpop, key: key)
@@ -83,11 +84,13 @@ struct RelayProofTests {
 
     private func run(
         _ script: @escaping @Sendable (ScriptedConnection) async throws -> Void,
-        proof: ProofPresentation = ProofPresentation(), _ body: (RelayFixture, ScriptedUpstream) async throws -> Void
+        proof: ProofPresentation = ProofPresentation(), require: [UpstreamRequirement] = [],
+        _ body: (RelayFixture, ScriptedUpstream) async throws -> Void
     ) async throws {
         try await ScriptedUpstream.run(script) { upstream in
             let proofs = RelayProofs(PaperSigner(), Self.clock, ProofNonces())
-            try await RelayFixture.run(at: upstream.url + "/base", proof: proof, proofs: proofs) { fixture in
+            try await RelayFixture.run(at: upstream.url + "/base", proof: proof, proofs: proofs, require: require) {
+                fixture in
                 try await body(fixture, upstream)
             }
         }
@@ -200,12 +203,13 @@ struct RelayProofTests {
     func unsigned() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             let proofs = RelayProofs(PaperSigner(isAway: true), Self.clock, ProofNonces())
-            try await RelayFixture.run(at: upstream.url, proofs: proofs) { fixture in
-                do {
-                    _ = try await call(fixture, .post, "/a", Asked())
-                    Issue.record("it was answered")
-                } catch let problem as BrokerProblem { #expect(problem.isUnsent, "presence stays good") }
+            let (presences, entries) = (Presences(), try Presences.entries("ANY /**"))
+            try await RelayFixture.run(at: upstream.url, proofs: proofs, require: entries) { fixture in
+                await #expect(throws: BrokerProblem.self) {
+                    try await call(fixture, .post, "/a", Asked(), presences)
+                }
             }
+            #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
             #expect(upstream.received.isEmpty)
         }
     }
@@ -214,18 +218,20 @@ struct RelayProofTests {
         "An upstream asks for a nonce after a streamed body was sent → `upstream_nonce` with a time to wait, instead of its 401"
     )
     func streamed() async throws {
-        try await run(Self.demanding()) { fixture, upstream in
+        let presences = Presences()
+        try await run(Self.demanding(), require: try Presences.entries("ANY /**")) { fixture, upstream in
             let asked = Asked()
             func streamed() -> UpstreamRequest.Body {
                 let source = ChunkSource(chunk: ByteBuffer(repeating: 0x61, count: 10_000), count: 10)
                 return .stream(UpstreamRequest.Stream(source), length: 100_000)
             }
             do {
-                _ = try await call(fixture, .put, "/a", body: streamed(), asked)
+                _ = try await call(fixture, .put, "/a", body: streamed(), asked, presences)
                 Issue.record("it was answered")
             } catch let problem as BrokerProblem {
                 #expect(problem.code == .upstreamNonce && problem.retryAfter == .milliseconds(500))
-                #expect(problem.isUnsent, "it was refused: presence stays good")
+                #expect(
+                    presences.counts.givenBack == 1, "the upstream refused the call, so its presence proof is released")
             }
             #expect(upstream.received.count == 1)
         }
@@ -233,20 +239,24 @@ struct RelayProofTests {
 
     @Test("An upstream asks for a new nonce each time → two calls, then `upstream_nonce`, and no refresh")
     func endless() async throws {
-        try await run({ connection in
-            var number = 0
-            while try await connection.request() != nil {
-                number += 1
-                try await connection.answer(
-                    "401 Unauthorized",
-                    fields: ["DPoP-Nonce: n-\(number)", "WWW-Authenticate: DPoP error=\"use_dpop_nonce\""], body: "no")
-            }
-        }) { fixture, upstream in
-            let asked = Asked()
+        try await run(
+            { connection in
+                var number = 0
+                while try await connection.request() != nil {
+                    number += 1
+                    try await connection.answer(
+                        "401 Unauthorized",
+                        fields: ["DPoP-Nonce: n-\(number)", "WWW-Authenticate: DPoP error=\"use_dpop_nonce\""],
+                        body: "no")
+                }
+            }, require: try Presences.entries("ANY /**")
+        ) { fixture, upstream in
+            let (asked, presences) = (Asked(), Presences())
             do {
-                _ = try await call(fixture, .get, "/a", body: .none, asked)
+                _ = try await call(fixture, .get, "/a", body: .none, asked, presences)
                 Issue.record("it was answered")
-            } catch let problem as BrokerProblem { #expect(problem.code == .upstreamNonce && problem.isUnsent) }
+            } catch let problem as BrokerProblem { #expect(problem.code == .upstreamNonce) }
+            #expect(presences.counts.givenBack == 1)
             #expect(upstream.received.count == 2 && asked.count == 1)
         }
     }

@@ -161,7 +161,7 @@ struct RelayRefusalTests {
                     _ = try await client.send(UpstreamRequest(.GET, "/x", [:], within: .seconds(10)))
                     Issue.record("must be refused")
                 } catch {
-                    let problem = BrokerProblem(error)
+                    let problem = RelayFailure(error).problem
                     #expect(problem.code == .upstreamError)
                     #expect(problem.privateDetail == "the upstream's address is not one that it may have")
                 }

@@ -14,7 +14,7 @@ import Testing
         let challenge = StepUpDemand(contextClasses: ["mfa"])
         for isLast in [false, true] {
             let refusal = await problem {
-                try await broker.useCases.signInCheck.answer(
+                try await broker.useCases.signInCheck.judge(
                     challenge: challenge, of: live, target: nil, isLast: isLast)
             }
             #expect(refusal?.code == .stepUpRequired && refusal?.wanted?.demand == challenge)
@@ -54,7 +54,7 @@ import Testing
         let refusal = await problem { try await check.require(.mfa, of: child) }
         #expect(refusal?.code == .stepUpRequired && refusal?.wanted?.isOfParent == true)
         let challenged = await problem {
-            try await check.answer(challenge: .mfa, of: child, target: nil, isLast: true)
+            try await check.judge(challenge: .mfa, of: child, target: nil, isLast: true)
         }
         #expect(challenged?.code == .stepUpRequired && challenged?.wanted?.isOfParent == true)
         #expect(store.count(.session) == reads)
@@ -68,7 +68,7 @@ import Testing
         let check = broker.useCases.signInCheck
         func answer() async -> BrokerProblem? {
             await problem {
-                try await check.answer(
+                try await check.judge(
                     challenge: StepUpDemand(maximumAge: 10), of: live, target: nil, isLast: false)
             }
         }
@@ -87,7 +87,7 @@ import Testing
         let check = broker.useCases.signInCheck
         broker.clock.jump(.seconds(3600))
         func answer(_ challenge: StepUpDemand) async -> BrokerProblem? {
-            await problem { try await check.answer(challenge: challenge, of: live, target: nil, isLast: false) }
+            await problem { try await check.judge(challenge: challenge, of: live, target: nil, isLast: false) }
         }
         #expect(await answer(StepUpDemand(maximumAge: 300))?.code == .storeUnavailable)
         #expect(await answer(.mfa) == nil)

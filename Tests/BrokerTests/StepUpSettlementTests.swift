@@ -137,7 +137,7 @@ struct StepUpSettlementTests {
         func challenged(_ target: TokenTarget? = nil) async throws -> BrokerProblem? {
             let live = try await broker.useCases.resumeSession.resume(session.token)
             return await problem {
-                try await check.answer(challenge: .mfa, of: live, target: target, isLast: true)
+                try await check.judge(challenge: .mfa, of: live, target: target, isLast: true)
             }
         }
         // The upstream refused the sign-in's own token, so another sign-in would not help.
@@ -400,9 +400,9 @@ struct StepUpSettlementTests {
         let judged = try await check.require(.mfa, of: stale)
         #expect(judged.facts.signIn.contextClass == "mfa")
         #expect(try await tokens.accessToken(for: judged).token.reveal() == "at-2")
-        let challenged = try await check.answer(challenge: .mfa, of: stale, target: nil, isLast: false)
+        let challenged = try await check.judge(challenge: .mfa, of: stale, target: nil, isLast: false)
         #expect(try await tokens.accessToken(for: challenged).token.reveal() == "at-2")
-        let last = await problem { try await check.answer(challenge: .mfa, of: stale, target: nil, isLast: true) }
+        let last = await problem { try await check.judge(challenge: .mfa, of: stale, target: nil, isLast: true) }
         #expect(last?.code == .stepUpFailed && last?.shortfall?.isUpstreams == true)
         #expect(broker.provider.refreshes == 0)
     }

@@ -31,7 +31,7 @@ package struct SignInCheck: Sendable {
     ///
     /// Throws `step_up_required` if another sign-in helps, for example if the access token comes from a sign-in before the
     /// last one. Otherwise throws `step_up_failed`, if `isLast` says that there is no other token to try.
-    package func answer(
+    package func judge(
         challenge: StepUpDemand, of session: LiveSession, target: TokenTarget?, isLast: Bool
     ) async throws(BrokerProblem) -> LiveSession {
         var demand = challenge
@@ -41,11 +41,10 @@ package struct SignInCheck: Sendable {
         guard isMet(demand, latest) else { throw refusal(challenge, latest) }
         guard isLast else { return latest }
         guard try !isOfEarlierSignIn(latest, target) else { throw refusal(challenge, latest) }
-        var problem = BrokerProblem(
+        throw BrokerProblem(
             .stepUpFailed,
-            privateDetail: "the upstream demands a sign-in that the session already has; check the upstream")
-        problem.shortfall = StepUpShortfall(required: challenge, got: latest.facts.signIn, isUpstreams: true)
-        throw problem
+            privateDetail: "the upstream demands a sign-in that the session already has; check the upstream",
+            with: .shortfall(StepUpShortfall(required: challenge, got: latest.facts.signIn, isUpstreams: true)))
     }
 
     /// Returns whether the access token comes from a sign-in before the session's last sign-in.
@@ -87,15 +86,12 @@ package struct SignInCheck: Sendable {
     private func refusal(_ demand: StepUpDemand, _ session: LiveSession) -> BrokerProblem {
         let facts = session.facts
         guard demand.isPossible, context.providers[facts.provider]?.profile.stepUp.canFulfil(demand) == true else {
-            var problem = BrokerProblem(
+            return BrokerProblem(
                 .stepUpFailed, detail: "The session's provider cannot fulfil the demanded sign-in.",
-                privateDetail: "the provider's `step_up` does not include the demand")
-            problem.shortfall = StepUpShortfall(required: demand, got: facts.signIn)
-            return problem
+                privateDetail: "the provider's `step_up` does not include the demand",
+                with: .shortfall(StepUpShortfall(required: demand, got: facts.signIn)))
         }
-        var problem = BrokerProblem(.stepUpRequired)
-        problem.wanted = WantedStepUp(
-            demand: demand, isOfParent: facts.child != nil, isBound: session.binding != nil)
-        return problem
+        let wanted = WantedStepUp(demand: demand, isOfParent: facts.child != nil, isBound: session.binding != nil)
+        return BrokerProblem(.stepUpRequired, with: .stepUp(wanted))
     }
 }

@@ -54,7 +54,7 @@ final class SignIns: SignInJudging {
         return judged ?? session
     }
 
-    func answer(
+    func judge(
         challenge: StepUpDemand, of session: LiveSession, target: TokenTarget?, isLast: Bool
     ) async throws(BrokerProblem) -> LiveSession {
         state.withLock { $0.challenges.append((challenge, isLast)) }

@@ -7,7 +7,7 @@ import NIOHTTP1
 /// One call of the relay, sent once and at most once more with a fresh token.
 ///
 /// If the token needs DPoP proofs, each of the two requests may be repeated once, with a new nonce that the upstream requests.
-struct RelayCall {
+struct RelayedCall {
     let request: RelayRequest
     let upstream: Upstream
     let path: String
@@ -25,31 +25,32 @@ struct RelayCall {
     ///
     /// If the request provably never reached the upstream, or the upstream refused it, the presence proof is released, so the
     /// user is not prompted twice for one call. A repeat with another token needs no new proof, because it is the same call.
-    mutating func send(showing presence: JudgedPresence?) async throws(BrokerProblem) -> UpstreamResponse {
+    mutating func begin(showing presence: JudgedPresence?) async throws(RelayFailure) -> UpstreamResponse {
         guard let presence else { return try await send() }
-        try await presence.take()
-        do throws(BrokerProblem) { return try await send() } catch {
+        do throws(BrokerProblem) { try await presence.take() } catch { throw RelayFailure(error) }
+        do throws(RelayFailure) { return try await send() } catch {
             if error.isUnsent, !isRepeated { await presence.giveBack() }
             throw error
         }
     }
 
     /// Sends the request, with a proof if the token needs one; returns the response when its header has arrived.
-    mutating func send() async throws(BrokerProblem) -> UpstreamResponse {
+    mutating func send() async throws(RelayFailure) -> UpstreamResponse {
         guard token.key != nil else {
-            let response = try await send(nil)
+            let response = try await attempt(nil)
             isRepeated = isRepeated || response.isRepeated
             return response
         }
         guard
             var proof = RelayProof(token, proofs, upstream.settings, session: session, target: path)
         else {
-            throw BrokerProblem(.upstreamNotAllowed, privateDetail: "no proof can be made for this token").unsent
+            throw RelayFailure.unsent(
+                BrokerProblem(.upstreamNotAllowed, privateDetail: "no proof can be made for this token"))
         }
         var isFirst = true
         while true {
             let response: UpstreamResponse
-            do throws(BrokerProblem) { response = try await send(proof) } catch {
+            do throws(RelayFailure) { response = try await attempt(proof) } catch {
                 throw isFirst ? error : error.sent
             }
             isFirst = false
@@ -57,7 +58,7 @@ struct RelayCall {
             switch proof.heard(response) {
             case .take: return response
             case .sendAgain:
-                if case .stream = body { throw Self.nonceWanted.unsent }
+                if case .stream = body { throw RelayFailure.unsent(Self.nonceWanted) }
                 // Read a short body to its end, so that the connection can be kept. A longer body stays unread, which closes
                 // its connection (SEC-79).
                 if let length = response.headers.first(name: "Content-Length").flatMap({ Int($0) }),
@@ -65,7 +66,7 @@ struct RelayCall {
                 {
                     _ = try? await response.collect(upTo: length)
                 }
-            case .giveUp: throw Self.nonceWanted.unsent
+            case .giveUp: throw RelayFailure.unsent(Self.nonceWanted)
             }
         }
     }
@@ -94,19 +95,20 @@ struct RelayCall {
         return BrokerProblem(.providerUnavailable, privateDetail: words, retryAfter: .seconds(1))
     }
 
-    private func send(_ proof: RelayProof?) async throws(BrokerProblem) -> UpstreamResponse {
-        guard let parent = RequestScope.current?.span else { return try await send(proof, nil) }
+    /// Sends the request once, in a span of the request's trace if there is one.
+    private func attempt(_ proof: RelayProof?) async throws(RelayFailure) -> UpstreamResponse {
+        guard let parent = RequestScope.current?.span else { return try await deliver(proof, nil) }
         let (method, name) = (TraceMethod.name(request.method.rawValue), upstream.settings.name.text)
         let span = parent.child("\(method) \(name)", .client)
         span.set("http.request.method", method)
         span.set("coatcheck.upstream", name)
-        do throws(BrokerProblem) {
-            let response = try await send(proof, span)
+        do throws(RelayFailure) {
+            let response = try await deliver(proof, span)
             span.set("http.response.status_code", Int(response.status.code))
             span.end(response.status.code >= 500 ? String(response.status.code) : nil)
             return response
         } catch {
-            span.end(error.code.rawValue)
+            span.end(error.problem.code.rawValue)
             throw error
         }
     }
@@ -115,21 +117,22 @@ struct RelayCall {
     ///
     /// If a kept connection has closed, this method sends the request again with another proof, because `UpstreamClient` never
     /// repeats a request with a proof.
-    private func send(
+    private func deliver(
         _ proof: RelayProof?, _ span: (any TraceSpan)?
-    ) async throws(BrokerProblem) -> UpstreamResponse {
+    ) async throws(RelayFailure) -> UpstreamResponse {
         let settings = upstream.settings
         guard token.credential == settings.credential || (token.credential.isBound && settings.credential == .bearer)
         else {
-            throw BrokerProblem(
-                .upstreamNotAllowed, detail: "This session's credential is not what the upstream takes."
-            ).unsent
+            throw RelayFailure.unsent(
+                BrokerProblem(
+                    .upstreamNotAllowed, detail: "This session's credential is not what the upstream takes."))
         }
         guard let credential = token.field(settings.proof.scheme) else {
-            throw BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field").unsent
+            throw RelayFailure.unsent(
+                BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field"))
         }
         guard let client = upstream.client(for: token, of: session, certificates) else {
-            throw certificateNotShown.unsent
+            throw RelayFailure.unsent(certificateNotShown)
         }
         place.hold(client)
         let begun = NIODeadline.now()
@@ -137,7 +140,7 @@ struct RelayCall {
         while true {
             let field: (name: String, value: String)?
             do throws(BrokerProblem) { field = try self.field(of: proof) } catch {
-                throw isRepeated ? error : error.unsent
+                throw isRepeated ? RelayFailure(error) : .unsent(error)
             }
             let headers = RequestHeaderRules.headers(
                 from: request.headers, extra: settings.requestHeaders, host: settings.base.authority,
@@ -149,7 +152,7 @@ struct RelayCall {
                 return try await client.send(outgoing, on: request.eventLoop, connecting: isRepeated)
             } catch {
                 guard proof != nil, !isRepeated, isIdempotent, isBodyAtHand, case .call(.lost) = error else {
-                    throw BrokerProblem(error)
+                    throw RelayFailure(error)
                 }
                 isRepeated = true
             }
@@ -188,7 +191,7 @@ struct RelayCall {
     }
 
     /// Converts the upstream's response into the app's.
-    func answer(_ response: UpstreamResponse) async throws(BrokerProblem) -> RelayResponse {
+    func render(_ response: UpstreamResponse) async throws(RelayFailure) -> RelayResponse {
         let status: HTTPResponse.Status
         let head: ResponseHeaderRules.Head
         do throws(ResponseHeaderRules.Fault) {
@@ -199,7 +202,8 @@ struct RelayCall {
                     upstream: upstream.settings.name.text, base: upstream.settings.base, target: path, own: own))
         } catch {
             // The response stays unread, which closes its connection (SEC-79).
-            throw BrokerProblem(.upstreamError, privateDetail: "the response head is not passed on: \(error)")
+            throw RelayFailure(
+                BrokerProblem(.upstreamError, privateDetail: "the response head is not passed on: \(error)"))
         }
         let isBodiless =
             request.method == .head || status.code == 204 || status.code == 304 || head.contentLength == 0
@@ -222,9 +226,7 @@ struct RelayCall {
                 let whole = try await response.collect(upTo: length)
                 return RelayResponse(
                     status: status, headers: head.fields, contentLength: length, body: .buffered(whole))
-            } catch {
-                throw BrokerProblem(error)
-            }
+            } catch { throw RelayFailure(error).sent }
         }
         return RelayResponse(
             status: status, headers: head.fields, contentLength: head.contentLength,
@@ -259,41 +261,4 @@ extension AccessToken {
 
 extension HTTPField.Name {
     fileprivate static let idempotencyKey: HTTPField.Name = HTTPField.Name("Idempotency-Key") ?? .ifMatch
-}
-
-extension BrokerProblem {
-    /// The same problem, marked `isUnsent`: the call provably never reached its upstream, or the upstream refused it.
-    var unsent: BrokerProblem {
-        var problem = self
-        problem.isUnsent = true
-        return problem
-    }
-
-    /// The same problem with `isUnsent` false, because the upstream may have seen the call.
-    fileprivate var sent: BrokerProblem {
-        var problem = self
-        problem.isUnsent = false
-        return problem
-    }
-
-    /// Converts a failure into a problem for the app; the details go to the log only.
-    init(_ failure: UpstreamFailure) {
-        switch failure {
-        case .call(.timedOut): self.init(.upstreamTimeout, privateDetail: "no progress and no head")
-        case .call(.abandoned), .abandoned: self.init(.upstreamError, privateDetail: "the caller went away")
-        case .call(let failure): self.init(.upstreamError, privateDetail: "the connection: \(failure)")
-        case .connection(let error): self.init(.upstreamError, privateDetail: error)
-        case .connectionTimedOut: self.init(.upstreamTimeout, privateDetail: "no connection in time")
-        case .refusedAddress:
-            self.init(.upstreamError, privateDetail: "the upstream's address is not one that it may have")
-        case .requestTooLong: self.init(.tooLarge)
-        case .requestTooShort: self.init(.invalidRequest, detail: "The request's body broke off.")
-        case .request(let problem as BrokerProblem): self = problem
-        case .request(let error):
-            // The error itself is never printed, because it may contain the request and thus the token.
-            self.init(.upstreamError, privateDetail: String(describing: type(of: error)))
-        case .shutDown: self.init(.upstreamError, privateDetail: "the relay is shut down")
-        }
-        isUnsent = failure.isBeforeSending
-    }
 }

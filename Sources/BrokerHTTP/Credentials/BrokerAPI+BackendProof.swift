@@ -41,12 +41,12 @@ extension BrokerAPI {
             throw BrokerProblem(
                 .invalidRequest, detail: "The request has two credentials, in a header field and in `client_secret`.",
                 privateDetail: "client_secret next to a credential in a field",
-                errors: [FieldFault("client_secret", .conflict)])
+                with: .fields([FieldFault("client_secret", .conflict)]))
         }
         guard let name else {
             throw BrokerProblem(
                 .invalidRequest, detail: "`client_secret` needs `client_id`, the backend's name.",
-                errors: [FieldFault("client_id", .required)])
+                with: .fields([FieldFault("client_id", .required)]))
         }
         guard let match = backend(of: Secret(secret), named: name) else {
             try charge(call).takeWrongToken()
@@ -82,7 +82,7 @@ extension BrokerAPI {
 
     private func provenBackend(_ call: Call) throws(BrokerProblem) -> ProvenBackend? {
         guard call.fields.backends.count <= 1, call.fields.authorization.count <= 1 else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("Authorization", .duplicate)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("Authorization", .duplicate)]))
         }
         if let credential = call.fields.backends.first {
             // If this credential is wrong, the request is refused even if its `Authorization` or peer address would identify a

@@ -46,7 +46,7 @@ enum OriginalRequest {
     }
 
     fileprivate static func malformed(_ field: String) -> BrokerProblem {
-        BrokerProblem(.invalidRequest, errors: [FieldFault(field, .malformed)])
+        BrokerProblem(.invalidRequest, with: .fields([FieldFault(field, .malformed)]))
     }
 
     /// Returns the method and address that a proof must name; nil if the proxy's fields are incomplete.
@@ -85,7 +85,7 @@ enum OriginalRequest {
 
     private static func set(_ part: inout String?, _ field: HTTPField) throws(BrokerProblem) {
         guard part == nil else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault(field.name.rawName, .duplicate)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault(field.name.rawName, .duplicate)]))
         }
         part = field.value
     }
@@ -97,6 +97,6 @@ enum OriginalRequest {
         guard let original, let forwarded, !original.utf8.elementsEqual(forwarded.utf8) else {
             return original ?? forwarded
         }
-        throw BrokerProblem(.invalidRequest, errors: [FieldFault(name, .conflict)])
+        throw BrokerProblem(.invalidRequest, with: .fields([FieldFault(name, .conflict)]))
     }
 }

@@ -88,10 +88,10 @@ extension BrokerAPI {
         func token(_ secret: Secret, isWeb: Bool = false, isFromApp: Bool = true) -> ForwardedToken {
             ForwardedToken(token: PresentedToken(secret: secret, isWebCookie: isWeb), isFromApp: isFromApp)
         }
-        if let app = try sessionCookie(call) { return token(app) }
-        if let web = try webCookie(call) { return token(web, isWeb: true) }
+        if let app = try credentials(call).sessionCookie() { return token(app) }
+        if let web = try credentials(call).webCookie() { return token(web, isWeb: true) }
         guard call.fields.sessions.count <= 1 else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("X-Coatcheck-Session", .duplicate)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("X-Coatcheck-Session", .duplicate)]))
         }
         if let header = call.fields.sessions.first { return token(Secret(header), isFromApp: false) }
         guard !backend.usedAuthorization, let value = call.fields.authorization.first,
@@ -107,7 +107,8 @@ extension BrokerAPI {
         let nobodys = ProofTarget(method: "", address: .foreign(nil))
         let target = try originalRequest(call, backend)
         return PresentedEvidence(
-            proofs: target == nil ? [] : call.fields.proofs, passes: try passes(call), target: target ?? nobodys,
+            proofs: target == nil ? [] : call.fields.proofs, passes: try credentials(call).passes(),
+            target: target ?? nobodys,
             charge: backendProofCharge)
     }
 
@@ -134,7 +135,7 @@ extension BrokerAPI {
                 .backendNotAllowed, detail: "This backend cannot ask for the user's presence.",
                 privateDetail: "`presence` needs `original_request: true` and a proxy that says method and URL")
         }
-        return PresentedEvidence(proofs: presences(call), target: target, charge: backendProofCharge)
+        return PresentedEvidence(proofs: credentials(call).presenceProofs(), target: target, charge: backendProofCharge)
     }
 
     /// Returns the evidence of the app that a backend passes on in its form.

@@ -6,7 +6,7 @@ extension BrokerAPI {
     /// `POST /v1/session/handovers`: a ticket for the app's own web view.
     @Sendable func beginHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
         // The session that results from the hand-over may outlive a pass, so a pass is not enough.
-        let parent = try await ownSession(call, demanding: .proof)
+        let parent = try await credentials(call).open(demanding: .proof, admitting: .exceptChildren).session
         let handover = try await useCases.handOver.begin(
             try handoverOrder(call), of: parent, charge: charge(call))
         var writer = JSONWriter(capacity: 512)
@@ -43,7 +43,9 @@ extension BrokerAPI {
     /// Opening the page does not spend the ticket.
     @Sendable func showHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
         let ticket = ticket(of: call)
-        try await counting(call) { () async throws(BrokerProblem) in try await useCases.handOver.look(ticket) }
+        try await credentials(call).counting { () async throws(BrokerProblem) in
+            try await useCases.handOver.look(ticket)
+        }
         var fields = HandoverPage.fields(call.requestID)
         fields.append(HandoverPage.html)
         return Answer(.ok, fields, body: .whole(HandoverPage.page))
@@ -53,11 +55,12 @@ extension BrokerAPI {
     @Sendable func spendHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
         try checkIsOwnPage(call)
         let ticket = ticket(of: call)
-        let verifier = try cookie(cookies.handoverName, call)
-        let held = try [cookie(cookies.sessionName, call), cookie(cookies.webName, call)].compactMap { $0 }
+        let credentials = credentials(call)
+        let verifier = try credentials.cookie(cookies.handoverName)
+        let held = try [credentials.sessionCookie(), credentials.webCookie()].compactMap { $0 }
         let done: HandedOver
         do throws(BrokerProblem) {
-            done = try await counting(call) { () async throws(BrokerProblem) in
+            done = try await credentials.counting { () async throws(BrokerProblem) in
                 try await useCases.handOver.spend(ticket, verifier: verifier, held: held)
             }
         } catch {

@@ -7,10 +7,10 @@ extension BrokerAPI {
     @Sendable func startLogin(_ call: Call) async throws(BrokerProblem) -> Answer {
         var input = try startLoginInput(call)
         // The step-up remains in the session after a pass has ended, so a pass is not enough.
-        if input.demand != nil, try presentedToken(call) != nil {
-            input.steppingUp = try await ownSession(call, demanding: .proof)
+        if input.demand != nil, try credentials(call).token() != nil {
+            input.steppingUp = try await credentials(call).open(demanding: .proof, admitting: .exceptChildren).session
         } else if input.provider == nil {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/provider", .required)]))
         }
         let login = try await useCases.startLogin.start(input)
         let cookie =
@@ -41,8 +41,8 @@ extension BrokerAPI {
             provider: provider, client: client, redirectURI: redirectURI, scope: scope, codeChallenge: challenge,
             codeChallengeMethod: method, socialProvider: social,
             parameters: (parameters ?? []).map { ($0.name, $0.value.string ?? "") },
-            loginToken: try loginToken(call, body: token), charge: charge(call))
-        input.evidence = try evidence(of: call)
+            loginToken: try credentials(call).loginToken(body: token), charge: charge(call))
+        input.evidence = try credentials(call).evidence()
         input.demand = demand
         return input
     }
@@ -99,9 +99,10 @@ extension BrokerAPI {
         guard let provider, let stateKey, let attributes else { throw BrokerProblem(.invalidRequest) }
         var input = FinishRegistrationInput(
             provider: provider, client: client, stateKey: stateKey, attributes: attributes,
-            loginToken: try loginToken(call, body: token), presentedSession: try presentedSession(call),
+            loginToken: try credentials(call).loginToken(body: token),
+            presentedSession: try credentials(call).cookieOrBearer(),
             charge: charge(call))
-        input.evidence = try evidence(of: call)
+        input.evidence = try credentials(call).evidence()
         return input
     }
 }

@@ -11,7 +11,7 @@ extension BrokerAPI {
         guard let relay, let target = RelayTarget(call.request.path ?? "") else {
             throw BrokerProblem(.upstreamNotFound)
         }
-        let presented = try await presented(call)
+        let presented = try await credentials(call).open()
         let session = presented.session
         if let family = session.family, !family.policy.upstreams.contains(where: { $0.text == target.upstream }) {
             throw BrokerProblem(.upstreamNotAllowed, detail: "Children of this kind may not call this upstream.")
@@ -97,7 +97,7 @@ extension BrokerAPI {
         return try await relay.call(
             request, session: session, signIns: useCases.signInCheck,
             presence: { session throws(BrokerProblem) in
-                try await useCases.presenceCheck.judge(presence(in: call), of: session)
+                try await useCases.presenceCheck.judge(credentials(call).presence(), of: session)
             }
         ) {
             session, target, force throws(BrokerProblem) in

@@ -6,7 +6,7 @@ extension BrokerAPI {
     /// `POST /v1/sessions`: creates a session from a code, a callback URL or a handoff.
     @Sendable func forwardCode(_ call: Call) async throws(BrokerProblem) -> Answer {
         let input = try forwardCodeInput(call)
-        let outcome = try await counting(call) { () async throws(BrokerProblem) in
+        let outcome = try await credentials(call).counting { () async throws(BrokerProblem) in
             try await useCases.forwardCode.forward(input)
         }
         switch outcome {
@@ -65,10 +65,10 @@ extension BrokerAPI {
         input.tokens = body.object("tokens", importedTokens)
         let token = body.token("login_token", length: 43...128)
         try body.finish()
-        input.loginToken = try loginToken(call, body: token)
-        input.presentedSession = try presentedSession(call)
+        input.loginToken = try credentials(call).loginToken(body: token)
+        input.presentedSession = try credentials(call).cookieOrBearer()
         input.charge = charge(call)
-        input.evidence = try evidence(of: call)
+        input.evidence = try credentials(call).evidence()
         return input
     }
 
@@ -82,13 +82,14 @@ extension BrokerAPI {
 
     /// `GET /v1/session`: this session; reading it does not slide the idle time.
     @Sendable func readSession(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let view = try useCases.resumeSession.view(of: try await session(call))
+        let view = try useCases.resumeSession.view(of: try await credentials(call).open().session)
         return Answers.json(.ok, SessionBody.bytes(view), call)
     }
 
     /// `POST /v1/session/token`: the provider's access token, for clients that opted in.
     @Sendable func handOutToken(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let access = try await useCases.handOutToken.handOut(from: try await ownSession(call, demanding: .proof))
+        let access = try await useCases.handOutToken.handOut(
+            from: try await credentials(call).open(demanding: .proof, admitting: .exceptChildren).session)
         var writer = JSONWriter(capacity: 1024)
         writer.object { writer in
             writer.member("access_token", access.token.reveal())
@@ -103,7 +104,7 @@ extension BrokerAPI {
 
     /// `POST /v1/session/pass`: a pass in exchange for a proof, for a bound session.
     @Sendable func grantPass(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let session = try await session(call, demanding: .proof)
+        let session = try await credentials(call).open(demanding: .proof).session
         let pass = try useCases.grantPass.grant(to: session)
         return Answers.json(
             .ok, PassBody.bytes(pass), call, adding: pass.transport == .cookie ? [cookies.pass(pass)] : [])
@@ -111,15 +112,17 @@ extension BrokerAPI {
 
     /// `PUT /v1/session/presence-key`: the device's key for presence proofs.
     @Sendable func registerPresenceKey(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let session = try await presented(call, demanding: .proof, admits: RegisterPresenceKey.admits).session
-        let view = try await useCases.registerPresenceKey.register(presence(in: call), for: session)
+        let session = try await credentials(call).open(
+            demanding: .proof, admitting: SessionCredentials.Admission(check: RegisterPresenceKey.admits)
+        ).session
+        let view = try await useCases.registerPresenceKey.register(credentials(call).presence(), for: session)
         return Answers.json(.ok, SessionBody.bytes(view), call)
     }
 
     /// `POST /v1/session/children`: a child session, for example for a widget, a watch or an extension.
     @Sendable func makeChild(_ call: Call) async throws(BrokerProblem) -> Answer {
         // The child may outlive a pass, so a pass is not enough.
-        let parent = try await ownSession(call, demanding: .proof)
+        let parent = try await credentials(call).open(demanding: .proof, admitting: .exceptChildren).session
         let child = try await useCases.makeChild.make(try childOrder(call), of: parent, charge: charge(call))
         return created(child, call)
     }
@@ -158,16 +161,16 @@ extension BrokerAPI {
         try query.finish()
         if wanted == "true" {
             var page: Secret?
-            if let token = try presentedToken(call)?.secret {
+            if let token = try credentials(call).token()?.secret {
                 page = try await useCases.endSession.logOutInBrowser(token) { () throws(BrokerProblem) in
-                    try evidence(of: call)
+                    try credentials(call).evidence()
                 }
             }
             var writer = JSONWriter(capacity: 512)
             writer.object { $0.member("logout_url", page?.reveal()) }
             return Answers.json(.ok, writer.bytes, call, adding: cleared(call))
         }
-        if let token = try presentedToken(call)?.secret { try await useCases.endSession.logOut(token) }
+        if let token = try credentials(call).token()?.secret { try await useCases.endSession.logOut(token) }
         return Answers.empty(.noContent, call, adding: cleared(call))
     }
 
@@ -176,7 +179,7 @@ extension BrokerAPI {
         var query = try RequestQuery(parsing: call.query)
         let cursor = query.text("cursor", maximum: 256)
         try query.finish()
-        let owner = try await ownSession(call)
+        let owner = try await credentials(call).open(admitting: .exceptChildren).session
         let page = try await useCases.listSessions.list(for: owner, cursor: cursor)
         return Answers.json(
             .ok, SessionListBody.bytes(page.items.map { ($0.session, $0.current) }, nextCursor: page.nextCursor), call)
@@ -184,7 +187,7 @@ extension BrokerAPI {
 
     /// `DELETE /v1/sessions/{handle}`: ends one of the user's own sessions.
     @Sendable func endSession(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let owner = try await ownSession(call)
+        let owner = try await credentials(call).open(admitting: .exceptChildren).session
         guard let text = call.parameters.first, let handle = SessionHandle(String(text)) else {
             throw BrokerProblem(.notFound)
         }
@@ -199,7 +202,8 @@ extension BrokerAPI {
         if except == nil { query.fault("except", .required) }
         if let except, except != "current" { query.fault("except", .malformed) }
         try query.finish()
-        try await useCases.endSession.endOthers(of: try await ownSession(call))
+        try await useCases.endSession.endOthers(
+            of: try await credentials(call).open(admitting: .exceptChildren).session)
         return Answers.empty(.noContent, call)
     }
 }

@@ -142,13 +142,13 @@ struct EventStream: Sendable {
 extension BrokerAPI {
     /// `POST /v1/session/refresh`: refreshes the provider's tokens now.
     @Sendable func refreshSession(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let session = try await ownSession(call)
+        let session = try await credentials(call).open(admitting: .exceptChildren).session
         return Answers.json(.ok, SessionBody.bytes(try await useCases.refreshTokens.refreshNow(session)), call)
     }
 
     /// `GET /v1/session/events`: the session's events, as server-sent events.
     @Sendable func sessionEvents(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let presented = try await presented(call)
+        let presented = try await credentials(call).open()
         let session = presented.session
         var fields = Answers.fields(call.requestID)
         fields.append(ConstantFields.eventStream)

@@ -56,7 +56,7 @@ extension ManagementAPI {
         try query.finish()
         // A missing parameter must not end all sessions.
         guard filter.provider != nil else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("provider", .required)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("provider", .required)]))
         }
         guard isUnbound else { return try await end(filter, token, call) }
         let part = try await sessions.endUnbound(filter, cursor: cursor, actor: token.name)
@@ -135,7 +135,7 @@ extension ManagementAPI {
     func admin(_ call: Call, for permission: AdminPermission) throws(BrokerProblem) -> AdminToken {
         guard !configuration.adminTokens.isEmpty else { throw BrokerProblem(.notFound) }
         guard call.fields.authorization.count <= 1 else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("Authorization", .duplicate)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("Authorization", .duplicate)]))
         }
         guard let value = call.fields.authorization.first else { throw BrokerProblem(.backendUnauthorized) }
         var found: AdminToken?

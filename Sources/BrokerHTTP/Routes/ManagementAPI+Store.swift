@@ -20,7 +20,7 @@ extension ManagementAPI {
         do throws(ManagementStore.Refusal) { backup = try await backUp(file) } catch {
             throw BrokerProblem(
                 .invalidRequest, detail: "No backup was written: \(error.text).",
-                errors: [FieldFault("/file", .notAllowed)])
+                with: .fields([FieldFault("/file", .notAllowed)]))
         }
         var writer = JSONWriter(capacity: 256)
         writer.object { writer in

@@ -1,0 +1,188 @@
+import Broker
+import BrokerWire
+import HTTPTypes
+
+/// The credentials that a request presents for a session, and the session that they open.
+struct SessionCredentials {
+    private let api: BrokerAPI
+    private let call: Call
+
+    init(of call: Call, _ api: BrokerAPI) {
+        self.api = api
+        self.call = call
+    }
+
+    /// The rule that decides which sessions a route accepts, and throws for all others.
+    struct Admission: Sendable {
+        let check: @Sendable (LiveSession) throws(BrokerProblem) -> Void
+
+        static let every = Admission { _ in }
+
+        /// Throws `client_not_allowed` for a child session.
+        static let exceptChildren = Admission { session throws(BrokerProblem) in
+            guard session.family == nil else {
+                throw BrokerProblem(.clientNotAllowed, detail: "A child session may not do this; its parent may.")
+            }
+        }
+    }
+
+    // MARK: Opening the session
+
+    /// Returns the live session, and the end of the pass that the request showed; does not move the session's idle end.
+    ///
+    /// The `admission` is checked before the evidence.
+    func open(
+        demanding demand: EvidenceDemand = .any, admitting admission: Admission = .every
+    ) async throws(BrokerProblem) -> PresentedSession {
+        let token = try requiredToken()
+        let presented = try await counting { () async throws(BrokerProblem) in
+            try await api.useCases.resumeSession.present(
+                token.secret, { () throws(BrokerProblem) in try evidence() }, demand
+            ) { session throws(BrokerProblem) in
+                try token.checkCarries(session)
+                try admission.check(session)
+            }
+        }
+        call.connection?.carriesSession()
+        return presented
+    }
+
+    /// Throws if the request lacks a live session, or evidence for that session.
+    ///
+    /// Returns the session whose limits the request's body counts towards. Without evidence, the body counts towards the
+    /// session's limits for the request's address alone.
+    func check(admitting admission: Admission) async throws(BrokerProblem) -> HeldBodies.Owner {
+        let token = try requiredToken()
+        let found = try await counting { () async throws(BrokerProblem) in
+            try await api.useCases.resumeSession.look(
+                token.secret, { () throws(BrokerProblem) in try evidence() }
+            ) { session throws(BrokerProblem) in
+                try token.checkCarries(session)
+                try admission.check(session)
+            }
+        }
+        // A thief who has the cookie but lacks the key must not use up the limit of the session's own phone, so unproven
+        // requests are counted for each address.
+        let address = api.rules.client(of: call).address.map(api.configuration.translators.client)
+        return HeldBodies.Owner(session: found.row, address: found.isProven ? nil : address?.limitKey)
+    }
+
+    /// Runs a lookup by a secret, and charges a wrong token to the address if the lookup fails.
+    ///
+    /// The charge follows a failed lookup, so a caller with a known token never waits (SEC-121).
+    func counting<Value>(
+        _ lookup: () async throws(BrokerProblem) -> Value
+    ) async throws(BrokerProblem) -> Value {
+        try await api.charge(call).forWrongTokens(lookup)
+    }
+
+    // MARK: The session token
+
+    /// Returns the session token; nil if it is missing.
+    ///
+    /// The session cookie or the bearer field comes first, then the cookie of a web child. The session cookie is invalid for
+    /// web children, and the web cookie for all other sessions. If both are present, the session cookie is used.
+    func token() throws(BrokerProblem) -> PresentedToken? {
+        if let token = try cookieOrBearer() { return PresentedToken(secret: token, isWebCookie: false) }
+        return try webCookie().map { PresentedToken(secret: $0, isWebCookie: true) }
+    }
+
+    private func requiredToken() throws(BrokerProblem) -> PresentedToken {
+        guard let token = try token() else { throw BrokerProblem(.sessionRequired) }
+        return token
+    }
+
+    /// Returns the session token from the session cookie or the bearer field; nil if both are missing.
+    ///
+    /// Throws a 400 for two different values of the cookie, or for a cookie and a bearer token that differ. In both cases an
+    /// attacker may have planted one of the two values.
+    func cookieOrBearer() throws(BrokerProblem) -> Secret? {
+        let cookie = try sessionCookie()
+        guard !call.fields.authorization.isEmpty else { return cookie }
+        guard call.fields.authorization.count == 1, let value = call.fields.authorization.first else {
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("Authorization", .duplicate)]))
+        }
+        guard case .bearer(let bearer) = Authorization(value) else { return cookie }
+        guard let cookie else { return bearer }
+        guard api.digest(cookie.bytes()) == api.digest(bearer.bytes()) else {
+            throw BrokerProblem(
+                .invalidRequest, detail: "The cookie and the bearer token name different sessions.",
+                with: .fields([FieldFault("Authorization", .conflict)]))
+        }
+        return cookie
+    }
+
+    // MARK: Cookies
+
+    /// Returns the session cookie's value.
+    func sessionCookie() throws(BrokerProblem) -> Secret? { try cookie(api.cookies.sessionName) }
+
+    /// Returns the value of a web child's cookie.
+    func webCookie() throws(BrokerProblem) -> Secret? { try cookie(api.cookies.webName) }
+
+    /// Returns the login token, from the body or else from the cookie.
+    func loginToken(body: Secret?) throws(BrokerProblem) -> Secret? {
+        if let body { return body }
+        return try cookie(api.cookies.loginName)
+    }
+
+    /// Returns the value of a cookie; nil if the cookie is missing.
+    func cookie(_ name: String) throws(BrokerProblem) -> Secret? {
+        switch CookieReader.value(of: name, in: call.fields.cookies) {
+        case .absent: return nil
+        case .one(let value): return Secret(value)
+        case .several:
+            throw BrokerProblem(
+                .invalidRequest, detail: "The request has a cookie twice.",
+                privateDetail: "the request has the cookie `\(name)` twice",
+                with: .fields([FieldFault("Cookie", .duplicate)]))
+        case .halfQuoted:
+            throw BrokerProblem(
+                .invalidRequest, detail: "The cookie `\(name)` has a quote at one end only.",
+                privateDetail: "cookie `\(name)` has a quote at one end only",
+                with: .fields([FieldFault("Cookie", .malformed)]))
+        }
+    }
+
+    // MARK: Evidence
+
+    /// Returns the evidence that the request shows for a session that belongs to a key.
+    func evidence() throws(BrokerProblem) -> PresentedEvidence {
+        PresentedEvidence(
+            proofs: call.fields.proofs, passes: try passes(), target: target, charge: api.charge(call).ofProofs)
+    }
+
+    /// Returns the passes, from cookie and header field.
+    func passes() throws(BrokerProblem) -> [Secret] {
+        try (cookie(api.cookies.passName).map { [$0] } ?? []) + call.fields.passes.map { Secret($0) }
+    }
+
+    /// Returns the evidence of the user's presence.
+    func presence() -> PresentedEvidence {
+        PresentedEvidence(proofs: presenceProofs(), target: target, charge: api.charge(call).ofProofs)
+    }
+
+    /// Returns the values of the header field for presence proofs.
+    ///
+    /// Callers read the field on demand, because few calls need it.
+    func presenceProofs() -> [String] { call.request.headerFields[values: .coatcheckPresence] }
+
+    private var target: ProofTarget {
+        ProofTarget(method: call.request.method.rawValue, address: .own(path: String(call.path)))
+    }
+}
+
+extension BrokerAPI {
+    /// Returns the credentials of a request for a session.
+    func credentials(_ call: Call) -> SessionCredentials { SessionCredentials(of: call, self) }
+
+    /// Requires a live session and its evidence before the body of a request is read.
+    @Sendable func requireSession(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {
+        try await credentials(call).check(admitting: .every)
+    }
+
+    /// Requires a live session that is no child, and its evidence, before the body of a request is read.
+    @Sendable func requireNoChild(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {
+        try await credentials(call).check(admitting: .exceptChildren)
+    }
+}

@@ -26,7 +26,7 @@ extension ExchangeSettlement {
             // The session lives by a refresh token that it has already had, so that token is never revoked.
             let unheld = exchange.seen.contains(tokens.refreshToken) ? nil : tokens
             guard current.subject == origin.subject else {
-                throw await settle(
+                throw await spendRevoking(
                     .subjectMismatch, because: .identityRejected(detail: "another user signed in for the step-up"),
                     revoking: unheld,
                     of: origin)
@@ -42,7 +42,8 @@ extension ExchangeSettlement {
                 }
                 (commit, facts) = try self.commit(current, before, tokens, identity, now, answeredAt)
             } catch let problem as BrokerProblem { throw problem } catch {
-                throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: unheld)
+                throw await spendRevoking(
+                    .providerError, because: .unusable(detail: "sealing: \(error)"), revoking: unheld)
             }
             let result = await insisting("completeStepUp") { () async throws(StoreFailure) in
                 try await context.store.completeStepUp(commit)
@@ -60,7 +61,7 @@ extension ExchangeSettlement {
                 guard exchange??.outcome != .session(session) else {
                     return try await steppedUp(current, facts, commit)
                 }
-                throw await settle(
+                throw await spendRevoking(
                     .unknown, because: .lost(detail: "the claim of the exchange lapsed"), revoking: unheld, of: origin)
             }
         }
@@ -123,7 +124,7 @@ extension ExchangeSettlement {
     private func ended(
         _ row: SessionRow?, _ tokens: TokenSet, _ origin: SignInOrigin
     ) async -> BrokerProblem {
-        let failure = await settle(
+        let failure = await spendRevoking(
             .identityRejected, because: .identityRejected(detail: "the session ended before its step-up was stored"),
             revoking: tokens, of: origin)
         guard failure.code != .storeUnavailable else { return failure }
@@ -134,7 +135,7 @@ extension ExchangeSettlement {
                 (try? await context.store.session(tokenDigest: row.tokenDigest))?.endReason
                 ?? SessionEnds(row).reason
         }
-        return BrokerProblem(.sessionEnded, reason: reason)
+        return BrokerProblem(.sessionEnded, with: .ended(reason))
     }
 
     /// Spends the exchange of a step-up whose sign-in did not meet the demand.
@@ -143,10 +144,10 @@ extension ExchangeSettlement {
     private func tooWeak(
         _ demand: StepUpDemand, _ got: SignInFacts, _ tokens: TokenSet?, _ origin: SignInOrigin
     ) async -> BrokerProblem {
-        var problem = await settle(
+        var problem = await spendRevoking(
             .stepUpFailed, because: .identityRejected(detail: "the sign-in is below the demand"),
             revoking: tokens, of: origin)
-        if problem.code == .stepUpFailed { problem.shortfall = StepUpShortfall(required: demand, got: got) }
+        if problem.code == .stepUpFailed { problem.payload = .shortfall(StepUpShortfall(required: demand, got: got)) }
         return problem
     }
 
@@ -294,7 +295,7 @@ extension ExchangeSettlement {
         guard let isSettled else { throw Self.notStored }
         watch(outbox, tokens)
         guard isSettled else {
-            throw await settle(.unknown, because: .lost(detail: "the claim of the exchange lapsed"))
+            throw await spend(.unknown, because: .lost(detail: "the claim of the exchange lapsed"))
         }
         exchange.claim.held.drop()
         context.cache.remove([session])

@@ -103,18 +103,18 @@ struct ExchangeCalls: Sendable {
         _ grant: CodeGrant, as identity: IdentityContext
     ) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any CodeExchanging else {
-            throw await settlement.settle(
+            throw await settlement.spend(
                 .providerError, because: .unusable(detail: "this kind of provider redeems no codes"))
         }
         let tokens: TokenSet
         let begun = context.clock.monotonic()
         do throws(ProviderFailure) { tokens = try await provider.redeem(grant, by: exchange.deadline) } catch {
-            throw await settlement.settle(failureOfSingleUse: error)
+            throw await settlement.settleFailure(error)
         }
         let answered = context.clock.monotonic()
         context.memory.answers.granted(profile.name, plan.client.name, begun: begun)
         if let refusal = tokens.refusal {
-            throw await settlement.settle(
+            throw await settlement.spendRevoking(
                 .providerError, because: .unusable(detail: refusal), revoking: await settlement.unheld(tokens))
         }
         let who: ProviderIdentity
@@ -126,14 +126,14 @@ struct ExchangeCalls: Sendable {
                 try await provider.identify(tokens, read, by: exchange.deadline)
             }
         } catch {
-            throw await settlement.settle(identityFailure: error, tokens)
+            throw await settlement.settleIdentityFailure(error, tokens)
         }
         return try await settlement.complete(tokens, who, identity.requestedScope, answered: answered)
     }
 
     private func takeOver(_ session: Secret) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any PartialRegistering else {
-            throw await settlement.settle(
+            throw await settlement.spend(
                 .providerError, because: .unusable(detail: "this kind of provider has no sessions of its own"))
         }
         let identity: ProviderIdentity
@@ -142,7 +142,7 @@ struct ExchangeCalls: Sendable {
             if case .lost(let detail) = error {
                 throw await settlement.release(.retryable(status: 0, retryAfter: nil, detail: detail), counting: true)
             }
-            throw await settlement.settle(failureOfSingleUse: error)
+            throw await settlement.settleFailure(error)
         }
         let end = context.clock.now().advanced(by: provider.sessionLifetime)
         return try await settlement.complete(
@@ -161,7 +161,7 @@ struct ExchangeCalls: Sendable {
 
     private func hold(_ stateKey: Secret, _ identifier: String?) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any PartialRegistering else {
-            throw await settlement.settle(
+            throw await settlement.spend(
                 .providerError, because: .unusable(detail: "this kind of provider has no registrations"))
         }
         let key = context.vault.index(.stateKey, [profile.name.text, stateKey.reveal()])
@@ -205,12 +205,12 @@ struct ExchangeCalls: Sendable {
         _ request: RegistrationRequest
     ) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any PartialRegistering else {
-            throw await settlement.settle(
+            throw await settlement.spend(
                 .providerError, because: .unusable(detail: "this kind of provider has no registrations"))
         }
         let outcome: RegistrationOutcome
         do throws(ProviderFailure) { outcome = try await provider.register(request, by: exchange.deadline) } catch {
-            throw await settlement.settle(failureOfSingleUse: error)
+            throw await settlement.settleFailure(error)
         }
         switch outcome {
         case .registered(let session, let expiresAt):
@@ -220,12 +220,13 @@ struct ExchangeCalls: Sendable {
                 who = try await reading { () async throws(ProviderFailure) in
                     try await provider.account(of: session, by: exchange.deadline)
                 }
-            } catch { throw await settlement.settle(identityFailure: error, tokens) }
+            } catch { throw await settlement.settleIdentityFailure(error, tokens) }
             return try await settlement.complete(tokens, Self.named(who, session), [])
-        case .badAttributes: throw await settlement.settle(.registrationRejected, result: "bad_attributes")
-        case .userExists: throw await settlement.settle(.registrationUserExists, result: "user_exists")
-        case .emailDomainDenied: throw await settlement.settle(.registrationDomainDenied, result: "email_domain_denied")
-        case .stateInvalid: throw await settlement.settle(.registrationKeyExpired, result: "state_invalid")
+        case .badAttributes: throw await settlement.spendRegistration(.registrationRejected, result: "bad_attributes")
+        case .userExists: throw await settlement.spendRegistration(.registrationUserExists, result: "user_exists")
+        case .emailDomainDenied:
+            throw await settlement.spendRegistration(.registrationDomainDenied, result: "email_domain_denied")
+        case .stateInvalid: throw await settlement.spendRegistration(.registrationKeyExpired, result: "state_invalid")
         case .rateLimited(let retryAfter):
             throw await settlement.release(
                 .retryable(status: 429, retryAfter: retryAfter ?? .seconds(30), detail: "register"), counting: true)
@@ -236,7 +237,7 @@ struct ExchangeCalls: Sendable {
         _ imported: ImportedTokens
     ) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any TokenImporting else {
-            throw await settlement.settle(
+            throw await settlement.spend(
                 .providerError, because: .unusable(detail: "this kind of provider imports no tokens"))
         }
         let tokens: TokenSet
@@ -246,9 +247,9 @@ struct ExchangeCalls: Sendable {
                     client: plan.client.name, tokens: imported, idempotencyKey: Base64URL.encode(exchange.row.key.bytes)
                 ),
                 by: exchange.deadline)
-        } catch { throw await settlement.settle(failureOfSingleUse: error) }
+        } catch { throw await settlement.settleFailure(error) }
         if let refusal = tokens.refusal {
-            throw await settlement.settle(.providerError, because: .unusable(detail: refusal), revoking: tokens)
+            throw await settlement.spendRevoking(.providerError, because: .unusable(detail: refusal), revoking: tokens)
         }
         let who: ProviderIdentity
         let identity = IdentityContext(
@@ -257,7 +258,7 @@ struct ExchangeCalls: Sendable {
             who = try await reading { () async throws(ProviderFailure) in
                 try await provider.identifyImported(tokens, identity, by: exchange.deadline)
             }
-        } catch { throw await settlement.settle(identityFailure: error, tokens) }
+        } catch { throw await settlement.settleIdentityFailure(error, tokens) }
         return try await settlement.complete(tokens, who, [])
     }
 

@@ -46,7 +46,7 @@ struct ExchangeSettlement: Sendable {
         if let stepUp = plan.stepUp {
             // A sign-in without tokens could otherwise make a session although the demand is unchecked.
             guard let answer else {
-                throw await settle(
+                throw await spend(
                     .providerError, because: .unusable(detail: "the sign-in of a step-up brought no tokens"))
             }
             if let session = stepUp.session {
@@ -56,31 +56,21 @@ struct ExchangeSettlement: Sendable {
             }
             try await checkFirst(stepUp.demand, answer, identity)
         }
-        let now = time
         var tokens = answer
         // If the answer omits the scope, the requested scope was granted (RFC 6749 section 5.1).
         if answer?.scope == nil, !requestedScope.isEmpty { tokens?.scope = requestedScope }
-        let token: Secret
-        let live: LiveSession
-        do throws(VaultFailure) {
-            // If the forward had no proof, a replay is impossible, so fresh randomness takes the proof's place.
-            let proof: Secret
-            if let starter = plan.proof { proof = starter } else { proof = try context.vault.randomToken() }
-            token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
-            live = try SessionMaker(context: context).make(
-                tokenDigest: context.vault.digest(token), tokens: tokens, identity: identity, profile: profile,
-                client: plan.client, device: plan.device, thumbprint: plan.binding.thumbprint,
-                now: now)
-        } catch {
-            throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
+        let made: (token: Secret, live: LiveSession)
+        do throws(VaultFailure) { made = try session(tokens, identity) } catch {
+            throw await spendRevoking(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
         }
+        let (token, live) = made
         let origin = SignInOrigin(live.row)
         // A session without tokens need not wait for a revocation.
         if tokens != nil { await enter(origin) }
         defer { context.memory.signIns.leave(row.key) }
         let replacing = plan.presentedSession.map(context.vault.digest)
         if try await isOneTooMany(live.row, replacing: replacing) {
-            throw await settle(
+            throw await spendRevoking(
                 .tooManySessions,
                 because: .unusable(detail: "the shop has as many sessions of the client as it may have"),
                 revoking: tokens, of: origin)
@@ -90,10 +80,30 @@ struct ExchangeSettlement: Sendable {
         case .stored(let others): ended = others
         case .takenAway:
             // The claim lapsed and another process declared the exchange lost, so these tokens belong to no session.
-            throw await settle(
+            throw await spendRevoking(
                 .unknown, because: .lost(detail: "the claim of the exchange lapsed"), revoking: tokens, of: origin)
         case .processEnds: throw Self.notStored
         }
+        announce(live, identity, ended)
+        return .signedIn(try SignedIn(live, token: token, transport: plan.client.transport, context))
+    }
+
+    /// Makes the session and its token, which are not stored yet.
+    private func session(
+        _ tokens: TokenSet?, _ identity: ProviderIdentity
+    ) throws(VaultFailure) -> (token: Secret, live: LiveSession) {
+        // If the forward had no proof, a replay is impossible, so fresh randomness takes the proof's place.
+        let proof: Secret
+        if let starter = plan.proof { proof = starter } else { proof = try context.vault.randomToken() }
+        let token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
+        let live = try SessionMaker(context: context).make(
+            tokenDigest: context.vault.digest(token), tokens: tokens, identity: identity, profile: profile,
+            client: plan.client, device: plan.device, thumbprint: plan.binding.thumbprint, now: time)
+        return (token, live)
+    }
+
+    /// Reports a stored session, and the sessions that ended for it.
+    private func announce(_ live: LiveSession, _ identity: ProviderIdentity, _ ended: EndedSessions) {
         plan.charge.sessionMade(exchange: row.key, gate: plan.gate)
         let ending = EndSession(context)
         ending.announce(ended.replaced, .replaced)
@@ -108,7 +118,6 @@ struct ExchangeSettlement: Sendable {
             context.events.emit(
                 .registrationFinished(provider: profile.name, client: plan.client.name, result: "registered"))
         }
-        return .signedIn(try SignedIn(live, token: token, transport: plan.client.transport, context))
     }
 
     /// Registers the owner of the session that is about to be stored.
@@ -191,22 +200,22 @@ struct ExchangeSettlement: Sendable {
     // MARK: Without a session
 
     /// Settles or releases according to the failure table (docs/guarantees.md), for a call that sent a single-use secret.
-    func settle(failureOfSingleUse failure: ProviderFailure) async -> BrokerProblem {
+    func settleFailure(_ failure: ProviderFailure) async -> BrokerProblem {
         switch failure {
         case .notSent: return await release(failure, counting: false)
         case .retryable: return await release(failure, counting: true)
         // The broker's proof was refused before the code was read, so the fault is the broker's.
-        case .rejected(let error) where error.isAboutProof: return await settle(.providerError, because: failure)
-        case .rejected: return await settle(.rejected, because: failure)
-        case .unusable: return await settle(.providerError, because: failure)
-        case .identityRejected: return await settle(.identityRejected, because: failure)
-        case .lost: return await settle(.unknown, because: failure)
+        case .rejected(let error) where error.isAboutProof: return await spend(.providerError, because: failure)
+        case .rejected: return await spend(.rejected, because: failure)
+        case .unusable: return await spend(.providerError, because: failure)
+        case .identityRejected: return await spend(.identityRejected, because: failure)
+        case .lost: return await spend(.unknown, because: failure)
         }
     }
 
     /// Spends the exchange after tokens were received but the identity failed; the tokens go to the revocation outbox.
-    func settle(
-        identityFailure failure: ProviderFailure, _ tokens: TokenSet
+    func settleIdentityFailure(
+        _ failure: ProviderFailure, _ tokens: TokenSet
     ) async -> BrokerProblem {
         let reason: ExchangeRow.SpentReason
         if case .identityRejected = failure {
@@ -215,31 +224,31 @@ struct ExchangeSettlement: Sendable {
         } else {
             reason = .providerError
         }
-        return await settle(reason, because: failure, revoking: await unheld(tokens))
+        return await spendRevoking(reason, because: failure, revoking: await unheld(tokens))
     }
 
     /// Spends an exchange for which no tokens were received.
-    func settle(
+    func spend(
         _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure
     ) async -> BrokerProblem {
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
-        do throws(StoreFailure) { try await spend(reason) } catch { return BrokerProblem(error) }
+        do throws(StoreFailure) { try await writeSpent(reason) } catch { return BrokerProblem(error) }
         return Self.problem(reason, failure)
     }
 
     /// Spends the exchange of a registration that the provider refused.
-    func settle(_ reason: ExchangeRow.SpentReason, result: String) async -> BrokerProblem {
+    func spendRegistration(_ reason: ExchangeRow.SpentReason, result: String) async -> BrokerProblem {
         context.events.emit(
             .registrationFinished(provider: profile.name, client: plan.client.name, result: result))
-        do throws(StoreFailure) { try await spend(reason) } catch { return BrokerProblem(error) }
+        do throws(StoreFailure) { try await writeSpent(reason) } catch { return BrokerProblem(error) }
         return BrokerProblem(spent: reason)
     }
 
     /// Settles an exchange that received tokens but makes no session.
     ///
     /// The tokens are written to the outbox before the call returns, however long this takes.
-    func settle(
+    func spendRevoking(
         _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure, revoking tokens: TokenSet?,
         of origin: SignInOrigin? = nil
     ) async -> BrokerProblem {
@@ -250,14 +259,14 @@ struct ExchangeSettlement: Sendable {
             do throws(VaultFailure) { outbox = [try outboxRow(tokens, origin)] } catch { return BrokerProblem(error) }
         }
         let written: Void? = await insisting("settleExchange") { [outbox] () async throws(StoreFailure) in
-            try await spend(reason, outbox)
+            try await writeSpent(reason, outbox)
         }
         guard written != nil else { return Self.notStored }
         watch(outbox, tokens)
         return Self.problem(reason, failure)
     }
 
-    private func spend(_ reason: ExchangeRow.SpentReason, _ outbox: [OutboxRow] = []) async throws(StoreFailure) {
+    private func writeSpent(_ reason: ExchangeRow.SpentReason, _ outbox: [OutboxRow] = []) async throws(StoreFailure) {
         _ = try await context.store.settleExchange(
             row.key, fence: row.fence, outcome: .spent(reason), outbox: outbox, registration: nil)
     }
@@ -275,7 +284,7 @@ struct ExchangeSettlement: Sendable {
     private static func problem(_ reason: ExchangeRow.SpentReason, _ failure: ProviderFailure) -> BrokerProblem {
         var problem = BrokerProblem(spent: reason)
         problem.privateDetail = failure.detail
-        if case .rejected(let error) = failure { problem.providerError = CallbackError.standardWord(error.code) }
+        if case .rejected(let error) = failure { problem.payload = .provider(CallbackError.standardWord(error.code)) }
         return problem
     }
 
@@ -331,35 +340,6 @@ extension BrokerProblem {
         case let failure as StoreFailure: self.init(failure)
         case let failure as VaultFailure: self.init(failure)
         default: self.init(.internalError)
-        }
-    }
-}
-
-/// The limit on a shop's sessions of one client, if sessions belong to devices (`own: device`).
-///
-/// A further session is refused. Ending the oldest session instead would sign out another device.
-struct SessionCap: Sendable {
-    private let context: BrokerContext
-
-    /// Creates the limit for a provider's sessions; nil if a new session ends the oldest one instead.
-    init?(_ profile: ProviderProfile, _ context: BrokerContext) {
-        guard profile.own == .device else { return nil }
-        self.context = context
-    }
-
-    /// Returns whether another session would exceed the limit; the session that it replaces is not counted.
-    ///
-    /// Logins that check the limit at the same time may each add a session beyond it.
-    func isReached(_ row: SessionRow, replacing: Digest?) async throws(StoreFailure) -> Bool {
-        var after: SessionCursor?
-        var count = 0
-        while true {
-            let page = try await context.store.sessions(
-                .subject(row.subject), .live, after: after, limit: 500, now: context.lapseTime)
-            count += page.count { $0.subjectAndClient == row.subjectAndClient && $0.tokenDigest != replacing }
-            if count >= context.settings.sessionsPerShopAndClient { return true }
-            guard page.count == 500, let last = page.last else { return false }
-            after = SessionCursor(after: last)
         }
     }
 }

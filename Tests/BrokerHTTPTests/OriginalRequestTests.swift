@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import HTTPTypes
 import Testing
 

@@ -18,8 +18,9 @@ struct ProblemTests {
 
     private func problem(_ code: ProblemCode) -> BrokerProblem {
         BrokerProblem(
-            code, privateDetail: Self.canary, errors: [FieldFault("/a", .unknown)],
-            reason: code == .sessionEnded ? .grantRevoked : nil, retryAfter: .milliseconds(1500))
+            code, privateDetail: Self.canary,
+            with: code == .sessionEnded ? .ended(.grantRevoked) : .fields([FieldFault("/a", .unknown)]),
+            retryAfter: .milliseconds(1500))
     }
 
     @Test(
@@ -86,13 +87,14 @@ struct ProblemTests {
             loginID: "lgn_1", authorizationURL: Secret("https://as.example/a"), state: Secret("s"),
             expiresAt: TestClock.start.advanced(by: .seconds(600)), loginToken: Secret("t"), transport: transport)
         let answer = responder().answer(
-            BrokerProblem(.loginRequired, login: login), requestID: "r", ProblemResponder.Circumstances())
+            BrokerProblem(.loginRequired, with: .login(login)), requestID: "r", ProblemResponder.Circumstances())
         let cookie =
             "__Host-coatcheck-login=t; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600; "
             + "Expires=Fri, 20-Nov-2026 21:30:00 GMT"
         #expect(answer.headers[.setCookie] == (transport == .cookie ? cookie : nil))
         let body = String(
-            decoding: ProblemBody.bytes(BrokerProblem(.loginRequired, login: login), requestID: "r"), as: UTF8.self)
+            decoding: ProblemBody.bytes(BrokerProblem(.loginRequired, with: .login(login)), requestID: "r"),
+            as: UTF8.self)
         #expect(body.contains("login_token") == (transport == .bearer))
     }
 }

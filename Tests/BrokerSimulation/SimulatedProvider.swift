@@ -98,8 +98,8 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         while true {
             sendings += 1
             world.rules.proves(sending: sendings)
-            if exchange.isRepeated, !weather.checksFirst { sending?.spendsPerhaps() }
-            sending?.begins(nonce: exchange.sent, idempotencyKey: "")
+            if exchange.isRepeated, !weather.checksFirst { sending?.markMayBeSpent() }
+            sending?.markSending(nonce: exchange.sent, idempotencyKey: "")
             let call = newCall()
             call.nonce = exchange.sent
             call.isRepeat = sendings > 1
@@ -107,14 +107,14 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             let newestAtSending = nonces.newest(at: place)
             do throws(ProviderFailure) {
                 let value = try await send(call)
-                sending?.isHeard()
+                sending?.markAnswered()
                 if let given = call.given { nonces.note(given, at: place, moment: process.monotonic) }
                 return value
             } catch {
                 let asks = if case .rejected(let refusal) = error { refusal.code == "use_dpop_nonce" } else { false }
                 let heard = if case .rejected = error { call.given } else { String?.none }
                 let newest = confirms ? newestAtSending : nonces.newest(at: place)
-                if case .rejected = error { sending?.isHeard() }
+                if case .rejected = error { sending?.markAnswered() }
                 if let heard { nonces.note(heard, at: place, moment: process.monotonic) }
                 switch exchange.answered(asksForNonce: asks, nonce: heard, newest: newest) {
                 case .take:

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 
 /// The words of a trace for the values that cross a port.
 ///

@@ -1,3 +1,4 @@
+import BrokerTestSupport
 import BrokerVault
 import Synchronization
 import Testing

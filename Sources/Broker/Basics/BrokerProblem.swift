@@ -10,41 +10,37 @@ package struct BrokerProblem: Error, Sendable {
     package var detail: String?
     /// The detail for the log, which the caller never receives.
     package var privateDetail: String?
-    /// The faults of the request's members, each with its pointer.
-    package var errors: [FieldFault]
-    package var reason: EndReason?
+    /// The value that the code has in addition, for example the faulty fields or the reason for a session's end.
+    package var payload: ProblemPayload
     /// `new_login` if another attempt with the same code cannot succeed; nil otherwise.
     package var retry: String?
-    /// The new login that `login_required` offers to the app.
-    package var login: StartedLogin?
     package var retryAfter: Duration?
-    /// The provider's own error code, if a standard defines it.
-    package var providerError: String?
-    /// The reason why the session's evidence was refused; the answer names it and has a nonce.
-    package internal(set) var proof: ProofRefusal?
-    /// The reason why a step-up failed.
-    package var shortfall: StepUpShortfall?
-    /// The step-up that a call needs.
-    package var wanted: WantedStepUp?
-    /// The reason why the presence proof of a call was refused.
-    package internal(set) var presence: PresenceRefusal?
-    /// Whether the relayed call provably never reached its upstream, or its upstream refused it.
-    package var isUnsent = false
 
     package init(
-        _ code: ProblemCode, detail: String? = nil, privateDetail: String? = nil, errors: [FieldFault] = [],
-        reason: EndReason? = nil, retry: String? = nil, login: StartedLogin? = nil, retryAfter: Duration? = nil,
-        providerError: String? = nil
+        _ code: ProblemCode, detail: String? = nil, privateDetail: String? = nil,
+        with payload: ProblemPayload = .none, retry: String? = nil, retryAfter: Duration? = nil
     ) {
         self.code = code
         self.detail = detail
         self.privateDetail = privateDetail
-        self.errors = errors
-        self.reason = reason?.shown
+        self.payload = payload
         self.retry = retry
-        self.login = login
         self.retryAfter = retryAfter
-        self.providerError = providerError
+    }
+
+    /// The reason for the session's end, in the form that callers may see; nil for other problems.
+    package var reason: EndReason? {
+        if case .ended(let reason) = payload { reason?.shown } else { nil }
+    }
+
+    /// The refusal of the session's evidence; nil for other problems.
+    package var proof: ProofRefusal? {
+        if case .proof(let refusal) = payload { refusal } else { nil }
+    }
+
+    /// The refusal of a presence proof; nil for other problems.
+    package var presence: PresenceRefusal? {
+        if case .presence(let refusal) = payload { refusal } else { nil }
     }
 }
 
@@ -109,7 +105,7 @@ extension BrokerProblem {
             self.init(.providerUnavailable, privateDetail: failure.detail, retryAfter: retryAfter ?? .seconds(5))
         case .rejected(let error):
             self.init(
-                .providerError, privateDetail: failure.detail, providerError: CallbackError.standardWord(error.code))
+                .providerError, privateDetail: failure.detail, with: .provider(CallbackError.standardWord(error.code)))
         case .unusable: self.init(.providerError, privateDetail: failure.detail)
         case .identityRejected: self.init(.identityRejected, privateDetail: failure.detail)
         }
@@ -133,7 +129,7 @@ extension BrokerProblem {
             }
         let word = CallbackError.standardWord(error.code)
         self.init(
-            code, privateDetail: "callback error: \(word ?? "not a standard's word")",
-            retryAfter: code == .providerUnavailable ? .seconds(5) : nil, providerError: word)
+            code, privateDetail: "callback error: \(word ?? "not a standard's word")", with: .provider(word),
+            retryAfter: code == .providerUnavailable ? .seconds(5) : nil)
     }
 }

@@ -38,11 +38,10 @@ package struct PresenceCheck: Sendable {
         // An unbound session can never have a presence key. If the answer asked for a presence proof, the app would retry
         // forever.
         guard session.binding != nil else {
-            var problem = BrokerProblem(
+            throw BrokerProblem(
                 .stepUpFailed, detail: "The call needs the user's presence, and this session belongs to no key.",
-                privateDetail: "the session is unbound, so it has no presence key")
-            problem.shortfall = StepUpShortfall(required: .presence, got: nil)
-            throw problem
+                privateDetail: "the session is unbound, so it has no presence key",
+                with: .shortfall(StepUpShortfall(required: .presence, got: nil)))
         }
         guard !evidence.proofs.isEmpty, let presence = try await presence(of: session) else {
             throw BrokerProblem(PresenceRefusal(.required))

@@ -39,10 +39,12 @@ extension BrokerProblem {
     /// Creates the problem for missing presence, which leaves the cookie and the session unchanged.
     init(_ refusal: PresenceRefusal, detail: String? = nil) {
         switch refusal.refusal {
-        case .required: self.init(.presenceRequired, detail: detail)
-        case .limited: self.init(.rateLimited, privateDetail: "proofs of presence", retryAfter: .seconds(60))
-        default: self.init(.presenceInvalid, detail: detail, privateDetail: refusal.reason)
+        case .required: self.init(.presenceRequired, detail: detail, with: .presence(refusal))
+        case .limited:
+            self.init(
+                .rateLimited, privateDetail: "proofs of presence", with: .presence(refusal), retryAfter: .seconds(60))
+        default:
+            self.init(.presenceInvalid, detail: detail, privateDetail: refusal.reason, with: .presence(refusal))
         }
-        presence = refusal
     }
 }

@@ -33,7 +33,7 @@ package struct PresentedEvidence: Sendable {
         guard passes.dropFirst().allSatisfy({ $0.reveal().hasBytes(of: first.reveal()) }) else {
             throw BrokerProblem(
                 .invalidRequest, detail: "The request has two different passes.",
-                errors: [FieldFault("Coatcheck-Pass", .conflict)])
+                with: .fields([FieldFault("Coatcheck-Pass", .conflict)]))
         }
         return first
     }

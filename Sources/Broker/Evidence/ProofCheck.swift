@@ -98,11 +98,12 @@ extension BrokerProblem {
     /// Creates the problem for refused evidence, which leaves the cookie and the session unchanged.
     package init(_ refusal: ProofRefusal) {
         switch refusal {
-        case .required: self.init(.proofRequired)
-        case .nonce: self.init(.useDPoPNonce)
-        case .limited: self.init(.rateLimited, privateDetail: "proofs of one key", retryAfter: .seconds(60))
-        default: self.init(.proofInvalid, privateDetail: refusal.reason)
+        case .required: self.init(.proofRequired, with: .proof(refusal))
+        case .nonce: self.init(.useDPoPNonce, with: .proof(refusal))
+        case .limited:
+            self.init(
+                .rateLimited, privateDetail: "proofs of one key", with: .proof(refusal), retryAfter: .seconds(60))
+        default: self.init(.proofInvalid, privateDetail: refusal.reason, with: .proof(refusal))
         }
-        proof = refusal
     }
 }

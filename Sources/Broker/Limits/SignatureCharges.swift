@@ -115,9 +115,10 @@ final class SignatureCharges: Sendable {
             case .begun(let keys): return .success(keys)
             case .wait(let key): await ended(key)
             case .refused(let wait):
-                var problem = BrokerProblem(.rateLimited, privateDetail: "wrong proofs of a session", retryAfter: wait)
-                problem.proof = .limited
-                return .failure(problem)
+                return .failure(
+                    BrokerProblem(
+                        .rateLimited, privateDetail: "wrong proofs of a session", with: .proof(.limited),
+                        retryAfter: wait))
             }
         }
     }

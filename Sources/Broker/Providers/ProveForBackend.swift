@@ -27,16 +27,18 @@ package struct ProveForBackend: Sendable {
         of access: AccessToken, for target: Target, session: LiveSession
     ) async throws(BrokerProblem) -> String {
         guard let key = access.key, let address = ProofAddress(target.address) else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("dpop_htu", .malformed)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("dpop_htu", .malformed)]))
         }
         guard let provider = context.providers[session.facts.provider] as? any EndpointOwning else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("dpop_htu", .notAllowed)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("dpop_htu", .notAllowed)]))
         }
         let isOwned: Bool
         do throws(ProviderFailure) { isOwned = try await provider.owns(address) } catch {
             throw BrokerProblem(starting: error)
         }
-        guard !isOwned else { throw BrokerProblem(.invalidRequest, errors: [FieldFault("dpop_htu", .notAllowed)]) }
+        guard !isOwned else {
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("dpop_htu", .notAllowed)]))
+        }
         do throws(VaultFailure) {
             return try ProofMaker(key, context.vault, context.clock).proof(
                 method: target.method, address: target.address, nonce: target.nonce, token: access.token)

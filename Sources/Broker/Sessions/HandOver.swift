@@ -33,7 +33,7 @@ package struct HandOver: Sendable {
         guard try policy(of: parent).origins.contains(order.origin) else {
             throw BrokerProblem(
                 .invalidRequest, detail: "The client has no page at this origin.",
-                errors: [FieldFault("/origin", .notAllowed)])
+                with: .fields([FieldFault("/origin", .notAllowed)]))
         }
         try context.requireRing()
         try context.require(.begin)

@@ -26,12 +26,12 @@ package struct MakeChild: Sendable {
             guard let own = order.thumbprint else {
                 throw BrokerProblem(
                     .invalidRequest, detail: "A child of a bound session needs a key of its own.",
-                    errors: [FieldFault("/jkt", .required)])
+                    with: .fields([FieldFault("/jkt", .required)]))
             }
             guard own != bound else {
                 throw BrokerProblem(
                     .invalidRequest, detail: "A child must have another key than its parent.",
-                    errors: [FieldFault("/jkt", .notAllowed)])
+                    with: .fields([FieldFault("/jkt", .notAllowed)]))
             }
         }
         try context.requireRing()
@@ -125,7 +125,7 @@ package struct MakeChild: Sendable {
         guard order.kind != .web else {
             throw BrokerProblem(
                 .invalidRequest, detail: "Create `web` sessions with `POST /v1/session/handovers`.",
-                errors: [FieldFault("/kind", .notAllowed)])
+                with: .fields([FieldFault("/kind", .notAllowed)]))
         }
         guard let policy = children[order.kind] else {
             throw BrokerProblem(.clientNotAllowed, privateDetail: "the client has no children of this kind")

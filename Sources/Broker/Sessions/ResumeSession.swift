@@ -241,7 +241,7 @@ package struct ResumeSession: Sendable {
     }
 
     private func checkLives(_ row: SessionRow) throws(BrokerProblem) {
-        if row.endedAt != nil { throw BrokerProblem(.sessionEnded, reason: row.endReason) }
+        if row.endedAt != nil { throw BrokerProblem(.sessionEnded, with: .ended(row.endReason)) }
         switch SessionStanding(row, context) {
         case .lives: break
         case .doubted: throw .clockDoubted
@@ -250,7 +250,7 @@ package struct ResumeSession: Sendable {
             // before.
             context.cache.remove([row.tokenDigest])
             context.notices.post(.ended(reason), to: row.tokenDigest)
-            throw BrokerProblem(.sessionEnded, reason: reason)
+            throw BrokerProblem(.sessionEnded, with: .ended(reason))
         }
     }
 
@@ -282,7 +282,7 @@ package struct ResumeSession: Sendable {
         }
         context.events.emit(.rowDidNotOpen(kind: kind, unknownKey: false))
         end(row, .integrity)
-        return BrokerProblem(.sessionEnded, reason: .integrity)
+        return BrokerProblem(.sessionEnded, with: .ended(.integrity))
     }
 
     private func end(_ row: SessionRow, _ reason: EndReason) {
@@ -299,7 +299,7 @@ extension BrokerProblem {
     /// The problem of a child whose parent has this problem.
     var ofParent: BrokerProblem {
         switch code {
-        case .sessionEnded, .sessionRequired: BrokerProblem(.sessionEnded, reason: .parentEnded)
+        case .sessionEnded, .sessionRequired: BrokerProblem(.sessionEnded, with: .ended(.parentEnded))
         default: self
         }
     }

@@ -8,7 +8,7 @@ extension SessionCursor {
     static func parse(_ text: String?) throws(BrokerProblem) -> SessionCursor? {
         guard let text else { return nil }
         guard let cursor = SessionCursor(text: text) else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("cursor", .malformed)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("cursor", .malformed)]))
         }
         return cursor
     }

@@ -1,6 +1,6 @@
 /// Computes the times at which a session ends on its own (SEC-40).
 package enum SessionLimits {
-    /// Returns the latest time at which a session ends.
+    /// Returns the latest end that a session can have.
     ///
     /// The absolute lifetime is capped by the known life of the refresh token, or by the access token's if a refresh is
     /// impossible. Without tokens, the absolute lifetime is the only limit.

@@ -9,7 +9,7 @@ struct AppLoginForward: Sendable {
     func plan(_ code: Secret, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
         let (provider, client) = try who(input)
         guard !code.isEmpty else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code", .required)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/code", .required)]))
         }
         if client.nativeCode, input.codeVerifier == nil, input.redirectURI == nil {
             return try native(code, provider, client, input)
@@ -20,9 +20,10 @@ struct AppLoginForward: Sendable {
             // Without PKCE, only the whole callback URL and the app's state show that the app started this login.
             throw BrokerProblem(
                 .invalidRequest,
-                errors: [FieldFault("/callback_url", .required), FieldFault("/state", .required)].filter {
-                    $0.pointer != "/state" || input.state == nil
-                })
+                with: .fields(
+                    [FieldFault("/callback_url", .required), FieldFault("/state", .required)].filter {
+                        $0.pointer != "/state" || input.state == nil
+                    }))
         }
         let verifier = try verifier(of: client, input)
         try Self.checkScope(input.scope, client)
@@ -42,7 +43,7 @@ struct AppLoginForward: Sendable {
         let binding = try binding(client, provider, input)
         let redirect = try redirect(callback.target, client)
         if let named = input.redirectURI, !RedirectURI.areSame(named, redirect) {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/redirect_uri", .conflict)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/redirect_uri", .conflict)]))
         }
         let verifier = try verifier(of: client, input)
         try Self.checkScope(input.scope, client)
@@ -106,7 +107,7 @@ struct AppLoginForward: Sendable {
         if input.loginToken == nil { faults.append(FieldFault("/login_token", .required)) }
         if client.nonce, input.nonce == nil { faults.append(FieldFault("/nonce", .required)) }
         if input.scope != nil { faults.append(FieldFault("/scope", .notAllowed)) }
-        guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
+        guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, with: .fields(faults)) }
         let key = key(of: code, provider)
         return ExchangePlan(
             key: key, proof: try LoginToken.checked(input.loginToken), gate: .none, provider: provider, client: client,
@@ -134,7 +135,7 @@ struct AppLoginForward: Sendable {
 
     private func who(_ input: ForwardCodeInput) throws(BrokerProblem) -> (any ProviderClient, ClientProfile) {
         guard let name = input.provider else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/provider", .required)]))
         }
         guard let provider = context.providers[name] else { throw BrokerProblem(.providerNotFound) }
         guard provider is any CodeExchanging else { throw BrokerProblem(.clientNotAllowed) }
@@ -147,10 +148,10 @@ struct AppLoginForward: Sendable {
             try PKCE.checkVerifier(verifier)
             return verifier
         case (.required, nil):
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .required)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/code_verifier", .required)]))
         case (.unsupported, nil): return nil
         case (.unsupported, _?):
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .notAllowed)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/code_verifier", .notAllowed)]))
         }
     }
 
@@ -159,7 +160,7 @@ struct AppLoginForward: Sendable {
     /// These scopes count as granted if the provider's answer omits the scope. Each must be in the client's configured scope.
     private static func checkScope(_ scope: [String]?, _ client: ClientProfile) throws(BrokerProblem) {
         guard scope?.allSatisfy(client.scope.contains) ?? true else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/scope", .notAllowed)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/scope", .notAllowed)]))
         }
     }
 

@@ -102,7 +102,7 @@ struct BrokerLoginForward: Sendable {
         var problem = BrokerProblem(error, isSilent: secrets.demands.isSilent)
         if let stepUp = secrets.stepUp, error.code == "unmet_authentication_requirements" {
             problem.code = .stepUpFailed
-            problem.shortfall = StepUpShortfall(required: stepUp.demand, got: nil)
+            problem.payload = .shortfall(StepUpShortfall(required: stepUp.demand, got: nil))
         }
         return problem
     }
@@ -182,12 +182,12 @@ struct BrokerLoginForward: Sendable {
             // own logins may still send a verifier, which is ignored here.
             let wasHanded = client.login == .app || (client.login == .both && secrets.providerStarted)
             guard input.codeVerifier == nil || wasHanded else {
-                throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .notAllowed)])
+                throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/code_verifier", .notAllowed)]))
             }
             return secrets.verifier
         }
         guard let verifier = input.codeVerifier else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .required)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/code_verifier", .required)]))
         }
         try PKCE.checkVerifier(verifier)
         guard context.vault.codeChallenge(of: verifier) == challenge else { throw BrokerProblem(.verifierMismatch) }

@@ -18,7 +18,7 @@ struct ExchangeReplay: Sendable {
         case .spent(let reason):
             var problem = BrokerProblem(spent: reason)
             if problem.code == .stepUpFailed, let stepUp = plan.stepUp {
-                problem.shortfall = StepUpShortfall(required: stepUp.demand, got: nil)
+                problem.payload = .shortfall(StepUpShortfall(required: stepUp.demand, got: nil))
             }
             throw problem
         case .calling: throw BrokerProblem(.providerUnavailable, retryAfter: .seconds(1))
@@ -93,7 +93,7 @@ struct ExchangeReplay: Sendable {
         let login = try await StartLogin(context).restart(
             at: plan.provider, client: plan.client, parameters: demanded, demand: plan.stepUp?.demand,
             loginToken: plan.loginToken, providerStarted: false, key: plan.binding, charge: plan.charge)
-        return BrokerProblem(.loginRequired, login: login)
+        return BrokerProblem(.loginRequired, with: .login(login))
     }
 }
 

@@ -11,7 +11,7 @@ package struct FinishRegistration: Sendable {
         guard let provider = context.providers[input.provider] else { throw BrokerProblem(.providerNotFound) }
         guard provider is any PartialRegistering else { throw BrokerProblem(.clientNotAllowed) }
         if let named = input.client, provider.profile.client(named) == nil {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/client", .notAllowed)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/client", .notAllowed)]))
         }
         let loginToken = try LoginToken.checked(input.loginToken)
         let name = provider.profile.name.text
@@ -94,7 +94,7 @@ package struct FinishRegistration: Sendable {
                 faults.append(FieldFault(JSONPointer.make(["attributes", field.name]), .required))
             }
         }
-        guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
+        guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, with: .fields(faults)) }
     }
 
     /// Returns the stored registration, or a new one for an unknown state key.

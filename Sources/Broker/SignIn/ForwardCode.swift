@@ -92,10 +92,10 @@ package struct ForwardCode: Sendable {
         switch forwarded {
         case .code:
             throw BrokerProblem(
-                .invalidRequest, privateDetail: fault, errors: [FieldFault("/callback_url", .required)])
+                .invalidRequest, privateDetail: fault, with: .fields([FieldFault("/callback_url", .required)]))
         case .tokens:
             throw BrokerProblem(
-                .invalidRequest, privateDetail: fault, errors: [FieldFault("/tokens/merchant_id", .required)])
+                .invalidRequest, privateDetail: fault, with: .fields([FieldFault("/tokens/merchant_id", .required)]))
         case .callback, .handoff, .idToken: throw BrokerProblem(.invalidCallback, privateDetail: fault)
         }
     }
@@ -111,7 +111,7 @@ package struct ForwardCode: Sendable {
         } catch {
             throw BrokerProblem(
                 .invalidCallback, detail: error.words.map { "The callback URL is malformed: \($0)." },
-                privateDetail: error.words, errors: [FieldFault("/callback_url", error.fault)])
+                privateDetail: error.words, with: .fields([FieldFault("/callback_url", error.fault)]))
         }
     }
 }
@@ -143,7 +143,7 @@ enum LoginToken {
     static func checked(_ token: Secret?) throws(BrokerProblem) -> Secret? {
         guard let token else { return nil }
         guard Base64URL.isToken(token.reveal(), length: 43...128) else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/login_token", .malformed)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/login_token", .malformed)]))
         }
         return token
     }

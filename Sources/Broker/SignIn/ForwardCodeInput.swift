@@ -59,10 +59,11 @@ extension ForwardCodeInput {
         ]
         let found = brought.compactMap(\.self)
         guard let first = found.first else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/callback_url", .required)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/callback_url", .required)]))
         }
         guard found.count == 1 else {
-            throw BrokerProblem(.invalidRequest, errors: found.dropFirst().map { FieldFault($0.pointer, .conflict) })
+            throw BrokerProblem(
+                .invalidRequest, with: .fields(found.dropFirst().map { FieldFault($0.pointer, .conflict) }))
         }
         return first
     }

@@ -11,7 +11,7 @@ struct IDTokenForward: Sendable {
     /// could be used twice.
     func plan(_ token: Secret, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/provider", .required)]))
         }
         guard let provider = context.providers[name] else { throw BrokerProblem(.providerNotFound) }
         let client = try StartLogin.client(input.client, of: provider.profile)
@@ -38,7 +38,9 @@ struct IDTokenForward: Sendable {
         if input.codeVerifier != nil { faults.append(FieldFault("/code_verifier", .notAllowed)) }
         if input.state != nil { faults.append(FieldFault("/state", .notAllowed)) }
         if input.scope != nil { faults.append(FieldFault("/scope", .notAllowed)) }
-        guard let nonce = input.nonce, faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
+        guard let nonce = input.nonce, faults.isEmpty else {
+            throw BrokerProblem(.invalidRequest, with: .fields(faults))
+        }
         return nonce
     }
 

@@ -6,16 +6,16 @@ struct ImportForward: Sendable {
     /// these tokens is imported only one time.
     func plan(_ tokens: ImportedTokens, _ input: ForwardCodeInput) throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/provider", .required)]))
         }
         guard let provider = context.providers[name] else { throw BrokerProblem(.providerNotFound) }
         let client = try StartLogin.client(input.client, of: provider.profile)
         guard client.importTokens, let importing = provider as? any TokenImporting else {
             throw BrokerProblem(.clientNotAllowed)
         }
-        if let fault = importing.importFault(tokens) { throw BrokerProblem(.invalidRequest, errors: [fault]) }
+        if let fault = importing.importFault(tokens) { throw BrokerProblem(.invalidRequest, with: .fields([fault])) }
         if input.scope != nil {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/scope", .notAllowed)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/scope", .notAllowed)]))
         }
         // Without a refresh token, the key contains the merchant. Otherwise, a refused import with a wrong merchant would
         // block the import with the right one.

@@ -40,7 +40,7 @@ struct LoginOrder: Sendable {
         guard doubled.isEmpty else {
             throw BrokerProblem(
                 .invalidRequest,
-                errors: doubled.map { FieldFault(JSONPointer.make(["parameters", $0.name]), .conflict) })
+                with: .fields(doubled.map { FieldFault(JSONPointer.make(["parameters", $0.name]), .conflict) }))
         }
         var order = self
         order.stepUp = LoginStepUp(demand: demand, session: session?.tokenDigest)
@@ -113,6 +113,6 @@ struct LoginOrder: Sendable {
             faults.append(FieldFault(JSONPointer.make(["parameters", name]), .malformed))
         }
         providerStarted = false
-        guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
+        guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, with: .fields(faults)) }
     }
 }

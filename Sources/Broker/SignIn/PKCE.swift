@@ -8,6 +8,6 @@ enum PKCE {
                 (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
                     || [0x2D, 0x2E, 0x5F, 0x7E].contains(byte)
             })
-        else { throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .malformed)]) }
+        else { throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/code_verifier", .malformed)])) }
     }
 }

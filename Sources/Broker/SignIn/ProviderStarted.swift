@@ -20,7 +20,7 @@ struct ProviderStarted: Sendable {
             throw BrokerProblem(.invalidCallback, privateDetail: "the address is another client's redirect URI")
         }
         guard let client = provider.profile.client(owner.client) else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/client", .notAllowed)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/client", .notAllowed)]))
         }
         if let error = CallbackError(callback.parameters) {
             return context.refusal(error, provider: owner.provider, client: owner.client)
@@ -34,7 +34,7 @@ struct ProviderStarted: Sendable {
         let login = try await StartLogin(context).restart(
             at: provider, client: client, parameters: Self.kept(callback, provider.profile.kind, client),
             loginToken: input.loginToken, providerStarted: true, key: key, charge: input.charge)
-        return BrokerProblem(.loginRequired, login: login)
+        return BrokerProblem(.loginRequired, with: .login(login))
     }
 
     /// Returns the callback's parameters that the new login uses again.

@@ -13,7 +13,7 @@ package struct StartLogin: Sendable {
     package func start(_ input: StartLoginInput) async throws(BrokerProblem) -> StartedLogin {
         if let session = input.steppingUp { return try await stepUp(session, input) }
         guard let name = input.provider else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/provider", .required)]))
         }
         guard let provider = context.providers[name] else { throw BrokerProblem(.providerNotFound) }
         let client = try Self.client(input.client, of: provider.profile)
@@ -40,7 +40,7 @@ package struct StartLogin: Sendable {
         if let name = input.client, name != facts.client { faults.append(FieldFault("/client", .notAllowed)) }
         if input.scope != nil { faults.append(FieldFault("/scope", .notAllowed)) }
         guard faults.isEmpty, let demand = input.demand else {
-            throw BrokerProblem(.invalidRequest, errors: faults)
+            throw BrokerProblem(.invalidRequest, with: .fields(faults))
         }
         guard client.login != .app else { throw BrokerProblem(.clientNotAllowed) }
         try Self.checkCanFulfil(demand, provider.profile)
@@ -56,12 +56,11 @@ package struct StartLogin: Sendable {
     ) throws(BrokerProblem) -> StepUpDemand {
         let joined = demand.joined(with: client.configuredSignIn)
         guard joined.isPossible else {
-            var problem = BrokerProblem(
+            throw BrokerProblem(
                 .stepUpFailed, detail: "No sign-in can meet both this demand and the configured one.",
                 privateDetail:
-                    "the login's `acr_values` and those in `authorization_parameters` have no value in common")
-            problem.shortfall = StepUpShortfall(required: demand, got: nil)
-            throw problem
+                    "the login's `acr_values` and those in `authorization_parameters` have no value in common",
+                with: .shortfall(StepUpShortfall(required: demand, got: nil)))
         }
         return joined
     }
@@ -93,12 +92,12 @@ package struct StartLogin: Sendable {
     static func client(_ name: ClientName?, of profile: ProviderProfile) throws(BrokerProblem) -> ClientProfile {
         if let name {
             guard let client = profile.client(name) else {
-                throw BrokerProblem(.invalidRequest, errors: [FieldFault("/client", .notAllowed)])
+                throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/client", .notAllowed)]))
             }
             return client
         }
         guard let only = profile.clients.first, profile.clients.count == 1 else {
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/client", .required)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/client", .required)]))
         }
         return only
     }

@@ -163,9 +163,9 @@ extension RefreshFlight {
         var latest = work
         if work.row?.endReason == nil { _ = try await read(&latest, progress) }
         guard let row = latest.row else { return .failure(BrokerProblem(.sessionRequired)) }
-        if let reason = row.endReason { return .failure(BrokerProblem(.sessionEnded, reason: reason)) }
+        if let reason = row.endReason { return .failure(BrokerProblem(.sessionEnded, with: .ended(reason))) }
         switch SessionStanding(row, context) {
-        case .lapsed(let reason): return .failure(BrokerProblem(.sessionEnded, reason: reason))
+        case .lapsed(let reason): return .failure(BrokerProblem(.sessionEnded, with: .ended(reason)))
         // The session still lives. A wrong clock led to the earlier verdict.
         case .lives, .doubted: return .failure(.clockDoubted)
         }

@@ -380,6 +380,6 @@ struct RefreshFlight: Sendable {
     /// Puts a new pair into the outbox, to be revoked, because its session has ended (SEC-64).
     private func revoke(_ work: Work) async {
         await pair(work)?.revoke(
-            of: nil, meanwhile: BrokerProblem(.sessionEnded, reason: work.row?.endReason ?? .expired))
+            of: nil, meanwhile: BrokerProblem(.sessionEnded, with: .ended(work.row?.endReason ?? .expired)))
     }
 }

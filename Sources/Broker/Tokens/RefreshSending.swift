@@ -26,7 +26,7 @@ package final class RefreshSending: Sendable {
     package var mayBeSpent: Bool { state.withLock { $0.mayBeSpent } }
 
     /// Notes a request that is about to be sent.
-    package func begins(nonce: String?, idempotencyKey: String) {
+    package func markSending(nonce: String?, idempotencyKey: String) {
         state.withLock { state in
             state.last = (nonce, idempotencyKey)
             state.isAnswered = false
@@ -34,7 +34,7 @@ package final class RefreshSending: Sendable {
     }
 
     /// Notes that the answer has arrived, so the request need not be repeated.
-    package func isHeard() {
+    package func markAnswered() {
         state.withLock { state in
             state.last = nil
             state.isAnswered = true
@@ -45,8 +45,8 @@ package final class RefreshSending: Sendable {
     package var isBare: Bool { state.withLock { $0.isBare } }
 
     /// Notes that the request is sent without a proof.
-    package func goesBare() { state.withLock { $0.isBare = true } }
+    package func markBare() { state.withLock { $0.isBare = true } }
 
     /// Notes that the refresh token may be spent although the answer refused it.
-    package func spendsPerhaps() { state.withLock { $0.mayBeSpent = true } }
+    package func markMayBeSpent() { state.withLock { $0.mayBeSpent = true } }
 }

@@ -235,7 +235,7 @@ extension BrokerProblem {
 extension StoredTokens {
     /// Opens the tokens in a session's row; throws `session_ended` for a tombstone.
     static func open(_ row: SessionRow, _ context: BrokerContext) throws(BrokerProblem) -> StoredTokens {
-        guard let sealed = row.tokens else { throw BrokerProblem(.sessionEnded, reason: row.endReason) }
+        guard let sealed = row.tokens else { throw BrokerProblem(.sessionEnded, with: .ended(row.endReason)) }
         do {
             return try StoredTokens(record: try context.vault.open(sealed, as: .tokens, row: row.tokenDigest))
         } catch {
@@ -245,7 +245,7 @@ extension StoredTokens {
             context.spawner.spawn("integrity") {
                 _ = try? await EndSession(context).end(.token(row.tokenDigest), reason: .integrity, handle: row.handle)
             }
-            throw BrokerProblem(.sessionEnded, reason: .integrity)
+            throw BrokerProblem(.sessionEnded, with: .ended(.integrity))
         }
     }
 }

@@ -123,7 +123,7 @@ extension TargetToken {
         if isServable, let session, let access = living(in: session, flight) {
             return .success(SharedFlight.Flown(row: session.row, access: access))
         }
-        return .failure(BrokerProblem(.providerError, privateDetail: failure?.detail, providerError: word))
+        return .failure(BrokerProblem(.providerError, privateDetail: failure?.detail, with: .provider(word)))
     }
 
     /// Returns the stored token if it is still valid and its certificate is the present one.

@@ -106,7 +106,7 @@ package struct AdminSessions: Sendable {
     private func selector(_ filter: Filter) throws(BrokerProblem) -> SessionSelector {
         guard let name = filter.provider else {
             guard filter.client == nil, filter.subject == nil else {
-                throw BrokerProblem(.invalidRequest, errors: [FieldFault("provider", .required)])
+                throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("provider", .required)]))
             }
             return .all
         }
@@ -117,7 +117,7 @@ package struct AdminSessions: Sendable {
         case (nil, let client?): return .client(vault.index(.client, [name.text, client.text]))
         case (nil, nil): return .provider(vault.index(.provider, [name.text]))
         case (_?, _?):
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault("client", .conflict)])
+            throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("client", .conflict)]))
         }
     }
 

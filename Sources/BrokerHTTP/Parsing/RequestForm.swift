@@ -37,7 +37,7 @@ struct RequestForm {
         }
         return BrokerProblem(
             .invalidRequest, detail: "The form is malformed: \(words).", privateDetail: words,
-            errors: [fault])
+            with: .fields([fault]))
     }
 
     /// Returns an optional field; an empty field counts as missing (RFC 6749 section 3.2).
@@ -98,6 +98,6 @@ struct RequestForm {
         let unknown =
             ignoringUnknown ? [] : pairs.pairs.map(\.name).filter { name in !read.contains { $0.hasBytes(of: name) } }
         let all = faults + unknown.prefix(16).map { FieldFault($0.firstScalars(64), .unknown) }
-        guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
+        guard all.isEmpty else { throw BrokerProblem(.invalidRequest, with: .fields(all)) }
     }
 }

@@ -31,11 +31,11 @@ struct RequestObject {
             throw BrokerProblem(
                 .invalidRequest, detail: "The body is not JSON as this service reads it.",
                 privateDetail: error.reason.rawValue,
-                errors: [FieldFault("", error.reason == .tooManyMembers ? .tooLong : .malformed)])
+                with: .fields([FieldFault("", error.reason == .tooManyMembers ? .tooLong : .malformed)]))
         }
         guard let object = result.value.object else {
             throw BrokerProblem(
-                .invalidRequest, detail: "The body is not a JSON object.", errors: [FieldFault("", .wrongType)])
+                .invalidRequest, detail: "The body is not a JSON object.", with: .fields([FieldFault("", .wrongType)]))
         }
         self.object = object
         path = []
@@ -56,7 +56,7 @@ struct RequestObject {
     /// Throws all faults that were found.
     consuming func finish() throws(BrokerProblem) {
         let all = allFaults
-        guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
+        guard all.isEmpty else { throw BrokerProblem(.invalidRequest, with: .fields(all)) }
     }
 
     /// All faults, but at most as many as an answer names.

@@ -10,7 +10,7 @@ struct RequestQuery {
     init(parsing query: Substring?) throws(BrokerProblem) {
         do throws(FormPairs.Failure) { pairs = try FormPairs(parsing: query ?? "", maximumPairs: 16) } catch {
             if case .duplicate(let name) = error {
-                throw BrokerProblem(.invalidRequest, errors: [FieldFault(name.firstScalars(64), .duplicate)])
+                throw BrokerProblem(.invalidRequest, with: .fields([FieldFault(name.firstScalars(64), .duplicate)]))
             }
             let words = error.text(maximumPairs: 16)
             throw BrokerProblem(
@@ -36,6 +36,6 @@ struct RequestQuery {
     consuming func finish() throws(BrokerProblem) {
         let unknown = pairs.pairs.map(\.name).filter { name in !read.contains { $0.hasBytes(of: name) } }
         let all = faults + unknown.map { FieldFault($0.firstScalars(64), .unknown) }
-        guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
+        guard all.isEmpty else { throw BrokerProblem(.invalidRequest, with: .fields(all)) }
     }
 }

@@ -7,28 +7,30 @@ enum OAuthErrorBody {
     /// Returns the OAuth error of a problem, and its status.
     static func render(_ problem: BrokerProblem) -> (status: Int, bytes: [UInt8]) {
         let (error, status) = name(problem.code)
-        let detail = problem.detail ?? problem.code.standardDetail
         return (
             status,
             bytes(
-                error, code: problem.code, detail: detail, reason: problem.proof?.reason,
-                wanted: problem.wanted?.demand, errors: problem.errors)
+                error, code: problem.code, detail: problem.detail ?? problem.code.standardDetail,
+                payload: problem.payload)
         )
     }
 
     /// Returns an error document.
     static func bytes(
-        _ error: String, code: ProblemCode, detail: String, reason: String? = nil, wanted: StepUpDemand? = nil,
-        errors: [FieldFault] = []
+        _ error: String, code: ProblemCode, detail: String, payload: ProblemPayload = .none
     ) -> [UInt8] {
         var writer = JSONWriter(capacity: 160)
         writer.object { writer in
             writer.member("error", error)
             writer.member("error_description", detail)
             writer.member("code", code.rawValue)
-            if let reason { writer.member("reason", reason) }
-            ProblemBody.errors(errors, into: &writer)
-            if let wanted { StepUpBody.members(of: wanted, into: &writer) }
+            switch payload {
+            case .proof(let refusal):
+                if let reason = refusal.reason { writer.member("reason", reason) }
+            case .fields(let faults): ProblemBody.errors(faults, into: &writer)
+            case .stepUp(let wanted): StepUpBody.members(of: wanted.demand, into: &writer)
+            case .none, .ended, .login, .shortfall, .presence, .providerError: break
+            }
         }
         return writer.bytes
     }

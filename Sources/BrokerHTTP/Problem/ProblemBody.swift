@@ -17,29 +17,39 @@ enum ProblemBody {
             writer.member("code", code.rawValue)
             writer.member("detail", problem.detail ?? code.standardDetail)
             writer.member("request_id", requestID)
-            Self.errors(problem.errors, into: &writer)
-            if let reason = problem.proof?.reason ?? problem.presence?.reason { writer.member("reason", reason) }
-            if let reason = problem.reason { writer.member("reason", reason.rawValue) }
-            if problem.shortfall?.isUpstreams == true { writer.member("reason", "upstream") }
             if let retry = problem.retry { writer.member("retry", retry) }
-            if let word = problem.providerError { writer.member("provider_error", word) }
-            if let shortfall = problem.shortfall { StepUpBody.members(of: shortfall, into: &writer) }
-            if let wanted = problem.wanted {
-                writer.name("step_up")
-                writer.object { StepUpBody.members(of: wanted.demand, into: &$0) }
-                if wanted.isOfParent { writer.member("parent", true) }
-            }
-            if let refusal = problem.presence, problem.code == .presenceRequired {
-                writer.name("step_up")
-                writer.object { $0.member("presence", true) }
-                if refusal.isOfParent { writer.member("parent", true) }
-            }
-            if let login = problem.login {
-                writer.name("login")
-                writer.object { StartedLoginBody.members(of: login, into: &$0) }
-            }
+            Self.members(of: problem.payload, code, into: &writer)
         }
         return writer.bytes
+    }
+
+    /// Writes the members of a problem's payload.
+    private static func members(of payload: ProblemPayload, _ code: ProblemCode, into writer: inout JSONWriter) {
+        switch payload {
+        case .none: break
+        case .fields(let faults): errors(faults, into: &writer)
+        case .ended(let reason):
+            if let reason { writer.member("reason", reason.shown.rawValue) }
+        case .login(let login):
+            writer.name("login")
+            writer.object { StartedLoginBody.members(of: login, into: &$0) }
+        case .proof(let refusal):
+            if let reason = refusal.reason { writer.member("reason", reason) }
+        case .presence(let refusal):
+            if let reason = refusal.reason { writer.member("reason", reason) }
+            guard code == .presenceRequired else { break }
+            writer.name("step_up")
+            writer.object { $0.member("presence", true) }
+            if refusal.isOfParent { writer.member("parent", true) }
+        case .stepUp(let wanted):
+            writer.name("step_up")
+            writer.object { StepUpBody.members(of: wanted.demand, into: &$0) }
+            if wanted.isOfParent { writer.member("parent", true) }
+        case .shortfall(let shortfall):
+            if shortfall.isUpstreams { writer.member("reason", "upstream") }
+            StepUpBody.members(of: shortfall, into: &writer)
+        case .providerError(let word): writer.member("provider_error", word)
+        }
     }
 
     /// Writes the faults for each field, if there are any.

@@ -44,39 +44,14 @@ struct ProblemResponder: Sendable {
             body = ProblemBody.bytes(problem, requestID: requestID)
             fields.append(ConstantFields.problem)
         }
-        if let refusal = problem.proof, problem.code != .rateLimited {
-            // The code is also sent in its own field, because gateways that use a subrequest lose the body.
-            if status == 401 { fields.append(Self.challenge(refusal)) }
-            fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
-            addNonce(to: &fields)
-        } else if let refusal = problem.presence, problem.code != .rateLimited {
-            fields.append(Self.challenge(problem.code, refusal))
-            fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
-            // The reason is also sent in its own field, because the app cannot ask for it in a second request: the proof was
-            // for this request only.
-            if let reason = refusal.reason { fields.append(HTTPField(name: .coatcheckReason, value: reason)) }
-            addNonce(to: &fields)
-        } else if let wanted = problem.wanted {
-            fields.append(StepUpBody.challenge(wanted))
-            fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
-        } else if status == 401 {
-            let isBackend = problem.code == .backendUnauthorized
-            fields.append(
-                !isBackend
-                    ? ConstantFields.bearerChallenge
-                    : circumstances.usedBasic ? ConstantFields.basicChallenge : ConstantFields.backendChallenge)
-        }
-        // Send the reason in a field as well, because proxies that use a subrequest lose its body (nginx's auth_request).
-        if problem.code == .sessionEnded, let reason = problem.reason {
-            fields.append(HTTPField(name: .coatcheckReason, value: reason.rawValue))
-        }
+        fields += reasons(of: problem, status: status, usedBasic: circumstances.usedBasic)
         // Clear the cookie only if its session is known to have ended (guarantee 3).
         if problem.code == .sessionEnded, circumstances.hasSessionCookie {
             fields += cookies.cleared(circumstances.hasPass)
         } else if problem.code == .sessionEnded, circumstances.hasWebCookie {
             fields.append(cookies.clearedWeb)
         }
-        if let login = problem.login, login.transport == .cookie {
+        if case .login(let login) = problem.payload, login.transport == .cookie {
             fields.append(cookies.login(login.loginToken, lifetime: login.expiresAt.since(now())))
         }
         if status == 429 || status == 503 {
@@ -88,9 +63,41 @@ struct ProblemResponder: Sendable {
         return Answer(.init(code: status), fields, body: .whole(ByteBuffer(bytes: body)))
     }
 
+    /// Returns the fields that explain a refusal: its challenge, its code and reason, and the nonce for the next proof.
+    ///
+    /// Gateways that use a subrequest lose its body (nginx's auth_request), so the code and the reason are also in fields.
+    private func reasons(of problem: BrokerProblem, status: Int, usedBasic: Bool) -> [HTTPField] {
+        let code = HTTPField(name: .coatcheckCode, value: problem.code.rawValue)
+        var fields: [HTTPField] = []
+        switch problem.payload {
+        case .proof(let refusal) where problem.code != .rateLimited:
+            if status == 401 { fields.append(Self.challenge(refusal)) }
+            fields.append(code)
+            addNonce(to: &fields)
+        case .presence(let refusal) where problem.code != .rateLimited:
+            fields += [Self.challenge(problem.code, refusal), code]
+            // The app cannot ask for the reason in a second request, because the proof was for this request only.
+            if let reason = refusal.reason { fields.append(HTTPField(name: .coatcheckReason, value: reason)) }
+            addNonce(to: &fields)
+        case .stepUp(let wanted): fields += [StepUpBody.challenge(wanted), code]
+        default:
+            if status == 401 { fields.append(Self.challenge(problem.code, usedBasic: usedBasic)) }
+            if problem.code == .sessionEnded, let reason = problem.reason {
+                fields.append(HTTPField(name: .coatcheckReason, value: reason.rawValue))
+            }
+        }
+        return fields
+    }
+
     /// Adds the nonce for the next proof.
     func addNonce(to fields: inout [HTTPField]) {
         if let nonce { fields.append(HTTPField(name: .dpopNonce, value: nonce())) }
+    }
+
+    /// The challenge for a missing or wrong credential.
+    private static func challenge(_ code: ProblemCode, usedBasic: Bool) -> HTTPField {
+        guard code == .backendUnauthorized else { return ConstantFields.bearerChallenge }
+        return usedBasic ? ConstantFields.basicChallenge : ConstantFields.backendChallenge
     }
 
     /// The challenge that requests a presence proof.

@@ -70,19 +70,19 @@ extension OAuthEngine {
         do throws(ProviderFailure) {
             let answer = try await sending(call) { () async throws(ProviderFailure) -> ProviderAnswer in
                 let exchange = call.exchange
-                if exchange.isRepeated, !checksFirst { request.sending.spendsPerhaps() }
+                if exchange.isRepeated, !checksFirst { request.sending.markMayBeSpent() }
                 // A server that replays answers returns the same answer for the same key. For a lost answer this is wanted.
                 // After a refusal for the nonce it is unwanted, so that call gets another key.
                 let key =
                     last?.idempotencyKey
                     ?? (exchange.isRepeated || asksAnew
                         ? IdempotencyKey.again(request.callKey, nonce: exchange.sent) : request.callKey)
-                request.sending.begins(nonce: exchange.sent, idempotencyKey: key)
+                request.sending.markSending(nonce: exchange.sent, idempotencyKey: key)
                 let answer = try await post(
                     [("grant_type", "refresh_token"), ("refresh_token", request.refreshToken.reveal())], to: url,
                     as: .token, client: client, headers: idempotency(key, client), target: request.target,
                     proving: call, by: deadline)
-                request.sending.isHeard()
+                request.sending.markAnswered()
                 return answer
             }
             return (answer, call.exchange)

@@ -119,10 +119,10 @@ extension OAuthEngine {
         _ request: RefreshRequest, at endpoint: EndpointURL, client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> TokenSet {
         let isSpentPerhaps = client.wire.dpop.nonceBeforeSpending != .yes
-        if isSpentPerhaps { request.sending.spendsPerhaps() }
+        if isSpentPerhaps { request.sending.markMayBeSpent() }
         let key = IdempotencyKey.again(request.callKey, nonce: nil)
-        request.sending.begins(nonce: nil, idempotencyKey: key)
-        request.sending.goesBare()
+        request.sending.markSending(nonce: nil, idempotencyKey: key)
+        request.sending.markBare()
         let answer: ProviderAnswer
         do throws(ProviderFailure) {
             answer = try await post(
@@ -132,7 +132,7 @@ extension OAuthEngine {
             if case .notSent(let detail) = error, isSpentPerhaps { throw .lost(detail: detail) }
             throw error
         }
-        request.sending.isHeard()
+        request.sending.markAnswered()
         do throws(ProviderFailure) {
             return client.bound(
                 try answers(client).refreshed(answer, request.target, now: clock.now()),

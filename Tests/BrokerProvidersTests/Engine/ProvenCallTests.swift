@@ -527,7 +527,7 @@ struct ProvenCallTests {
         }
         try await raw(answers, { $0.wire.tokenRequest.idempotencyKey = true }) { client, server in
             let asked = boundRefresh(recovering: true)
-            asked.sending.begins(nonce: "n-0", idempotencyKey: asked.idempotencyKey)
+            asked.sending.markSending(nonce: "n-0", idempotencyKey: asked.idempotencyKey)
             _ = try await refresh(client, asked)
             let keys = server.received.map { $0.header("X-Idempotency-Key") }
             #expect(keys == [asked.idempotencyKey, asked.idempotencyKey])

@@ -316,7 +316,7 @@ struct BoundTokensTests {
         "A server may have spent the token before its nonce challenge → a following `invalid_grant` counts as a lost answer"
     )
     func spentFirst() async throws {
-        let spends: @Sendable (RefreshSending) -> Void = { $0.spendsPerhaps() }
+        let spends: @Sendable (RefreshSending) -> Void = { $0.markMayBeSpent() }
         #expect(try await ending([invalidGrant(), invalidGrant()], spends) == (.refreshLost, 2))
         #expect(try await ending([invalidGrant()], spends) == (nil, 2))
     }
@@ -344,15 +344,15 @@ struct BoundTokensTests {
         for failures in [[invalidGrant(doubt: .noProof)], [.lost(detail: ""), invalidGrant(doubt: .noProof)]] {
             for spends in [false, true] {
                 let (reason, calls) = try await ending(failures) {
-                    $0.goesBare()
-                    if spends { $0.spendsPerhaps() }
+                    $0.markBare()
+                    if spends { $0.markMayBeSpent() }
                 }
                 #expect(reason == nil && calls == failures.count, "\(failures)")
             }
         }
         let broker = try broker()
         let signedIn = try await broker.signIn()
-        broker.provider.script.withLock { $0.meetsSending = { $0.goesBare() } }
+        broker.provider.script.withLock { $0.meetsSending = { $0.markBare() } }
         _ = await refresh(broker, signedIn)
         let told = broker.events.all.filter { if case .proofRefused = $0 { true } else { false } }
         #expect(told.count == 1 && broker.provider.refreshes == 1)

@@ -142,13 +142,13 @@ extension User {
                 if error.presence == nil { show.isInDoubt() }
                 throw error
             }
-            do throws(BrokerProblem) { try await upstream.send(show) } catch {
+            do throws(SimulatedUpstream.Failure) { try await upstream.send(show) } catch {
                 if error.isUnsent {
                     await presence.giveBack()
                     show.isGivenBack()
                     world.say("\(show.words) has released the proof")
                 }
-                throw error
+                throw error.problem
             }
             return true
         }

@@ -92,13 +92,13 @@ extension Rules {
 /// other sessions.
 final class RefusedTargets {
     private struct Place: Hashable {
-        let process: ObjectIdentifier
+        let process: Int
         let session: Digest
         let target: TokenTarget
     }
 
     private struct Shared: Hashable {
-        let process: ObjectIdentifier
+        let process: Int
         let target: TokenTarget
     }
 
@@ -110,9 +110,9 @@ final class RefusedTargets {
 
     /// Notes a refusal that a process has received.
     func refused(_ target: TokenTarget, of session: Digest, by process: SimulatedProcess, at moment: Int) {
-        refused[Place(process: ObjectIdentifier(process), session: session, target: target)] = moment
+        refused[Place(process: process.id, session: session, target: target)] = moment
         guard SimulatedTarget(target).isRefusedToClient else { return }
-        shared[Shared(process: ObjectIdentifier(process), target: target)] = (moment, session)
+        shared[Shared(process: process.id, target: target)] = (moment, session)
     }
 
     /// Forgets the refusals of a session whose user has signed in again, because the user may have agreed to the target.
@@ -120,7 +120,7 @@ final class RefusedTargets {
 
     /// Returns whether a call comes too soon after its target was refused.
     func isTooSoon(_ target: TokenTarget, of session: Digest, by process: SimulatedProcess, at moment: Int) -> Bool {
-        refused[Place(process: ObjectIdentifier(process), session: session, target: target)].map {
+        refused[Place(process: process.id, session: session, target: target)].map {
             moment - $0 < Self.pause
         } ?? false
     }
@@ -129,7 +129,7 @@ final class RefusedTargets {
     func isTooSoonForClient(
         _ target: TokenTarget, of session: Digest, by process: SimulatedProcess, at moment: Int
     ) -> Bool {
-        guard let last = shared[Shared(process: ObjectIdentifier(process), target: target)], last.session != session
+        guard let last = shared[Shared(process: process.id, target: target)], last.session != session
         else { return false }
         return Self.sharedPause.contains(moment - last.at)
     }

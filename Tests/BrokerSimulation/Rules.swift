@@ -16,11 +16,11 @@ final class Rules: @unchecked Sendable {
 
     /// A session in a process.
     private struct Place: Hashable {
-        let process: ObjectIdentifier
+        let process: Int
         let session: Digest
 
         init(_ process: SimulatedProcess, _ session: Digest) {
-            self.process = ObjectIdentifier(process)
+            self.process = process.id
             self.session = session
         }
     }

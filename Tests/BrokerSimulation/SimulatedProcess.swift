@@ -12,7 +12,12 @@ final class SimulatedProcess: @unchecked Sendable {
     /// The name of the background work that runs.
     @TaskLocal static var work: String?
 
+    /// The place of the process, which its successor takes over.
     let number: Int
+    /// The number of this process among all that the run has started.
+    ///
+    /// It is the process's identity. An address in memory would differ between runs, and so would the order of a dictionary.
+    let id: Int
     let lane: Lane
     let world: Simulation
     private(set) var isDead = false
@@ -52,6 +57,7 @@ final class SimulatedProcess: @unchecked Sendable {
     init(_ number: Int, _ world: Simulation) {
         self.number = number
         self.world = world
+        id = world.nextProcessID()
         lane = Lane(world.scheduler)
         ring.newest = world.vault.ring.newest
         certificate = world.certificate
@@ -111,7 +117,7 @@ final class SimulatedProcess: @unchecked Sendable {
                 }
             }
         }
-        let sweeper = Sweeper(context, owner: "\(ObjectIdentifier(self))")
+        let sweeper = Sweeper(context, owner: "process \(id)")
         lane.start {
             // The process takes requests only after the store has answered the check of the clock.
             while !self.isDead {

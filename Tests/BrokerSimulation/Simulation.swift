@@ -17,6 +17,7 @@ package final class Simulation: @unchecked Sendable {
     /// The sessions of widgets.
     var children: [Ticket] = []
     private var processes: [SimulatedProcess] = []
+    private var startedProcesses = 0
     private(set) var awayUntil = 0
     /// The end of the lock on the tables of sealed values.
     private var heldUntil = 0
@@ -86,6 +87,12 @@ package final class Simulation: @unchecked Sendable {
         lane = Lane(scheduler)
         authority.standing = { [unowned self] session in families[session] }
         processes = (0..<weather.processes).map { SimulatedProcess($0, self) }
+    }
+
+    /// Returns the number of the next process that starts.
+    func nextProcessID() -> Int {
+        startedProcesses += 1
+        return startedProcesses
     }
 
     /// The number and a hash of the port crossings so far; nil if they are not recorded.

@@ -45,7 +45,7 @@ def examples_fit(content, where):
     examples += [resolve(example)["value"] for example in content.get("examples", {}).values()]
     for example in examples:
         errors = list(jsonschema.Draft202012Validator(absolute(content["schema"]), registry=registry).iter_errors(example))
-        say(not errors, f"{where}, the example → fits the schema", errors[0].message[:200] if errors else "")
+        say(not errors, f"{where}, its example → fits its schema", errors[0].message[:200] if errors else "")
 
 
 for name, document in (("openapi.yaml", loose), ("openapi.yaml with its strict rules", contract)):
@@ -94,12 +94,12 @@ for path, item in contract["paths"].items():
                 if media == "application/problem+json" and status[0] in "45" and "properties" in content["schema"]:
                     rule = content["schema"]["properties"]
                     if str(rule["status"]["const"]) != status:
-                        say(False, f"{name} {status}, the strict rule → has this status in the contract")
+                        say(False, f"{name} {status}, its rule in strict.overlay.yaml → has the status {status}")
                     unnamed = [code for code in rule["code"]["enum"] if f"`{code}`" not in response["description"]]
                     if unnamed:
-                        say(False, f"{name} {status}, the description → names the answer's codes", ", ".join(unnamed))
+                        say(False, f"{name} {status}, its description → names the codes that strict.overlay.yaml lists", ", ".join(unnamed))
                 elif media == "application/problem+json" and not response["description"].startswith("`invalid_request`, `invalid_grant`"):
-                    say(False, f"{name} {status}, the answer → has a strict rule")
+                    say(False, f"{name} {status}, the problem answer → strict.overlay.yaml lists its codes")
 
 
 def answers(document):

@@ -80,14 +80,14 @@ def endings_kept(case):
         broker.process.wait(10)
         kept = digests(file)
         lost = [s for s in answered if digest(s) not in kept]
-        case.same([], lost, f"kill -9 during six log-outs → all {len(answered)} log-outs answered so far are in the endings file")
+        case.same([], lost, f"kill -9 during six log-outs → all {len(answered)} log-outs that were answered with 204 so far are in the endings file")
         # A machine's crash may leave an incomplete last line like this one. The broker has to start with such a file.
         with open(file, "ab") as torn:
             torn.write(b"q83vEjRWeJCrze8")
         broker.start()
-    case.verdict(len(answered) >= 6, "six rounds of log-outs and kill -9 → at least six log-outs are answered", len(answered))
+    case.verdict(len(answered) >= 6, "six rounds of log-outs and kill -9 → at least six log-outs are answered with 204", len(answered))
     late = [s for s in unanswered if broker.look(s).status == 401 and digest(s) not in digests(file)]
-    case.same([], late, "sessions that only the database had ended → in the endings file after the start")
+    case.same([], late, "endings that were in the database but not in the endings file at kill -9 → the broker's start adds them to the file")
     done = restore(broker, copy)
     case.verdict(done.returncode == 1 and "another process" in done.stderr, "`restore` while the broker runs → refused", done.stderr)
     broker.stop(signal.SIGTERM)
@@ -95,24 +95,24 @@ def endings_kept(case):
     done = restore(broker, copy)
     case.verdict(
         done.returncode == 1 and "log-outs since 20" in done.stderr and "--without-endings" in done.stderr,
-        "`restore` without an endings file → refused, and names the time since when log-outs are lost", done.stderr)
+        "`restore` while the configuration has no endings file → refused, and prints since when log-outs would be lost", done.stderr)
     broker.configure(store={"endings_file": str(file)})
     away = file.rename(file.with_name("away"))
     done = restore(broker, copy)
-    case.verdict(done.returncode == 1 and "is not there" in done.stderr, "`restore` with a missing endings file → refused", done.stderr)
+    case.verdict(done.returncode == 1 and "is not there" in done.stderr, "`restore` while the configured endings file is missing → refused", done.stderr)
     away.rename(file)
     done = restore(broker, copy)
     case.verdict(done.returncode == 0 and "had ended since" in done.stdout, "`restore` with the endings file → succeeds, and reports the sessions ended since the backup", done.stdout + done.stderr)
     broker.start()
     back = [s for s in answered if broker.look(s).told != "401 session_ended logged_out"]
-    case.same([], back, f"a restored backup with the endings file → all {len(answered)} sessions answered 204 stay ended")
-    case.same("200", broker.look(stays).told, "a restored backup with the endings file → the session that never logged out is alive")
+    case.same([], back, f"a backup restored with the endings file → all {len(answered)} sessions whose log-out was answered with 204 stay ended")
+    case.same("200", broker.look(stays).told, "a backup restored with the endings file → the session that never logged out is alive")
     broker.stop(signal.SIGTERM)
     broker.configure(store={"endings_file": None})
     done = restore(broker, copy, "--without-endings")
     case.verdict(done.returncode == 0 and "are lost" in done.stderr, "`restore --without-endings` → succeeds, and reports the lost log-outs", done.stderr)
     broker.start()
-    case.same("200", broker.look(answered[0]).told, "a backup restored without endings → a logged-out session is alive again, as this test expects")
+    case.same("200", broker.look(answered[0]).told, "a backup restored with --without-endings → a session that logged out after the backup is alive again")
 
 
 def endings_disk_full(case):
@@ -125,7 +125,7 @@ def endings_disk_full(case):
         file = disk.path / "endings"
         broker = with_endings_file(case, sandbox, file)
         sessions = [broker.sign_in(f"user-{n}") for n in range(3)]
-        case.same("204", broker.log_out(sessions[0]).told, "a log-out with an endings file → 204")
+        case.same("204", broker.log_out(sessions[0]).told, "a log-out while the endings file's disk has room → 204")
         disk.fill()
         # The file's last page on the disk still has room for some endings, so repeat sign-in and log-out until a log-out fails.
         for n in range(100):
@@ -144,11 +144,11 @@ def endings_disk_full(case):
         case.verdict(broker.metric("coatcheck_store_endings_unkept") == 1, "the endings file's disk is full → the metric of unwritten endings is 1")
         broker.restart()
         case.same("401 session_ended logged_out", broker.look(session).told, "kill -9 and a start while the endings file's disk is full → the session stays refused")
-        case.same("503 store_unavailable", broker.log_out(session).told, "a repeated log-out after kill -9, the endings file's disk still full → 503 store_unavailable")
+        case.same("503 store_unavailable", broker.log_out(session).told, "a repeated log-out after kill -9 and a start, while the endings file's disk is still full → 503 store_unavailable")
         disk.free()
         good = wait_for(10, lambda: broker.log_out(session).status == 204, pause=0.2)
         case.verdict(good, "a repeated log-out after the endings file's disk has room → 204")
-        case.verdict(digest(session) in digests(file), "a repeated log-out after the endings file's disk has room → the ending is in the file")
+        case.verdict(digest(session) in digests(file), "a repeated log-out after the endings file's disk has room → the ending is in the endings file")
     finally:
         case.end()
         disk.unmount()

@@ -155,7 +155,7 @@ def everywhere(case, pooled, limit):
             case.same(dead, lapsed(broker), f"the parent has lapsed → replica {broker.name} refuses its widget and ticket")
         slow["its lapse"] = time.monotonic() - begun
         worst = max(slow, key=slow.get)
-        case.verdict(slow[worst] < limit, f"the parent is ended in each of these ways → effective at all replicas within {limit} s", f"{worst}: {slow[worst]:.3f} s")
+        case.verdict(slow[worst] < limit, f"a parent session ends, in whatever way → all replicas refuse its children within {limit} s", f"{worst}: {slow[worst]:.3f} s")
         print("# " + ", ".join(f"{name} {seconds:.3f} s" for name, seconds in slow.items()), flush=True)
 
 
@@ -185,16 +185,16 @@ def places(case):
             # A parent gets at most eight tickets a minute, so fill the other places with widgets.
             pages = [opened(broker, parent, broker.url) for _ in range(7)]
             made = [child(broker, parent, f"w{n}") for n in range(9)]
-            case.same([201] * 9, [answer.status for answer in made], f"{name}: nine widgets next to seven pages → made, because there are sixteen places")
+            case.same([201] * 9, [answer.status for answer in made], f"{name}: nine widgets next to seven pages → made, because a family has sixteen places")
             case.same(["200"] * 7, [page(web) for web in pages], f"{name}: nine widgets next to seven pages → all page sessions are alive")
             made += [child(broker, parent, f"w{n}") for n in range(9, 16)]
-            case.same([201] * 16, [answer.status for answer in made], f"{name}: seven more widgets when all places are taken → made, because the pages make room")
-            case.same(["401 session_ended session_limit"] * 7, [page(web) for web in pages], f"{name}: pages that made room for widgets → have ended with the reason session_limit")
+            case.same([201] * 16, [answer.status for answer in made], f"{name}: seven more widgets when all sixteen places are taken → made, because the seven pages' sessions end")
+            case.same(["401 session_ended session_limit"] * 7, [page(web) for web in pages], f"{name}: widgets took the places of seven pages → the pages' sessions ended with the reason session_limit")
             case.same("409 too_many_sessions", told(child(broker, parent, "one-more")), f"{name}, a widget next to sixteen widgets → 409 too_many_sessions")
             answer = spend(broker, *ticket(broker, parent, broker.url))
             case.same("409 too_many_sessions", told(answer), f"{name}, a page next to sixteen widgets → 409 too_many_sessions")
             alive = [told(broker.call("GET", "/v1/session", Authorization=f"Bearer {one.json['session_token']}")) for one in made]
-            case.same(["200"] * 16, alive, f"{name}: refused children next to sixteen widgets → all sixteen are alive")
+            case.same(["200"] * 16, alive, f"{name}: a widget and a page next to sixteen widgets were refused → the sixteen widgets are alive")
 
 
 if __name__ == "__main__":

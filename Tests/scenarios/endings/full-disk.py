@@ -45,7 +45,7 @@ def with_a_reserve(case):
     """
     with full_disk(case, "288m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
-        case.same(["204", "204"], [a.told for a in out], "log-outs on a full disk with reserved room → 204")
+        case.same(["204", "204"], [a.told for a in out], "log-outs on a full disk, and the broker has reserved room → 204")
         case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "sessions that logged out on a full disk → refused at once")
         broker.restart()
         case.same(
@@ -68,8 +68,8 @@ def without_a_reserve(case):
         told = [a.told for a in out]
         case.verdict(
             all(a.is_passing_fault and a.told == "503 store_unavailable" for a in out),
-            "log-outs on a full disk without reserved room → 503 store_unavailable, and the cookies are kept", told)
-        case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "sessions whose log-out could not be written → refused by this process")
+            "log-outs on a full disk, and the broker has no reserved room → 503 store_unavailable, and the cookies are kept", told)
+        case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "sessions whose log-out could not be written to the full disk → the running broker refuses them")
         case.same("200", broker.look(sessions[2]).told, "two log-outs could not be written on a full disk → another session is alive")
         disk.free()
         written = "SELECT count(*) FROM sessions WHERE end_reason = 'logged_out'"
@@ -77,7 +77,7 @@ def without_a_reserve(case):
         broker.restart()
         case.same(
             ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
-            "log-outs that are written after the disk has room again → kept after kill -9")
+            "log-outs written after the disk has room again, then kill -9 → the sessions stay ended")
         case.same("204", broker.log_out(sessions[2]).told, "a log-out after the disk has room again → 204")
 
 
@@ -89,7 +89,7 @@ def killed_on_a_full_disk(case):
         disk.free()
         broker.start()
         back = [s for s, a in zip(sessions, out) if a.status == 204 and broker.look(s).status == 200]
-        case.same([], back, f"log-outs answered {', '.join(a.told for a in out)}, then kill -9 → each session answered 204 stays ended")
+        case.same([], back, f"two log-outs on a full disk answered with {', '.join(a.told for a in out)}, then kill -9 → each session whose log-out got 204 stays ended")
         # The app repeats both log-outs.
         again = [broker.log_out(s).told for s in sessions[:2]]
         case.same((["204"] * 2, ["401"] * 2), (again, [broker.look(s).told[:3] for s in sessions[:2]]), "the app repeats its log-outs after kill -9 on a full disk → 204, and the sessions are refused")
@@ -106,7 +106,7 @@ def stopped_on_a_full_disk(case):
         broker.start()
         case.same(
             ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
-            f"log-outs answered {', '.join(a.told for a in out)}, then SIGTERM → ended after the restart")
+            f"two log-outs on a full disk answered with {', '.join(a.told for a in out)}, then SIGTERM and new room → both sessions have ended after the restart")
 
 
 CASES = {

@@ -74,7 +74,7 @@ def interrupted_logout(case):
         session, token = prepare(user)
         answer = tell(broker, token)
         took.append(answer.seconds)
-    case.same((200, 0), (answer.status, living()), f"a logout token for 250 sessions, without a kill → ends all of them, in at least {min(took) * 1000:.0f} ms")
+    case.same((200, 0), (answer.status, living()), f"a logout token for 250 sessions, without kill -9 → all 250 end (fastest of three: {min(took) * 1000:.0f} ms)")
     outcomes, bad = {}, 0
     for number in range(ROUNDS):
         session, token = prepare(f"user-{number}")
@@ -110,9 +110,9 @@ def interrupted_logout(case):
                 database.execute("DELETE FROM sessions WHERE ended_at IS NULL")
     for outcome, count in sorted(outcomes.items()):
         case.say(f"{count} × {outcome}")
-    case.same(0, bad, f"{ROUNDS} kills while a logout token is processed → the sessions have ended, or the token works when it is sent again")
+    case.same(0, bad, f"{ROUNDS} times kill -9 while the broker processes a logout token → the sessions have ended, or the token works when it is sent again")
     amid = sum(count for outcome, count in outcomes.items() if not outcome.startswith("answered"))
-    case.verdict(amid >= ROUNDS / 3, f"{ROUNDS} kills while a logout token is processed → at least a third come before the answer", amid)
+    case.verdict(amid >= ROUNDS / 3, f"{ROUNDS} times kill -9 while the broker processes a logout token → at least a third come before its answer", amid)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,6 @@ kill_broker KILL
 expect_status 204 "log-out right before kill -9 → 204"
 start_broker
 JAR= request GET /v1/session -b "coatcheck=$victim"
-same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "session after its log-out and kill -9 → session_ended, logged_out"
+same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "log-out, then kill -9 and a start → the session gets 401 session_ended, logged_out"
 
 finish

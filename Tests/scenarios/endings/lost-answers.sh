@@ -40,20 +40,20 @@ signed_in old ben
 elsewhere=$COOKIE
 signed_in new ben
 alone "$elsewhere"
-expect_status 200 "session on another device → alive and in the cache"
+expect_status 200 "session on another device before the log-out elsewhere → alive, and in the broker's cache"
 lose "s.subject = \$1 AND s.token <> \$2 AND"
 request DELETE "/v1/sessions?except=current"
 was_lost
-expect_status 204 "log-out elsewhere, the store's answer is lost → 204"
+expect_status 204 "PostgreSQL's answer to a log-out elsewhere is lost → 204"
 alone "$elsewhere"
-same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "log-out elsewhere, the store's answer is lost → the other session is refused at once"
+same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "PostgreSQL's answer to a log-out elsewhere is lost → the other device's session is refused at once"
 get /v1/session
-expect_status 200 "log-out elsewhere, the store's answer is lost → this device's session is alive"
+expect_status 200 "PostgreSQL's answer to a log-out elsewhere is lost → the session of the device that sent it is alive"
 
 step "3. The answer to the write of a provider's logout token is lost"
 signed_in third cyd sid-1
 alone "$COOKIE"
-expect_status 200 "session before the logout token → alive and in the cache"
+expect_status 200 "session before the logout token → alive, and in the broker's cache"
 lose "INSERT INTO logout_tokens"
 sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"ios-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"cyd\",\"sid\":\"sid-1\"}"
 was_lost

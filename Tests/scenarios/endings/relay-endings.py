@@ -179,7 +179,7 @@ def endings(case):
             case.verdict(status in (200, 204), f"the session is ended by {name} → 200 or 204", status)
             wait_for(8, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in streams))
             times = [stream.after(begun) for stream in streams]
-            case.verdict(all(is_within(time, AT_ONCE) for time in times), f"the session is ended by {name} → its and its child's streams end within a second at both replicas, as do the upstream calls", [told(time) for time in times])
+            case.verdict(all(is_within(time, AT_ONCE) for time in times), f"the session is ended by {name} → at both replicas, its streams, its child's streams and their upstream calls end within a second", [told(time) for time in times])
             case.verdict(all(stream.is_whole for stream in streams), f"the session is ended by {name} → each of its streams looks complete", [stream.how for stream in streams])
             case.verdict(rest.ended is None, f"the session is ended by {name} → another session's stream continues")
             case.same(204, one.log_out(others[session]).status, "a log-out of the other session → 204")
@@ -198,7 +198,7 @@ def silent(case):
         lost, loading = stage.begin(), stage.begin()
         unnoticed, downloads = stage.open(lost) + stage.open(lost, "/quiet"), stage.open(loading, "/download")
         opened = [stream.opens() for stream in [*lapsing, *used, *unnoticed, *downloads]]
-        case.verdict(all(opened), "streams and downloads of four sessions → all ten are in progress", opened)
+        case.verdict(all(opened), "streams and downloads of four sessions are opened → all ten are in progress", opened)
 
         begun = time.monotonic()
         token = f"token = '\\x{sha256(lost)}'"
@@ -209,19 +209,19 @@ def silent(case):
         case.same(204, stage.two.log_out(loading).status, "a log-out of the session with downloads → 204")
         wait_for(12, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in unnoticed + downloads))
         times = [stream.after(begun) for stream in unnoticed]
-        case.verdict(all(is_within(time, WITHOUT_NOTICE) for time in times), "a session ends without a notice → its streams end within five seconds", [told(time) for time in times])
-        case.verdict(all(stream.is_whole for stream in unnoticed), "a session ends without a notice → its streams look complete", [stream.how for stream in unnoticed])
+        case.verdict(all(is_within(time, WITHOUT_NOTICE) for time in times), "a session ends and the replicas get no notice → its streams end within five seconds", [told(time) for time in times])
+        case.verdict(all(stream.is_whole for stream in unnoticed), "a session ends and the replicas get no notice → its streams look complete", [stream.how for stream in unnoticed])
         times = [stream.after(ended) for stream in downloads]
-        case.verdict(all(is_within(time, 5 + AT_ONCE, 4.9) for time in times), "a session ends during downloads → they continue for five seconds", [told(time) for time in times])
-        case.verdict(not any(stream.data.endswith(b"0\r\n\r\n") for stream in downloads), "a session ended during downloads → they are broken off, so that they look incomplete", [stream.how for stream in downloads])
+        case.verdict(all(is_within(time, 5 + AT_ONCE, 4.9) for time in times), "a session ends during downloads → the downloads continue for five seconds", [told(time) for time in times])
+        case.verdict(not any(stream.data.endswith(b"0\r\n\r\n") for stream in downloads), "a session ended during downloads → the downloads are broken off, so that they look incomplete", [stream.how for stream in downloads])
 
         wait_for(10, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in lapsing))
         times = [stream.after(made) for stream in lapsing]
-        case.verdict(all(is_within(time, 6 + AT_ONCE, 4) for time in times), "a child is not used for six seconds → lapses, and its streams end", [told(time) for time in times])
-        case.verdict(all(stream.is_whole for stream in lapsing), "a child lapses → its streams look complete", [stream.how for stream in lapsing])
+        case.verdict(all(is_within(time, 6 + AT_ONCE, 4) for time in times), "a child session is not used for its idle time of six seconds → it lapses, and its streams end", [told(time) for time in times])
+        case.verdict(all(stream.is_whole for stream in lapsing), "a child session lapses → its streams look complete", [stream.how for stream in lapsing])
         time.sleep(max(0, made + 14 - time.monotonic()))
-        case.verdict(not any(stream.ended for stream in used), "a child whose stream carries bytes → alive after 14 seconds")
-        case.same(200, stage.two.call("GET", "/v1/session", Authorization=f"Bearer {busy}").status, "a child whose stream carries bytes → the other replica serves its session")
+        case.verdict(not any(stream.ended for stream in used), "a child session whose streams carry bytes → the streams go on for 14 seconds, beyond the idle time")
+        case.same(200, stage.two.call("GET", "/v1/session", Authorization=f"Bearer {busy}").status, "a child session whose streams carry bytes → replica two serves the session after 14 seconds")
 
 
 if __name__ == "__main__":

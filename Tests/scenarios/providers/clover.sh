@@ -140,7 +140,7 @@ expect_status 200 "client with a secret, refresh whose first answer is lost → 
 sandbox GET '/requests?provider=clover'
 same "refresh refresh recovery" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "client with a secret, lost refresh answer → calls refresh twice, then recovery"
 same "0 401 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "client with a secret, lost refresh answer → Clover's first answer is lost, the others are 401 and 200"
-same "POST /clover-api/oauth/v2/recovery" "$(jq -r '.[2] | "\(.method) \(.path)"' "$work/control")" "Clover's recovery call → is a POST to the path on the API host"
+same "POST /clover-api/oauth/v2/recovery" "$(jq -r '.[2] | "\(.method) \(.path)"' "$work/control")" "a refresh's answer is lost → the recovery call is POST /oauth/v2/recovery at Clover's API host"
 same '["client_id","client_secret","recovery_token"]' "$(jq -c '.[2].body | fromjson | keys' "$work/control")" "Clover's recovery call → has exactly client_id, client_secret and recovery_token"
 same "$(refresh_token 0)" "$(sandbox GET '/requests?provider=clover&endpoint=recovery'; jq -r '.[0].body | fromjson.recovery_token' "$work/control")" "Clover's recovery call → its recovery_token is the refresh token of the lost call"
 get /v1/session

@@ -258,9 +258,9 @@ def requirements(case):
     refused = relay("/strict", "GET")
     case.same("403 step_up_failed upstream", told(refused), "an upstream demands a class that the session already has → step_up_failed upstream")
     refused = relay(session=None, Authorization=f"Bearer {made}")
-    case.same(("401 step_up_required", True), (told(refused), refused.json.get("parent")), "a call of a child session from before the step-up → still refused, and the answer has `parent`")
+    case.same(("401 step_up_required", True), (told(refused), refused.json.get("parent")), "a child session made before the step-up, its relay call → still refused, and the answer has `parent`")
     made = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json["session_token"]
-    case.same(200, relay(session=None, Authorization=f"Bearer {made}").status, "a call of a child session from after the step-up → 200")
+    case.same(200, relay(session=None, Authorization=f"Bearer {made}").status, "a child session made after the step-up, its relay call → 200")
 
 
 CASES = {

@@ -57,7 +57,7 @@ def bound(page, run, shots):
     noticed, why = page.trouble("log-out-elsewhere")
     same(("Nothing.", True), (noticed, "could not sign in" in why), "log-out-elsewhere while the provider is dead → the user stays signed in")
     page.trouble("kill-provider")
-    same(handle, page.handle(), "log-out-elsewhere while the provider was dead → the same session")
+    same(handle, page.handle(), "the provider is revived after a failed log-out-elsewhere → the phone still has the session from before")
     browser.run("window.isOld = true, setTimeout(() => location.reload(), 0), 1")
     browser.until("window.isOld === undefined && document.getElementById('call')?.disabled === false && typeof deviceKey === 'object' && deviceKey !== undefined")
     page.opened()

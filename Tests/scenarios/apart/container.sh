@@ -62,7 +62,7 @@ entry() { jq -r '.Docker.config | ((.Entrypoint // []) + (.Cmd // []))[]' "$work
 same "coatcheck serve --config /etc/coatcheck/coatcheck.yaml" "$(entry coatcheck | tr '\n' ' ' | sed 's/ $//')" "broker's image → has its entry point and its command"
 same "coatcheck-sandbox --listen 127.0.0.1:8089" "$(entry sandbox | tr '\n' ' ' | sed 's/ $//')" "sandbox's image → has its entry point and its command"
 inside coatcheck "$work/volume" sh -c 'touch /usr/local/bin/x' 2>/dev/null
-same 1 "$(($? != 0))" "broker's image, its user writes outside the volume → refused"
+same 1 "$(($? != 0))" "user of the broker's image writes outside the volume → refused"
 sandbox_port=$(free_port)
 SANDBOX="http://127.0.0.1:$sandbox_port"
 mkdir "$work/none"

@@ -63,7 +63,7 @@ asked() { in_system curl -s -m 60 -o /dev/null -w '%{http_code}' -b /root/kept "
 step "The commands of the page, up to the first sign-in"
 begin=$SECONDS
 in_shell '. ./install.sh'
-good "commands of the page → exit 0"
+good "commands of docs/start/without-a-compiler.md → exit 0"
 cp "$work/out" "$work/installed"
 in_shell '. ./login.sh; cat jar >/root/after'
 good "commands of docs/start/first-login.md → exit 0"
@@ -78,8 +78,8 @@ disk "after the installation and a sign-in"
 
 step "An upgrade under requests"
 in_shell "sed 's/^curl.*DELETE.*//; s/ jar/ kept/g' login.sh >signed-in.sh; . ./signed-in.sh"
-good "sign-in before the upgrade → exit 0"
-same 200 "$(asked /v1/session)" "sign-in before the upgrade → a session"
+good "commands of a sign-in before the upgrade → exit 0"
+same 200 "$(asked /v1/session)" "session read before the upgrade → 200"
 socket=$(shown socket ActiveEnterTimestampMonotonic)
 starts() { in_system journalctl -u coatcheck.service -o cat | grep -c '^Started coatcheck.service'; }
 before=$(starts)
@@ -108,12 +108,12 @@ schema() { python3 -c 'import sqlite3, sys
 with sqlite3.connect(sys.argv[1]) as database: database.execute(sys.argv[2])' "$database" "$1"; chown --reference="$system/var/lib/coatcheck" "$database"*; }
 schema "INSERT INTO schema_version SELECT max(version) + 1, max(version) + 1 FROM schema_version"
 in_shell 'dpkg -i coatcheck_*.deb'
-same 1 $? "downgrade after a later schema → dpkg fails"
-same "$higher installed" "$(in_system dpkg-query -W -f '${Version} ${db:Status-Status}' coatcheck)" "downgrade after a later schema → the higher version stays installed"
+same 1 $? "downgrade to a version that cannot read the database's schema → dpkg fails"
+same "$higher installed" "$(in_system dpkg-query -W -f '${Version} ${db:Status-Status}' coatcheck)" "downgrade to a version that cannot read the database's schema → the higher version stays installed"
 schema "DELETE FROM schema_version WHERE readable_from > 1"
 in_shell 'dpkg -i coatcheck_*.deb; systemctl start coatcheck.socket coatcheck.service'
-good "downgrade with a readable schema → dpkg succeeds"
-same 200 "$(asked /v1/session)" "downgrade with a readable schema → the session is alive"
+good "downgrade to a version that can read the database's schema → dpkg succeeds"
+same 200 "$(asked /v1/session)" "downgrade to a version that can read the database's schema → the session is alive"
 
 step "A faulty configuration"
 in_system cp -p /etc/coatcheck/coatcheck.yaml /root/good.yaml

@@ -139,15 +139,15 @@ for page in pages:
             plain = re.sub(r"^(GET|POST|PUT|DELETE) \S+\n", "", block).replace("\n", " ")
             try:
                 json.loads(plain)
-                say(True, f"the block {where} → is valid JSON")
+                say(True, f"{where} → is valid JSON")
             except ValueError as error:
-                say(False, f"the block {where} → is valid JSON", str(error))
+                say(False, f"{where} → is valid JSON", str(error))
         elif language == "yaml":
             try:
                 yaml.safe_load(block)
-                say(True, f"the block {where} → is valid YAML")
+                say(True, f"{where} → is valid YAML")
             except yaml.YAMLError as error:
-                say(False, f"the block {where} → is valid YAML", str(error))
+                say(False, f"{where} → is valid YAML", str(error))
         elif language == "toml":
             say(block in (root / "Tests/mutants/list.toml").read_text(), f"{where} → is in the list of planted faults")
         elif file := quoted(text[: match.start()]):
@@ -262,7 +262,7 @@ security = (root / "SECURITY.md").read_text()
 for what, number in counted.items():
     shown = re.search(rf"^\| {re.escape(what)}.*? \| (over )?([\d,]+) \|", security, re.M)
     figure = int(shown[2].replace(",", "")) if shown else 0
-    say(shown and (figure < number if shown[1] else figure == number), f"SECURITY.md, the number of {what} → as counted now", f"{shown and shown[0]}, counted {number}")
+    say(shown and (figure < number if shown[1] else figure == number), f"SECURITY.md, the number of {what} → equals the number in the repository", f"{shown and shown[0]}, counted {number}")
 
 # Each figure of the comparison is in its own row of docs/internals/performance.md.
 compared, measured = (root / "docs/start/compare.md").read_text(), (root / "docs/internals/performance.md").read_text()
@@ -273,7 +273,7 @@ rows = [
     "relay of a small GET | nginx proxy_pass"]
 say(len(figures) == len(rows), "the table of docs/start/compare.md → has three figures")
 for (what, figure), row in zip(figures, rows):
-    say(figure.strip() == ratios.get(row), f"docs/start/compare.md, {what.strip()} → as measured", f"{figure}, measured {ratios.get(row)}")
+    say(figure.strip() == ratios.get(row), f"docs/start/compare.md, {what.strip()} → equals the measured figure", f"{figure}, measured {ratios.get(row)}")
 version = re.search(r'"(\d+\.\d+\.\d+)"', (root / "Sources/coatcheck/Version.swift").read_text()).group(1)
 say(f"## {version}" in (root / "CHANGELOG.md").read_text(), "the headings of CHANGELOG.md → include the program's version", version)
 

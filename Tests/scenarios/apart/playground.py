@@ -40,13 +40,13 @@ def main():
         browser.open(run.url)
         page = Page(browser)
         page.opened()
-        page.sees("document.querySelectorAll('[data-provider]').length === 7 && document.querySelectorAll('.switch').length === 11", "the page → has seven ways to sign in and eleven switches")
+        page.sees("document.querySelectorAll('[data-provider]').length === 7 && document.querySelectorAll('.switch').length === 11", "the playground's page → has seven ways to sign in and eleven switches")
         ground = browser.run("getComputedStyle(document.body).backgroundColor")
         providers(page)
         shots = pictures or folder
         sizes = [browser.picture(f"{shots}/playground-registration.webp")]
         page.click("#registration button")
-        page.signed_in("Zephr, the missing attributes are sent → the phone shows the new user", "new-")
+        page.signed_in("a registration at Zephr gets its missing attributes → the phone shows the new user", "new-")
         page.sign_out()
         keyboard(page)
         page.sign_out()
@@ -55,10 +55,10 @@ def main():
         page.signed_in("a sign-in with Cloudentity → the phone shows the user")
         page.idle()
         noticed, why = page.trouble("drop-answer")
-        say(noticed.startswith("Nothing") and "idempotency" in why, "Cloudentity, the switch drop-answer → the token call is repeated", (noticed, why))
+        say(noticed.startswith("Nothing") and "idempotency" in why, "the switch drop-answer at the provider Cloudentity → the broker repeats the token call", (noticed, why))
         sizes.append(browser.picture(f"{shots}/playground.webp"))
         browser.media("dark")
-        say(browser.run("getComputedStyle(document.body).backgroundColor") != ground, "the browser prefers dark colours → the page is dark")
+        say(browser.run("getComputedStyle(document.body).backgroundColor") != ground, "the browser prefers dark colours → the playground's page is dark")
         sizes.append(browser.picture(f"{shots}/playground-dark.webp"))
         browser.media("light")
         page.click("#clear")
@@ -74,9 +74,9 @@ def main():
         sizes += payments(page, run, shots)
         say(max(sizes) < 150_000, "each picture of the playground → smaller than 150 kB", sizes)
         secrets_and_lines(page, run)
-        same([], browser.complaints(), "the whole run → no script fails and no policy is violated")
+        same([], browser.complaints(), "the whole run of the playground → the browser reports no script error and no policy violation")
         foreign = [url for url in browser.asked() if not url.startswith(run.sandbox + "/")]
-        same([], foreign, "the whole run → the page calls no other host")
+        same([], foreign, "the whole run of the playground → the page calls only the sandbox's host")
         pasted(run)
     finally:
         if browser:

@@ -11,11 +11,11 @@ step "1. The contract itself"
 same 0 "${PIPESTATUS[0]}" "contract.py → openapi.yaml is valid, and its examples and lists fit"
 
 "$PYTHON" "$root/Tests/scenarios/support/strict.py" >"$work/strict.yaml"
-same 0 $? "strict overlay → fits the contract"
+same 0 $? "strict.overlay.yaml → fits the contract (openapi.yaml)"
 
 step "2. The broker has exactly the documented paths and methods"
 "$PYTHON" "$root/Tests/scenarios/support/routes.py" "$BROKER" "$MANAGEMENT" admin-ender-b81c64e2f0
-same 0 $? "broker's routes → equal those of the contract"
+same 0 $? "broker's routes → equal those of the contract (openapi.yaml)"
 
 # drive LISTENER URL FILTER…: runs schemathesis with these filters, and checks that it finds no fault
 drive() {

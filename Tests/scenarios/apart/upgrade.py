@@ -137,11 +137,11 @@ def walk(case, brokers, sandbox, steps):
                 broker.start()
         name = " and ".join(version(program) for program in step)
         seen = collections.Counter(traffic.ask(n, "GET", "/v1/session", session).told for n, session in enumerate(sleepers))
-        case.same({"200": SLEEPERS}, dict(seen), f"{name}, sessions from before the change → alive")
+        case.same({"200": SLEEPERS}, dict(seen), f"processes changed to {name}, sessions from before the change → alive")
         if step == steps[len(steps) // 2]:
             half = sleepers[: SLEEPERS // 2]
             seen = collections.Counter(traffic.ask(n, "POST", "/v1/session/refresh", session).told for n, session in enumerate(half))
-            case.same({"200": len(half)}, dict(seen), f"{name}, refreshes of half of the sessions → 200")
+            case.same({"200": len(half)}, dict(seen), f"processes changed to {name}, refreshes of half of the earlier sessions → 200")
     time.sleep(SECONDS)
     traffic.stop()
     seen = collections.Counter(traffic.ask(n, "POST", "/v1/session/refresh", session).told for n, session in enumerate(sleepers))
@@ -244,7 +244,7 @@ def bound(case):
             kept = broker.configuration.read_text()
             broker.configuration.write_text(plain)
             broker.start()
-            case.same(200, broker.look(unbound).status, f"{name}, {version(OLD)}, an unbound session → served")
+            case.same(200, broker.look(unbound).status, f"{name}, the older release {version(OLD)}, an unbound session → served")
             tries = {
                 "a bound session's cookie": lambda: broker.look(phone.session),
                 "a bound session's cookie and pass": lambda: phone.passing("GET", "/v1/session"),
@@ -254,7 +254,7 @@ def bound(case):
             }
             for what, ask in tries.items():
                 answer = ask()
-                case.verdict(answer.is_passing_fault, f"{name}, {version(OLD)}, {what} → a temporary fault", f"{answer.told} {answer.fields}")
+                case.verdict(answer.is_passing_fault, f"{name}, the older release {version(OLD)}, {what} → a temporary fault", f"{answer.told} {answer.fields}")
             broker.stop(signal.SIGTERM)
             broker.program = COATCHECK
             broker.configuration.write_text(kept)

@@ -34,13 +34,13 @@ def kept(case):
             case.beside(read)
             return answer.status
 
-        case.same([200, 200], [listen(stage.dying), listen(stage.third)], "event listeners at two replicas → 200")
+        case.same([200, 200], [listen(stage.dying), listen(stage.third)], "event listeners of the session at two replicas → 200")
         stage.sandbox.fault("oidc", fault="no-refresh-token", times=1)
         before = stage.row(session, "token_version, grant_version, fence")
         login = stage.login(session)
         case.same("200", told(login.forward(broker=stage.second)), "a step-up at a third replica, without a new refresh token → 200")
         case.same(before, stage.row(session, "token_version, grant_version, fence"), "a step-up without a new refresh token → token version, grant version and fence do not change")
-        case.verdict(wait_for(5, lambda: sorted(heard) == ["dying", "third"]), "a step-up without a new refresh token → listeners at both other replicas are notified", heard)
+        case.verdict(wait_for(5, lambda: sorted(heard) == ["dying", "third"]), "a step-up without a new refresh token → the session's listeners at both other replicas are notified", heard)
         case.same(["mfa"] * 3, [broker.look(session).json["acr"] for broker in stage.brokers], "a step-up without a new refresh token → every replica shows the class at once")
         for broker in stage.brokers:
             case.same("200", told(broker.refresh(session)), f"a step-up without a new refresh token, then a refresh at {broker.name} → 200")

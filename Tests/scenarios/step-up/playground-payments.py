@@ -136,12 +136,12 @@ def step_up(case):
     case.same(409, playground.play("pay", {"amount": 21}).status, "an amount that the phone does not offer → 409")
     playground.sign_in("cloudentity")
     playground.do("pay", {"amount": 20})
-    case.same([], playground.payments, "20 € at a provider without payments → nothing is paid")
+    case.same([], playground.payments, "a payment of 20 € at a provider without payments → nothing is paid")
     case.same(409, playground.play("trouble", {"name": "ignore-step-up"}).status, "the playground's switch ignore-step-up at a provider without payments → 409")
     for provider in ("oidc", "oidc-bound"):
         before = anew(playground, provider)["session"]
         age = time.time() - datetime.datetime.fromisoformat(before["authenticated_at"]).timestamp()
-        case.verdict(3500 < age < 3700, f"{provider}, the user's sign-in → an hour ago", age)
+        case.verdict(3500 < age < 3700, f"an old sign-in at {provider} → the playground's session shows a sign-in of an hour ago", age)
         paid = list(playground.payments)
 
         def unpaid(screen, why):
@@ -160,16 +160,16 @@ def step_up(case):
         scheme = "DPoP" if provider == "oidc-bound" else "Bearer"
         case.verdict(
             f'{scheme} error="insufficient_user_authentication", max_age="300"' in challenge and '"step_up": {"max_age":300}' in challenge,
-            "a payment that needs a step-up → the conversation has the challenge", challenge)
-        case.same("To pay 20 €, “Corner Shop” wants a sign-in of the last 5 minutes.", screen["step_up"], "a payment that needs a step-up → the phone gives the reason")
+            "a payment that needs a step-up → the messages on the page have the challenge", challenge)
+        case.same("To pay 20 €, “Corner Shop” wants a sign-in of the last 5 minutes.", screen["step_up"], "a payment that needs a step-up → the phone shows why a new sign-in is needed")
         case.same(["Sign in again as Ana", "Sign in as Ben", "Refuse"], [each["title"] for each in screen["people"]], "a payment that needs a step-up → the provider's page offers Ana, Ben and a refusal")
         case.same(409, playground.play("trouble", {"name": "expire-token"}).status, "the playground's switch expire-token during a step-up → 409")
         unpaid(playground.do("cancel"), "the user closes the browser during a step-up → nothing is paid")
         for person, answer in (("refuse", "403 access_denied"), ("ben", "409 subject_mismatch")):
             playground.pay(20, "consent")
             screen = playground.do("choose", {"as": person})
-            unpaid(screen, f"the user chooses {person} on the provider's page → nothing is paid")
-            case.verdict(screen["explanation"].startswith(answer + ":"), f"a failed step-up → the phone shows {answer}", screen["explanation"])
+            unpaid(screen, f"the user chooses “{person}” on the provider's page → nothing is paid")
+            case.verdict(screen["explanation"].startswith(answer + ":"), f"the user chose “{person}” on the provider's page → the phone shows {answer}", screen["explanation"])
         playground.pay(20, "consent")
         call(playground.sandbox + "/_sandbox/faults/oidc", "PUT", {"fault": "other-user-callback", "times": 1})
         unpaid(playground.do("choose", {"as": "ana"}), "the provider answers a step-up as another user → nothing is paid")
@@ -184,7 +184,7 @@ def step_up(case):
         case.verdict("20 EUR, by user-ana" in screen["paid"], "a payment with a step-up → the phone shows amount and user", screen["paid"])
         case.same(
             ["POST /v1/relay/shop/payments", "401 step_up_required", "POST /v1/logins", "201 Created", "POST /v1/sessions", "200 OK", "POST /v1/relay/shop/payments", "201 Created"],
-            [each for each in playground.said() if not each.startswith("event")], "a payment with a step-up → the conversation has its eight messages in order")
+            [each for each in playground.said() if not each.startswith("event")], "a payment with a step-up → the page shows its eight messages in order")
         screen = playground.pay(20)
         case.same([*paid, 20, 20], playground.payments, "the next payment after a step-up → made at once")
         case.same("Nothing but the payment.", screen["noticed"], "the next payment after a step-up → the user gets no prompt")
@@ -205,14 +205,14 @@ def presence(case):
     case.same(409, playground.play("trouble", {"name": "steal-presence"}).status, "the switch steal-presence in a session without a presence key → 409")
     playground.pay(500, "consent")
     screen = playground.do("choose", {"as": "ana"})
-    case.verdict("The payment was answered 403 step_up_failed." in screen["explanation"], "500 € in a session without a key → 403 step_up_failed", screen["explanation"])
-    case.same(([], []), (playground.payments, playground.asked), "500 € in a session without a key → the user gets no prompt, and nothing is paid")
+    case.verdict("The payment was answered 403 step_up_failed." in screen["explanation"], "a payment of 500 € in a session without a key → 403 step_up_failed", screen["explanation"])
+    case.same(([], []), (playground.payments, playground.asked), "a payment of 500 € in a session without a key → the user gets no prompt, and nothing is paid")
 
     before = anew(playground, "oidc-bound")["session"]
     case.same(None, before["presence"], "a new bound session → has no presence key")
     playground.pay(500, "consent")
     screen = playground.do("choose", {"as": "ana"})
-    case.same([register], playground.asked, "500 € an hour after the sign-in → a new sign-in, then one prompt about the presence key")
+    case.same([register], playground.asked, "a payment of 500 € an hour after the sign-in → a new sign-in, then one prompt about the presence key")
     case.same("That nothing was paid; " + IN, screen["noticed"], "the user refuses the presence key → nothing is paid")
     case.verdict("no proof was made, and nothing was sent" in screen["explanation"], "the user refuses the presence key → no proof is made and nothing is sent", screen["explanation"])
     ask("presence", "no")
@@ -228,7 +228,7 @@ def presence(case):
     case.same("The phone's question; and the payment is made.", screen["noticed"], "the user confirms a payment of 500 € → the payment is made")
     case.same(([large], [500]), (playground.asked, playground.payments), "the user confirms a payment of 500 € → one prompt, and one payment at the API")
     case.same(["POST /v1/relay/shop/payments/large", "401 presence_required", "POST /v1/relay/shop/payments/large", "201 Created"],
-              [each for each in playground.said() if not each.startswith("event")], "a confirmed payment → the conversation has its four messages in order")
+              [each for each in playground.said() if not each.startswith("event")], "a confirmed payment → the page shows its four messages in order")
     sent = [each for each in playground.news["messages"] if "Coatcheck-Presence" in each["details"]]
     case.verdict(sent and '"htm":"POST"' in sent[0]["details"] and "/v1/relay/shop/payments/large" in sent[0]["details"], "the message with the presence proof → shows the proof's method and path", sent[:1])
     case.verdict(sent and "$PRESENCE" in sent[0]["curl"] and not re.search(r"Presence: [\w-]{40}", sent[0]["details"]), "the message with the presence proof → shows the proof shortened")
@@ -243,7 +243,7 @@ def presence(case):
     case.same([500, 500], playground.payments, "a stolen confirmation → the API takes only the user's payment")
     case.same(
         ["401 presence_invalid", "401 presence_invalid", "401 presence_required", "401 presence_invalid"],
-        [each for each in playground.said("thief") if each[0].isdigit()], "a stolen confirmation → the conversation shows the thieves' four refusals")
+        [each for each in playground.said("thief") if each[0].isdigit()], "a stolen confirmation → the page shows the thieves' four refusals")
     playground.keys["presence"] = Phone(None)
     playground.show("presence")
     ask("presence")
@@ -257,7 +257,7 @@ def presence(case):
     case.same("consent", screen["view"], "the switch steal-presence an hour after the sign-in → a new sign-in comes first")
     ask("presence", "presence")
     screen = playground.do("choose", {"as": "ana"})
-    case.same([register, large], playground.asked, "steal-presence with a new sign-in → the phone asks about the key, then about the payment")
+    case.same([register, large], playground.asked, "steal-presence with a new sign-in → the phone asks about the presence key, then about the payment")
     case.same("The phone's question, and the thieves get nothing.", screen["noticed"], "steal-presence with a new sign-in → the thieves get nothing")
     case.verdict("sent again, 401 presence_invalid (replayed)" in screen["explanation"], "steal-presence with a new sign-in → the repeated proof is refused as replayed", screen["explanation"])
     case.same([500, 500, 500], playground.payments, "steal-presence with a new sign-in → the API takes only the user's payment")

@@ -68,16 +68,16 @@ def changes(case, user, first, others):
 
     key = user.face.thumbprint
     for sentence, change, version, before, wanted in [
-            ("a presence key", lambda: user.register(first), 2, (None, "pwd"), {session: (key, "pwd")}),
+            ("a presence key's registration", lambda: user.register(first), 2, (None, "pwd"), {session: (key, "pwd")}),
             ("a step-up", stepped_up, 3, (key, "pwd"), {session: (key, "mfa"), introspected: "mfa"})]:
-        case.same([before] * 2, [session(broker) for broker in others], f"before {sentence} → the other replicas return the session as it was")
+        case.same([before] * 2, [session(broker) for broker in others], f"before {sentence} → the other replicas return the session without the change")
         watching = {(broker.name, ask.__name__): catches_up(case, broker, ask, value) for broker in others for ask, value in wanted.items()}
         answer = change()
         answered = time.monotonic()
         case.same((200, version), (answer.status, (answer.json or {}).get("version")), f"{sentence} → the answer has the session's next version")
         for (name, asked), future in watching.items():
             took = future.result(60) - answered
-            case.verdict(took < 1, f"{sentence} → replica {name} shows it {max(took, 0):.2f} s later ({asked})", f"{took}")
+            case.verdict(took < 1, f"{sentence} → replica {name} shows the change {max(took, 0):.2f} s later ({asked})", f"{took}")
 
 
 def replicas(case):
@@ -110,7 +110,7 @@ def replicas(case):
         changing.phone.sign_in()
         changes(case, changing, first, brokers[1:])
         balancer = Balanced(brokers)
-        case.same("200", told(user.register(balancer)), "a registration through a balancer → 200")
+        case.same("200", told(user.register(balancer)), "a presence key's registration through a balancer → 200")
         for method in ("POST", "GET", "PUT", "POST"):
             asked, before = user.asked, upstream.count
             case.same(("200", 1, 1), (told(user.pay(balancer, method)), user.asked - asked, upstream.count - before), f"a payment by {method} through a balancer → one prompt, one call")

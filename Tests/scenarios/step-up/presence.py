@@ -25,7 +25,7 @@ def is_presence_wanted(case, answer, code, sentence):
     case.verdict(
         len(answer.fields["DPoP-Nonce"] or "") == 16 and answer.fields["Coatcheck-Code"] == word
         and answer.fields["WWW-Authenticate"] == f'DPoP error="{word}", algs="ES256"' and not answer.fields["Set-Cookie"],
-        f"{sentence} → nonce, code and challenge, and the cookie stays", str(answer.fields))
+        f"{sentence} → the refusal has nonce, code and challenge, and the cookie stays", str(answer.fields))
 
 
 def refusals(case):
@@ -46,7 +46,7 @@ def refusals(case):
     case.same(("403 step_up_failed", {"presence": True}), (told(refused), refused.json["required"]), "an unbound session's payment → step_up_failed")
     is_presence_wanted(case, user.pay(), "presence_required", "a payment of a session without a presence key → presence_required")
 
-    case.same(None, user.send("GET", "/v1/session").json["presence"], "all registrations of a presence key are refused → the session has no presence key")
+    case.same(None, user.send("GET", "/v1/session").json["presence"], "refused registrations of a presence key → the session has no presence key")
     case.same(200, user.register().status, "a presence key's registration with both proofs → 200")
     shown = user.send("GET", "/v1/session").json["presence"]
     case.same(user.face.thumbprint, shown["jkt"], "a presence key is registered → the session has its thumbprint")
@@ -83,8 +83,8 @@ def refusals(case):
     thief.phone.session = stolen
     thief.register()
     case.same("401 presence_invalid token", told(thief.send("POST", PAY, caught)), "a copied presence proof in another session → refused")
-    case.same(before, upstream.count, "all calls so far are refused → zero calls at the upstream")
-    case.same("200", told(user.send("POST", PAY, caught)), "the same presence proof in the request that it is for → 200")
+    case.same(before, upstream.count, "calls with missing, wrong, stolen or copied presence proofs are refused → zero calls at the upstream")
+    case.same("200", told(user.send("POST", PAY, caught)), "a presence proof that was refused in another session, in the session and call that it is for → 200")
     for method in ("POST", "GET"):
         presence = user.presence(method, PAY)
         found = [told(user.send(method, PAY, presence)) for _ in range(3)]
@@ -186,13 +186,13 @@ def gateways(case):
         user.phone.nonce = answer.fields["DPoP-Nonce"] or user.phone.nonce
         return answer
 
-    case.same("403 backend_not_allowed", told(ask(query="?presence=yes")), "forward-auth with presence=yes → refused")
-    case.same("403 backend_not_allowed", told(ask(says=False)), "forward-auth with presence, without the original request → refused")
-    is_presence_wanted(case, ask(), "presence_required", "forward-auth without a presence proof → presence_required")
+    case.same("403 backend_not_allowed", told(ask(query="?presence=yes")), "forward-auth with the query presence=yes → refused")
+    case.same("403 backend_not_allowed", told(ask(says=False)), "forward-auth that demands presence, without the original request's method and URL → refused")
+    is_presence_wanted(case, ask(), "presence_required", "forward-auth that demands presence, without a presence proof → presence_required")
     is_presence_wanted(case, ask(user.presence("GET", "/v1/forward-auth")), "presence_invalid method", "a presence proof for the proxy's forward-auth request → refused")
     good = user.presence("POST", "/orders")
     case.same(200, ask(good).status, "forward-auth with a presence proof for the original request → 200")
-    is_presence_wanted(case, ask(good), "presence_invalid replayed", "forward-auth with a used presence proof → replayed")
+    is_presence_wanted(case, ask(good), "presence_invalid replayed", "forward-auth with a used presence proof → refused as replayed")
     case.same(200, ask(query="").status, "forward-auth without a demand for presence → 200")
 
 

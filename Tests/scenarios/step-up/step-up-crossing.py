@@ -38,13 +38,13 @@ def crossing(case):
     answer = step_up(broker, session, MFA)
     case.same("200", told(answer), "a step-up during a refresh → 200")
     stood = broker.row(session, "token_version, grant_version")
-    case.same((2, 2), stood, "a step-up during a refresh → a new grant")
+    case.same((2, 2), stood, "a step-up during a refresh → the session has the step-up's new grant")
     release.set()
     asked.result(30)
-    case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == 2 * A_PAIR), "the refresh ends after the step-up → both earlier token pairs are revoked")
-    case.same(stood, broker.row(session, "token_version, grant_version"), "the refresh ends after the step-up → its tokens are not stored")
-    case.same(200, broker.refresh(session).status, "the next refresh after a crossed step-up → 200 with the new grant")
-    case.same("mfa", broker.look(session).json["acr"], "the next refresh after a crossed step-up → the session keeps the new class")
+    case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == 2 * A_PAIR), "a refresh ends after a step-up that began later → both token pairs of the old grant are revoked")
+    case.same(stood, broker.row(session, "token_version, grant_version"), "a refresh ends after a step-up that began later → the refresh's tokens are not stored")
+    case.same(200, broker.refresh(session).status, "the next refresh after a step-up during a refresh → 200")
+    case.same("mfa", broker.look(session).json["acr"], "the next refresh after a step-up during a refresh → the session keeps the step-up's class")
 
     # The refresh ends after the step-up, and the provider refuses it.
     release = threading.Event()
@@ -60,15 +60,15 @@ def crossing(case):
     case.same("200", told(step_up(broker, session, MFA)), "a step-up during a refresh that will be refused → 200")
     release.set()
     asked.result(30)
-    case.same(200, broker.look(session).status, "a refused refresh of the grant before a step-up → the session lives")
-    case.same(200, broker.refresh(session).status, "a refresh after the provider refused the grant before the step-up → 200")
+    case.same(200, broker.look(session).status, "the provider refuses a refresh of the grant from before a step-up → the session is alive")
+    case.same(200, broker.refresh(session).status, "a refresh after the provider refused the grant from before a step-up → 200")
 
     # The process is killed during a refresh, after the step-up has been committed.
     release, _ = under_way()
-    case.same("200", told(step_up(broker, session, MFA)), "another step-up during a refresh → 200")
+    case.same("200", told(step_up(broker, session, MFA)), "a step-up during a refresh, before kill -9 → 200")
     broker.restart()
     release.set()
-    case.same(200, broker.refresh(session).status, "kill -9 during a refresh of the grant before the step-up → the new grant can be refreshed")
+    case.same(200, broker.refresh(session).status, "kill -9 during a refresh of the grant from before a step-up → a refresh of the new grant succeeds")
 
 
 def dying(case):
@@ -93,8 +93,8 @@ def dying(case):
     broker.restart()
     release.set()
     asked.result(30)
-    case.same("503 provider_unavailable", told(login.forward()), "kill -9 after the code was sent → the repeated forward is 503")
-    case.same("new_login", login.forward().json.get("retry"), "kill -9 after the code was sent → the repeated forward's answer advises a new login")
+    case.same("503 provider_unavailable", told(login.forward()), "kill -9 after a step-up's code was sent → the repeated forward gets 503")
+    case.same("new_login", login.forward().json.get("retry"), "kill -9 after a step-up's code was sent → the repeated forward's answer advises a new login")
     case.same(before["authenticated_at"], broker.look(session).json["authenticated_at"], "a step-up lost by kill -9 → the session is unchanged")
     case.same(200, broker.refresh(session).status, "a step-up lost by kill -9 → the session's tokens work")
     case.same("200", told(step_up(broker, session, MFA)), "another step-up after one that was lost by kill -9 → 200")
@@ -113,7 +113,7 @@ def bound(case):
     case.same("401 proof_required", told(broker.call("POST", "/v1/logins", session, MFA)), "a bound session's step-up without a proof → refused")
     case.same("401 proof_required", told(broker.call("POST", "/v1/logins", None, MFA, Cookie=held)), "a bound session's step-up with a pass → refused")
     case.same("401 proof_invalid key", told(thief.call("POST", "/v1/logins", session, MFA)), "a bound session's step-up with another key's proof → refused")
-    case.same(count, broker.query("SELECT count(*) FROM logins")[0][0], "all step-ups of the bound session are refused → no login row")
+    case.same(count, broker.query("SELECT count(*) FROM logins")[0][0], "refused step-ups of a bound session → leave no login row")
 
     def begin():
         begun = phone.call("POST", "/v1/logins", session, MFA)
@@ -125,7 +125,7 @@ def bound(case):
     case.same(
         "401 proof_required", told(broker.call("POST", "/v1/sessions", None, body, Cookie=f"{cookie}; {held}")), "a bound step-up's forward without a proof → refused")
     case.same("403 login_not_yours", told(thief.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "a bound step-up's forward by another key → refused")
-    case.same("400 state_mismatch", told(phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "a bound step-up's forward after one by another key → refused, because the login is spent")
+    case.same("400 state_mismatch", told(phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "a bound step-up's forward after a forward by another key → refused, because the login is spent")
     body, cookie = begin()
     answer = phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)
     case.same(("200", "mfa", phone.thumbprint), (told(answer), answer.json["acr"], answer.json["binding"]["jkt"]), "a bound step-up's forward by the session's own key → 200, and the session keeps its key")

@@ -107,7 +107,7 @@ def step_up_at_its_claim(stage, session):
     stage.kill()
     refreshed = told(stage.second.refresh(session))
     lock.release()
-    stage.case.same("200", refreshed, "a step-up killed while the claim of its code waits, another replica's refresh → 200")
+    stage.case.same("200", refreshed, "a replica is killed while its step-up waits to claim the code, another replica's refresh → 200")
     # PostgreSQL may still carry out the killed process's statement. The code then counts as sent.
     return Outcome(False, login, ("503 provider_unavailable",))
 
@@ -117,7 +117,7 @@ def step_up_before_the_provider(stage, session):
     login = stage.login(session)
     stage.forward(stage.dying, login, reaches=False)
     stage.kill()
-    stage.case.same("200", told(stage.second.refresh(session)), "a step-up killed before the provider's work, another replica's refresh → 200")
+    stage.case.same("200", told(stage.second.refresh(session)), "a replica is killed before its step-up's code reaches the provider, another replica's refresh → 200")
     return Outcome(False, login, ("503 provider_unavailable",))
 
 
@@ -125,7 +125,7 @@ def step_up_with_a_refresh_before(stage, session):
     """The provider has answered the step-up. A refresh begins and ends, then the replica dies."""
     login = stage.login(session)
     stage.forward(stage.dying, login)
-    stage.case.same("200", told(stage.second.refresh(session)), "a step-up answered by the provider, another replica's refresh before the kill → 200")
+    stage.case.same("200", told(stage.second.refresh(session)), "the provider has answered a step-up that is not committed, another replica's refresh → 200")
     stage.kill()
     return Outcome(False, login, ("503 provider_unavailable",))
 
@@ -137,7 +137,7 @@ def step_up_with_a_refresh_after(stage, session):
     release, refreshed = stage.refresh(stage.second, session)
     stage.kill()
     release.set()
-    stage.case.same("200", told(refreshed.result(30)), "a step-up killed before its commit, another replica's refresh → 200")
+    stage.case.same("200", told(refreshed.result(30)), "a replica is killed before its step-up's commit, another replica's refresh → 200")
     return Outcome(False, login, ("503 provider_unavailable",))
 
 
@@ -153,7 +153,7 @@ def step_up_in_its_commit(stage, session):
     stage.wait(2)
     stage.kill()
     lock.release()
-    stage.case.same("200", told(refreshed.result(30)), "a step-up killed during its commit, another replica's refresh behind it → 200")
+    stage.case.same("200", told(refreshed.result(30)), "a replica is killed during its step-up's commit, another replica's refresh that waits for this commit → 200")
     return Outcome(True, login)
 
 
@@ -170,7 +170,7 @@ def step_up_behind_a_refresh(stage, session):
     stage.wait(2)
     stage.kill()
     lock.release()
-    stage.case.same("200", told(refreshed.result(30)), "a step-up killed behind a refresh's commit, the refresh → 200")
+    stage.case.same("200", told(refreshed.result(30)), "a replica is killed while its step-up waits for another replica's refresh to commit → the refresh gets 200")
     return Outcome(False, login, ("503 provider_unavailable",))
 
 
@@ -224,21 +224,21 @@ def kills(case):
             old = stage.grant(stage.third, session)
             outcome = round(stage, session)
             ended = time.monotonic()
-            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"{name}, the first forward → the step-up takes effect, unless the repeat has to fail")
+            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"round “{name}”, the step-up's first forward → takes effect, unless its repeat has to fail in this round")
             stage.dying.start()
             acr = "mfa" if outcome.steps_up else "pwd"
             for broker in stage.brokers:
                 found = wait_for(8, lambda: (answer := broker.look(session)).json.get("acr") == acr and answer) or broker.look(session)
-                case.same(("200", acr), (told(found), found.json.get("acr")), f"{name}, the session at {broker.name} → 200, with the class of its last sign-in")
+                case.same(("200", acr), (told(found), found.json.get("acr")), f"round “{name}”, the session at replica {broker.name} → 200, with the class of its last sign-in")
             grants = [stage.grant(broker, session) for broker in stage.brokers]
             # Even if the step-up keeps the refresh token, its access token belongs to the new sign-in until the next refresh.
             case.verdict(
                 len(set(grants)) == 1 and grants[0] and (grants[0] != old) == outcome.steps_up,
-                f"{name}, the session's access token → is live, and belongs to the {'new' if outcome.steps_up else 'old'} sign-in at every replica", (old, grants))
+                f"round “{name}”, the session's access token → is live, and belongs to the {'new' if outcome.steps_up else 'old'} sign-in at every replica", (old, grants))
             waiting.append((name, session, outcome, old, case.beside(settle, stage, session, outcome, ended)))
         for name, session, outcome, old, settled in waiting:
             for verdict, sentence, detail in settled.result(TAKE_OVER + LAPSE):
-                case.verdict(verdict, f"{name}, {sentence}", detail)
+                case.verdict(verdict, f"round “{name}”, {sentence}", detail)
             # The last step-up may have been a moment ago. Other replicas show it within a second (guarantee 6).
             grants = []
 
@@ -247,14 +247,14 @@ def kills(case):
                 return len(set(grants)) == 1 and grants[0]
 
             wait_for(1, agree)
-            case.verdict(len(set(grants)) == 1 and grants[0], f"{name}, the access tokens at the end → are live, and belong to the same grant at every replica", grants)
+            case.verdict(len(set(grants)) == 1 and grants[0], f"round “{name}”, the access tokens at the end → are live, and belong to the same grant at every replica", grants)
         # The outbox is empty at the end, and the first grant has ended if the session has a new one.
-        case.verdict(wait_for(40, lambda: stage.query("SELECT count(*) FROM outbox") == [["0"]], 0.2), "all rounds of kills, the outbox at the end → empty")
+        case.verdict(wait_for(40, lambda: stage.query("SELECT count(*) FROM outbox") == [["0"]], 0.2), "all rounds with a killed replica, the outbox at the end → empty")
         living = {item["grant"] for item in stage.tokens().values() if item["live"]}
         for name, session, outcome, old, _ in waiting:
             # If the step-up died with its replica, another step-up has followed.
-            case.same(outcome.keeps_grant, old in living, f"{name}, the first grant → {'lives' if outcome.keeps_grant else 'was revoked'}")
-        case.same([2, 2, 1], sorted(stage.sent().values(), reverse=True)[:3], "all refresh tokens of the rounds → sent once, except two whose claims were taken over")
+            case.same(outcome.keeps_grant, old in living, f"round “{name}”, the session's first grant → {'lives' if outcome.keeps_grant else 'was revoked'}")
+        case.same([2, 2, 1], sorted(stage.sent().values(), reverse=True)[:3], "the refresh tokens of all rounds → each was sent once, except two whose claims were taken over")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ service() {
     pids+=($!)
     step "$1"
     wait_for 60 curl -s -o "$work/none" "http://127.0.0.1:$PORT/"
-    same 0 $? "$name: its one command → the service starts"
+    same 0 $? "$name: the example's script `run` → the service starts"
     request GET "http://127.0.0.1:$PORT/"
     expect_status 401 "$name: request without a token → 401"
     request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $(random_token)"
@@ -48,15 +48,15 @@ for example in examples/node examples/python examples/go examples/java; do servi
 step "The token exchange"
 block sh >"$work/exchange.sh"
 bash -eu "$work/exchange.sh" >"$work/body" 2>"$work/exchange.log"
-same 0 $? "token exchange with the page's curl line → exit 0"
-matches '.' "$(json .access_token)" "token exchange with the page's curl line → an access token"
+same 0 $? "token exchange with the curl line of docs/backends/check-a-session.md → exit 0"
+matches '.' "$(json .access_token)" "token exchange with the curl line of docs/backends/check-a-session.md → an access token"
 
 step "The page's configuration block is valid"
 sed -n '1,/^backends:/p' "$work/coatcheck.yaml" | sed '$d' >"$work/with-block.yaml"
 block yaml >>"$work/with-block.yaml"
 chmod 600 "$work/with-block.yaml"
 "$COATCHECK" check --config "$work/with-block.yaml" >"$work/check" 2>&1
-same 0 $? "configuration with the page's block → check succeeds"
+same 0 $? "configuration with the block of docs/backends/check-a-session.md → check succeeds"
 
 step "With a killed broker the services answer 503"
 kill_broker KILL

@@ -24,7 +24,7 @@ expect_header X-Auth-Client ios "forward-auth with a live session → X-Auth-Cli
 expect_header X-Auth-Session "$handle" "forward-auth with a live session → X-Auth-Session is the session's handle"
 expect_header X-Auth-Email ana@example.org "forward-auth with a live session → X-Auth-Email is the user's address"
 matches '^Ana%20Example$' "$(header X-Auth-Name)" "forward-auth for a user whose name has a space → X-Auth-Name is percent-encoded"
-same "" "$(header X-Auth-Token)" "forward-auth by default → no access token (SEC-52)"
+same "" "$(header X-Auth-Token)" "forward-auth by a backend without forward_access_token → no access token (SEC-52)"
 expect_header Cache-Control no-store "forward-auth with a live session → its answer is not cached (Cache-Control: no-store)"
 get /v1/forward-auth "${gateway[@]}" -H "X-Coatcheck-Session: $session"
 expect_status 200 "forward-auth with the session in X-Coatcheck-Session → 200"
@@ -47,7 +47,7 @@ same 4 "${STATUS:0:1}" "forward-auth with two session cookies → denied"
 get /v1/forward-auth -H 'X-Coatcheck-Backend: wrong-credential' -b "coatcheck=$session"
 expect_problem 401 backend_unauthorized "forward-auth with a wrong backend credential"
 get /v1/forward-auth "${orders[@]}" -b "coatcheck=$session"
-expect_problem 403 backend_not_allowed "forward-auth by a backend without this permission"
+expect_problem 403 backend_not_allowed "forward-auth by a backend without the permission for forward-auth"
 device other
 sign_in oauth2 ios ana
 other=$(cookie coatcheck)
@@ -71,7 +71,7 @@ same "401 invalid_client" "$STATUS $(json .error)" "introspection with another b
 request POST /v1/introspect "${orders[@]}" -d "token=$(random_token)"
 same '{"active":false}' "$(body)" "introspection of an unknown token → inactive"
 request POST /v1/introspect "${gateway[@]}" -d "token=$session"
-same "403 unauthorized_client backend_not_allowed" "$STATUS $(json .error) $(json .code)" "introspection by a backend without the permission → 403"
+same "403 unauthorized_client backend_not_allowed" "$STATUS $(json .error) $(json .code)" "introspection by a backend without the permission for introspection → 403"
 request POST /v1/introspect "${orders[@]}"
 same 4 "${STATUS:0:1}" "introspection without a token → 4xx"
 request POST /v1/introspect "${orders[@]}" -H 'Content-Type: application/json' --data-binary '{"token":"x"}'
@@ -91,7 +91,7 @@ same "400 invalid_grant" "$STATUS $(json .error)" "token exchange for an unknown
 request POST /v1/token "${orders[@]}" -d grant_type=password -d "subject_token=$session"
 same "400 unsupported_grant_type" "$STATUS $(json .error)" "token request with another grant type → unsupported_grant_type"
 request POST /v1/token "${exchange[@]}" -d "subject_token=$session"
-same "401 invalid_client" "$STATUS $(json .error)" "token exchange without a credential → invalid_client"
+same "401 invalid_client" "$STATUS $(json .error)" "token exchange without a backend's credential → invalid_client"
 device zephr
 start_login zephr ios '"social_provider":"google"'
 browser "$AUTHORIZATION_URL" ana
@@ -164,7 +164,7 @@ expect_problem 401 backend_unauthorized "forward-auth by a listed peer with a wr
 request POST "$BACKENDS/v1/token" "${peer[@]}" "${exchange[@]}" -d "subject_token=$session"
 expect_status 200 "token exchange by a listed peer → 200"
 request POST "$BACKENDS/v1/introspect" "${peer[@]}" -d "token=$session"
-same "403 unauthorized_client" "$STATUS $(json .error)" "introspection by a listed peer without the permission → 403"
+same "403 unauthorized_client" "$STATUS $(json .error)" "introspection by a listed peer without the permission for introspection → 403"
 request POST "$BACKENDS/v1/introspect" "${orders[@]}" -d "token=$session"
 expect_json .active true "introspection on the backends' listener with a credential → active"
 for path in /v1/introspect /v1/token; do

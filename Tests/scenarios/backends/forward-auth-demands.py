@@ -144,7 +144,7 @@ def present(gate, broker):
     gate.refused("401 session_required", "/payments/confirm", "a POST to a path that needs presence, without a session → 401 session_required", "POST")
     answer = gate.refused("401 presence_required", "/payments/confirm", "a POST to a path that needs presence, with only a proof by the session's own key → 401 presence_required", "POST", **evidence(by=phone))
     phone.nonce = answer.fields["DPoP-Nonce"]
-    gate.says.verdict(len(phone.nonce or "") == 16 and answer.fields["Coatcheck-Code"] == "presence_required", f"{gate.title}, a refusal because presence is missing → nonce and code reach the app")
+    gate.says.verdict(len(phone.nonce or "") == 16 and answer.fields["Coatcheck-Code"] == "presence_required", f"{gate.title}, a refusal because the presence proof is missing → nonce and code reach the app")
     answer = ask(gate.url, "/payments/confirm", "POST", **evidence("/payments/other"))
     gate.same("401 presence_invalid", " ".join(told(answer).split()[:2]), "a POST to a path that needs presence, with a proof for another path → 401 presence_invalid")
     answer = gate.passes("/payments/confirm", "a POST to a path that needs presence, with a presence proof → served", "POST", **evidence())
@@ -210,18 +210,18 @@ def one_host(case):
     front.start()
     door = Broker.__new__(Broker)
     door.__dict__ |= broker.__dict__ | {"url": front.url}
-    case.same(200, ask(front.url, "/v1/providers").status, "one host for broker and service: /v1/providers → reaches the broker")
+    case.same(200, ask(front.url, "/v1/providers").status, "one host for broker and service, a request for /v1/providers → reaches the broker")
     session = door.sign_in()
     case.same(200, door.look(session).status, "one host for broker and service, a sign-in through the proxy → a session")
-    gate = Gate(case, "/orders/", front.url, service)
+    gate = Gate(case, "one host for broker and service", front.url, service)
     gate.refused("401 session_required", "/orders/7", "a call without a session → 401 session_required")
     answer = gate.passes("/orders/7?a=b", "a call with the broker's cookie → served", Cookie=f"coatcheck={session}; theme=dark", X_Auth_Subject="mallory")
     case.same(("/orders/7?a=b", ["user-ana"], ["theme=dark"]), (
         answer.json["path"], answer.json["fields"].get("x_auth_subject"), answer.json["fields"].get("cookie")), "one host for broker and service, a served call → the service sees the user, but not the session")
-    stepping_up(Gate(case, "one host", front.url, service), broker, "/orders")
+    stepping_up(Gate(case, "one host for broker and service", front.url, service), broker, "/orders")
     for path in ("/_coatcheck/ask", "/_coatcheck/stepped-up", "/_coatcheck/", "/_coatcheck/none"):
         case.same(404, ask(front.url, path, Cookie=f"coatcheck={session}").status, f"one host for broker and service, a client's request for {path} → 404")
-    gate = Gate(case, "its own host", front.url, service)
+    gate = Gate(case, "a host of the service alone", front.url, service)
     gate.refused("401 session_required", "/anything", "a call without a session → 401 session_required", Host="service.example.com")
     gate.passes("/anything", "a call with a session → served", Host="service.example.com", Cookie=f"coatcheck={session}")
 
@@ -231,7 +231,7 @@ def fields(case):
     contract = yaml.safe_load((ROOT / "openapi.yaml").read_text())
     answered = contract["paths"]["/v1/forward-auth"]["get"]["responses"]["200"]["headers"]
     identity = [name for name in answered if name.startswith("X-Auth-")]
-    case.verdict(len(identity) >= 12, "the contract → lists at least twelve X-Auth fields of forward-auth", identity)
+    case.verdict(len(identity) >= 12, "the contract (openapi.yaml) → lists at least twelve X-Auth fields of forward-auth", identity)
     broker, service = Yes(), Service()
     values = {"BROKER_NAME": "auth.example.com", "CREDENTIAL": "the-credential"}
     handle = "ses_0000000000000000000000"

@@ -11,19 +11,19 @@ walk_broken() {
     step "$1: the server's script for forward-auth fails"
     # After this edit, the script calls an unknown function, and does not handle the error.
     BREAK='s/pcall(/nothing_of_this_name(/' serve "$1" gateway-credential-4f1d9c
-    denied "a failing script" '50[03]' GET -H "Cookie: coatcheck=$late"
+    denied "$1: the server's script for forward-auth fails" '50[03]' GET -H "Cookie: coatcheck=$late"
 }
 
 # walk_dead SERVER: checks requests with and without a cookie, after the broker was killed
 walk_dead() {
     SITE=${site[$1]}
     step "$1: the broker is killed (SEC-87)"
-    denied "broker killed, live session" 503 GET -H "Cookie: coatcheck=$late"
-    expect_json .status 503 "broker killed → the problem's status is 503"
-    matches '^[0-9]+$' "$(header Retry-After)" "broker killed → Retry-After in seconds"
-    same "" "$(header Set-Cookie)" "broker killed → the session cookie stays"
-    denied "broker killed, no session" 503 GET -H 'X-Auth-Subject: mallory'
-    denied "broker killed, POST with a live session" 503 POST --data-binary x -H "Cookie: coatcheck=$late"
+    denied "$1: request with a live session while the broker is killed" 503 GET -H "Cookie: coatcheck=$late"
+    expect_json .status 503 "$1: request with a live session while the broker is killed → the problem's status is 503"
+    matches '^[0-9]+$' "$(header Retry-After)" "$1: request with a live session while the broker is killed → Retry-After in seconds"
+    same "" "$(header Set-Cookie)" "$1: request with a live session while the broker is killed → the session cookie stays"
+    denied "$1: request without a session while the broker is killed" 503 GET -H 'X-Auth-Subject: mallory'
+    denied "$1: POST with a live session while the broker is killed" 503 POST --data-binary x -H "Cookie: coatcheck=$late"
 }
 
 # walk_faults SERVER: checks requests while another program gives the broker's answers (forward_auth.py)
@@ -32,38 +32,38 @@ walk_faults() {
     SITE=${site[$1]}
     step "$1: the broker's refusals and errors"
     become busy
-    denied "broker answers 503" 503 GET -H "Cookie: coatcheck=$late"
-    expect_header Retry-After 7 "broker answers 503 → the app gets the broker's own Retry-After"
+    denied "$1: broker answers forward-auth with 503" 503 GET -H "Cookie: coatcheck=$late"
+    expect_header Retry-After 7 "$1: broker answers forward-auth with 503 → the app gets the broker's own Retry-After"
     become limited
-    denied "broker answers 429" 429 GET -H "Cookie: coatcheck=$late"
-    expect_header Retry-After 7 "broker answers 429 → the app gets the broker's own Retry-After"
+    denied "$1: broker answers forward-auth with 429" 429 GET -H "Cookie: coatcheck=$late"
+    expect_header Retry-After 7 "$1: broker answers forward-auth with 429 → the app gets the broker's own Retry-After"
     become ambiguous
-    denied "broker answers 400" 400 GET -H "Cookie: coatcheck=$late"
+    denied "$1: broker answers forward-auth with 400" 400 GET -H "Cookie: coatcheck=$late"
     become forbidden
-    denied "broker answers 403" 403 GET -H "Cookie: coatcheck=$late"
+    denied "$1: broker answers forward-auth with 403" 403 GET -H "Cookie: coatcheck=$late"
     for answer in broken bad-gateway misdirected redirect not-modified html nothing slow; do
         become "$answer"
-        denied "broker's answer is $answer" 503 GET -H "Cookie: coatcheck=$late"
-        matches '^[0-9]+$' "$(header Retry-After)" "broker's answer is $answer → Retry-After in seconds"
+        denied "$1: broker's answer to forward-auth is $answer" 503 GET -H "Cookie: coatcheck=$late"
+        matches '^[0-9]+$' "$(header Retry-After)" "$1: broker's answer to forward-auth is $answer → the app gets Retry-After in seconds"
     done
     step "$1: a live session needs a step-up or a proof of presence"
     for answer in 'step-up step_up_required Step-up required' 'presence presence_required Presence required' \
         'presence-nonce presence_invalid Invalid proof of presence'; do
         become "${answer%% *}"
         answer=${answer#* }
-        denied "${answer%% *}" 401 GET -H "Cookie: coatcheck=$late"
-        same "$answer" "$(json .code) $(json .title)" "demand for more evidence → the app gets its code and title"
-        expect_header Coatcheck-Code "${answer%% *}" "demand for more evidence → Coatcheck-Code repeats the code"
-        matches "error=\"(${answer%% *}|insufficient_user_authentication)\"" "$(header WWW-Authenticate)" "demand for more evidence → WWW-Authenticate has its error"
-        same "" "$(header Set-Cookie)" "demand for more evidence → the session cookie stays"
+        denied "$1: broker answers forward-auth with ${answer%% *}" 401 GET -H "Cookie: coatcheck=$late"
+        same "$answer" "$(json .code) $(json .title)" "$1: broker answers forward-auth with ${answer%% *} → the app gets its code and title"
+        expect_header Coatcheck-Code "${answer%% *}" "$1: broker answers forward-auth with ${answer%% *} → Coatcheck-Code repeats the code"
+        matches "error=\"(${answer%% *}|insufficient_user_authentication)\"" "$(header WWW-Authenticate)" "$1: broker answers forward-auth with ${answer%% *} → WWW-Authenticate has its error"
+        same "" "$(header Set-Cookie)" "$1: broker answers forward-auth with ${answer%% *} → the session cookie stays"
     done
-    expect_json .reason nonce "proof of presence with an old nonce → the app gets the reason nonce"
-    expect_header DPoP-Nonce the-next-nonce-0 "proof of presence with an old nonce → the app gets the next nonce"
+    expect_json .reason nonce "$1: proof of presence with an old nonce → the app gets the reason nonce"
+    expect_header DPoP-Nonce the-next-nonce-0 "$1: proof of presence with an old nonce → the app gets the next nonce"
     step "$1: the broker's 200 contains a nonce for the next proof"
     become aging
     request GET "$SITE/orders" -H "Cookie: coatcheck=$late"
-    expect_status 200 "broker answers 200 with a nonce → the request reaches the service"
-    expect_header DPoP-Nonce the-next-nonce-0 "broker answers 200 with a nonce → the app gets the nonce"
+    expect_status 200 "$1: broker answers forward-auth with 200 and a nonce → the request reaches the service"
+    expect_header DPoP-Nonce the-next-nonce-0 "$1: broker answers forward-auth with 200 and a nonce → the app gets the nonce"
 }
 
 become() { curl -s -f -o /dev/null -X PUT --data "$1" "http://127.0.0.1:$BACKENDS_PORT/mode" || not_ok "mode $1"; }

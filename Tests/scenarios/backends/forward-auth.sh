@@ -20,7 +20,7 @@ at_once() {
 
 # all_hers NAME SUBJECT: checks that each of the sixty answers to `at_once NAME` names this user
 all_hers() {
-    same "60 $2" "$(subjects "$1")" "sixty parallel requests of $2, next to another user's → every answer names $2"
+    same "60 $2" "$(subjects "$1")" "sixty parallel requests of $2 ($1), next to another user's → every answer names $2"
     grep -v '^200  curl 0' "$work/$1.outcomes" | sed 's/^/#   /'
 }
 
@@ -35,58 +35,58 @@ walk_live() {
 
     step "$1: no session"
     device "nobody-$1"
-    denied "no session" 401 GET
-    expect_header Content-Type application/problem+json "no session → a problem as the media type"
-    matches '^Bearer realm="coatcheck"$' "$(header WWW-Authenticate)" "no session → one challenge, for the session"
-    expect_json .code session_required "no session → the code session_required"
-    expect_json .status 401 "no session → the problem's status is 401"
-    same "" "$(header Location)" "no session → no redirect (SEC-89)"
-    denied "forged identity headers without a session" 401 GET -H 'X-Auth-Subject: mallory' -H 'X-Auth-Session: ses_0000000000000000000000'
-    denied "POST without a session" 401 POST --data-binary 'name=value'
-    denied "OPTIONS without a session (SEC-85)" 401 OPTIONS -H 'User-Agent: GoogleHC/1.0'
-    denied "HEAD without a session" 401 HEAD
-    denied "a header that names a public path, without a session" 401 GET -H 'X-Original-URI: /healthz' -H 'X-Forwarded-Uri: /healthz'
-    denied "a session cookie with an invented value" '4..' GET -H 'Cookie: coatcheck=nonsense'
-    denied "the client sends a backend's credential itself" 401 GET -H 'X-Coatcheck-Backend: gateway-credential-4f1d9c' -H 'X-Coatcheck-Session: x'
+    denied "$1: request without a session" 401 GET
+    expect_header Content-Type application/problem+json "$1: request without a session → the answer's media type is application/problem+json"
+    matches '^Bearer realm="coatcheck"$' "$(header WWW-Authenticate)" "$1: request without a session → the answer has only the challenge Bearer"
+    expect_json .code session_required "$1: request without a session → the code session_required"
+    expect_json .status 401 "$1: request without a session → the problem's status is 401"
+    same "" "$(header Location)" "$1: request without a session → no redirect (SEC-89)"
+    denied "$1: forged identity headers without a session" 401 GET -H 'X-Auth-Subject: mallory' -H 'X-Auth-Session: ses_0000000000000000000000'
+    denied "$1: POST without a session" 401 POST --data-binary 'name=value'
+    denied "$1: OPTIONS without a session (SEC-85)" 401 OPTIONS -H 'User-Agent: GoogleHC/1.0'
+    denied "$1: HEAD without a session" 401 HEAD
+    denied "$1: a header that names a public path, without a session" 401 GET -H 'X-Original-URI: /healthz' -H 'X-Forwarded-Uri: /healthz'
+    denied "$1: a session cookie with an invented value" '4..' GET -H 'Cookie: coatcheck=nonsense'
+    denied "$1: the client sends a backend's credential itself" 401 GET -H 'X-Coatcheck-Backend: gateway-credential-4f1d9c' -H 'X-Coatcheck-Session: x'
 
     step "$1: a live session"
     device "device-$1"
     sign_in oidc ios ana
-    expect_status 201 "first device signs in → a session"
+    expect_status 201 "$1: first device signs in → a session"
     cookie=$(cookie coatcheck)
     handle=$(json .handle)
     secret=$(json .subject)
     JAR= # cookies are named by hand from here
     request GET "$SITE/orders?a=b%20c" -H "Cookie: theme=dark; coatcheck=$cookie; lang=en"
-    expect_status 200 "request with a live session → served"
-    expect_json .path '/orders?a=b%20c' "request with a live session → the service gets the path unchanged"
-    same "" "$(header DPoP-Nonce)" "cookie session → the answer contains no DPoP-Nonce"
-    saw x_auth_subject "[\"$secret\"]" "live session → the service gets the subject"
-    saw x_auth_session "[\"$handle\"]" "live session → the service gets the session's handle"
-    saw x_auth_provider '["oidc"]' "live session → the service gets the provider"
-    saw x_auth_client '["ios"]' "live session → the service gets the client"
-    matches 'openid' "$(json .fields.x_auth_scope)" "live session → the service gets the scope"
-    saw cookie '["theme=dark; lang=en"]' "request with the session cookie among others → the service gets only the others"
-    saw x_coatcheck_backend "" "live session → the service does not get the backend's credential"
+    expect_status 200 "$1: request with a live session → served"
+    expect_json .path '/orders?a=b%20c' "$1: request with a live session → the service gets the path unchanged"
+    same "" "$(header DPoP-Nonce)" "$1: request with a live cookie session → the answer contains no DPoP-Nonce"
+    saw x_auth_subject "[\"$secret\"]" "$1: request with a live session → the service gets the user's subject"
+    saw x_auth_session "[\"$handle\"]" "$1: request with a live session → the service gets the session's handle"
+    saw x_auth_provider '["oidc"]' "$1: request with a live session → the service gets the provider"
+    saw x_auth_client '["ios"]' "$1: request with a live session → the service gets the client"
+    matches 'openid' "$(json .fields.x_auth_scope)" "$1: request with a live session → the service gets the scope"
+    saw cookie '["theme=dark; lang=en"]' "$1: request with the session cookie among others → the service gets only the others"
+    saw x_coatcheck_backend "" "$1: request with a live session → the service does not get the backend's credential"
     request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie"
-    expect_status 200 "request with only the session cookie → served"
-    matches '^(|\[""\])$' "$(json .fields.cookie)" "request with only the session cookie → the service gets no cookie"
+    expect_status 200 "$1: request with only the session cookie → served"
+    matches '^(|\[""\])$' "$(json .fields.cookie)" "$1: request with only the session cookie → the service gets no cookie"
     request GET "$SITE/orders" -H "Cookie: coatcheck-login=xyz; a=1; coatcheck=$cookie; coatcheck-theme=1"
-    saw cookie '["a=1; coatcheck-theme=1"]' "request with session and login cookie among others → only these two are removed"
+    saw cookie '["a=1; coatcheck-theme=1"]' "$1: request with session and login cookie among others → the service gets only the others"
     request GET "$SITE/orders" \
         -H "Cookie: coatcheck-web=w; a=1; coatcheck=$cookie; coatcheck-webs=2; coatcheck-handover=h"
-    saw cookie '["a=1; coatcheck-webs=2"]' "request with the web view's and the hand-over's cookies → these are removed, too"
+    saw cookie '["a=1; coatcheck-webs=2"]' "$1: request with the web view's and the hand-over's cookies among others → the service gets only the others"
     request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Coatcheck-Presence: a.b.c' -H 'Coatcheck_Presence: a.b.c'
-    expect_status 200 "request with a presence proof that was not demanded → served"
-    saw coatcheck_presence "" "request with a presence proof that was not demanded → the service does not get it"
+    expect_status 200 "$1: request with a presence proof that was not demanded → served"
+    saw coatcheck_presence "" "$1: request with a presence proof that was not demanded → the service does not get it"
     request POST "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Content-Type: text/plain' --data-binary 'two coats'
-    expect_status 200 "POST with a live session → served"
-    expect_json .method POST "POST with a live session → the service gets the method"
-    expect_json .body 'two coats' "POST with a live session → its body arrives"
+    expect_status 200 "$1: POST with a live session → served"
+    expect_json .method POST "$1: POST with a live session → the service gets the method"
+    expect_json .body 'two coats' "$1: POST with a live session → its body arrives"
     head -c 300000 /dev/zero | tr '\0' x >"$work/large"
     request PUT "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Expect: 100-continue' --data-binary "@$work/large"
-    expect_status 200 "PUT with a large body → served"
-    same 300000 "$(json .body | tr -d '\n' | wc -c)" "PUT with a large body → arrives complete"
+    expect_status 200 "$1: PUT with a large body → served"
+    same 300000 "$(json .body | tr -d '\n' | wc -c)" "$1: PUT with a large body → arrives complete"
 
     step "$1: a live session with forged headers (SEC-86)"
     # Every character that a header's name may contain (RFC 9110) and that CGI writes as an underscore.
@@ -100,35 +100,35 @@ walk_live() {
         -H 'X_Auth_Token: mallory' -H 'X-Auth-Token: mallory' -H 'X-Auth-Roles: mallory' -H 'X_Auth_Roles: mallory' \
         -H 'X-Coatcheck-Backend: mallory' -H 'X_Coatcheck_Backend: mallory' -H 'X-Coatcheck-Session: mallory' \
         -H 'X_Coatcheck_Session: mallory' -H 'X-Coatcheck-Anything: mallory' "${forged[@]}"
-    expect_status 200 "request with a live session and forged headers → served"
-    saw x_auth_subject "[\"$secret\"]" "request with forged headers → the service sees only the broker's subject"
-    same "" "$(grep -o mallory "$work/body" | head -1)" "request with forged headers → no forged value reaches the service"
+    expect_status 200 "$1: request with a live session and forged headers → served"
+    saw x_auth_subject "[\"$secret\"]" "$1: request with forged headers → the service sees only the broker's subject"
+    same "" "$(grep -o mallory "$work/body" | head -1)" "$1: request with forged headers → no forged value reaches the service"
     for other in 'X-Auth-Subject' 'close, x-auth-subject, x-auth-session' 'keep-alive, X_Auth_Subject'; do
         request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H "Connection: $other" -H 'X-Auth-Subject: mallory'
-        if [ "$STATUS" = 400 ]; then ok "request with Connection: $other → refused"; else
-            saw x_auth_subject "[\"$secret\"]" "request with Connection: $other → the service still gets the identity header"
+        if [ "$STATUS" = 400 ]; then ok "$1: request with Connection: $other → refused"; else
+            saw x_auth_subject "[\"$secret\"]" "$1: request with Connection: $other → the service still gets the identity header"
         fi
     done
 
     step "$1: ambiguous sessions, and sessions this backend may not use"
-    denied "two session cookies" 400 GET -H "Cookie: coatcheck=$cookie; coatcheck=mallory"
+    denied "$1: two session cookies" 400 GET -H "Cookie: coatcheck=$cookie; coatcheck=mallory"
     device "clever-$1"
     sign_in oauth2 ios ben
-    expect_status 201 "sign-in at another provider → a session"
-    denied "a session of a provider outside the backend's list" 403 GET
-    expect_json .code backend_not_allowed "a session of a provider outside the backend's list → the code backend_not_allowed"
+    expect_status 201 "$1: sign-in at another provider → a session"
+    denied "$1: a session of a provider outside the backend's list" 403 GET
+    expect_json .code backend_not_allowed "$1: a session of a provider outside the backend's list → the code backend_not_allowed"
 
     step "$1: a bearer client"
     device "bearer-$1"
     sign_in oidc android eva
-    expect_status 201 "bearer client signs in → a session"
+    expect_status 201 "$1: bearer client signs in → a session"
     other=$(json .session_token)
     secret=$(json .subject)
     request GET "$SITE/orders" -H "Authorization: Bearer $other"
-    expect_status 200 "request with a bearer session → served"
-    saw x_auth_subject "[\"$secret\"]" "request with a bearer session → the service gets the subject"
-    saw authorization "" "request with a bearer session → the service does not get the session token"
-    denied "an unknown bearer token" 401 GET -H "Authorization: Bearer $(tr "A-Za-z" "B-ZAb-za" <<<"$other")"
+    expect_status 200 "$1: request with a bearer session → served"
+    saw x_auth_subject "[\"$secret\"]" "$1: request with a bearer session → the service gets the subject"
+    saw authorization "" "$1: request with a bearer session → the service does not get the session token"
+    denied "$1: an unknown bearer token" 401 GET -H "Authorization: Bearer $(tr "A-Za-z" "B-ZAb-za" <<<"$other")"
 
     step "$1: two users at once"
     at_once "ana-$1" -H "Cookie: coatcheck=$cookie" &
@@ -139,22 +139,22 @@ walk_live() {
 
     step "$1: the server's own backend credential is wrong"
     SITE=${stranger[$1]}
-    denied "the server sends an unknown credential" 503 GET -H "Cookie: coatcheck=$cookie"
-    same "" "$(header Set-Cookie)" "the server sends an unknown credential → the session cookie stays"
+    denied "$1: the server sends an unknown backend's credential" 503 GET -H "Cookie: coatcheck=$cookie"
+    same "" "$(header Set-Cookie)" "$1: the server sends an unknown backend's credential → the session cookie stays"
 
     step "$1: the session has ended"
     SITE=${site[$1]}
     device "nobody-$1"
     request DELETE /v1/session -H "Cookie: coatcheck=$cookie"
-    expect_status 204 "cookie session logs out → 204"
-    denied "the ended cookie session" 401 GET -H "Cookie: coatcheck=$cookie"
-    expect_json .code session_ended "the ended cookie session → the answer has the code session_ended"
-    expect_json .reason logged_out "the ended cookie session → the answer has the reason logged_out"
-    matches 'Max-Age=0' "$(header Set-Cookie)" "the ended cookie session → the answer clears the cookie"
+    expect_status 204 "$1: cookie session logs out → 204"
+    denied "$1: the ended cookie session" 401 GET -H "Cookie: coatcheck=$cookie"
+    expect_json .code session_ended "$1: the ended cookie session → the answer has the code session_ended"
+    expect_json .reason logged_out "$1: the ended cookie session → the answer has the reason logged_out"
+    matches 'Max-Age=0' "$(header Set-Cookie)" "$1: the ended cookie session → the answer clears the cookie"
     request DELETE /v1/session -H "Authorization: Bearer $other"
-    expect_status 204 "bearer client logs out → 204"
-    denied "the ended bearer session" 401 GET -H "Authorization: Bearer $other"
-    same "session_ended logged_out" "$(json .code) $(json .reason)" "the ended bearer session → session_ended with the reason logged_out"
+    expect_status 204 "$1: bearer client logs out → 204"
+    denied "$1: the ended bearer session" 401 GET -H "Authorization: Bearer $other"
+    same "session_ended logged_out" "$(json .code) $(json .reason)" "$1: the ended bearer session → session_ended with the reason logged_out"
 }
 
 # walk_traefik: sends the requests of Traefik's forwardAuth, from its address and without a credential

@@ -20,7 +20,7 @@ expect_json .subject "$merchant" "Clover session → its subject is the merchant
 expect_json .identity.unverified.employee_id "$employee" "employee id from Clover's callback → the session lists it as unverified"
 expect_json .tokens.refreshable true "Clover session → refreshable"
 sandbox GET '/requests?provider=clover&endpoint=token'
-same /clover-api/oauth/v2/token "$(json '[0].path' "$work/control")" "Clover's token request → goes to the path on the API host"
+same /clover-api/oauth/v2/token "$(json '[0].path' "$work/control")" "Clover's token request → goes to the token path at Clover's API host"
 json '[0].body' "$work/control" >"$work/token.json"
 same '["client_id", "code", "code_verifier"]' "$(python3 -c 'import json, sys; print(json.dumps(sorted(json.load(open(sys.argv[1])))))' "$work/token.json")" "token request of a low-trust client → has exactly client_id, code and code_verifier"
 
@@ -105,7 +105,7 @@ expect_json .tokens.refreshable true "session from a migrated legacy token → r
 handle=$(json .handle)
 sandbox GET '/requests?provider=clover'
 same "migrate token merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "migration of a legacy token → calls to migrate, token and merchant in this order"
-same '["app_uuid","auth_token","code_challenge","merchant_uuid"]' "$(jq -c '.[0].body | fromjson | keys' "$work/control")" "Clover's migrate call → has the four documented members"
+same '["app_uuid","auth_token","code_challenge","merchant_uuid"]' "$(jq -c '.[0].body | fromjson | keys' "$work/control")" "Clover's migrate call → has exactly app_uuid, auth_token, code_challenge and merchant_uuid"
 same '["client_id","code","code_verifier"]' "$(jq -c '.[1].body | fromjson | keys' "$work/control")" "token call of a migration → has exactly client_id, code and code_verifier"
 migrate "$legacy" "$merchant" "$secret"
 expect_json .handle "$handle" "migration repeated with the same login_token → the same session"
@@ -194,9 +194,9 @@ begun=$(date +%s)
 for second in 3 6 9 12; do
     wait_for 20 eval '[ $(($(date +%s) - begun)) -ge '"$second"' ]'
     request POST /v1/session/refresh
-    expect_status 200 "refresh $second s after the sign-in → 200"
+    expect_status 200 "refresh tokens live eight seconds, a refresh $second s after the sign-in → 200"
 done
 get /v1/session
-expect_status 200 "lifetime of the first refresh token is over → the session is alive"
+expect_status 200 "first refresh token's lifetime is over, but each refresh brought a new token → the session is alive"
 
 finish

@@ -22,7 +22,7 @@ log_out
 told cloudentity/end_session 1
 same "POST /cloudentity/example/demo/oidc/logout 200" "$(jq -r '.[0] | "\(.method) \(.path) \(.status)"' "$work/control")" "Cloudentity's end_session call → is a POST, which Cloudentity answers with 200"
 matches '^id_token_hint=[A-Za-z0-9_.-]+&client_id=mobile-app$' "$(json '[0].body' "$work/control")" "Cloudentity's end_session call → has exactly id_token_hint and client_id"
-same "application/x-www-form-urlencoded" "$(sent_header Content-Type)" "Cloudentity's end_session call → sent as a form"
+same "application/x-www-form-urlencoded" "$(sent_header Content-Type)" "Cloudentity's end_session call → its body is a form"
 same "" "$(sent_header Authorization)$(sent_header Cookie)" "Cloudentity's end_session call → has no Authorization field and no cookie"
 sandbox GET '/requests?provider=cloudentity'
 same "revoke revoke end_session" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "log-out of a Cloudentity session → two revocations, then end_session"
@@ -49,8 +49,8 @@ device b-service
 sandbox DELETE /requests
 start_login cloudentity service
 expect_status 201 "client that pushes its authorization requests starts a login → 201"
-same 540 "$(jq '(.expires_at | fromdate) - (.open_by | fromdate)' "$work/body")" "login with a pushed request → its URL expires after one minute, the login after ten"
-same "client_id request_uri" "$(python3 -c 'import sys, urllib.parse as u; print(*sorted(dict(u.parse_qsl(u.urlsplit(sys.argv[1]).query))))' "$AUTHORIZATION_URL")" "login with a pushed request → its URL has exactly client_id and request_uri (SEC-10)"
+same 540 "$(jq '(.expires_at | fromdate) - (.open_by | fromdate)' "$work/body")" "login with a pushed request → its authorization URL expires after one minute, the login after ten"
+same "client_id request_uri" "$(python3 -c 'import sys, urllib.parse as u; print(*sorted(dict(u.parse_qsl(u.urlsplit(sys.argv[1]).query))))' "$AUTHORIZATION_URL")" "login with a pushed request → its authorization URL has exactly client_id and request_uri (SEC-10)"
 sandbox GET '/requests?provider=cloudentity&endpoint=par'
 same "POST /cloudentity/example/demo/par" "$(jq -r '.[0] | "\(.method) \(.path)"' "$work/control")" "login with a pushed request → one POST to the PAR endpoint"
 same "response_type redirect_uri scope state nonce code_challenge code_challenge_method client_id client_assertion_type client_assertion" "$(form_names)" "pushed request → has exactly the fields of an authorization request and a client assertion"

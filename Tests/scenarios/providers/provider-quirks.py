@@ -51,7 +51,7 @@ def tokens(case):
     for quirk in OF_TOKENS + OF_BODIES:
         sandbox.fault("oidc", fault=quirk, times=1)
         case.same(201, broker.log_in()[1].status, f"a token answer with {quirk} → a sign-in succeeds")
-    case.verdict("token is not JSON" not in broker.log(), "sign-ins with unusual tokens → the log calls no token `not JSON`")
+    case.verdict("token is not JSON" not in broker.log(), "sign-ins with unusual token answers → the log calls no answer `not JSON`")
 
 
 def alphabets(case):

@@ -82,7 +82,7 @@ expect_json .outcome registration_required "new user with missing attributes →
 expect_json .identifier newbie@example.org "new user with missing attributes → the answer has the e-mail address as identifier"
 expect_json .fields[0].name first-name "new user with missing attributes → the first missing field is first-name"
 expect_json .fields[0].required true "new user with missing attributes → the field first-name is required"
-same "" "$(cookie coatcheck)" "registration that lacks attributes → no session cookie"
+same "" "$(cookie coatcheck)" "new user with missing attributes → no session cookie"
 first=$STATE_KEY
 forward "$CALLBACK"
 expect_status 202 "forward that began a registration, repeated → 202"
@@ -94,7 +94,7 @@ device a-phone
 sandbox DELETE /requests
 register "$first" '{"first-name":"Ana","newsletter":true,"birth-year":1990}'
 expect_status 201 "app submits the missing attributes → a session"
-expect_json .identity.email newbie@example.org "attributes submitted → the session has the new user's e-mail address"
+expect_json .identity.email newbie@example.org "app submits the missing attributes → the session has the new user's e-mail address"
 handle=$(json .handle)
 session=$(cookie coatcheck)
 sandbox GET '/requests?provider=zephr&endpoint=register'
@@ -105,13 +105,13 @@ body=$(json '[0].body' "$work/control")
 printf %s "$body" >"$work/register.json"
 same "$first" "$(json .validators.token_exchange "$work/register.json")" "Zephr's register request → its validators.token_exchange is the state_key"
 same Ana "$(json .attributes.first-name "$work/register.json")" "Zephr's register request → contains the submitted attributes"
-same 1990 "$(json .attributes.birth-year "$work/register.json")" "numeric attribute → stays a number in Zephr's register request"
+same 1990 "$(json .attributes.birth-year "$work/register.json")" "app submits a numeric attribute → the attribute stays a number in Zephr's register request"
 same '{}' "$(json .identifiers "$work/register.json")" "Zephr's register request → its identifiers are empty"
 
 step "5. The app submits again because the first answer was lost"
 register "$first" '{"newsletter":true,"first-name":"Ana","birth-year":1990}'
 expect_status 201 "app repeats a completed registration, its attributes in another order → 201"
-expect_json .handle "$handle" "a registration repeated → the same session handle"
+expect_json .handle "$handle" "app repeats a completed registration → the same session handle"
 same "$session" "$(cookie coatcheck)" "app repeats a completed registration → the same session cookie"
 same 1 "$(calls zephr/register)" "app repeats a completed registration → still only one register call"
 register "$first" '{"first-name":"Other"}'

@@ -50,7 +50,7 @@ sum=$(sha256sum "$work/upload" | cut -d' ' -f1)
 whole() {
     for _ in 1 2 3; do get "/v1/relay/$1/echo"; done
     expect_status 200 "relay to the upstream $1, a small call → 200"
-    expect_header Coatcheck-Source upstream "$1: small call → the answer comes from the upstream"
+    expect_header Coatcheck-Source upstream "relay to the upstream $1, a small call → the answer comes from the upstream"
     request POST "/v1/relay/$1/echo" -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
     same "$sum" "$(json .body_sha256)" "relay to the upstream $1, an upload of 10 MiB → arrives byte for byte"
     get "/v1/relay/$1/bytes/10485760"
@@ -71,9 +71,9 @@ same "$before" "$(calls api/api)" "relay to an upstream with another host's cert
 
 step "3. Relay calls through the proxy, which gets the upstream's name"
 whole named
-same "CONNECT api.example.test:443 right ['host', 'proxy-authorization']" "$(sort -u "$work/proxy.log")" "relay through the proxy → its CONNECT request has only the host and the proxy's credentials"
+same "CONNECT api.example.test:443 right ['host', 'proxy-authorization']" "$(sort -u "$work/proxy.log")" "relay through the proxy → the CONNECT request has only the host and the proxy's credentials"
 # The broker needs at most three tunnels: one for the calls before HEAD, one for HEAD, and one more.
-[ "$(wc -l <"$work/proxy.log")" -le 3 ]; same 0 $? "six relayed calls through the proxy → $(wc -l <"$work/proxy.log") tunnels, at most three"
+[ "$(wc -l <"$work/proxy.log")" -le 3 ]; same 0 $? "six relayed calls to one upstream through the proxy → $(wc -l <"$work/proxy.log") tunnels, at most three"
 
 step "4. The broker also verifies the upstream's certificate through the proxy"
 before=$(calls api/api)

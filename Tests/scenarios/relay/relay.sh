@@ -52,7 +52,7 @@ request POST /v1/relay/narrow/private/x -H 'Content-Type: application/json' --da
 expect_problem 403 upstream_not_allowed "relay call with a method that is not on the allow list"
 get /v1/relay/clever-api/v3.0/me
 expect_problem 403 upstream_not_allowed "relay call to an upstream of another provider"
-same "$before" "$(calls api/api)" "three relay calls outside the allow list → the upstream gets no call"
+same "$before" "$(calls api/api)" "three relay calls that the allow list does not permit → the upstream gets no call"
 
 step "5. Path tricks (SEC-73) reach only paths that the list names"
 for path in private/../echo private/%2e%2e/echo private/.%2e/echo private%2f..%2fecho 'private/..;/echo' private//x 'private/x;y' 'private/\x' \
@@ -179,12 +179,12 @@ for length in 60000 600000; do
     device a-second-phone
     begun=$(date +%s%N)
     get /v1/relay/small/echo
-    same 200 "$STATUS" "eight uploads of $length bytes → another user is served after $((($(date +%s%N) - begun) / 1000000)) ms"
+    same 200 "$STATUS" "one user begins eight uploads of $length bytes → another user is served after $((($(date +%s%N) - begun) / 1000000)) ms"
     if [ "$length" = 600000 ]; then
         wait_for 20 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
-        same "6 HTTP/1.1 429 Too Many Requests" "$(sort "$work/uploads" | uniq -c | sed 's/^ *//')" "eight large uploads → two get a place, six get 429"
+        same "6 HTTP/1.1 429 Too Many Requests" "$(sort "$work/uploads" | uniq -c | sed 's/^ *//')" "one user begins eight large uploads → two get a place, six get 429"
     else
-        same "" "$(cat "$work/uploads")" "eight incomplete small uploads → take no place, and are not refused"
+        same "" "$(cat "$work/uploads")" "one user begins eight small uploads and does not end them → they wait, and none is refused"
     fi
     kill "$uploader" 2>/dev/null
     wait "$uploader" 2>/dev/null

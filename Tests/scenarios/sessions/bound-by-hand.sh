@@ -29,7 +29,7 @@ same "n-1 $(printf t-1 | openssl dgst -sha256 -binary | base64 | tr '/+' '_-' | 
 step "3. The block of docs/apps/bound-sessions.md"
 awk '/^### By hand/ { found = 1 } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' "$root/docs/apps/bound-sessions.md" |
     sed -e "s|^BROKER=.*|BROKER=$BROKER|" -e "s|^PATH=.*|coatcheck-sandbox() { \"$COATCHECK_SANDBOX\" \"\$@\"; }|" >"$work/pasted.sh"
-same 4 "$(grep -c "^# [1-4]\. " "$work/pasted.sh")" "the document's block of commands → has four steps"
+same 4 "$(grep -c "^# [1-4]\. " "$work/pasted.sh")" "commands of docs/apps/bound-sessions.md → have four steps"
 (cd "$work" && bash -u pasted.sh >pasted.out 2>pasted.err)
-same "401 200 200 200 204" "$(tr '\n' ' ' <"$work/pasted.out" | sed 's/ $//')" "document's block of commands → prints the documented statuses $(cat "$work/pasted.err")"
+same "401 200 200 200 204" "$(tr '\n' ' ' <"$work/pasted.out" | sed 's/ $//')" "commands of docs/apps/bound-sessions.md → print the documented statuses $(cat "$work/pasted.err")"
 finish

@@ -190,15 +190,15 @@ def observing(case):
     case.same(1.0, counted("malformed"), "observe mode, a broken proof → counted as malformed")
     broker.configure(providers={"oidc": {"clients": {"ios": {"binding": ENFORCE}}}})
     broker.restart()
-    case.same(200, broker.look(session).status, "enforce mode, an unbound session from before → 200")
+    case.same(200, broker.look(session).status, "enforce mode, an unbound session from before the change to this mode → 200")
     phone.sign_in("bob")
     broker.configure(providers={"oidc": {"clients": {"ios": {"binding": {"mode": "off"}}}}})
     broker.restart()
-    case.same("401 proof_required", told(broker.look(phone.session)), "mode off, a request of a bound session without a proof → refused")
-    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "mode off, a request of a bound session with a proof → 200")
-    case.same(None, Phone(broker).sign_in().json.get("binding"), "mode off, a sign-in with a proof → an unbound session")
+    case.same("401 proof_required", told(broker.look(phone.session)), "binding mode off, a request of a bound session without a proof → refused")
+    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "binding mode off, a request of a bound session with a proof → 200")
+    case.same(None, Phone(broker).sign_in().json.get("binding"), "binding mode off, a sign-in with a proof → an unbound session")
     listed = broker.call("GET", "/v1/providers").json["items"][0]["clients"][0]
-    case.same({"mode": "off", "evidence": "pass"}, listed.get("binding"), "the list of providers → has a client's binding mode")
+    case.same({"mode": "off", "evidence": "pass"}, listed.get("binding"), "the list of providers → has the client's binding mode and kind of evidence")
 
 
 def operators(case):
@@ -222,13 +222,13 @@ def operators(case):
             [broker.program, "sessions", verb, "--management", broker.management, "--token-file", token, *more],
             capture_output=True, text=True, timeout=30)
 
-    case.same(4, len(listed().json["items"]), "an operator's list → has all four sessions")
+    case.same(4, len(listed().json["items"]), "an operator's list of one bound and three unbound sessions → has all four")
     bindings = [item["binding"] for item in listed("&binding=none").json["items"]]
     case.same([None] * 3, bindings, "an operator's list with binding=none → has the three unbound sessions")
     case.same(400, listed("&binding=pass").status, "an operator's list with binding=pass → 400, because the value is unknown")
     refused = sessions("end", "--provider", "oidc", "--unbound")
     case.verdict(refused.returncode == 64 and "--all" in refused.stderr, "sessions end --unbound without --all → a usage error", refused.stderr)
-    case.same(3, len(sessions("list", "--unbound", "--no-header").stdout.splitlines()), "sessions list --unbound → three lines")
+    case.same(3, len(sessions("list", "--unbound", "--no-header").stdout.splitlines()), "sessions list --unbound → one line for each of the three unbound sessions")
     rows = [line.split("\t") for line in sessions("list").stdout.splitlines()]
     columns = "HANDLE PROVIDER CLIENT CREATED_AT LAST_USED_AT SUBJECT SENDER_CONSTRAINED KEY KIND PARENT".split()
     case.same(columns, rows[0], "sessions list → its first line has the column names")
@@ -236,7 +236,7 @@ def operators(case):
         sorted([[phone.thumbprint, "-", "-"]] + [["-"] * 3] * 3), sorted(row[7:] for row in rows[1:]),
         "sessions list → has each session's key, kind and parent")
     case.same("ended 3", sessions("end", "--provider", "oidc", "--client", "ios", "--unbound", "--all").stdout.strip(), "sessions end --unbound → three sessions ended")
-    case.same(["401 session_ended admin"] * 3, [told(broker.look(session)) for session in unbound], "sessions end --unbound → an operator has ended the unbound sessions")
+    case.same(["401 session_ended admin"] * 3, [told(broker.look(session)) for session in unbound], "sessions end --unbound → the unbound sessions get 401 with the reason admin")
     case.same(200, phone.call("GET", "/v1/session", phone.session).status, "sessions end --unbound → the bound session lives")
     case.same([("oidc/ios/unbound",)], broker.query("SELECT target FROM audit WHERE action = 'end_sessions'"), "sessions end --unbound → one row in the audit table")
 

@@ -32,19 +32,19 @@ for path in "/employees" "/employees/E1" "?expand=employees" "?expand=orders,emp
     expect_problem 403 upstream_not_allowed "relay call for employees with the path or query $path"
 done
 
-step "3. Only clients with the option for it get the provider's access token"
+step "3. Only clients with hand_out_access_token get the provider's access token"
 device sdk-phone
 sign_in oidc ios
 post /v1/session/token ''
-expect_problem 403 client_not_allowed "access token for a client without the option"
+expect_problem 403 client_not_allowed "app of a client without hand_out_access_token asks for the access token"
 sign_in oidc sdk
 post /v1/session/token ''
-expect_status 200 "access token for a client with the option → 200"
-expect_json .token_type Bearer "access token for a client with the option → its token_type is Bearer"
-expect_header Cache-Control no-store "access token for a client with the option → its answer is not cached (Cache-Control: no-store)"
-same "" "$(json .refresh_token)" "access token for a client with the option → the answer has no refresh token"
-same 200 "$(curl -s -o /dev/null -w '%{http_code}' "$SANDBOX/oidc/userinfo" -H "Authorization: Bearer $(json .access_token)")" "access token for a client with the option, used at the provider → 200"
-same 1 "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_access_tokens_handed_out_total{provider="oidc",client="sdk"} //p')" "access token for a client with the option → counted in the metrics"
+expect_status 200 "app of a client with hand_out_access_token asks for the access token → 200"
+expect_json .token_type Bearer "access token for a client with hand_out_access_token → its token_type is Bearer"
+expect_header Cache-Control no-store "access token for a client with hand_out_access_token → its answer is not cached (Cache-Control: no-store)"
+same "" "$(json .refresh_token)" "access token for a client with hand_out_access_token → the answer has no refresh token"
+same 200 "$(curl -s -o /dev/null -w '%{http_code}' "$SANDBOX/oidc/userinfo" -H "Authorization: Bearer $(json .access_token)")" "access token for a client with hand_out_access_token, used at the provider → 200"
+same 1 "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_access_tokens_handed_out_total{provider="oidc",client="sdk"} //p')" "access token for a client with hand_out_access_token → counted in the metrics"
 token=$(json .access_token)
 request POST /v1/session/token -H 'Sec-Fetch-Site: cross-site'
 expect_problem 403 cross_origin "access token requested with Sec-Fetch-Site: cross-site"

@@ -37,7 +37,7 @@ def processes(case):
             lost += [told(answer) for answer in answers if answer.status != 200]
             differing += len({answer.json.get("access_token") for answer in answers}) > 1
         refreshes.append(sandbox.calls("oauth2/refresh") - before)
-    case.same([50] * 20, refreshes, "fifty families, whose tokens expire twenty times → one refresh for each family and time")
+    case.same([50] * 20, refreshes, "the tokens of fifty families expire twenty times → one refresh for each family and expiry")
     case.same([], lost, "families' tokens expire a thousand times → parent and child are both served")
     case.same(0, differing, "families' tokens expire a thousand times → parent and child get the same token")
     case.same(50, sum(broker.look(parent).status == 200 for parent, _ in families), "families' tokens expire a thousand times → all parents live")

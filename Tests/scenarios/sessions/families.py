@@ -22,12 +22,12 @@ def asking(case):
     """Requests for a child that the broker refuses or grants, and the rights of a child."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings=settings(sandbox))
-    case.same("401 session_required", told(ask(broker, None)), "a child without a session → refused")
+    case.same("401 session_required", told(ask(broker, None)), "a request for a child without the parent's session → refused")
     parent = broker.sign_in()
-    case.same("403 client_not_allowed", told(ask(broker, broker.sign_in(client="web"))), "a child of a client without children → refused")
-    case.same("403 client_not_allowed", told(ask(broker, parent, kind="tv")), "a child of an unknown kind → refused")
-    case.same("400 invalid_request", told(ask(broker, parent, kind="web")), "a child of the kind of hand-overs → refused")
-    case.same("400 invalid_request", told(ask(broker, parent, name="Ana's")), "a child with an invalid name → refused")
+    case.same("403 client_not_allowed", told(ask(broker, broker.sign_in(client="web"))), "a request for a child by a client without children → refused")
+    case.same("403 client_not_allowed", told(ask(broker, parent, kind="tv")), "a request for a child of an unknown kind → refused")
+    case.same("400 invalid_request", told(ask(broker, parent, kind="web")), "a request for a child of the kind `web`, which only hand-overs make → refused")
+    case.same("400 invalid_request", told(ask(broker, parent, name="Ana's")), "a request for a child with an invalid name → refused")
     case.same("403 cross_origin", told(broker.call(
         "POST", "/v1/session/children", parent, {"kind": "widget", "name": "home"}, Sec_Fetch_Site="cross-site")), "a request for a child from another site → 403 cross_origin")
     case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "after refused requests for a child of an unbound session → the store has no row of a child")
@@ -173,11 +173,11 @@ def bound(case):
     case.same("401 proof_required", told(broker.call("POST", path, phone.session, body)), "a request for a child with only a bound session's cookie → refused")
     case.same("401 proof_required", told(phone.passing("POST", path, body=body)), "a request for a child with a pass instead of a proof → refused")
     keyless = phone.call("POST", path, phone.session, body)
-    case.same(("400 invalid_request", "/jkt"), (told(keyless), keyless.json["errors"][0]["pointer"]), "a child of a bound session without a key → refused, and the pointer is /jkt")
-    case.same("400 invalid_request", told(phone.call("POST", path, phone.session, body | {"jkt": phone.thumbprint})), "a child with its parent's key → refused")
+    case.same(("400 invalid_request", "/jkt"), (told(keyless), keyless.json["errors"][0]["pointer"]), "a request for a child of a bound session without a key → refused, and the pointer is /jkt")
+    case.same("400 invalid_request", told(phone.call("POST", path, phone.session, body | {"jkt": phone.thumbprint})), "a request for a child with its parent's key → refused")
     case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "after refused requests for a child of a bound session → the store has no row of a child")
     made = phone.call("POST", path, phone.session, body | {"jkt": watch.thumbprint})
-    case.same(("201", watch.thumbprint, None), (told(made), made.json["binding"]["jkt"], made.json.get("pass")), "a child with its own key → 201 without a pass")
+    case.same(("201", watch.thumbprint, None), (told(made), made.json["binding"]["jkt"], made.json.get("pass")), "a request for a child with its own key → 201 without a pass")
     token = made.json["session_token"]
     watch.nonce = phone.nonce
 

@@ -57,13 +57,13 @@ expect_problem 400 invalid_request "DELETE of all sessions without except=curren
 request DELETE '/v1/sessions?except=current'
 expect_status 204 "ana ends all her other sessions → 204"
 JAR= request GET /v1/session -b "coatcheck=$laptop_cookie"
-same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "other sessions ended → the laptop gets 401"
+same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "ana ended all her other sessions on the phone → the laptop gets 401"
 wait_for 20 grep -q '^event: session_ended' "$work/laptop.events"
-same 0 $? "other sessions ended → the laptop's stream gets an event"
+same 0 $? "ana ended all her other sessions on the phone → the laptop's stream gets an event"
 get /v1/session
-expect_status 200 "other sessions ended → the phone's session is alive"
+expect_status 200 "ana ended all her other sessions on the phone → the phone's session is alive"
 JAR= request GET /v1/session -b "coatcheck=$ben_cookie"
-expect_status 200 "ana's sessions ended → ben's session is alive"
+expect_status 200 "ana ended all her other sessions on the phone → ben's session is alive"
 
 step "6. A refresh sends an event"
 listen "$phone_cookie" phone
@@ -79,13 +79,13 @@ pending() { [ "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_revocation
 wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 2 ]'
 same "4 2" "$(calls oidc/revoke) $(calls oidc/end_session)" "two sessions end → tokens are revoked, and end_session is called for both"
 wait_for 10 pending 0
-same 0 $? "tokens are revoked and end_session is called → no revocation is pending"
+same 0 $? "two sessions ended, and their provider calls succeeded → no revocation is pending"
 fault oidc '{"fault":"status","status":503,"endpoint":"revoke","times":1}'
 sandbox DELETE /requests
 request DELETE /v1/session
 expect_status 204 "log-out while the revocation fails → 204"
 wait_for 10 eval '[ "$(calls oidc/revoke)" -ge 1 ]'
-same 0 "$(calls oidc/end_session)" "revocation failed → end_session is not called yet"
+same 0 "$(calls oidc/end_session)" "log-out whose revocation fails → end_session is not called yet"
 device kiosk
 sign_in oidc ios cleo
 fault oidc '{"fault":"drop-before","endpoint":"end_session","times":1}'
@@ -149,14 +149,14 @@ JAR=
 step "10. Operators see why a session has ended"
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ben&state=ended" "${reader[@]}"
 expect_status 200 "operator lists ben's ended sessions → 200"
-same "$ben_handle admin" "$(json .items[0].handle) $(json .items[0].reason)" "ben's ended session → reason admin"
-matches '^20[0-9-]+T[0-9:]+Z$' "$(json .items[0].ended_at)" "ben's ended session → has the time of its end"
+same "$ben_handle admin" "$(json .items[0].handle) $(json .items[0].reason)" "operator lists ben's ended sessions → the reason is admin"
+matches '^20[0-9-]+T[0-9:]+Z$' "$(json .items[0].ended_at)" "operator lists ben's ended sessions → has the time of the end"
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ana&state=ended" "${reader[@]}"
-same '["logged_out","logged_out_elsewhere","logged_out_elsewhere"]' "$(jq -c '[.items[].reason]' "$work/body")" "ana's ended sessions → their reasons, newest first"
+same '["logged_out","logged_out_elsewhere","logged_out_elsewhere"]' "$(jq -c '[.items[].reason]' "$work/body")" "operator lists ana's ended sessions → has their reasons, newest first"
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ben" "${reader[@]}"
-same '[]' "$(json .items)" "operators' list without a state → has only live sessions"
+same '[]' "$(json .items)" "operators' list of sessions without a state in the query → has only live sessions"
 request GET "$MANAGEMENT/admin/v1/sessions?state=gone" "${reader[@]}"
-expect_problem 400 invalid_request "operators' list with an unknown state"
+expect_problem 400 invalid_request "operators' list of sessions with an unknown state in the query"
 printf 'admin-reader-7f3d2a9c51\n' >"$work/admin-token"
 "$COATCHECK" sessions list --management "$MANAGEMENT" --token-file "$work/admin-token" --ended --provider oidc --subject user-ben >"$work/list"
 same "HANDLE PROVIDER CLIENT REASON SUBJECT KEY KIND PARENT $ben_handle oidc ios admin user-ben - - -" "$(cut -f1-3,5-9 "$work/list" | tr '\t\n' '  ' | sed 's/ $//')" "coatcheck sessions list --ended → the row comes after the column names"

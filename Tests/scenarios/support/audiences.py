@@ -62,4 +62,4 @@ def never_twice(case, sandbox):
     seen = collections.Counter()
     for pairs in requests(sandbox, "refresh"):
         seen[dict(pairs)["refresh_token"], not target(pairs)] += 1
-    case.verdict(all(count == 1 for count in seen.values()), "all refreshes of this case → each refresh token was sent once for a target and at most once without", seen.most_common(2))
+    case.verdict(all(count == 1 for count in seen.values()), "all refreshes of this case → each refresh token was sent at most once with a target, and at most once without a target", seen.most_common(2))

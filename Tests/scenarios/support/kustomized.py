@@ -24,7 +24,7 @@ for (what, name), document in documents.items():
             kubernetes_validate.validate(document, KUBERNETES, strict=True)
         except kubernetes_validate.ValidationError as error:
             faults.append(f"{what} {name}: {str(error).splitlines()[0]}")
-verdicts.verdict(not faults, f"{kind}, every object → fits its schema", "; ".join(faults))
+verdicts.verdict(not faults, f"kustomize build of {kind}, every object → fits its Kubernetes schema", "; ".join(faults))
 
 for name, pod in pods.items():
     spec = pod["spec"]
@@ -32,18 +32,18 @@ for name, pod in pods.items():
     first, main = spec["initContainers"][0], spec["containers"][0]
     verdicts.verdict(
         volumes["admin"]["secret"]["secretName"] == "coatcheck-admin" and "optional" not in volumes["admin"]["secret"],
-        f"{kind}, the pod of {name} → starts only with the Secret of the admin token")
+        f"kustomize build of {kind}, the pod of {name} → starts only with the Secret of the admin token")
     verdicts.verdict(
         first["image"] == main["image"] and first["securityContext"] == main["securityContext"],
-        f"{kind}, the first container of {name} → has the broker's image and rights")
+        f"kustomize build of {kind}, the first init container of {name} → has the image and rights of the main container")
     mounted = {mount["name"]: mount["mountPath"] for mount in first["volumeMounts"]}
     generated = [other for what, other in documents if what == "ConfigMap"]
     verdicts.verdict(
         mounted == {"written": "/written", "config": "/etc/coatcheck", "admin": "/run/secrets/coatcheck/admin"}
         and volumes["written"]["configMap"]["name"] in generated and "emptyDir" in volumes["config"],
-        f"{kind}, the first container of {name} → mounts the configuration and the admin token", f"{mounted} {generated}")
+        f"kustomize build of {kind}, the first init container of {name} → mounts the configuration and the admin token", f"{mounted} {generated}")
 configuration = next(document["data"]["coatcheck.yaml"] for (what, _), document in documents.items() if what == "ConfigMap")
-verdicts.verdict('sha256: "@ADMIN_SHA256@"' in configuration, f"{kind}, the configuration in the ConfigMap → has a placeholder for the digest")
+verdicts.verdict('sha256: "@ADMIN_SHA256@"' in configuration, f"kustomize build of {kind}, the configuration in the ConfigMap → has a placeholder for the admin token's digest")
 
 if kind == "example":
     broker = documents["Deployment", "coatcheck"]["spec"]["template"]
@@ -67,12 +67,12 @@ if kind == "example":
         "10. the network policy": len(policy["ingress"]) == 3 and policy["ingress"][2]["ports"] == [{"port": 8080, "protocol": "TCP"}],
     }
     for change, is_done in changes.items():
-        verdicts.verdict(is_done, f"example, change {change} → is made")
+        verdicts.verdict(is_done, f"kustomize build of example, the change “{change}” → is made")
 
 # The pods are also checked by the rules for the files of the repository, without the two volumes that these lack.
 for (what, name), document in documents.items():
     if what in ("Deployment", "StatefulSet", "Job"):
         document["spec"]["template"]["spec"]["volumes"] = [v for v in document["spec"]["template"]["spec"]["volumes"] if v["name"] not in ("written", "admin")]
         found = pod_faults(document)
-        verdicts.verdict(not found, f"{kind}, the pod of {name} → mounts its volumes, and has only the rights that it needs", "; ".join(found))
+        verdicts.verdict(not found, f"kustomize build of {kind}, the pod of {name} → mounts its volumes, and has only the rights that it needs", "; ".join(found))
 verdicts.finish()

@@ -64,7 +64,7 @@ def documented():
 def check_names(path):
     there = families(pathlib.Path(path).read_text())
     known = documented()
-    say(len(known) > 30, "the document → has a table of more than 30 metrics", str(known))
+    say(len(known) > 30, "docs/reference/metrics-and-logs.md → has a table of more than 30 metrics", str(known))
     say(all(there.values()), "every metric of the broker → has a help text", str([n for n, s in there.items() if not s]))
     elsewhere = {name for name, is_elsewhere in known.items() if is_elsewhere}
     # NAME does not match the metrics of Prometheus itself, so they are not checked.
@@ -74,11 +74,11 @@ def check_names(path):
     expressions += [v["query"]["query"] for v in board["templating"]["list"] if isinstance(v["query"], dict)]
     used = {name for text in expressions for name in NAME.findall(text)}
     for name in sorted(used | set(known)):
-        say(name in there or name in elsewhere, f"the metric {name}, used or documented → exists, or is documented for PostgreSQL or TLS only")
+        say(name in there or name in elsewhere, f"the metric {name}, used or documented → the broker has it, or it is documented for PostgreSQL or TLS only")
     missing = {name for name in used if re.sub("_(bucket|sum|count)$", "", name) not in known}
-    say(not missing, "every metric in dashboard and rules → explained in the document", str(missing))
+    say(not missing, "every metric in dashboard and rules → explained in docs/reference/metrics-and-logs.md", str(missing))
     whole = {re.sub("_(bucket|sum|count)$", "", name) for name in there}
-    say(not whole - set(known), "every metric of the broker → explained in the document", str(sorted(whole - set(known))))
+    say(not whole - set(known), "every metric of the broker → explained in docs/reference/metrics-and-logs.md", str(sorted(whole - set(known))))
 
 
 def check_shape():
@@ -86,19 +86,19 @@ def check_shape():
     ids = [panel["id"] for panel in board["panels"]]
     say(len(ids) == len(set(ids)), "the panels of the dashboard → have different ids")
     bad = [panel["title"] for panel in shown if not panel["title"].endswith("?") or not panel["description"]]
-    say(not bad, "each panel → has a question as its title, and a description", str(bad))
+    say(not bad, "each panel of the dashboard → has a question as its title, and a description", str(bad))
     bad = [p["title"] for p in shown if any("> 0" in t["expr"] for t in p["targets"]) and not p["fieldConfig"]["defaults"].get("noValue")]
-    say(not bad, "each panel of rare events → has a text for the case of zero events", str(bad))
+    say(not bad, "each panel of the dashboard about rare events → has a text for the case of zero events", str(bad))
     bad = [r["alert"] for r in rules() if not r["annotations"]["summary"].endswith("?") or not r["annotations"]["description"]]
-    say(not bad, "each alert → has a question as its summary, and a description", str(bad))
+    say(not bad, "each Prometheus alert → has a question as its summary, and a description", str(bad))
     bad = [rule["alert"] for rule in rules() if rule["labels"]["severity"] not in ("page", "ticket")]
-    say(not bad, "each alert → has the severity page or ticket", str(bad))
+    say(not bad, "each Prometheus alert → has the severity `page` or `ticket`", str(bad))
     places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in board["panels"]]
-    say(len(places) == len(set(places)) and all(p["gridPos"]["x"] + p["gridPos"]["w"] <= 24 for p in shown), "the panels of the dashboard → fit, and do not overlap")
+    say(len(places) == len(set(places)) and all(p["gridPos"]["x"] + p["gridPos"]["w"] <= 24 for p in shown), "the panels of the dashboard → fit into 24 columns, and begin at different places")
     # A rule without a unit test might never fire.
     tested = (ROOT / "Tests/scenarios/support/prometheus/rules.test.yaml").read_text()
     bad = [rule["alert"] for rule in rules() if f'"{rule["alert"]}"' not in tested]
-    say(not bad, "each alert → has a unit test", str(bad))
+    say(not bad, "each Prometheus alert → has a unit test", str(bad))
 
 
 def ask(prometheus, path, **query):

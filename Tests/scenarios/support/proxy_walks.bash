@@ -23,11 +23,11 @@ walk_login() {
     step "$1: a login, by its own name"
     device "phone-$1"
     sign_in oidc ios ana
-    expect_status 201 "sign-in through the proxy → a session"
+    expect_status 201 "$1: sign-in through the proxy → a session"
     cookie=$(cookie coatcheck)
     request GET /v1/session
-    expect_status 200 "session read through the proxy → 200"
-    expect_json .provider oidc "session read through the proxy → its provider is oidc"
+    expect_status 200 "$1: session read through the proxy → 200"
+    expect_json .provider oidc "$1: session read through the proxy → its provider is oidc"
 }
 
 walk_address() {
@@ -35,12 +35,12 @@ walk_address() {
     JAR=
     request GET /v1/session -H "Cookie: coatcheck=$cookie" --interface 127.0.0.7 -H 'X-Forwarded-For: 203.0.113.9' \
         -H 'X-Forwarded-Proto: https' -H 'Forwarded: for=203.0.113.9' -H 'X-Real-IP: 203.0.113.9'
-    expect_status 200 "request with forged address headers through the proxy → 200"
+    expect_status 200 "$1: request with forged address headers through the proxy → 200"
     soon eval '[ "$(last_client /v1/session)" = 127.0.0.7 ]'
-    same 127.0.0.7 "$(last_client /v1/session)" "request with forged address headers through the proxy → the broker knows the client's real address"
+    same 127.0.0.7 "$(last_client /v1/session)" "$1: request with forged address headers through the proxy → the broker knows the client's real address"
     request GET /v1/session -H 'Host: evil.example'
-    matches '^(421|200)$' "$STATUS" "a request with another Host → 421 from the broker, or an empty answer from the proxy"
-    [ "$STATUS" = 421 ] || same "" "$(body)" "a request with another Host, answered by the proxy → an empty body"
+    matches '^(421|200)$' "$STATUS" "$1: a request with another Host → 421 from the broker, or an empty answer from the proxy"
+    [ "$STATUS" = 421 ] || same "" "$(body)" "$1: a request with another Host, answered by the proxy → an empty body"
 }
 
 walk_paths() {
@@ -58,17 +58,17 @@ walk_errors() {
     fault oidc '{"fault":"html-200","endpoint":"token","times":1}'
     device "odd-$1"
     sign_in oidc ios ben
-    expect_problem 502 provider_error "a request at a broken provider, through the proxy"
-    same "" "$(header Retry-After)" "a request at a broken provider, through the proxy → no Retry-After"
+    expect_problem 502 provider_error "$1: a request at a broken provider, through the proxy"
+    same "" "$(header Retry-After)" "$1: a request at a broken provider, through the proxy → no Retry-After"
     fault oidc '{"fault":"status","status":503,"headers":{"Retry-After":"9"},"endpoint":"token","times":1}'
     device "busy-$1"
     sign_in oidc ios ben
-    expect_problem 503 provider_unavailable "a request at a busy provider, through the proxy"
-    matches '^[0-9]+$' "$(header Retry-After)" "a request at a busy provider, through the proxy → the broker's own Retry-After: $(header Retry-After)"
+    expect_problem 503 provider_unavailable "$1: a request at a busy provider, through the proxy"
+    matches '^[0-9]+$' "$(header Retry-After)" "$1: a request at a busy provider, through the proxy → the broker's own Retry-After: $(header Retry-After)"
     JAR=
     request GET /v1/session -H 'Cookie: coatcheck=none'
-    expect_header Cache-Control no-store "a request with an unknown cookie, through the proxy → Cache-Control is no-store"
-    same "$STATUS" "$(json .status)" "a request with an unknown cookie, through the proxy → the problem document arrives complete"
+    expect_header Cache-Control no-store "$1: a request with an unknown cookie, through the proxy → Cache-Control is no-store"
+    same "$STATUS" "$(json .status)" "$1: a request with an unknown cookie, through the proxy → the problem document arrives complete"
 }
 
 walk_streams() {
@@ -79,11 +79,11 @@ walk_streams() {
     curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/session/events" >"$work/events" 2>/dev/null &
     pid=$!
     soon grep -q '^event: session' "$work/events"
-    same 0 $? "new event stream through the proxy → the first event arrives at once"
+    same 0 $? "$1: new event stream through the proxy → the first event arrives at once"
     request POST /v1/session/refresh -H "Cookie: coatcheck=$cookie"
-    expect_status 200 "refresh while an event stream is open through the proxy → 200"
+    expect_status 200 "$1: refresh while an event stream is open through the proxy → 200"
     soon grep -q '^event: tokens_refreshed' "$work/events"
-    same 0 $? "refresh while an event stream is open through the proxy → its event arrives"
+    same 0 $? "$1: refresh while an event stream is open through the proxy → its event arrives"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     : >"$work/events"
@@ -91,7 +91,7 @@ walk_streams() {
     curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/events/300" >"$work/events" 2>/dev/null &
     pid=$!
     soon grep -q '^data: 0' "$work/events"
-    same 0 $? "streamed upstream answer through the proxy → its beginning arrives before its end"
+    same 0 $? "$1: streamed upstream answer through the proxy → its beginning arrives before its end"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     wait_for 10 shows "$under_way 0\$"
@@ -102,24 +102,24 @@ walk_streams() {
     exec {upload}>"$work/up-$1"
     head -c 100000 /dev/zero | tr '\0' x >&"$upload"
     soon shows "$under_way 1\$"
-    same 0 $? "an upload through the proxy → reaches the upstream while it is being sent"
+    same 0 $? "$1: an upload through the proxy → reaches the upstream while it is being sent"
     head -c 3000000 /dev/zero | tr '\0' x >&"$upload"
     exec {upload}>&-
     wait "$pid"
-    same 3100000 "$(json .body_length "$work/up.json")" "an upload through the proxy → arrives complete"
+    same 3100000 "$(json .body_length "$work/up.json")" "$1: an upload through the proxy → arrives complete"
 }
 
 walk_download() {
     local pid
     step "$1: downloads through the proxy"
     JAR=
-    same 2000000 "$(curl -s -m 30 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/2000000" | wc -c)" "download through the proxy → arrives complete"
+    same 2000000 "$(curl -s -m 30 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/2000000" | wc -c)" "$1: download through the proxy → arrives complete"
     wait_for 10 shows "$under_way 0\$"
     curl -s -m 60 --limit-rate 10k -o /dev/null -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/60000000" 2>/dev/null &
     pid=$!
     wait_for 10 shows "$under_way 1\$"
     wait_for "${LONG:-1}" shows "$under_way 0\$"
-    same 1 $? "download through the proxy, which the client reads slowly → not stored on the way"
+    same 1 $? "$1: download through the proxy, which the client reads slowly → not stored on the way"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
 }
@@ -131,7 +131,7 @@ walk_log() {
     # shellcheck disable=SC2086
     wait_for 5 grep -qs callback ${logs[$1]}
     # shellcheck disable=SC2086
-    same "" "$(grep -ho "canary-$1" ${logs[$1]} | head -1)" "hosted callback through the proxy → no query string in the proxy's log"
+    same "" "$(grep -ho "canary-$1" ${logs[$1]} | head -1)" "$1: hosted callback through the proxy → no query string in the proxy's log"
 }
 
 walk_bound() {
@@ -148,12 +148,12 @@ walk_away() {
     JAR=
     for method in GET POST; do
         request "$method" "$SITE/v1/session" -H "Cookie: coatcheck=$cookie"
-        expect_problem 503 shutting_down "$method through the proxy while the broker is killed"
-        expect_json .status 503 "$method through the proxy while the broker is killed → the problem's status is 503"
-        expect_header Content-Type application/problem+json "$method through the proxy while the broker is killed → a problem document"
-        matches '^[0-9]+$' "$(header Retry-After)" "$method through the proxy while the broker is killed → 503 with Retry-After"
-        expect_header Cache-Control no-store "$method through the proxy while the broker is killed → Cache-Control is no-store"
-        expect_header Coatcheck-Source broker "$method through the proxy while the broker is killed → Coatcheck-Source is broker"
-        same "" "$(header Set-Cookie)" "$method through the proxy while the broker is killed → the session cookie stays"
+        expect_problem 503 shutting_down "$1: $method through the proxy while the broker is killed"
+        expect_json .status 503 "$1: $method through the proxy while the broker is killed → the problem's status is 503"
+        expect_header Content-Type application/problem+json "$1: $method through the proxy while the broker is killed → a problem document"
+        matches '^[0-9]+$' "$(header Retry-After)" "$1: $method through the proxy while the broker is killed → 503 with Retry-After"
+        expect_header Cache-Control no-store "$1: $method through the proxy while the broker is killed → Cache-Control is no-store"
+        expect_header Coatcheck-Source broker "$1: $method through the proxy while the broker is killed → Coatcheck-Source is broker"
+        same "" "$(header Set-Cookie)" "$1: $method through the proxy while the broker is killed → the session cookie stays"
     done
 }

@@ -104,7 +104,7 @@ def other_names(route):
     found, ended = exchange(route.request("Connection: close", "Content-Length: 2", line=f"{method} http://{AUTHORITY}{target}", body="{}"))
     statuses = [answer[0] for answer in found]
     verdict(len(statuses) == 1 and statuses[0] not in (0, 404, 421) and statuses[0] < 500 and ended,
-            f"{route.name}, absolute-form of the broker's own authority → served", f"got {statuses}")
+            f"{route.name}, a request line in absolute-form with the broker's own authority → served", f"got {statuses}")
 
 
 def upgrade(route):
@@ -117,7 +117,7 @@ def upgrade(route):
         found, ended = exchange(with_smuggled(route.request(*fields)))
         statuses = [answer[0] for answer in found]
         verdict(len(statuses) == 1 and statuses[0] not in (0, 101) and statuses[0] < 500 and ended,
-                f"{route.name}, upgrade {name} → one answer ({statuses}), and the connection closes", f"got {statuses}, {'ended' if ended else 'still open'}")
+                f"{route.name}, an upgrade request ({name}) → one answer ({statuses}), and the connection closes", f"got {statuses}, {'ended' if ended else 'still open'}")
 
 
 def deep_json():
@@ -154,7 +154,7 @@ def deep_json():
         work = [pool.submit(exchange, data + LOGINS.request("Connection: close", "Content-Length: 2", body="[]"), 60) for _ in range(10)]
         counts = [len(done.result()[0]) for done in work]
     took = time.monotonic() - begin
-    verdict(counts == [21] * 10, f"200 logins with the worst JSON at the same time → all are answered, in {took:.1f} s", f"got {counts}")
+    verdict(counts == [21] * 10, f"200 logins at the same time, each with 5,000 equal names in its JSON → all are answered, in {took:.1f} s", f"got {counts}")
 
 
 def pipelined():

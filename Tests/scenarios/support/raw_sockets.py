@@ -24,7 +24,7 @@ def last():
     verdict(statuses == [200], f"{raw_target.smuggled_count} smuggled second requests → the victim is still signed in", f"{statuses}")
     # The hidden request works: sent alone, it does end the session.
     ended, after = victim("DELETE /v1/session"), victim("GET /v1/session")
-    verdict(ended == [204] and after == [401], "the second request alone → ends the victim's session", f"{ended}, then {after}")
+    verdict(ended == [204] and after == [401], "the request that was smuggled, sent as a request of its own → ends the victim's session", f"{ended}, then {after}")
     try:
         os.kill(options.pid, 0)
         with urllib.request.urlopen(options.management + "/readyz", timeout=5) as answer:
@@ -40,5 +40,5 @@ if __name__ == "__main__":
             slow_clients()
         last()
     except Exception as error:  # the error is printed with the verdicts, not only on standard error
-        verdict(False, "all cases of raw requests → come to a verdict", f"{type(error).__name__}: {error} {traceback.format_exc()[-250:]}")
+        verdict(False, "all cases of raw requests → run to their end", f"{type(error).__name__}: {error} {traceback.format_exc()[-250:]}")
     verdicts.finish()

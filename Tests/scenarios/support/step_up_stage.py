@@ -100,6 +100,6 @@ def settle(stage, session, outcome, ended):
         f"the repeated forward → {' or '.join(outcome.repeats)}{'' if is_good else ', with new_login'} ({detail})", answer.json))
     if not is_good:
         again = stage.login(session).forward(broker=broker)
-        lines.append((told(again) == "200", "another step-up → 200", told(again)))
-        lines.append((told(broker.refresh(session)) == "200", "a refresh after another step-up → 200", ""))
+        lines.append((told(again) == "200", "another step-up after the failed one → 200", told(again)))
+        lines.append((told(broker.refresh(session)) == "200", "a refresh after the second step-up → 200", ""))
     return lines

@@ -78,7 +78,7 @@ def crowd(case):
         stage.sandbox.settings("oidc", access_token_lifetime=12)
         session = stage.begin()
         for index, name in enumerate(NAMES):
-            case.same(200, stage.relay(stage.brokers[index % 3], session, name).status, f"a session's first relayed call to {name} → 200")
+            case.same(200, stage.relay(stage.brokers[index % 3], session, name).status, f"a session's first relayed call to the API {name} → 200")
         stage.sandbox.settings("oidc", access_token_lifetime=3600)
         fetched, before = time.monotonic(), len(stage.calls())
         others = {stage.relay(broker, session, name).status for name in NAMES for broker in stage.brokers}
@@ -200,7 +200,7 @@ def kills(case):
         for title, provider, name, own, session, _ in rounds:
             for broker in stage.brokers:
                 case.same(
-                    ("200", 200), (told(broker.look(session)), stage.relay(broker, session, own).status), f"{title}: {broker.name} → serves the session and its own token")
+                    ("200", 200), (told(broker.look(session)), stage.relay(broker, session, own).status), f"{title}, replica {broker.name} → serves the session, and relayed calls with the session's own token")
             if provider == "oidc":
                 case.same(200, stage.relay(stage.third, session, "api0").status, f"{title}, a relayed call after the kill to the API used before → 200")
         for (title, provider, name, own, session, lost), future in zip(rounds, waiting):
@@ -218,7 +218,7 @@ def kills(case):
             case.same([name] * 2, sent, f"{title}, the lost provider call → repeated once")
             case.same([200] * 3, [stage.relay(broker, session, name).status for broker in stage.brokers], f"{title}, the fetched token → relayed calls of every replica are 200")
             case.same("200", told(stage.third.refresh(session)), f"{title}, the session's refresh → 200")
-            case.same(2, len([call for call in stage.calls() if call.form.get("audience") == name]), f"{title}, all relayed calls → no third provider call for the API")
+            case.same(2, len([call for call in stage.calls() if call.form.get("audience") == name]), f"{title}, all relayed calls to the API → exactly two provider calls")
         case.same([5, 2, 2, 1], sorted(stage.sent().values(), reverse=True)[:4], "refresh tokens that no kill affected → each is sent once")
 
 

@@ -56,7 +56,7 @@ def renewed(case):
     put(case, authority.sign("second"))
     second = authority.thumbprint("second")
     case.verdict(
-        wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a renewed certificate → reloaded without a signal", broker.log()[-300:])
+        wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a client's certificate file is renewed → reloaded without a signal", broker.log()[-300:])
     time.sleep(0.5)
     case.same(0, sandbox.calls("oidc/refresh"), "certificate is renewed and no session is used → no refresh")
     for session in sessions[:2]:

@@ -133,7 +133,7 @@ def refused(case):
     case.same(["502 provider_error"] * 2, [stage.relay(session, "others") for _ in range(2)], "relayed calls to an API whose resource the server does not allow → 502 provider_error")
     case.verdict(stage.detail("invalid_target"), "relayed calls to an API whose resource the server does not allow → invalid_target in the log", stage.broker.log()[-600:])
     case.same("200", stage.broker.look(session).told, "the session after a refused resource → alive")
-    case.same([ORDERS] * 2, [stage.relay(session, name) for name in ("orders", "own")], "the session's other tokens after a refused resource → fetched, for the allowed API")
+    case.same([ORDERS] * 2, [stage.relay(session, name) for name in ("orders", "own")], "a relayed call to the allowed API after a refused resource → a token for this API is fetched")
     case.same("200", stage.broker.refresh(session).told, "a refresh after a refused resource → 200")
 
 

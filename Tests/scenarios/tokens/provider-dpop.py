@@ -80,7 +80,7 @@ def forgetful(case):
     case.verdict(answer.is_passing_fault, "refresh whose DPoP proof the server refuses → 503", answer.told)
     case.verdict(
         wait_for(5, lambda: "compare the clocks" in broker.log()), "refresh whose DPoP proof the server refuses → the log suggests comparing the clocks", broker.log()[-600:])
-    case.same("200", broker.look(session).told, "server has forgotten nonces, demanded new ones and refused a proof → the session is alive")
+    case.same("200", broker.look(session).told, "session after forgotten nonces, demands for new nonces and a refused proof → is alive")
 
 
 def killed(case):

@@ -64,7 +64,7 @@ def refused(case):
     lines = [json.loads(line) for line in broker.log().splitlines() if '"client certificate refused"' in line]
     case.verdict(lines and lines[0]["level"] == "error", "client certificate is refused → a line in the log with the level error", lines[:1])
     case.verdict(any("unknown_ca" in line["detail"] for line in lines), "client certificate is refused → the log has the name of the TLS alert", lines[:1])
-    case.verdict(len(lines) <= 3, "client certificates are refused in six calls → at most three lines in the log", len(lines))
+    case.verdict(len(lines) <= 3, "client certificates are refused in six provider calls → at most three lines in the log", len(lines))
     days = [item["days_left"] for item in call(broker.management + "/readyz").json["certificates"]]
     case.verdict(all(left < 0 for left in days), "client certificate has expired → readiness shows negative days", days)
     broker.restart()
@@ -101,14 +101,14 @@ def two_clients(case):
     for _ in range(5):
         for client, session in sessions.items():
             if relay(broker, session).status != 200 or broker.refresh(session).status != 200:
-                case.verdict(False, f"a call or a refresh of {client} → 200")
+                case.verdict(False, f"two clients in turn, a relayed call and a refresh of the client {client} → 200")
     for endpoint, provider in (("api", "api"), ("refresh", "oidc")):
         shown = sandbox.shown(endpoint, provider)
         wanted = [authority.thumbprint("ios"), authority.thumbprint("web")] * 5
-        case.same(wanted, shown, f"{endpoint}, two clients in turn → each call shows its own certificate")
+        case.same(wanted, shown, f"{endpoint} calls of two clients in turn → each call shows its own client's certificate")
     for endpoint in ("token", "userinfo"):
         by_client = [request["certificate"] for request in sandbox.requests(endpoint)]
-        case.same([authority.thumbprint("ios"), authority.thumbprint("web")], by_client, f"{endpoint}, two clients → each call shows its own certificate")
+        case.same([authority.thumbprint("ios"), authority.thumbprint("web")], by_client, f"{endpoint} calls of two clients → each call shows its own client's certificate")
 
 
 def bound_to_another(case):

@@ -123,22 +123,22 @@ def late_winner(case):
     while len(gate.refreshes()) < 3 and time.monotonic() - begin < 30:
         told.append(other.refresh(session).told)
         time.sleep(0.3)
-    case.same(3, len(gate.refreshes()), "another process takes over a refresh → its first and its second call reach the provider")
+    case.same(3, len(gate.refreshes()), "a second process takes over a refresh → the provider gets the first process's call and two of the second's")
     told.append(other.refresh(session).told)
     case.same([], [t for t in told if not t.startswith("503")], "callers during a take-over → all get 503, and never 401")
     lock.execute("ROLLBACK")
-    case.same("503 store_unavailable", first.result(30).told, "a process that cannot write its new tokens → its caller gets 503 store_unavailable")
-    case.verdict(wait_for(10, lambda: holder.row(session, "token_version")[0] == 2), "the store is unlocked → the process writes its new tokens")
+    case.same("503 store_unavailable", first.result(30).told, "a process cannot write refreshed tokens, because the store is locked → its caller gets 503 store_unavailable")
+    case.verdict(wait_for(10, lambda: holder.row(session, "token_version")[0] == 2), "the store is unlocked after a refresh → the process writes the refreshed tokens")
     # Commit the late owner's tokens in the second store. The first pair for a token version wins, even without the claim.
     tokens = holder.row(session, "tokens_key, tokens, token_expires_at, refreshable, expires_at, token_version")
     changed = other.database().execute(
         """UPDATE sessions SET tokens_key = ?, tokens = ?, token_expires_at = ?, refreshable = ?, expires_at = ?,
            token_version = ?, claim_until = NULL WHERE token_version = ? AND ended_at IS NULL""",
         (*tokens, tokens[5] - 1)).rowcount
-    case.same(1, changed, "new tokens that arrive late at the other store → can be committed, because the session was not condemned")
-    case.same("200", other.look(session).told, "the session after a late commit → alive")
-    refreshes_again(case, other, session, 90, "a refresh with the tokens that came late → 200")
-    case.same(0, sandbox.calls("oidc/revoke"), "a take-over and a late commit → zero revocations")
+    case.same(1, changed, "refreshed tokens arrive late at the second process's store → can be committed, because the session was not condemned")
+    case.same("200", other.look(session).told, "the session after a late commit of refreshed tokens → alive")
+    refreshes_again(case, other, session, 90, "a refresh with tokens that were committed late → 200")
+    case.same(0, sandbox.calls("oidc/revoke"), "a take-over and a late commit of refreshed tokens → zero revocations")
 
 
 def locked_store(case):

@@ -67,7 +67,7 @@ for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"
     get /v1/relay/api/private/echo
     expect_status 200 "refresh with the fault $name → a relayed call with the earlier access token is 200"
     wait_for 15 eval 'refresh; [ "$STATUS" = 200 ]'
-    same 0 $? "after the fault $name → a refresh succeeds"
+    same 0 $? "provider's fault $name is over → a refresh succeeds"
 done
 
 step "4. Only a parsed invalid_grant ends a session"

@@ -19,10 +19,10 @@ def providers(page):
                   "DELETE /v1/session", "event: session_ended"):
         say(any(arrow in each for each in said), f"the diagram after all sign-ins → has {arrow}", said[-30:])
     page.sign_in("zephr", "refuse")
-    page.sees("document.getElementById('word')?.innerText.includes('access_denied')", "Zephr, a refused sign-in → the phone shows access_denied")
+    page.sees("document.getElementById('word')?.innerText.includes('access_denied')", "a refused sign-in at Zephr → the phone shows access_denied")
     page.sign_in("zephr", "new")
     page.sees("document.querySelector('#registration input') && document.getElementById('screen').innerText.includes('Almost there')",
-              "Zephr, a partial registration → the phone asks for the missing attributes")
+              "a sign-in at Zephr by a user whose attributes are missing → the phone asks for these attributes")
 
 
 def keyboard(page):
@@ -33,7 +33,7 @@ def keyboard(page):
         browser.key("Tab")
         if browser.run("document.activeElement.dataset.provider") == "oidc":
             break
-    same("oidc", browser.run("document.activeElement.dataset.provider"), "the Tab key → reaches the first provider")
+    same("oidc", browser.run("document.activeElement.dataset.provider"), "the Tab key → reaches the page's first provider")
     say(browser.run("getComputedStyle(document.activeElement).outlineStyle") != "none", "the provider that the Tab key reached → shows its focus")
     browser.key("Enter")
     browser.until("document.querySelector('[data-person=ana]:enabled') && 1")

@@ -21,14 +21,14 @@ def switches(page, run):
     same("Revive the provider", browser.text("[data-trouble=kill-provider] b"), "the switch kill-provider → offers to revive the provider")
     browser.click("[data-trouble=expire-token]")
     page.sees("document.getElementById('busy').innerText.includes('trying again')", "expire-token while the provider is dead → the phone waits")
-    same(handle, page.handle(), "expire-token while the provider is dead → the same session")
+    same(handle, page.handle(), "expire-token while the provider is dead → the phone keeps its session")
     before = page.notices()
     browser.click("[data-trouble=kill-provider]")
     # One notice is about the restart, the other about the delayed call.
     browser.until(f"Number(document.getElementById('noticed').dataset.count) >= {before + 2}", 75)
-    page.sees("document.getElementById('noticed').textContent.startsWith('Nothing but a pause')", "a revived provider → the waiting call goes on after a pause", 75)
+    page.sees("document.getElementById('noticed').textContent.startsWith('Nothing but a pause')", "the dead provider is revived → the waiting call goes on after a pause", 75)
     page.idle()
-    same(handle, page.handle(), "a revived provider → the same session")
+    same(handle, page.handle(), "the dead provider is revived → the phone keeps its session")
 
     before = control(run, "/counts").get("oidc/token", 0)
     noticed, why = page.trouble("fifty-forwards")
@@ -46,7 +46,7 @@ def switches(page, run):
     page.sign_in("oidc", "ben")
     page.signed_in("Ben signs in → the phone shows Ben", "Ben")
     noticed, why = page.trouble("log-out-elsewhere")
-    same("“You were signed out from another device.”", noticed, "the switch log-out-elsewhere → this session ends")
+    same("“You were signed out from another device.”", noticed, "the switch log-out-elsewhere → the phone's session ends")
     same("You were signed out from another device.", browser.text("#word"), "the switch log-out-elsewhere → the phone shows the reason")
 
     page.sign_in("oidc")
@@ -55,7 +55,7 @@ def switches(page, run):
     noticed, why = page.trouble("kill-broker")
     say(noticed.startswith("Nothing") and "same cookie" in why, "the switch kill-broker → the user notices at most a pause", (noticed, why))
     say(pid != run.broker_pid(), "the switch kill-broker → scripts/run starts another process")
-    same(handle, page.handle(), "the switch kill-broker → the same session")
+    same(handle, page.handle(), "the switch kill-broker → the phone keeps its session")
     page.click("#call")
     page.sees("document.getElementById('relay')?.innerText.includes('200.')", "a call after kill-broker → the API answers 200")
     page.sees("document.getElementById('live').innerText === 'events on'", "the switch kill-broker → the phone listens to events again")
@@ -64,21 +64,21 @@ def switches(page, run):
     page.sign_in("clover")
     page.signed_in("a sign-in with Clover → the phone shows the user")
     noticed, why = page.trouble("drop-answer")
-    say(noticed.startswith("Nothing") and "recovery" in why, "Clover, the switch drop-answer → the tokens are recovered", (noticed, why))
+    say(noticed.startswith("Nothing") and "recovery" in why, "the switch drop-answer at the provider Clover → the broker recovers the tokens", (noticed, why))
     page.click("#listen")
-    page.sees("document.getElementById('live').innerText === 'events off'", "the button for events → stops the events")
+    page.sees("document.getElementById('live').innerText === 'events off'", "the button that stops events → the phone shows “events off”")
     page.sign_out()
 
 
 def groups(page):
     """The switches are grouped by the source of the trouble. In each group, the switches that can be used now come first."""
     browser = page.browser
-    same(["The network and the provider", "A thief", "The user"], browser.run("[...document.querySelectorAll('#switches h3')].map(e => e.innerText)"), "the switches → have three groups")
+    same(["The network and the provider", "A thief", "The user"], browser.run("[...document.querySelectorAll('#switches h3')].map(e => e.innerText)"), "the playground's switches → are in three groups: network and provider, thief, user")
     order = "[...document.querySelectorAll('#switches .switches')].map(list => [...list.children].map(e => e.dataset.fits === 'true'))"
     sorted_first = "(lists => lists.every(l => l.every((fits, i) => fits || !l.slice(i).includes(true))))"
-    page.sees(f"{sorted_first}({order}) && {order}.flat().includes(false)", "the switches without a session → the usable ones come first")
+    page.sees(f"{sorted_first}({order}) && {order}.flat().includes(false)", "the playground's switches without a session → in each group, the usable ones come first")
     page.sign_in("oidc")
-    page.signed_in("a sign-in before the groups → the phone shows the user")
-    page.sees(f"{sorted_first}({order})", "the switches with a session → the usable ones come first")
-    same("expire-token", browser.run("document.querySelector('#switches .switch').dataset.trouble"), "the usable switches with a session → keep their order")
+    page.signed_in("a sign-in before the checks of the switches' order → the phone shows the user")
+    page.sees(f"{sorted_first}({order})", "the playground's switches with a session → in each group, the usable ones come first")
+    same("expire-token", browser.run("document.querySelector('#switches .switch').dataset.trouble"), "the playground's switches with a session → expire-token is the first")
     page.sign_out()

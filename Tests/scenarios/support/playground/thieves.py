@@ -12,7 +12,7 @@ def bound(page, run, shots):
     browser = page.browser
     token = browser.run("document.querySelector('meta[name=playground-token]').content")
     good = {"Content-Type": "application/json", "Playground-Token": token}
-    same(403, ask(run, "POST", "/playground/key", good | {"Playground-Token": "none"}, "{}")[0], "a device key from another page → 403")
+    same(403, ask(run, "POST", "/playground/key", good | {"Playground-Token": "none"}, "{}")[0], "a device key sent with a wrong page token → 403")
     same(409, ask(run, "POST", "/playground/signed", good, json.dumps({"number": 1, "signature": "A" * 86}))[0], "the page sends a signature that the phone has not requested → 409")
     same(409, ask(run, "POST", "/playground/key", good, json.dumps({"x": "AA", "y": "AA"}))[0], "a device key that is not a point of the curve → 409")
     same(False, browser.run("deviceKey.privateKey.extractable"), "the device's key → cannot be exported")
@@ -29,7 +29,7 @@ def bound(page, run, shots):
     said = page.arrows()
     say(any("401 use_dpop_nonce" in each for each in said), "a sign-in with a proof → the diagram has the refusal that brings the nonce", said)
     page.click("#call")
-    page.sees("document.getElementById('relay')?.innerText.includes('200.')", "a call with the pass → the API answers 200")
+    page.sees("document.getElementById('relay')?.innerText.includes('200.')", "a bound session's call with its pass → the API answers 200")
     page.sees("document.getElementById('live').innerText === 'events on'", "a session with a pass → the phone listens to events")
     shown = browser.run("document.getElementById('messages').textContent")
     say('"htm":"POST"' in shown and '"typ":"dpop+jwt"' in shown, "a bound session's diagram → shows the contents of the proofs")
@@ -42,13 +42,13 @@ def bound(page, run, shots):
     same("Nothing, and the thief gets nothing.", noticed, "steal-cookie of a bound session → the thief gets nothing")
     say("The copied cookie got 401 proof_required, with a proof" in why, "steal-cookie of a bound session, with only the cookie → 401 proof_required", why)
     say("own key 401 proof_invalid (key):" in why, "steal-cookie of a bound session, with the thief's own key → 401 proof_invalid", why)
-    say("got 200: there the thief is in" in why, "steal-cookie of an unbound session → 200", why)
+    say("got 200: there the thief is in" in why, "steal-cookie of an unbound session → the thief gets 200", why)
     thief = browser.run("[...document.querySelectorAll('#messages summary')].map(e => e.getAttribute('aria-label')).filter(e => e.startsWith('thief'))")
     tones = browser.run("[...document.querySelectorAll('#messages li.answer')].filter(e => e.querySelector('summary').getAttribute('aria-label').includes(': 200 OK') && e.querySelector('.who')?.innerText === 'thief').map(e => e.classList.contains('bad'))")
     same([True], tones, "a thief's 200 in the diagram → is red")
     same(["GET /v1/session", "401 proof_required", "GET /v1/session", "401 proof_invalid", "GET /v1/session", "200 OK"],
          [each.split(": ", 1)[1] for each in thief], "steal-cookie of a bound session → the diagram has the thief's calls and their answers")
-    same(handle, page.handle(), "steal-cookie of a bound session → the phone has the same session")
+    same(handle, page.handle(), "steal-cookie of a bound session → the phone keeps its session")
     page.click("#call")
     page.sees("document.getElementById('relay')?.innerText.includes('200.')", "a call after steal-cookie → the API answers 200")
     page.trouble("kill-provider")
@@ -92,13 +92,13 @@ def web_view(page, shots):
     page.signed_in("a sign-in before the shop → the phone shows the user")
     handle = page.handle()
     page.click("#open-shop")
-    page.sees("document.getElementById('shop')?.innerText.includes('Welcome, Ana')", "the shop in the web view → shows the user")
+    page.sees("document.getElementById('shop')?.innerText.includes('Welcome, Ana')", "the shop's page in the web view → shows the user")
     shop = browser.text("#shop")
     say("kind “web”" in shop and "ses_" in shop and handle not in shop, "the shop's session → has the kind web, and is not the app's", shop)
     say("/v1/session" in shop and "handover" not in shop, "the shop's address → has no ticket", shop)
     sent = lambda who: browser.run(
         f"[...document.querySelectorAll('#messages summary')].map(e => e.getAttribute('aria-label').replace('broker to app', 'to app')).filter(e => e.includes('{who}'))")
-    say(any("POST /v1/session/handovers" in each for each in page.arrows()), "an opened shop → the diagram has the order of the ticket")
+    say(any("POST /v1/session/handovers" in each for each in page.arrows()), "an opened shop → the diagram has the request for the ticket")
     seen = [each.split(": ", 1)[1] for each in sent("web view")]
     same([True, "200 OK", True, "303 See Other", "GET /v1/session", "200 OK"],
          [each.startswith(("GET /handover/", "POST /handover/")) or each for each in seen], "an opened shop → the diagram has the web view's calls and their answers")
@@ -111,7 +111,7 @@ def web_view(page, shots):
     size = browser.picture(f"{shots}/playground-web-view.webp")
     same("Nothing, and the address gets the thief nothing.", noticed, "the switch steal-address → the thief gets nothing")
     say("The copied address got 400 verifier_mismatch, with a secret of the thief's own 400 verifier_mismatch:" in why,
-        "the switch steal-address → refused without the secret and with another secret", why)
+        "the switch steal-address → the thief is refused without the secret and with another secret", why)
     thief = [each.split(": ", 1)[1] for each in sent("thief")]
     same([True, "200 OK", True, "400 verifier_mismatch", True, "400 verifier_mismatch", "GET /v1/session", "200 OK"],
          [each.startswith(("GET /handover/", "POST /handover/")) or each for each in thief], "the switch steal-address → the diagram has the thief's calls and their answers")

@@ -15,16 +15,16 @@ def refusals(run):
     good = {"Content-Type": "application/json", "Playground-Token": token}
     call = lambda **changed: ask(run, "POST", "/playground/clear", {k: v for k, v in {**good, **changed}.items() if v}, "{}")[0]
     same(421, call(Host="evil.example"), "the sandbox under another host name (DNS rebinding) → 421")
-    same(421, ask(run, "GET", "/playground/", {"Host": "evil.example:80"})[0], "the page under another host name → 421, so its token stays secret")
-    same(403, call(Origin="https://evil.example"), "an order from another site's page → 403")
-    same(403, call(Origin="http://127.0.0.1:1"), "an order from a page on another port → 403")
-    same(415, call(**{"Content-Type": "text/plain"}), "an order with a media type that a form can send → 415")
-    same(403, call(**{"Playground-Token": None}), "an order without the page's token → 403")
-    same(403, call(**{"Playground-Token": "A" * len(token)}), "an order with another token → 403")
-    same(200, call(Origin=run.sandbox), "an order from the playground's own page → 200")
+    same(421, ask(run, "GET", "/playground/", {"Host": "evil.example:80"})[0], "the playground's page under another host name → 421, so the page's token stays secret")
+    same(403, call(Origin="https://evil.example"), "a command to the playground from another site's page → 403")
+    same(403, call(Origin="http://127.0.0.1:1"), "a command to the playground from a page on another port → 403")
+    same(415, call(**{"Content-Type": "text/plain"}), "a command to the playground with a media type that a form can send → 415")
+    same(403, call(**{"Playground-Token": None}), "a command to the playground without the page's token → 403")
+    same(403, call(**{"Playground-Token": "A" * len(token)}), "a command to the playground with a wrong page token → 403")
+    same(200, call(Origin=run.sandbox), "a command to the playground from the playground's own page → 200")
     same(403, ask(run, "DELETE", "/_sandbox/faults", {"Origin": "https://evil.example"})[0], "a call of /_sandbox from another site's page → 403")
     same(421, ask(run, "GET", "/_sandbox/tokens", {"Host": "evil.example"})[0], "a call of /_sandbox under another host name → 421")
-    say("default-src 'none'" in headers["Content-Security-Policy"], "the page's policy → allows only its own files")
+    say("default-src 'none'" in headers["Content-Security-Policy"], "the Content-Security-Policy of the playground's page → begins with default-src 'none'")
 
 
 def pasted(run):

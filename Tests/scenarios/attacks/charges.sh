@@ -79,17 +79,17 @@ logout_token=$(json .token "$work/control")
 flood "$attacker"
 # The address may use the tokens for one minute at once, and those that are added during the flood.
 allowed=$((per_minute + SPENT + 1))
-at_least "$sent" 200 "one address at full speed → the requests of the flood"
-at_most "$((logins + exchanges + registrations))" "$((2 * allowed))" "flood from one address → rows of logins, exchanges and registrations"
-at_most "$logins" "$allowed" "flood from one address → rows of logins"
-at_most "$exchanges" "$allowed" "flood from one address → rows of exchanges"
-at_most "$registrations" "$share" "flood from one address → rows of registrations"
-at_most "$handoffs" "$allowed" "flood from one address → rows of handoffs"
+at_least "$sent" 200 "a flood from one address → number of requests"
+at_most "$((logins + exchanges + registrations))" "$((2 * allowed))" "flood from one address → number of rows of logins, exchanges and registrations"
+at_most "$logins" "$allowed" "flood from one address → number of rows of logins"
+at_most "$exchanges" "$allowed" "flood from one address → number of rows of exchanges"
+at_most "$registrations" "$share" "flood from one address → number of rows of registrations"
+at_most "$handoffs" "$allowed" "flood from one address → number of rows of handoffs"
 # Each rejected code costs one call. Another 20 calls are allowed for metadata and keys of five providers, which all requests
 # share.
-at_most "$made" "$((allowed + 20))" "flood from one address → calls at providers"
+at_most "$made" "$((allowed + 20))" "flood from one address → number of calls at providers"
 for kind in "logins" "provider-started arrivals" "invented codes" "guessed state keys" "imported tokens" "invented sessions"; do
-    at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "flood, $kind → answers with 429"
+    at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "flood from one address, requests of the kind “$kind” → number of answers with 429"
 done
 same 0 "$(jq '[.[] | to_entries[] | select(.key | test("^5|broken")) | .value] | add // 0' "$work/flood")" "flood from one address → zero answers with 5xx and zero broken connections"
 request GET /v1/session --interface "$attacker" -H "Host: $host" -H "Authorization: Bearer $session"
@@ -99,7 +99,7 @@ expect_status 200 "after a flood, a valid logout token from the same address →
 began=$SECONDS
 sign_in_from "$another"
 expect_status 201 "after a flood, a sign-in from another address → a session"
-at_most "$((SECONDS - began))" 5 "after a flood, a sign-in from another address → its seconds"
+at_most "$((SECONDS - began))" 5 "after a flood, a sign-in from another address → its duration in seconds"
 
 step "2. Limits for each address: $share of a cap of 1000, without a limit for each minute"
 kill_broker TERM
@@ -108,13 +108,13 @@ mkdir -m 700 "$work/data"
 flood_limits 1000000
 start_broker
 flood "$attacker"
-at_most "$(rows logins 'status = 0')" "$share" "flood without limits for each minute → pending logins"
-at_most "$registrations" "$share" "flood without limits for each minute → rows of registrations"
-at_most "$handoffs" "$share" "flood without limits for each minute → rows of handoffs"
+at_most "$(rows logins 'status = 0')" "$share" "flood without limits for each minute → number of pending logins"
+at_most "$registrations" "$share" "flood without limits for each minute → number of rows of registrations"
+at_most "$handoffs" "$share" "flood without limits for each minute → number of rows of handoffs"
 began=$SECONDS
 sign_in_from "$another"
 expect_status 201 "after a flood without limits for each minute, a sign-in from another address → a session"
-at_most "$((SECONDS - began))" 5 "after a flood without limits for each minute, a sign-in from another address → its seconds"
+at_most "$((SECONDS - began))" 5 "after a flood without limits for each minute, a sign-in from another address → its duration in seconds"
 
 kill -0 "$broker_pid" 2>/dev/null
 same 0 $? "both floods → the broker keeps running"

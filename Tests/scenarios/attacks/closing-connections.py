@@ -44,7 +44,7 @@ def endings(case):
                 if not good:
                     break
             case.verdict(
-                good, f"{name}, requests after {what} → not executed",
+                good, f"requests on the same connection after {what} → not executed",
                 f"answers {[answer[0] for answer in found]}, closes {closes}, upstream {posts}, session {alive}, {how}")
             if alive != 200:
                 session = broker.sign_in()
@@ -74,7 +74,7 @@ def endings(case):
             end.recv(4096)
             end.shutdown(socket.SHUT_WR)
             _, how = read_all(end, 5)
-            case.verdict(how != "open", f"{name}, an event stream → ends", how)
+            case.verdict(how != "open", f"{name} of an event stream → the stream ends", how)
         # After a malformed request, a client gets its answer even if it continues to send.
         with broker.connect() as end:
             end.sendall(b"GARBAGE\r\n\r\n")
@@ -84,7 +84,7 @@ def endings(case):
             found = answers(got + more)
             case.verdict(
                 len(found) == 1 and found[0][0] == 400 and sent >= 64 * 1024,
-                f"{name}, a parser error with more bytes after it → the answer arrives completely",
+                f"a malformed request, and the client goes on sending → the answer 400 arrives completely",
                 f"{[answer[0] for answer in found]}, {sent} bytes taken, {why}, {how}")
 
 

@@ -50,8 +50,8 @@ def relayed(case):
     behind = head(broker, "GET", "/v1/relay/narrow/bytes/10", cookie, "Connection: close")
     for protocol in ("websocket", "foo", "TLS/1.0"):
         found = sent(broker, head(broker, "GET", "/v1/relay/narrow/echo", cookie, "Connection: Upgrade", f"Upgrade: {protocol}") + behind)
-        case.same([400], [status for status, _, _ in found], f"a request behind `Upgrade: {protocol}` → one refusal, and the connection closes")
-    case.same([], reached(), "all requests behind an `Upgrade` → zero calls at the upstream")
+        case.same([400], [status for status, _, _ in found], f"a request sent after a request with `Upgrade: {protocol}` → one refusal for both, and the connection closes")
+    case.same([], reached(), "all requests with an `Upgrade`, and the requests after them → zero calls at the upstream")
     for framing, body in (("Transfer-Encoding: chunked", "5\r\nhello\r\n0\r\n\r\n"), ("Content-Length: 5", "hello")):
         for named in ("Transfer-Encoding", "Content-Length", "transfer-encoding, content-length, authorization, host"):
             first = head(broker, "POST", "/v1/relay/narrow/echo", cookie, "Content-Type: text/plain", framing, f"Connection: {named}")
@@ -59,9 +59,9 @@ def relayed(case):
             kept = [(status, b"hello" in body, b"Bearer" in body) for status, _, body in found]
             case.same(
                 [(200, True, True), (403, False, False)], kept, f"{framing} with `Connection: {named}` → the body arrives, and the request after it is refused")
-    case.same(["/api/echo"] * 6, reached(), "the framed requests → cause exactly these six calls at the upstream")
+    case.same(["/api/echo"] * 6, reached(), "six relayed requests with a body and a Connection field → exactly one call each at the upstream")
     status, _, body = raw(broker, "GET", "/v1/relay/narrow/echo", cookie)[0]
-    case.verdict(status == 200 and b'"method"' in body, "the allowed path without a trick → 200", str(status))
+    case.verdict(status == 200 and b'"method"' in body, "a relayed call to the allowed path, without a trick → 200", str(status))
 
 
 if __name__ == "__main__":

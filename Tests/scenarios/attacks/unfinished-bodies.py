@@ -69,7 +69,7 @@ def last_byte(case):
             end.sendall(b"}")
             found = answers(read_all(end, 3)[0])
             done += bool(found) and found[0][0] not in (0, 429)
-        case.verdict(done == len(waiting[:8]), f"{name}, the first bodies after they are complete → answered", done)
+        case.verdict(done == len(waiting[:8]), f"{name}, the first eight bodies get their last byte → answered", done)
         for end in waiting + [kept]:
             end.close()
 

@@ -40,9 +40,9 @@ def flood(case):
     for host in ("evil.example", f"{own}@evil.example", f"{own}/", f"{own},evil.example", f"{own}#"):
         proof = phone.proof("GET", "", phone.session, htu=f"http://{host}/v1/session")
         answer = broker.call("GET", "/v1/session", phone.session, Host=host, DPoP=proof)
-        case.verdict(answer.status in (400, 421), f"Host: {host} with a proof for it → refused", answer.told)
+        case.verdict(answer.status in (400, 421), f"a request with Host: {host} and a proof for this host → refused", answer.told)
         answer = broker.call("GET", "/v1/session", phone.session, X_Forwarded_Host=host, Forwarded=f"host={host}", DPoP=proof)
-        case.same("401 proof_invalid address", answer.told, f"X-Forwarded-Host: {host} with a proof for it → refused")
+        case.same("401 proof_invalid address", answer.told, f"a request with X-Forwarded-Host: {host} and a proof for this host → refused")
 
     # The attacker sends 4,200 proofs by the attacker's own key. The broker stores at most 4,096 proofs for a key.
     def send(part):
@@ -54,7 +54,7 @@ def flood(case):
         told = [word for part in pool.map(send, range(8)) for word in part]
     taken = sum(word.startswith("200") for word in told)
     case.verdict(4000 < taken <= 4096, "4,200 proofs of one key → served until 4,096 are stored for this key", f"{taken}: {sorted(set(told))}")
-    case.same("429 rate_limited", attacker.call("GET", "/v1/session", attacker.session).told, "a key that floods → its next call is 429 rate_limited")
+    case.same("429 rate_limited", attacker.call("GET", "/v1/session", attacker.session).told, "a call with another proof of a key that has 4,096 stored proofs → 429 rate_limited")
     again("a used proof after 4,200 proofs of another key")
 
     # Someone without a session sends 200 proofs by a key of its own, half of them with the victim's cookie.

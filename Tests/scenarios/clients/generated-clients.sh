@@ -21,7 +21,7 @@ same "1 1" "$(grep -c '^WARNING' "$work/python.log") $(grep -c '^WARNING parsing
 (cd "$work" && BROKER=$BROKER timeout 60 "$PYTHON" "$here/generated_client.py" >"$work/run.log" 2>&1)
 status=$?
 take_over <"$work/run.log"
-same 0 $status "the script with the Python client → runs to its end"
+same 0 $status "the script that uses the generated Python client → runs to its end"
 
 step "3. openapi-generator: Kotlin and Swift"
 jar=$("$PYTHON" -c 'import openapi_generator_cli, pathlib; print(next(pathlib.Path(openapi_generator_cli.__file__).parent.glob("*.jar")))')

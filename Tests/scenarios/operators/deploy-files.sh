@@ -30,8 +30,8 @@ broken_unit() {
     cp "$units"/* "$work/units/"
     sed -i "$2" "$work/units/$1"
     ! cmp -s "$units/$1" "$work/units/$1"
-    same 0 $? "broken copy → differs from the shipped unit"
-    matches . "$(verified "$work/units")" "broken copy → systemd-analyze complains: $2"
+    same 0 $? "copy of the systemd unit $1 with one edit → differs from the shipped unit: $2"
+    matches . "$(verified "$work/units")" "copy of the systemd unit $1 with one edit → systemd-analyze complains: $2"
 }
 broken_unit coatcheck.service 's/^ProtectSystem=strict/ProtectSystem=strickt/'
 broken_unit coatcheck.service 's/^ExecStart=.*/ExecStart=coatchek serve/'
@@ -84,7 +84,7 @@ broken_file() {
     cp -r "$root/deploy" "$work/deploy"
     sed -i "$2" "$work/deploy/$1"
     ! cmp -s "$root/deploy/$1" "$work/deploy/$1" || not_ok "edit of $1 → changes it: $2"
-    same "$1" "$("$python" "$root/Tests/scenarios/support/deploy_files.py" "$work/deploy" 2>/dev/null | sed -nE 's/^not ok [0-9]+ - ([^:]*):.*/\1/p' | head -1)" "broken copy → the check names its file: $2"
+    same "$1" "$("$python" "$root/Tests/scenarios/support/deploy_files.py" "$work/deploy" 2>/dev/null | sed -nE 's/^not ok [0-9]+ - ([^:]*):.*/\1/p' | head -1)" "copy of $1 with one edit → the check of the files names this file: $2"
 }
 broken_file kubernetes/postgresql/deployment.yaml 's/readinessProbe:/readynessProbe:/'
 broken_file kubernetes/postgresql/deployment.yaml 's/terminationGracePeriodSeconds: .*/terminationGracePeriodSeconds: 20/'
@@ -135,10 +135,10 @@ if command -v kubectl >/dev/null; then
         kubectl kustomize "$root/deploy/kubernetes/$kind" >"$work/all.yaml" 2>"$work/kustomize.err"
         same 0 $? "kubectl kustomize $kind → exit 0 $(head -1 "$work/kustomize.err")"
         same "coatcheck" "$("$python" -c 'import sys, yaml
-print(" ".join(sorted({d["metadata"]["name"] if d["kind"] == "Namespace" else d["metadata"].get("namespace", "none") for d in yaml.safe_load_all(open(sys.argv[1]))})))' "$work/all.yaml")" "$kind → all objects are in the namespace coatcheck"
-        same 1 "$(grep -c '^kind: Namespace' "$work/all.yaml")" "$kind → makes its namespace once"
+print(" ".join(sorted({d["metadata"]["name"] if d["kind"] == "Namespace" else d["metadata"].get("namespace", "none") for d in yaml.safe_load_all(open(sys.argv[1]))})))' "$work/all.yaml")" "kustomize build of $kind → all objects are in the namespace coatcheck"
+        same 1 "$(grep -c '^kind: Namespace' "$work/all.yaml")" "kustomize build of $kind → makes its namespace once"
         "$python" "$root/Tests/scenarios/support/kustomized.py" "$kind" "$work/all.yaml" >"$work/kustomized.out" 2>&1
-        same 0 $? "$kind → the combined manifests pass their checks"
+        same 0 $? "kustomize build of $kind → the combined manifests pass the checks of kustomized.py"
         take_over < <(grep -E '^(ok|not ok) ' "$work/kustomized.out")
     done
 else
@@ -161,7 +161,7 @@ secret store url 'postgresql://coatcheck@127.0.0.1/coatcheck'
 for kind in postgresql sqlite example; do
     sed "s|/run/secrets/coatcheck|$work/secrets|" "$root/deploy/kubernetes/$kind/coatcheck.yaml" >"$work/manifest.yaml"
     "$COATCHECK" check --config "$work/manifest.yaml" >"$work/check.out" 2>&1
-    matches '^1 .*sha256: has to be a SHA-256' "$? $(tr '\n' ' ' <"$work/check.out")" "$kind without the digest of an admin token → check fails"
+    matches '^1 .*sha256: has to be a SHA-256' "$? $(tr '\n' ' ' <"$work/check.out")" "configuration of $kind without the digest of an admin token → check fails"
     # The command of the pod's init container writes the digest into the configuration.
     mkdir -p "$work/pod"
     "$python" -c 'import sys, yaml
@@ -171,9 +171,9 @@ print(yaml.safe_load(component["patches"][0]["patch"])[-1]["value"][0]["args"][0
     sh -ec "$(cat "$work/pod.sh")" 2>"$work/check.out"
     mv "$work/pod/coatcheck.yaml" "$work/manifest.yaml"
     "$COATCHECK" check --config "$work/manifest.yaml" >"$work/check.out" 2>&1
-    same 0 $? "$kind with the digest → check succeeds: $(tail -1 "$work/check.out")"
+    same 0 $? "configuration of $kind with the digest of an admin token → check succeeds: $(tail -1 "$work/check.out")"
     sed -i 's/public_url/publc_url/' "$work/manifest.yaml"
     "$COATCHECK" check --config "$work/manifest.yaml" >"$work/check.out" 2>&1
-    same 1 $? "$kind with a misspelt key → check fails"
+    same 1 $? "configuration of $kind with a misspelt key → check fails"
 done
 finish

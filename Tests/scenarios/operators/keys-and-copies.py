@@ -70,7 +70,7 @@ class Stage:
         status, said = self.run(*command, managed=managed)
         self.case.same(0, status, sentence)
         if status:
-            self.case.verdict(False, "the failed command → its output", said)
+            self.case.verdict(False, "a command failed (see the check before) → its output is in the detail", said)
         return said
 
     def keys(self):

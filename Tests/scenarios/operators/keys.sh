@@ -174,5 +174,5 @@ export COATCHECK_KEYS
 start_broker
 JAR="$work/a-phone.jar" get /v1/session
 expect_status 200 "broker with its keys from the environment → the session is alive"
-same 0 "$(grep -cF -e "$(jq -r '.keys[0].key' "$work/keys.json")" "$work"/*.log | awk -F: '{n += $2} END {print n}')" "logs of all these steps → contain no key"
+same 0 "$(grep -cF -e "$(jq -r '.keys[0].key' "$work/keys.json")" "$work"/*.log | awk -F: '{n += $2} END {print n}')" "logs of all steps with keys → contain no key"
 finish

@@ -176,7 +176,7 @@ printf 'Hs0dPq4mJc6t9RfAwq8ZrT5n\n' >"$work/web-secret"
 reload "only the secret file changed → reload succeeds"
 sign_in oidc web
 expect_status 201 "sign-in with the second client secret → a session"
-same "" "$(grep -oE 'Hs0dPq4mJc6t9RfAwq8ZrT5n|wq8ZrT5nLk2YvB7x:c' "$work/broker.log")" "after both sign-ins → neither secret is in the log"
+same "" "$(grep -oE 'Hs0dPq4mJc6t9RfAwq8ZrT5n|wq8ZrT5nLk2YvB7x:c' "$work/broker.log")" "sign-ins with the first and the second client secret → neither secret is in the log"
 
 step "removing a provider and a client ends no session"
 device other-phone

@@ -103,9 +103,9 @@ same 200 "$(cat "$work/slow.status")" "call in progress at the restart → 200"
 wait_for 60 serves
 same 0 $? "first process has ended → the second process serves"
 hammer_end
-[ "$(seen 'answers["503"]')" -gt 0 ]; same 0 $? "requests while the first process drained → 503 shutting_down ($(seen 'answers["503"]') times)"
-same "200 503" "$(jq -r '.answers | keys | map(select(test("^[0-9]"))) | join(" ")' "$work/seen")" "requests during the restart → get only 200 and 503"
-[ "$(seen refused_ms)" -le 2000 ]; same 0 $? "requests during the restart → refused or reset for $(seen refused_ms) ms (0.2 s at most on a quiet machine)"
+[ "$(seen 'answers["503"]')" -gt 0 ]; same 0 $? "requests while the first of two processes drained → 503 shutting_down ($(seen 'answers["503"]') times)"
+same "200 503" "$(jq -r '.answers | keys | map(select(test("^[0-9]"))) | join(" ")' "$work/seen")" "requests during the restart of a broker that opens its own sockets → get only 200 and 503"
+[ "$(seen refused_ms)" -le 2000 ]; same 0 $? "requests during a restart whose next process waits for the lock → refused or reset for $(seen refused_ms) ms (0.2 s at most on a quiet machine)"
 
 step "3. The broker opens its sockets itself: it is stopped and then started, as a service manager does"
 hammer_begin
@@ -113,7 +113,7 @@ kill_broker TERM
 start_broker
 wait_for 60 serves
 hammer_end
-[ "$(seen refused_ms)" -le 3000 ]; same 0 $? "requests during the restart → refused or reset for $(seen refused_ms) ms (0.2 s at most on a quiet machine)"
+[ "$(seen refused_ms)" -le 3000 ]; same 0 $? "requests during a stop and a start, as by a service manager → refused or reset for $(seen refused_ms) ms (0.2 s at most on a quiet machine)"
 
 step "4. Handed-over sockets: every connection is accepted"
 kill_broker TERM
@@ -150,7 +150,7 @@ for round in 1 2; do
     same 200 "$(cat "$work/slow.status")" "call in progress at a restart with handed-over sockets → 200"
     hammer_end
     same "0 0" "$(seen refused) $(seen broken)" "requests during a restart with handed-over sockets → no refused or broken connection"
-    same 200 "$(jq -r '.answers | keys | join(" ")' "$work/seen")" "requests during the restart → all get 200, the slowest after $(seen slowest_ms) ms"
+    same 200 "$(jq -r '.answers | keys | join(" ")' "$work/seen")" "requests during a restart with handed-over sockets → all get 200, the slowest after $(seen slowest_ms) ms"
 done
 
 step "5. The next process is started while the former one drains"
@@ -163,7 +163,7 @@ ended() { ! kill -0 "$before" 2>/dev/null || [ "$(ps -o stat= -p "$before" | cut
 wait_for 60 ended
 wait_for 60 serves
 hammer_end
-same "0 0" "$(seen refused) $(seen broken)" "requests during overlapping processes → no refused or broken connection"
+same "0 0" "$(seen refused) $(seen broken)" "requests while two processes overlap at a restart → no refused or broken connection"
 kill -TERM "$first"
 manager_does wait
 

@@ -249,7 +249,7 @@ def spellings(case, broker, sandbox):
     refused = Broker(case, sandbox, name="twice", settings=twice | {"session": broker.settings["session"]}, start=False)
     refused.configure(providers={"oidc": {"clients": {"site": clients["site"]}}})
     checked = subprocess.run([refused.program, "check", "--config", str(refused.configuration)], capture_output=True, text=True, check=False)
-    case.verdict(checked.returncode != 0 and "redirect URI that client" in checked.stdout + checked.stderr, "two clients with one redirect URI in two spellings → `check` refuses", checked.stdout[-300:])
+    case.verdict(checked.returncode != 0 and "redirect URI that client" in checked.stdout + checked.stderr, "a configuration whose two clients have one redirect URI in two spellings → `check` refuses", checked.stdout[-300:])
 
 
 def origins(case, broker, _):
@@ -282,7 +282,7 @@ def everything(case):
     for part in (forms, gateways, cookies, callbacks, spellings, origins, java):
         case.print(f"# {part.__doc__}")
         part(case, broker, sandbox)
-    case.verdict(wait_for(5, lambda: "fatal" not in broker.log().lower()), "all unusual requests of this test → the log has no fatal line")
+    case.verdict(wait_for(5, lambda: "fatal" not in broker.log().lower()), "all unusual requests of this script → the broker's log has no fatal line")
 
 
 CASES = {"everything": (everything, 120)}

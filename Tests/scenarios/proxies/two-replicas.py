@@ -112,7 +112,7 @@ def compared(example):
     compose = yaml.safe_load((EXAMPLE / "compose.yaml").read_text())
     services = compose["services"]
     # Leave out `prepare`, which ends at once, and `network`, whose only purpose is the shared network.
-    says.same(sorted({*services} - {"prepare", "network"}), example.services(), "compose.yaml and the command → start the same services")
+    says.same(sorted({*services} - {"prepare", "network"}), example.services(), "compose.yaml and the example's command → start the same services")
     replicas = {name: example.settings(name) for name in ("broker-1", "broker-2")}
     ports = {"8080": example.url.rpartition(":")[2], "8089": example.sandbox.rpartition(":")[2]}
     for name, service in services.items():
@@ -140,16 +140,16 @@ def compared(example):
         says.same(example.url, settings["server"]["public_url"], f"process {name} → its public_url is nginx's address")
     for settings in replicas.values():
         del settings["server"]["listen"], settings["management"]["listen"]
-    says.same(replicas["broker-1"], replicas["broker-2"], "both replicas → have one configuration, except for their ports")
+    says.same(replicas["broker-1"], replicas["broker-2"], "the configurations of both replicas → differ only in their ports")
     says.same({f"127.0.0.1:{port}:{port}" for port in ports}, {*services["network"]["ports"]}, "compose.yaml → publishes nginx and the sandbox on loopback")
-    says.same("/bin/sh /example/prepare /var/lib/coatcheck /deploy", " ".join(services["prepare"]["entrypoint"]), "the service `prepare` of compose.yaml → runs the script `prepare` with these folders")
+    says.same("/bin/sh /example/prepare /var/lib/coatcheck /deploy", " ".join(services["prepare"]["entrypoint"]), "the service `prepare` of compose.yaml → runs the script `prepare` with the folders /var/lib/coatcheck and /deploy")
     # With the ports of compose, `prepare` writes the same addresses as compose.yaml has.
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([EXAMPLE / "prepare", folder, ROOT / "deploy"], check=True, env=os.environ | {"COATCHECK": COATCHECK})
         proxy = pathlib.Path(folder, "nginx/proxy.conf").read_text()
         says.same(["0.0.0.0:8080"], re.findall(r"^ *listen (\S+);", proxy, re.M), "prepare without settings → nginx listens on compose's port")
         listens = [yaml.safe_load(pathlib.Path(folder, f"{name}.yaml").read_text())["server"]["listen"] for name in ("broker-1", "broker-2")]
-        says.same(listens, re.findall(r"^ *server (127\S+) ", proxy, re.M), "prepare without settings → nginx knows both replicas")
+        says.same(listens, re.findall(r"^ *server (127\S+) ", proxy, re.M), "prepare without settings → nginx's configuration has both replicas")
         for file in ("broker-1", "broker-2"):
             checked = subprocess.run([COATCHECK, "check", "--config", f"{folder}/{file}.yaml"], capture_output=True, text=True)
             says.same(0, checked.returncode, f"prepare without settings → writes a valid {file}.yaml")
@@ -222,7 +222,7 @@ def main():
         says.same(401, call(example.url + "/orders/", X_Auth_Subject="user-ana").status, "protected service without a session, with a forged identity header → 401")
         compared(example)
         page = urllib.request.urlopen(example.sandbox + "/playground/", timeout=20).read().decode()
-        says.verdict("playground-token" in page, "the playground → its page is served")
+        says.verdict("playground-token" in page, "a request for the playground's page → the page is served")
         with tempfile.TemporaryDirectory() as folder:
             app = App(example, folder)
             app.goes_on("sign-in")

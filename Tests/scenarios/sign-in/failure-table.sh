@@ -12,7 +12,7 @@ begin() {
     forwarded=$(calls "${2:-$1}/token")
 }
 
-more_calls() { same "$1" "$(($(calls "${2:-oidc}/token") - forwarded))" "all forwards of this login until here → $1 token call(s)"; }
+more_calls() { same "$1" "$(($(calls "${2:-oidc}/token") - forwarded))" "all forwards of the login before line ${BASH_LINENO[0]} of the script → $1 token call(s)"; }
 
 step "1. Connection refused: the claim is released, and the starter may retry"
 begin distant oauth2
@@ -25,7 +25,7 @@ pids+=($!)
 wait_for 30 curl -s "http://127.0.0.1:$CLOSED_PORT/_sandbox/health"
 sleep "$(header Retry-After)"
 forward "$CALLBACK"
-expect_status 201 "forward repeated when the token endpoint listens → a session"
+expect_status 201 "forward repeated after the token endpoint has begun to listen → a session"
 more_calls 1 oauth2
 
 step "2. Answer 429: the claim is released, and the app may forward again"
@@ -35,7 +35,7 @@ forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint answers 429"
 matches '^[0-9]+$' "$(header Retry-After)" "token endpoint answers 429 → Retry-After in seconds"
 forward "$CALLBACK"
-expect_status 201 "forward repeated after 429 → a session"
+expect_status 201 "forward repeated after the token endpoint's 429 → a session"
 more_calls 2
 
 step "3. Answer 5xx, three times: the code is spent"
@@ -51,7 +51,7 @@ expect_problem 503 provider_unavailable "token endpoint answers 500 for the thir
 expect_json .retry new_login "token endpoint answers 500 for the third time → the app has to start a new login"
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "forward after three answers 500 of the token endpoint"
-expect_json .retry new_login "forward after three answers 500 → the app has to start a new login"
+expect_json .retry new_login "forward after three answers 500 of the token endpoint → the app has to start a new login"
 more_calls 3
 sandbox DELETE /faults
 
@@ -61,7 +61,7 @@ fault oidc '{"fault":"status","status":400,"body":"{\"error\":\"invalid_grant\"}
 forward "$CALLBACK"
 expect_problem 400 code_rejected "token endpoint answers invalid_grant"
 forward "$CALLBACK"
-expect_problem 400 code_rejected "forward repeated after invalid_grant"
+expect_problem 400 code_rejected "forward repeated after the token endpoint's invalid_grant"
 more_calls 1
 begin oidc
 fault oidc '{"fault":"status","status":403,"body":"{\"error\":\"invalid_code\"}","endpoint":"token","times":1}'

@@ -27,10 +27,10 @@ same 1 "$(calls oidc/token)" "forward with code, verifier and nonce → one toke
 
 step "2. The app forwards again because the first answer was lost"
 app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\",\"login_token\":\"$login_token\""
-expect_status 201 "a repeated forward → 201"
-expect_json .handle "$handle" "a repeated forward → the same session handle"
-same "$session" "$(cookie coatcheck)" "a repeated forward → the same cookie"
-same 1 "$(calls oidc/token)" "a repeated forward → no further token call"
+expect_status 201 "forward with code, verifier and nonce, repeated after a lost answer → 201"
+expect_json .handle "$handle" "forward with code, verifier and nonce, repeated after a lost answer → the same session handle"
+same "$session" "$(cookie coatcheck)" "forward with code, verifier and nonce, repeated after a lost answer → the same cookie"
+same 1 "$(calls oidc/token)" "forward with code, verifier and nonce, repeated after a lost answer → no further token call"
 
 step "3. Another device has code and verifier, but not the login token"
 device a-stranger
@@ -45,7 +45,7 @@ device a-phone
 app_authorizes ben
 app_forwards "\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$verifier\",\"nonce\":\"$nonce\""
 expect_status 201 "forward of the callback URL with the matching state → a session"
-expect_json .subject user-ben "callback URL with its state → the session's subject is user-ben"
+expect_json .subject user-ben "forward of the callback URL with the matching state → the session's subject is user-ben"
 app_authorizes ben
 before=$(calls oidc/token)
 app_forwards "\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$(random_token)\",\"code_verifier\":\"$verifier\",\"nonce\":\"$nonce\""
@@ -101,11 +101,11 @@ expect_problem 400 invalid_request "forward with a scope beyond the client's"
 expect_json .errors[0].pointer /scope "forward with a scope beyond the client's → the error points to scope"
 same "$before" "$(calls oidc/token)" "forward with a scope beyond the client's → no token call"
 scoped no-scope ',"scope":"openid email"'
-expect_status 201 "token answer without a scope, after a forward with one → a session"
-same '["openid","email"]' "$(jq -c .scope "$work/body")" "token answer without a scope, after a forward with one → the session has the forward's scope"
+expect_status 201 "token answer without a scope, after a forward with a scope → a session"
+same '["openid","email"]' "$(jq -c .scope "$work/body")" "token answer without a scope, after a forward with a scope → the session has the forward's scope"
 scoped no-scope ''
 same '[]' "$(jq -c .scope "$work/body")" "neither the token answer nor the forward has a scope → the session's scope is empty"
 scoped "" ',"scope":"openid email"'
-same '["openid","email","profile","offline_access"]' "$(jq -c .scope "$work/body")" "token answer with a scope, after a forward with another one → the session has the answer's scope"
+same '["openid","email","profile","offline_access"]' "$(jq -c .scope "$work/body")" "token answer with a scope, after a forward with another scope → the session has the token answer's scope"
 
 finish

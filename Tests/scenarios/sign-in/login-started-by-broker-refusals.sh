@@ -12,7 +12,7 @@ fresh_callback() {
     browser "$AUTHORIZATION_URL" "${1:-ana}"
 }
 
-no_call() { same "$before" "$(calls oidc/token)" "all forwards refused so far → no token call at the provider"; }
+no_call() { same "$before" "$(calls oidc/token)" "all refused forwards before line ${BASH_LINENO[0]} of the script → no token call at the provider"; }
 before=$(calls oidc/token)
 
 step "1. Another device forwards the callback URL (SEC-05)"

@@ -15,10 +15,10 @@ for n in $(seq 50); do
     waiting[n]=$!
 done
 wait "${waiting[@]}"
-same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty identical forwards → each gets 201"
-same 1 "$(calls oidc/token)" "fifty identical forwards → one token call"
-same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty identical forwards → one session handle"
-same 1 "$(grep -hio 'set-cookie: coatcheck=[^;]*' "$work"/answer.*.headers | sort -u | wc -l)" "fifty identical forwards → one session cookie"
+same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty identical forwards at the same time → each gets 201"
+same 1 "$(calls oidc/token)" "fifty identical forwards at the same time → one token call"
+same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty identical forwards at the same time → one session handle"
+same 1 "$(grep -hio 'set-cookie: coatcheck=[^;]*' "$work"/answer.*.headers | sort -u | wc -l)" "fifty identical forwards at the same time → one session cookie"
 
 step "2. Another device with the same code gets no session, and causes no call"
 device a-stranger

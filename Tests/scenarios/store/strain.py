@@ -115,7 +115,7 @@ def scan_beside_checks(case):
             f"{quantile([c[1] for c in quiet], 0.99) * 1000:.1f} ms of {len(quiet)}, beside scans {p99 * 1000:.1f} ms of {len(met)}")
         if p99 <= limit:
             break
-    case.verdict(p99 <= limit, "forward-auth calls during an operator's list that reads all tombstones → p99 at most three times as long", f"p99 {p99 * 1000:.1f} ms, allowed {limit * 1000:.1f} ms")
+    case.verdict(p99 <= limit, "forward-auth calls during an operator's list that reads all tombstones → p99 at most three times as long as without the list, or 20 ms", f"p99 {p99 * 1000:.1f} ms, allowed {limit * 1000:.1f} ms")
     case.same({200}, {c[2] for c in quiet + met}, "forward-auth calls during an operator's list that reads all tombstones → all are 200")
 
 
@@ -214,8 +214,8 @@ def cache_gives_back(case):
         each = (grown[0] - grown[1]) / (len(cookies) * (waves - warm) / waves)
         case.say(f"{each:.0f} bytes for each: {grown[0] / MIB:.1f} MiB more since wave {warm}, {grown[1] / MIB:.1f} without a cache")
         # A cached session needs about 2,500 bytes, so kept entries would exceed this limit.
-        case.verdict(each < 1200, "many sessions that are used once → the cache returns their memory", f"{each:.0f} bytes for each")
-    case.verdict(whole <= 48 * MIB, f"many sessions that are used once → resident memory within 48 MiB of before, {whole / MIB:.1f} MiB more", f"{whole / MIB:.1f} MiB more")
+        case.verdict(each < 1200, "many sessions that are used once → the session cache returns their memory", f"{each:.0f} bytes for each")
+    case.verdict(whole <= 48 * MIB, f"many sessions that are used once → resident memory grows by at most 48 MiB: by {whole / MIB:.1f} MiB", f"{whole / MIB:.1f} MiB more")
 
 
 CASES = {

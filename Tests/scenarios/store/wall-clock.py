@@ -64,7 +64,7 @@ def is_moved(case, broker, seconds):
 
 def everybody_is_there(case, broker, sessions):
     case.same(20, [broker.look(s).told for s in sessions].count("200"), "20 sessions after the clock was wrong → all are alive")
-    case.same((0, 0), counted(broker), "20 sessions after the clock was wrong → no tombstone, and an empty outbox")
+    case.same((0, 0), counted(broker), "20 sessions after the clock was wrong → the store has no tombstone and an empty outbox")
     answers = [broker.refresh(s) for s in sessions[:5]]
     case.same(["200"] * 5, [a.told for a in answers], "refreshes of five of the 20 sessions, after the clock was wrong → all are 200")
 

@@ -21,7 +21,7 @@ begin=$SECONDS
 OUT=$place/packages "$root/scripts/deb" "$bin" >"$work/deb.log" 2>&1 || give_up "scripts/deb"
 echo "# $((SECONDS - begin)) s; $(cd "$place/packages" && ls -sh --block-size=M -- *.deb | tr '\n' ' ')"
 for folder in higher again; do VERSION=$higher OUT=$place/$folder COMPRESSION=none "$root/scripts/deb" "$bin" >"$work/deb.log" 2>&1 || give_up "scripts/deb"; done
-same "$(cd "$place/higher" && sha256sum -- *.deb)" "$(cd "$place/again" && sha256sum -- *.deb)" "packages built twice → the same bytes"
+same "$(cd "$place/higher" && sha256sum -- *.deb)" "$(cd "$place/again" && sha256sum -- *.deb)" "the packages are built a second time → both builds have the same bytes"
 lintian --display-info "$place"/packages/*.deb >"$work/lintian" 2>&1
 same "" "$(grep '^E:' "$work/lintian")" "lintian on both packages → no error"
 grep -vE '^(E|N):' "$work/lintian" | sed 's/^/# /'
@@ -72,7 +72,7 @@ echo "# $took s to the first sign-in and log-out, $fetched s of them apt's downl
 same 1 $((took < 120)) "installation and first sign-in → take less than two minutes"
 matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "commands of docs/start/first-login.md → a user is signed in and out"
 matches 'editor /etc/coatcheck/coatcheck.yaml.*systemctl enable --now' "$(tr '\n' ' ' <"$work/installed")" "installation of the package → prints the next two commands"
-same "active active enabled" "$(shown service ActiveState) $(shown socket ActiveState) $(shown service UnitFileState)" "units enabled by the operator → the broker runs"
+same "active active enabled" "$(shown service ActiveState) $(shown socket ActiveState) $(shown service UnitFileState)" "operator has enabled the units → the broker runs"
 same "inactive" "$(shown service ActiveState | sed s/active/inactive/; in_system systemctl is-enabled coatcheck-sandbox | grep -v disabled)" "installation of the sandbox → its unit stays disabled"
 disk "after the installation and a sign-in"
 
@@ -93,7 +93,7 @@ wait "$asking"
 same 200 "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "upgrade under requests → each of $(wc -l <"$work/codes") requests gets 200"
 same "$((before + 1)) $socket" "$(starts) $(shown socket ActiveEnterTimestampMonotonic)" "upgrade under requests → the broker starts once, and its socket stays open"
 same 1 "$(ls "$system"/var/lib/coatcheck/backups/coatcheck-before-"$higher"-*.db | wc -l)" "upgrade under requests → one backup is made"
-same "600" "$(stat -c %a "$system"/var/lib/coatcheck/backups/*.db)" "backup of an upgrade → only the broker can read it"
+same "600" "$(stat -c %a "$system"/var/lib/coatcheck/backups/*.db)" "backup that an upgrade makes → only the broker can read the file"
 disk "after the upgrade"
 
 step "A stopped broker stays stopped"
@@ -136,7 +136,7 @@ good "removal of both packages → dpkg succeeds"
 same "000" "$(asked /v1/session)" "removal of both packages → the broker's port is closed"
 same "0" "$(in_system systemctl list-units --all 'coatcheck*' --no-legend | grep -vc 'not-found')" "removal of both packages → the units are gone"
 same "$before" "$(kept)" "removal of both packages → configuration, backups, database and key ring stay"
-same "" "$(installed)" "removal of both packages → their own files are gone"
+same "" "$(installed)" "removal of both packages → the packages' own files are gone"
 disk "after the removal"
 
 step "Purge"
@@ -146,7 +146,7 @@ matches 'Kept.*/var/lib/coatcheck.*Kept: /var/lib/coatcheck/keys.json' "$(tr '\n
 same "" "$(ls -d "$system"/etc/coatcheck "$system"/etc/systemd/system/*/coatcheck* 2>/dev/null)" "purge of both packages → configuration and unit links are gone"
 same "keys.json" "$(ls "$system/var/lib/coatcheck" | grep keys)" "purge of both packages → the key ring stays"
 same "$(grep -v ' /etc/' <<<"$before")" "$(kept 2>/dev/null)" "purge of both packages → backups, database and key ring stay"
-same "" "$(installed)" "purge of both packages → their own files are gone"
+same "" "$(installed)" "purge of both packages → the packages' own files are gone"
 disk "after the purge"
 in_shell '. ./install.sh; . ./signed-in.sh'
 good "installation after a purge → the broker works with the kept key ring"

@@ -149,7 +149,7 @@ for page in pages:
             except yaml.YAMLError as error:
                 say(False, f"{where} → is valid YAML", str(error))
         elif language == "toml":
-            say(block in (root / "Tests/mutants/list.toml").read_text(), f"{where} → is in the list of planted faults")
+            say(block in (root / "Tests/mutants/list.toml").read_text(), f"{where} → is in Tests/mutants/list.toml, the list of planted faults")
         elif file := quoted(text[: match.start()]):
             say("\n" + block in "\n" + file.read_text(), f"{where} → is a part of {file.relative_to(root)}")
         elif "// swift-tools-version" in block and str(name) == "clients/swift/README.md":

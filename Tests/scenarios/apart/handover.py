@@ -160,7 +160,7 @@ def hand_over(case):
         secret = secrets.token_urlsafe(32)
         answer = broker.call("POST", "/v1/session/handovers", session, {
             "origin": origin, "path": path, "challenge": encoded(hashlib.sha256(secret.encode()).digest())})
-        case.verdict(answer.status == 201, "a request for a ticket → 201", answer.body[:200])
+        case.verdict(answer.status == 201, "an app's request for a hand-over ticket → 201", answer.body[:200])
         return answer.json["url"], secret
 
     view, thief = Chromium(), Chromium()
@@ -200,7 +200,7 @@ def hand_over(case):
         shown = json.loads(opened(view, url))
         case.same(("web", "ana"), (shown["kind"], shown["subject"].removeprefix("user-")), "the app's web view opens a hand-over address that a thief has tried → a web session of the app's user")
         case.same(broker.url + "/v1/session", view.run("location.href"), "the web view after the hand-over → its address has no ticket")
-        case.same({"coatcheck-web"}, cookies(view), "the web view after the hand-over → has its own cookie, and the secret is gone")
+        case.same({"coatcheck-web"}, cookies(view), "the web view after the hand-over → has the cookie coatcheck-web, and the secret's cookie is gone")
         case.same([], [one for one in view.complaints() if "verifier" not in one and "400" not in one], "the web view after the hand-over → the browser reports no violated policy")
         case.same("", view.run("document.referrer").removeprefix(broker.url + "/"), "the web view after the hand-over → its Referer has no ticket")
         child = next(one["value"] for one in view.call("Network.getAllCookies")["cookies"] if one["name"] == "coatcheck-web")
@@ -243,7 +243,7 @@ def hand_over(case):
         put(view, secrets.token_urlsafe(32), elsewhere)
         case.verdict("400 verifier_mismatch" in opened(view, ticket(ben, elsewhere, "/")[0]), "a victim opens another site's hand-over address of an attacker's session → 400 verifier_mismatch")
         put(view, secret, elsewhere)
-        case.same("the shop of user-ana", opened(view, url), "another site's backend → redeems ticket and secret")
+        case.same("the shop of user-ana", opened(view, url), "a hand-over to another site → its backend redeems ticket and secret")
         case.same(elsewhere + "/", view.run("location.href"), "another site's page after the hand-over → its address has no ticket")
 
         # The web view uses the ticket too late.
@@ -251,7 +251,7 @@ def hand_over(case):
         url, secret = ticket(ana)
         put(view, secret)
         clock.set(wall=61, monotonic=61)
-        case.verdict("410 handover_expired" in opened(view, url), "a hand-over after 61 seconds → 410 handover_expired")
+        case.verdict("410 handover_expired" in opened(view, url), "a hand-over's address is opened after 61 seconds → 410 handover_expired")
         clock.set()
         # When the app's session ends, the web view's session ends, too.
         url, secret = ticket(ana)

@@ -24,7 +24,7 @@ drive() {
     (cd "$work" && "$(dirname "$PYTHON")/schemathesis" --config-file "$root/Tests/scenarios/support/schemathesis.toml" run "$work/strict.yaml" \
         --url "$url" --checks all --max-examples "${EXAMPLES:-30}" --seed "${SEED:-1}" --max-redirects 0 --request-timeout 20 \
         --suppress-health-check all --warnings off --no-color "$@")
-    same 0 $? "schemathesis on the $name listener → no finding"
+    same 0 $? "schemathesis sends requests to the $name listener → no finding"
 }
 
 step "3. The public listener"

@@ -147,7 +147,7 @@ def walk(case, brokers, sandbox, steps):
     seen = collections.Counter(traffic.ask(n, "POST", "/v1/session/refresh", session).told for n, session in enumerate(sleepers))
     case.same({"200": SLEEPERS}, dict(seen), "refreshes of all sessions after the last change of releases → 200")
     logs = "".join(broker.log() for broker in brokers)
-    case.same(0, logs.count('"refresh_lost"'), "all changes of releases → no session ends as refresh_lost")
+    case.same(0, logs.count('"refresh_lost"'), "all changes between the two releases → no session ends as refresh_lost")
 
 
 def start_sandbox(case):
@@ -262,7 +262,7 @@ def bound(case):
             case.same(200, phone.call("GET", "/v1/session", phone.session).status, f"{name}, a bound session after the upgrade → served with a proof")
             case.same(200, phone.passing("GET", "/v1/session").status, f"{name}, a bound session after the upgrade → served with its earlier pass")
             case.same(401, broker.look(phone.session).status, f"{name}, a bound session's cookie alone after the upgrade → 401")
-            case.same(201, phone.forward(callback, fields).status, f"{name}, a bound login that began before the upgrade → its own key can finish it")
+            case.same(201, phone.forward(callback, fields).status, f"{name}, a bound login that began before the upgrade → a forward by the login's key makes a session")
             broker.stop()
 
 

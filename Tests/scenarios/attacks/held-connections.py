@@ -64,7 +64,7 @@ def hostile_uploads(case):
             time.sleep(1)
         good = seen.count(200)
         case.say(f"{name}: {good} of {len(seen)} calls of another user answered, the slowest in {worst:.2f} s")
-        case.verdict(good == len(seen), f"{name}, another user's calls meanwhile → all are 200", seen)
+        case.verdict(good == len(seen), f"{name}, another user's calls at the same time → all are 200", seen)
         alive = sum(map(is_open, streamed))
         case.verdict(alive == 0, f"{name}, uploads below 1 KiB/s → ended", f"{alive} of {len(streamed)} go on")
         broker.within(name)

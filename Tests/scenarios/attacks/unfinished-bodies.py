@@ -61,7 +61,7 @@ def last_byte(case):
         case.say(f"{name}: {len(waiting)} wait, {refused} answered 429, {ended} ended unanswered")
         case.verdict(
             64 <= len(waiting) <= 128, f"{name} → only the first 8 MiB are kept", f"{len(waiting)} connections")
-        case.verdict(refused + len(waiting) == 511, f"{name}, all bodies over 8 MiB → 429, and their connections are closed", f"{refused} of {511}")
+        case.verdict(refused + len(waiting) == 511, f"{name}, each body beyond the first 8 MiB → 429, and its connection is closed", f"{refused} of {511}")
         case.verdict(served == 200, f"{name}, a request from another address → served", served)
         broker.within(name)
         done = 0
@@ -113,7 +113,7 @@ def user_bodies(case):
         refused = sum(answers(read_all(end, 2)[0])[:1] != [] for end in ends if end not in waiting)
         case.say(f"{name}: {len(waiting)} wait, {refused} were answered")
         case.verdict(len(waiting) == 128, f"{name} → only 8 MiB are kept", f"{len(waiting)} wait")
-        case.verdict(refused == 640 - len(waiting), f"{name}, all bodies over 8 MiB → answered", refused)
+        case.verdict(refused == 640 - len(waiting), f"{name}, each body beyond the first 8 MiB → answered", refused)
         broker.within(name)
         served, *_ = broker.ask("POST", "/v1/relay/app/taken/1", other, body=b"x" * 60_000, source="127.0.0.70")
         case.verdict(served == 201, f"{name}, another user's request from the same address → served", served)
@@ -146,7 +146,7 @@ def own_bodies(case):
         refused = sum(found[:1] != [] and found[0][0] == 429 for found in (answers(read_all(end, 2)[0]) for end in ends if end not in waiting))
         case.say(f"{name}: {len(waiting)} wait, {refused} were answered 429")
         case.verdict(len(waiting) == 128, f"{name} → only 8 MiB are kept", f"{len(waiting)} wait")
-        case.verdict(refused == 640 - len(waiting), f"{name}, all bodies over 8 MiB → 429", refused)
+        case.verdict(refused == 640 - len(waiting), f"{name}, each body beyond the first 8 MiB → 429", refused)
         broker.within(name)
         served, *_ = broker.ask("POST", "/v1/session/children", other, *fields, body=b"{}", source="127.0.0.70")
         case.verdict(served in (400, 403), f"{name}, another user's request from the same address → served", served)

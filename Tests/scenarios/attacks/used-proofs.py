@@ -65,16 +65,16 @@ def flood(case):
         proof = stranger.proof("GET", "/v1/session", phone.session, jti=f"stranger-{number}")
         broker.call("GET", "/v1/session", phone.session if number % 2 else None, connection=connection, DPoP=proof)
     again("a used proof after 200 proofs of a stranger")
-    case.same("200", phone.call("GET", "/v1/session", phone.session).told, "the owner's next proof after a stranger's flood → 200")
+    case.same("200", phone.call("GET", "/v1/session", phone.session).told, "a new proof by the session's key after a stranger's flood of proofs → 200")
     third = Phone(broker)
-    case.same(201, third.sign_in("eva").status, "another user's sign-in after a stranger's flood → 201")
+    case.same(201, third.sign_in("eva").status, "another user's sign-in after a stranger's flood of proofs → 201")
 
     # A restart empties the memory of used proofs, so the nonces of these proofs become invalid.
     broker.restart()
     for (method, path), proof in caught.items():
         answer = broker.call(method, path, phone.session, DPoP=proof)
         case.same("401 use_dpop_nonce", answer.told, f"a used proof after a restart → 401 use_dpop_nonce: {method} {path}")
-    case.same("200", phone.call("GET", "/v1/session", phone.session).told, "the owner's next proof after a restart → 200")
+    case.same("200", phone.call("GET", "/v1/session", phone.session).told, "a new proof by the session's key after a restart → 200")
 
 
 if __name__ == "__main__":

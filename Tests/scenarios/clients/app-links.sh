@@ -26,18 +26,18 @@ expect_json '[0].relation[0]' delegate_permission/common.handle_all_urls "Google
 
 step "A browser that opens the app's callback path gets the page Open the app"
 get '/oauth/cb?code=c-canary&state=s-canary'
-expect_status 200 "callback path in a browser → 200"
-expect_header Content-Type 'text/html; charset=utf-8' "callback path in a browser → an HTML page"
-expect_header Content-Security-Policy "default-src 'none'; frame-ancestors 'none'" "callback path in a browser → its Content-Security-Policy allows no resources"
-expect_header Referrer-Policy no-referrer "callback path in a browser → Referrer-Policy is no-referrer"
-expect_header Cache-Control no-store "callback path in a browser → Cache-Control is no-store"
-same "" "$(header Set-Cookie)" "callback path in a browser → no cookie"
-matches 'Open the app' "$(body)" "callback path in a browser → the page has the text Open the app"
-same 0 "$(grep -ciE 'canary|<script|src=|href=' "$work/body")" "callback path in a browser → no script, link or query value"
+expect_status 200 "browser opens the app's callback path → 200"
+expect_header Content-Type 'text/html; charset=utf-8' "browser opens the app's callback path → an HTML page"
+expect_header Content-Security-Policy "default-src 'none'; frame-ancestors 'none'" "browser opens the app's callback path → the page's Content-Security-Policy allows no resources"
+expect_header Referrer-Policy no-referrer "browser opens the app's callback path → Referrer-Policy is no-referrer"
+expect_header Cache-Control no-store "browser opens the app's callback path → Cache-Control is no-store"
+same "" "$(header Set-Cookie)" "browser opens the app's callback path → no cookie"
+matches 'Open the app' "$(body)" "browser opens the app's callback path → the page has the text Open the app"
+same 0 "$(grep -ciE 'canary|<script|src=|href=' "$work/body")" "browser opens the app's callback path → the page has no script, link or query value"
 request HEAD '/oauth/cb?code=c' -I
-expect_status 200 "HEAD of the callback path → 200"
+expect_status 200 "HEAD of the app's callback path → 200"
 post '/oauth/cb?code=c' '{}'
-expect_problem 405 method_not_allowed "POST to the callback path"
+expect_problem 405 method_not_allowed "POST to the app's callback path"
 get /oauthx
 expect_problem 404 not_found "GET of a path outside the app links"
 

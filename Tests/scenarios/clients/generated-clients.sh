@@ -10,7 +10,7 @@ step "1. The served contract is openapi.yaml with this broker's address"
 request GET /openapi.yaml
 expect_status 200 "GET of /openapi.yaml → 200"
 cp "$work/body" "$work/served.yaml"
-same "- url: '$BROKER'" "$(grep -m1 -A1 '^servers:' "$work/served.yaml" | tail -1 | sed 's/^ *//')" "served contract → servers has the public URL"
+same "- url: '$BROKER'" "$(grep -m1 -A1 '^servers:' "$work/served.yaml" | tail -1 | sed 's/^ *//')" "served contract → its member `servers` has the public URL"
 diff <(sed "s|  - url: https://auth.example.com|  - url: '$BROKER'|" "$root/openapi.yaml") "$work/served.yaml" >"$work/difference"
 same 0 $? "served contract → equals openapi.yaml except for the public URL"
 

@@ -55,7 +55,7 @@ def java_clients(case):
             ("jar-session", 200), ("jar-echo", 200), ("jar-refresh-1", 200), ("jar-refresh-2", 200), ("login-2", 201), ("forward-2", 201),
             ("jar-session-2", 200), ("old", 401), ("log-out", 204), ("after", 401)):
         case.same(str(status), found.get(name, errors)[:3], f"Java's HttpClient, the step {name} → {status}")
-    case.verdict("coatcheck/0/true" in found.get("held", "").split(","), "Java's CookieManager, a sign-in → it keeps the session's cookie, unquoted", found.get("held"))
+    case.verdict("coatcheck/0/true" in found.get("held", "").split(","), "Java's CookieManager after a sign-in → keeps the session's cookie, unquoted", found.get("held"))
     case.same("true", found.get("renewed"), "Java's CookieManager, a second sign-in → the session's cookie is replaced")
     case.verdict("coatcheck/" not in found.get("left", "coatcheck/"), "Java's CookieManager, a log-out → the session's cookie is removed", found.get("left"))
     found, errors = apache.result()
@@ -149,7 +149,7 @@ def go(case):
     for name in ("relay-post", "relay-chunked"):
         case.verdict('"body_length":3000,' in found.get(name, "").replace(" ", ""), f"Go's net/http, the step {name} → the whole body arrives", found.get(name))
     case.same("200 data: 0||data: 1|", found.get("relay-events"), "Go's net/http, a relayed event stream → read to its end")
-    case.verdict("coatcheck" in found.get("held", "").split(" ")[-1].split(","), "Go's cookie jar, a sign-in → it keeps the session's cookie", found.get("held"))
+    case.verdict("coatcheck" in found.get("held", "").split(" ")[-1].split(","), "Go's cookie jar after a sign-in → keeps the session's cookie", found.get("held"))
     case.verdict("coatcheck" not in found.get("left", "coatcheck").split(" ")[-1].split(","), "Go's cookie jar, a log-out → the session's cookie is removed", found.get("left"))
 
 

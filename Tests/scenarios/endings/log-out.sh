@@ -62,7 +62,7 @@ device phone
 start_login oidc shared
 at_provider "$AUTHORIZATION_URL&sandbox_user=ana&sandbox_sid=sid-phone"
 forward "$CALLBACK"
-expect_status 201 "phone signs in again → a session"
+expect_status 201 "phone signs in again after its log-out → a session"
 device tablet
 start_login oidc shared
 CALLBACK=$(location "$AUTHORIZATION_URL&sandbox_user=ana&sandbox_sid=sid-tablet")
@@ -81,7 +81,7 @@ same "client_id post_logout_redirect_uri state" "$(python3 -c 'import sys, urlli
 same "shared-app com.example.shared:/out" "$(url_value client_id "$page") $(url_value post_logout_redirect_uri "$page")" "log-out with logout_url=true → the answer's logout_url has the client's id and return address"
 matches '^[A-Za-z0-9_-]{43}$' "$(url_value state "$page")" "log-out with logout_url=true → the answer's logout_url has a random state"
 JAR= request GET /v1/session -b "coatcheck=$old"
-same "401 logged_out" "$STATUS $(json .reason)" "log-out with logout_url=true → the old cookie gets 401"
+same "401 logged_out" "$STATUS $(json .reason)" "log-out with logout_url=true → the ended session's cookie gets 401"
 JAR= request DELETE '/v1/session?logout_url=true' -b "coatcheck=$old"
 same "200 null" "$STATUS $(json .logout_url)" "second log-out with logout_url=true and the old cookie → logout_url is null"
 wait_for 10 eval '[ "$(calls oidc/revoke)" -ge 1 ]'

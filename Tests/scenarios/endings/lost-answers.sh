@@ -14,7 +14,7 @@ start_stack "$work/template.yaml"
 
 # lose STATEMENT: PostgreSQL's answer to the next statement that contains this text is lost
 lose() { rm -f "$work/marker.cut" && printf %s "$1" >"$work/marker"; }
-was_lost() { wait_for 10 test -e "$work/marker.cut"; same 0 $? "PostgreSQL's answer to the chosen statement → is lost"; }
+was_lost() { wait_for 10 test -e "$work/marker.cut"; same 0 $? "the proxy cuts PostgreSQL's answer to the statement of this step → the answer is lost"; }
 # alone COOKIE: reads a session with only the cookie
 alone() { JAR= get /v1/session -b "coatcheck=$1"; }
 # signed_in DEVICE USER [SID]: makes a session; COOKIE is its cookie

@@ -182,8 +182,8 @@ def endings(case):
             case.verdict(all(is_within(time, AT_ONCE) for time in times), f"the session is ended by {name} → at both replicas, its streams, its child's streams and their upstream calls end within a second", [told(time) for time in times])
             case.verdict(all(stream.is_whole for stream in streams), f"the session is ended by {name} → each of its streams looks complete", [stream.how for stream in streams])
             case.verdict(rest.ended is None, f"the session is ended by {name} → another session's stream continues")
-            case.same(204, one.log_out(others[session]).status, "a log-out of the other session → 204")
-            case.verdict(wait_for(5, lambda: rest.is_whole), "a log-out of the other session → its stream looks complete")
+            case.same(204, one.log_out(others[session]).status, "a log-out of a session whose stream is open → 204")
+            case.verdict(wait_for(5, lambda: rest.is_whole), "a log-out of a session whose stream is open → its stream looks complete")
 
 
 def silent(case):

@@ -47,7 +47,7 @@ step "a backup under traffic"
 traffic=$!
 backup "$copies/good.db"
 same 0 "$RUN" "backup under traffic → exit 0"
-matches 'integrity check passes.*key ring opens' "$(tr '\n' ' ' <"$work/out")" "backup under traffic → checked by SQLite and with the key ring"
+matches 'integrity check passes.*key ring opens' "$(tr '\n' ' ' <"$work/out")" "backup under traffic → reports that SQLite and the key ring have checked the file"
 same 600 "$(mode "$copies/good.db")" "backup under traffic → its file has mode 0600"
 wait "$traffic"
 kept_session=$(cookie coatcheck)
@@ -65,14 +65,14 @@ expect_status 200 "restore while the broker runs → the broker still serves the
 kill_broker TERM
 same 0 "$(stat -c %s "$work/data/coatcheck.db-wal" 2>/dev/null || echo 0)" "broker stopped by SIGTERM → the write-ahead log is merged into the database"
 run restore "$copies/mine" "${configuration[@]}"
-matches '^1 .*not a Coatcheck database' "$RUN $(cat "$work/out")" "restore of a foreign file → refused"
+matches '^1 .*not a Coatcheck database' "$RUN $(cat "$work/out")" "restore of a file that is not a broker's database → refused"
 cp "$copies/good.db" "$copies/newer.db"
 python3 - "$copies/newer.db" <<'P'
 import sqlite3, sys
 with sqlite3.connect(sys.argv[1]) as d: d.execute("INSERT INTO schema_version (version, readable_from) VALUES (99, 99)")
 P
 run restore "$copies/newer.db" "${configuration[@]}"
-matches '^1 .*newer Coatcheck' "$RUN $(cat "$work/out")" "restore of a newer schema → refused"
+matches '^1 .*newer Coatcheck' "$RUN $(cat "$work/out")" "restore of a backup with a newer schema → refused"
 cp "$work/coatcheck.yaml" "$work/other.yaml"
 "$COATCHECK" keys generate --file "$work/other.json" >/dev/null
 sed -i "s|file: $work/keys.json|file: $work/other.json|" "$work/other.yaml"

@@ -45,7 +45,7 @@ class Stage:
         case.same("200", told(self.user.register()), "the registration of a presence key → 200")
         case.same(["200"] * 2, self.relayed(), "relayed calls to two APIs → 200")
         self.calls = self.sandbox.calls("oidc/refresh")
-        case.same(2, self.calls, "relayed calls to two APIs → one provider call each")
+        case.same(2, self.calls, "relayed calls to two APIs → one provider call for each API")
 
     def relayed(self):
         return [told(self.user.send("GET", f"/v1/relay/{name}/echo")) for name in APIS]
@@ -89,7 +89,7 @@ def keys(case):
     old = next(key["id"] for key in stage.keys() if key["use"] == "seals")
     case.same([old], stage.sealed_by(), "the APIs' tokens and the presence key → sealed by the ring's key")
     stage.succeeds("`keys rotate --now` → exit status 0", "keys", "rotate", "--file", file, "--now")
-    case.verdict(wait_for(20, lambda: next(key["id"] for key in stage.keys() if key["use"] == "seals") != old), "`keys rotate --now` → another key seals")
+    case.verdict(wait_for(20, lambda: next(key["id"] for key in stage.keys() if key["use"] == "seals") != old), "`keys rotate --now` → the running broker seals with the new key")
     new = next(key["id"] for key in stage.keys() if key["use"] == "seals")
     stage.uses_both("before resealing")
     case.same([old], stage.sealed_by(), "`keys rotate --now` → stored values stay sealed by the old key")
@@ -112,7 +112,7 @@ def keys(case):
     case.verdict(old not in file.read_text(), "`keys remove` of an unused key → the key is gone from the file")
     broker.start()
     stage.uses_both("without the old key")
-    case.same("200", told(stage.user.send("POST", "/v1/session/refresh")), "a refresh without the old key → 200")
+    case.same("200", told(stage.user.send("POST", "/v1/session/refresh")), "a refresh after the old key was removed → 200")
 
 
 def copies(case):
@@ -129,7 +129,7 @@ def copies(case):
     with contextlib.closing(broker.database()) as database:
         database.execute("DELETE FROM audience_tokens")
         database.execute("UPDATE sessions SET presence_key = NULL, presence = NULL")
-    case.same([], stage.sealed_by(), "a database whose tokens and presence key were deleted → has no sealed values of them")
+    case.same([], stage.sealed_by(), "the APIs' tokens and the presence key are deleted from the database → zero sealed values")
     stage.succeeds("`restore --without-endings` → exit status 0", "restore", backup, "--config", broker.configuration, "--without-endings", managed=False)
     broker.start()
     stage.uses_both("after the restore")

@@ -63,7 +63,7 @@ matches '^1 .*waits until' "$RUN $(cat "$work/out")" "keys rotate while a new ke
 publish
 wait_for 10 known "$new"
 same 0 $? "key file is replaced → the broker reads it without a signal"
-same "$old" "$(sealing)" "before the new key's time → the old key seals"
+same "$old" "$(sealing)" "new key waits for its time → the old key seals"
 run keys remove "$new" --file "$draft" "${keeper[@]}"
 matches '^1 .*waits until' "$RUN $(cat "$work/out")" "keys remove of a key that waits for its time → refused"
 wait_for 30 seals "$new"
@@ -101,7 +101,7 @@ json.dump(ring, open(sys.argv[1], "w"))
 P
 }
 run keys remove "$old" --file "$draft" "${keeper[@]}"
-matches '^1 .*just now' "$RUN $(cat "$work/out")" "keys remove of the old key, just after the new one began to seal → refused"
+matches '^1 .*just now' "$RUN $(cat "$work/out")" "keys remove of the old key, just after the new key began to seal → refused"
 aged
 count=$(values "$old")
 run keys remove "$old" --file "$draft" "${keeper[@]}"

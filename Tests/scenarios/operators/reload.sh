@@ -67,7 +67,7 @@ for setting in "server.listen|s,  listen: 127.0.0.1:$BROKER_PORT,  listen: 127.0
     refused "^${setting%%|*}: has changed, which takes a restart" "reload with another ${setting%%|*} → refused, because this change needs a restart"
 done
 get /v1/session
-expect_status 200 "session after all these refused reloads → alive"
+expect_status 200 "session after all refused reloads → alive"
 cp -p "$work/first.yaml" "$file"
 reload "original file restored → reload succeeds"
 
@@ -137,7 +137,7 @@ relayed
 expect_status 200 "relay call while a read of a secret hangs → 200"
 change 's|'"$work"'/web-secret|'"$work"'/hung|'
 kill -HUP "$broker_pid"
-in_log '"message":"reload still reading"' 2 "second hanging read → the log reports it, too"
+in_log '"message":"reload still reading"' 2 "second read of a secret hangs → the log also reports the second read"
 began=$SECONDS
 kill -TERM "$broker_pid"
 wait "$broker_pid"
@@ -207,9 +207,9 @@ for name in a-phone other-phone; do
     get /v1/session
     expect_status 200 "provider and client restored → the session of $name is alive"
 done
-same "$session $other" "$(device a-phone; cookie coatcheck) $(device other-phone; cookie coatcheck)" "provider and client restored → both cookies are unchanged"
+same "$session $other" "$(device a-phone; cookie coatcheck) $(device other-phone; cookie coatcheck)" "provider and client restored → the cookies of both sessions are unchanged"
 JAR= request GET /v1/session -b "coatcheck=$third"
-same "401 logged_out" "$STATUS $(json .reason)" "session that logged out while its provider was removed → still logged out"
+same "401 logged_out" "$STATUS $(json .reason)" "session that logged out while its provider was removed → logged out after the provider is restored"
 
 step "requests in progress keep the configuration that they began with"
 device a-phone

@@ -133,9 +133,9 @@ manager_does() {
 manager_does start
 first=$SAID
 wait_for 60 serves
-same 0 $? "handed-over sockets → the broker serves on them"
+same 0 $? "service manager hands its sockets over at the start → the broker serves on these sockets"
 wait_for 10 grep -qF '"listening","listener":"public","port":'"$BROKER_PORT"',"from":"handed over"' "$work/handed.log"
-same 0 $? "handed-over sockets → the broker logs them"
+same 0 $? "service manager hands its sockets over at the start → the broker logs “handed over”"
 for round in 1 2; do
     hammer_begin
     slow_call

@@ -9,7 +9,7 @@ expect_status 201 "start of a Clever login → 201"
 same "" "$(url_value code_challenge "$AUTHORIZATION_URL")" "Clever login → authorization URL without PKCE"
 matches '.' "$(url_value state "$AUTHORIZATION_URL")" "Clever login → authorization URL with a state"
 browser "$AUTHORIZATION_URL" ana
-matches '^clever-ios-0001://oauth\?' "$CALLBACK" "after the sign-in → the browser returns to the app"
+matches '^clever-ios-0001://oauth\?' "$CALLBACK" "user signs in at Clever → the browser returns to the app"
 forward "$CALLBACK"
 expect_status 201 "callback forwarded → a session"
 matches '^65000000' "$(json .subject)" "Clever session → its subject is the user's id of Clever's API v3.0"

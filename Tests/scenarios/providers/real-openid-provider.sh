@@ -41,7 +41,7 @@ step "1. Flow A with a public client"
 start_login real ios
 expect_status 201 "start of a login at Canaille → 201"
 real_browser "$AUTHORIZATION_URL"
-matches '^com\.example\.real:/cb\?.*iss=' "$CALLBACK" "after the sign-in → the browser returns to the app with iss"
+matches '^com\.example\.real:/cb\?.*iss=' "$CALLBACK" "user signs in at Canaille → the browser returns to the app with iss"
 forward "$CALLBACK"
 expect_status 201 "public client's callback forwarded → a session"
 expect_json .subject ana "public client's session → its subject is ana"

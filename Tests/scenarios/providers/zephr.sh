@@ -113,7 +113,7 @@ register "$first" '{"newsletter":true,"first-name":"Ana","birth-year":1990}'
 expect_status 201 "app repeats a completed registration, its attributes in another order → 201"
 expect_json .handle "$handle" "app repeats a completed registration → the same session handle"
 same "$session" "$(cookie coatcheck)" "app repeats a completed registration → the same session cookie"
-same 1 "$(calls zephr/register)" "app repeats a completed registration → still only one register call"
+same 1 "$(calls zephr/register)" "app repeats a completed registration → one register call at Zephr in all"
 register "$first" '{"first-name":"Other"}'
 expect_problem 410 state_key_expired "app submits other attributes with a used state_key"
 
@@ -175,7 +175,7 @@ expect_problem 503 provider_unavailable "Zephr's register answer is lost"
 expect_json .retry new_login "Zephr's register answer is lost → the app has to start a new login"
 register "$STATE_KEY" '{"first-name":"N"}'
 expect_problem 409 login_required "app repeats the registration after Zephr's register answer is lost"
-same 1 "$(calls zephr/register)" "Zephr's register answer is lost, and the app repeats → still only one register call"
+same 1 "$(calls zephr/register)" "Zephr's register answer is lost, and the app repeats the registration → one register call at Zephr in all"
 sandbox DELETE /faults
 
 step "9. The user refuses, or the callback has an unknown status"

@@ -204,7 +204,7 @@ def trouble(example, app):
             os.kill(before, how)
             app.goes_on(f"{name} is {title}")
             back = wait_for(60, lambda: example.pid(name) != before and example.is_ready(name), 0.1)
-            says.verdict(back, f"{name} is {title} → it is started again")
+            says.verdict(back, f"{name} is {title} → the process is started again")
         os.kill(example.pid(name), signal.SIGSTOP)
         try:
             # The calls to the paused replica wait. The other replica answers the rest.

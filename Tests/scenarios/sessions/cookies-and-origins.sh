@@ -6,7 +6,7 @@ start_stack
 step "1. The session cookie (public_url is plain http here, so the cookie has neither a prefix nor Secure)"
 sign_in oidc ios ana
 line=$(header Set-Cookie | grep '^coatcheck=')
-matches '^coatcheck=[A-Za-z0-9_-]{43}; Path=/; HttpOnly; SameSite=Strict; Max-Age=[0-9]+; Expires=[A-Z][a-z]{2}, [0-9]{2}-[A-Z][a-z]{2}-[0-9]{4} [0-9:]{8} GMT$' "$line" "session cookie → has exactly these attributes"
+matches '^coatcheck=[A-Za-z0-9_-]{43}; Path=/; HttpOnly; SameSite=Strict; Max-Age=[0-9]+; Expires=[A-Z][a-z]{2}, [0-9]{2}-[A-Z][a-z]{2}-[0-9]{4} [0-9:]{8} GMT$' "$line" "session cookie with an http public_url → has exactly Path, HttpOnly, SameSite=Strict, Max-Age and Expires"
 age=${line##*Max-Age=}
 age=${age%%;*}
 if [ "$age" -gt 2500000 ] && [ "$age" -le 34560000 ]; then ok "session cookie → its Max-Age is the session's lifetime, below 400 days"; else not_ok "session cookie → its Max-Age is the session's lifetime, below 400 days" "$age"; fi

@@ -45,7 +45,7 @@ def processes(case):
     clock.set(wall=4000 * 20 + 86_000, monotonic=4000 * 20 + 86_000)
     case.same(200, broker.exchange(families[0][1]).status, "a backend exchanges only the child's token, a day later → 200")
     moved = broker.look(families[0][0]).json["last_used_at"], broker.look(families[1][0]).json["last_used_at"]
-    case.verdict(wait_for(5, lambda: broker.look(families[0][0]).json["last_used_at"] > moved[1]), "a backend exchanges only the child's token, a day later → the parent's idle time slides, too", moved)
+    case.verdict(wait_for(5, lambda: broker.look(families[0][0]).json["last_used_at"] > moved[1]), "a backend exchanges only the child's token, a day later → the idle end of the parent moves as well", moved)
 
 
 def replicas(case):
@@ -88,7 +88,7 @@ def replicas(case):
             left += [token for token in made if told(by(brokers[(round + 1) % 3], token)) != "401 session_ended parent_ended"]
         case.same([], left, "children made while their parent ends → all have ended")
         listed = call(f"{first.management}/admin/v1/sessions?provider=oidc", Authorization=f"Bearer {ADMIN}").json["items"]
-        case.same([], [item["handle"] for item in listed if item["parent"] and item["subject"].startswith("racer")], "children made while their parent ends → the operators' list has none of them")
+        case.same([], [item["handle"] for item in listed if item["parent"] and item["subject"].startswith("racer")], "children made while their parent ends → the operators' list has no child")
 
 
 CASES = {

@@ -88,11 +88,11 @@ def asking(case):
     for number in range(14):
         child(broker, parent, name=f"w{number}")
     case.same("409 too_many_sessions", told(ask(broker, parent, name="one-more")), "a seventeenth child → too_many_sessions")
-    case.same("201", told(ask(broker, parent)), "sixteen children exist, and the parent asks for one of them again → 201")
+    case.same("201", told(ask(broker, parent)), "sixteen children exist, and the parent asks again for a child with the same kind and name → 201")
     answer = by(broker, watch, "DELETE")
     case.same((204, "401 session_ended logged_out", 200), (answer.status, told(by(broker, watch)), broker.look(parent).status), "a child logs out → the parent lives")
     case.same(18.0, broker.metric("coatcheck_child_sessions_total", client="ios"), "eighteen children were made → the metric counts eighteen")
-    case.verdict(again not in broker.log() and widget not in broker.log(), "eighteen children were made → the log has no token of them")
+    case.verdict(again not in broker.log() and widget not in broker.log(), "eighteen children were made → the log has no child's token")
 
 
 def endings(case):

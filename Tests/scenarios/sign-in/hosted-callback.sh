@@ -10,7 +10,7 @@ hosted_login() { start_login oidc hosted; browser "$AUTHORIZATION_URL" ana; }
 step "1. The provider returns to the broker, which sends the browser on to the app"
 hosted_login
 login_id=$(json .login_id)
-matches "^$BROKER/callback/oidc\?" "$CALLBACK" "after the sign-in → the browser returns to the broker"
+matches "^$BROKER/callback/oidc\?" "$CALLBACK" "user signs in at the provider → the browser returns to the broker's hosted callback"
 come_back "$CALLBACK"
 expect_status 303 "browser opens the hosted callback → 303"
 matches '^com\.example\.hosted:/back\?handoff=[A-Za-z0-9_-]{43}&login_id=' "$TARGET" "hosted callback → redirect to the app with a handoff"

@@ -28,7 +28,7 @@ same ios-app "$(url_value client_id "$AUTHORIZATION_URL")" "authorization URL �
 
 step "3. The user signs in in the system browser, and the provider returns to the app"
 browser "$AUTHORIZATION_URL" ana
-matches '^com\.example\.app:/cb\?' "$CALLBACK" "after the sign-in → the browser returns to the app"
+matches '^com\.example\.app:/cb\?' "$CALLBACK" "user signs in at the provider → the browser returns to the app"
 
 step "4. The app forwards the whole callback URL"
 forward "$CALLBACK" '"device":"Ana'"'"'s phone"'

@@ -93,8 +93,8 @@ def ahead(case):
     oauth = [t for t in wrong if t.startswith("503 temporarily_unavailable")]
     case.same([], [t for t in wrong if t not in oauth], "calls while the clock is wrong → 503 store_unavailable with Retry-After, and no cookie is cleared")
     time.sleep(1)
-    case.same([["session"]] * 3, [s.events for s in streams], "event streams while the clock is wrong → still only their first event `session`")
-    case.same([False] * 3, [s.ended for s in streams], "event streams after the clock was wrong → still open")
+    case.same([["session"]] * 3, [s.events for s in streams], "event streams while the clock is wrong → only the first event `session` has arrived")
+    case.same([False] * 3, [s.ended for s in streams], "event streams after the clock was wrong → open")
     everybody_is_there(case, broker, sessions)
     case.same("204", broker.log_out(sessions[15]).told, "a log-out after the clock was wrong → 204")
     wait_for(20, lambda: streams[0].ended)

@@ -34,7 +34,7 @@ try:
     made = run("return await key.make()")
     verdicts.verdict(len(made["x"]) == 43 and len(made["y"]) == 43, "a new key → has both coordinates", str(made))
     browser.open(page + "?again")
-    verdicts.verdict(run("return await key.publicKey()") == made, "a reload of the page → the same key")
+    verdicts.verdict(run("return await key.publicKey()") == made, "a reload of the page → the key from before the reload")
     verdicts.verdict(run("return (await key.sign(new Uint8Array(3))).length") == 64, "a signature after a reload of the page → 64 bytes")
     verdicts.verdict(run("""
         const pair = await client.indexedKeys('coatcheck').read()
@@ -43,7 +43,7 @@ try:
         return !taken[0] && !taken[1] && crypto.subtle.verify({name: 'ECDSA', hash: 'SHA-256'}, pair.publicKey, signed, new Uint8Array(3))"""),
         "the private key after a reload → cannot be exported, and its signature is good")
     another = run("return await key.make()")
-    verdicts.verdict(another != made and run("return await key.publicKey()") == another, "a second new key → replaces the first")
+    verdicts.verdict(another != made and run("return await key.publicKey()") == another, "a second new key → replaces the first key")
 finally:
     browser.close()
 verdicts.finish()

@@ -108,7 +108,7 @@ def stays(case):
     stage.broker.restart()
     case.same([ORDERS, LEDGER], [stage.relay(session, name) for name in ("orders", "ledger")], "kill -9 and a start → each API's calls are sent with a token for that API")
     case.same("204", stage.broker.log_out(session).told, "a log-out of a session with two APIs' tokens → 204")
-    case.same([(0,)], stage.broker.query("SELECT count(*) FROM audience_tokens"), "a log-out of a session with two APIs' tokens → both are deleted")
+    case.same([(0,)], stage.broker.query("SELECT count(*) FROM audience_tokens"), "a log-out of a session with two APIs' tokens → both tokens are deleted")
 
 
 def pushed(case):

@@ -64,7 +64,7 @@ def nonces(case):
         case.same("502 provider_error", begin(broker).told, f"a new nonce after {counter} uses, pushed request at a provider with nonces → 502, because Glewlwyd refuses every proof there")
         case.verdict(wait_for(5, lambda: "dpop: {par: thumbprint}" in broker.log()), f"a new nonce after {counter} uses, pushed request at a provider with nonces → the log names the setting that helps", broker.log()[-900:])
         broker.stop()
-    case.verdict("already used" not in glewlwyd.log(), "all calls to Glewlwyd → it reports no DPoP proof as already used")
+    case.verdict("already used" not in glewlwyd.log(), "all calls to Glewlwyd → its log has no DPoP proof that was already used")
 
 
 def pushed(case):

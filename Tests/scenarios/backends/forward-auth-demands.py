@@ -109,14 +109,14 @@ def stepping_up(gate, broker, prefix="", confirm=True):
         # Some of these spellings are refused because of their form, so any status other than 200 is accepted here.
         answer = ask(gate.url, target.replace("/", prefix + "/", 1) if prefix else target, Cookie=f"coatcheck={plain}")
         gate.says.verdict(
-            gate.service.count == before and answer.status != 200, f"{gate.title}, a plain sign-in at {target} → refused, and the service is not reached", f"{told(answer)} {answer.body[:200]}")
+            gate.service.count == before and answer.status != 200, f"{gate.title}, a session without a step-up at {target} → refused, and the service is not reached", f"{told(answer)} {answer.body[:200]}")
     answer = gate.passes(pay, "a path that demands a step-up, after a fresh step-up → served", Cookie=f"coatcheck={strong}")
     seen = answer.json.get("fields", {})
     gate.says.verdict(
         seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}, a call after a step-up → the service sees the sign-in's class and time", str(seen))
     gate.passes(pay, "a POST to a path that demands a step-up, after a fresh step-up → served", "POST", Cookie=f"coatcheck={strong}")
     gate.passes(pay, "a path that demands a step-up, with a bearer after a fresh step-up → served", Authorization=f"Bearer {strong_bearer}")
-    gate.passes(orders + "?acr=mfa&max_age=60", "a path without a demand, with a demand in the client's query → served after a plain sign-in", Cookie=f"coatcheck={plain}")
+    gate.passes(orders + "?acr=mfa&max_age=60", "a path without a demand, with a demand in the client's query → served to a session without a step-up", Cookie=f"coatcheck={plain}")
 
 
 def present(gate, broker):
@@ -163,10 +163,10 @@ COPIES = {
         (("Caddyfile", "coatcheck_ask acr=.*", 'coatcheck_ask ""'), "with a cookie of a session without a step-up"),
         (("Caddyfile", r"forward-auth\?\{args.0\}", "forward-auth"), "with a cookie of a session without a step-up"),
         # This copy denies all other paths without asking the broker.
-        (("Caddyfile", "@others not path .*", "@others path /none"), "served after a plain sign-in")],
+        (("Caddyfile", "@others not path .*", "@others path /none"), "served to a session without a step-up")],
     "haproxy": [
         (("haproxy.lua", r" \.\. demanded\(.*", ","), "with a cookie of a session without a step-up"),
-        (("haproxy.lua", r'if part == "\.\." .*', "table.insert(parts, part)"), "a plain sign-in at /orders/../")],
+        (("haproxy.lua", r'if part == "\.\." .*', "table.insert(parts, part)"), "a session without a step-up at /orders/../")],
     "apache": [(("apache.conf", r"^.*acr=mfa.*$", ""), "with a cookie of a session without a step-up")],
 }
 

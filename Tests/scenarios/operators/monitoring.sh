@@ -113,18 +113,18 @@ sign_in oidc ios ben
 fault oidc '{"fault":"refresh-invalid-sub","times":1}'
 request POST /v1/session/refresh
 same "401 subject_changed" "$STATUS $(json .reason)" "refresh returns another user's id_token → the session ends"
-fires "CoatcheckLoggedOutByFault reason=subject_changed" 30 "session ended by a fault → an alert fires"
+fires "CoatcheckLoggedOutByFault reason=subject_changed" 30 "session ended by a fault → this alert fires"
 fault slack '{"fault":"status","status":503,"endpoint":"token"}'
 for attempt in 1 2 3 4 5 6 7 8 9; do
     device "slack-$attempt"
     sign_in slack web "user$attempt"
 done
 expect_problem 503 provider_unavailable "sign-ins at a provider that answers 503"
-fires "CoatcheckProviderDown provider=slack" 30 "provider is down → an alert fires"
-fires "CoatcheckProviderFailing provider=slack" 30 "provider answers 503 → an alert fires"
-fires "CoatcheckLoginsFail provider=slack" 30 "sign-ins fail → an alert fires"
+fires "CoatcheckProviderDown provider=slack" 30 "nine sign-ins fail because the provider answers 503 → this alert about calls to the provider fires"
+fires "CoatcheckProviderFailing provider=slack" 30 "nine sign-ins fail because the provider answers 503 → this alert about the provider's answers fires"
+fires "CoatcheckLoginsFail provider=slack" 30 "nine sign-ins fail because the provider answers 503 → this alert about failed sign-ins fires"
 monitoring firing "$PROMETHEUS" >"$work/firing"
-same "0 " "$? $(grep -E 'CoatcheckStoreFails|CoatcheckDown|provider=oidc' "$work/firing")" "one provider is down → no alert for other providers"
+same "0 " "$? $(grep -E 'CoatcheckStoreFails|CoatcheckDown|provider=oidc' "$work/firing")" "one provider answers 503 → no alert fires for another provider, the store or the broker"
 "$python" - "$work/data/coatcheck.db" <<'TEXT'
 import sqlite3, sys
 database = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=20)
@@ -133,7 +133,7 @@ TEXT
 device first
 request POST /v1/session/refresh
 expect_problem 503 store_unavailable "refresh while the store fails to commit"
-fires "CoatcheckStoreFails operation=commitRefresh" 30 "store fails to commit → an alert fires"
+fires "CoatcheckStoreFails operation=commitRefresh" 30 "store fails to commit a refresh → this alert fires"
 kill_broker KILL
-fires "CoatcheckDown" 30 "broker is killed → an alert fires"
+fires "CoatcheckDown" 30 "broker is killed → this alert fires"
 finish

@@ -97,14 +97,14 @@ same 0 $? "first moments of the start → HUP does not kill the process"
 printf '#   %d ms after the start\n' $((($(date +%s%N) - began) / 1000000))
 for _ in 1 2 3 4 5; do kill -HUP "$second"; sleep 0.1; done
 wait_for 20 grep -q "is in use by another process" "$work/second.log"
-same 0 $? "HUPs during the start → the broker waits for its port"
+same 0 $? "five HUPs during the start → the broker waits for its port, and is not killed"
 kill -HUP "$second"
 kill_broker TERM
 wait_for 20 grep -q '"message":"configuration unchanged"' "$work/second.log"
 same 0 $? "HUP during the start → the running broker reads its file again"
 kill -TERM "$second"
 wait "$second"
-same 0 $? "TERM after the HUPs → exit status 0"
+same 0 $? "TERM after HUPs during the start → exit status 0"
 # The broker has ended, so both lines of each reload are in the log.
 same "$((1 + $(grep -c '"message":"configuration unchanged"' "$work/second.log")))" "$(grep -cE "\"level\":\"warning\".*$misplaced" "$work/second.log")" "a provider's setting on a client → one warning at the start and one at each reload"
 start_broker
@@ -256,7 +256,7 @@ cp -p "$work/first.yaml" "$file"
 printf 'Hs0dPq4mJc6t9RfAwq8ZrT5n\n' >"$work/web-secret"
 
 step "200 logins during repeated HUPs"
-reload "original file before the logins → reload succeeds"
+reload "reload of the original file before 200 logins → succeeds"
 before=$(answers)
 python3 "$here/reload_logins.py" "$BROKER" 200 20 >"$work/logins" 2>&1 &
 logins=$!
@@ -269,13 +269,13 @@ while kill -0 "$logins" 2>/dev/null; do
 done
 wait "$logins"
 same "200 of 200" "$(tail -1 "$work/logins")" "200 logins during reloads → all succeed"
-matches '^([2-9]|[1-9][0-9]+)$' "$(($(answers) - before))" "200 logins during reloads → at least two reloads in this time"
+matches '^([2-9]|[1-9][0-9]+)$' "$(($(answers) - before))" "200 logins during reloads → at least two reloads during these logins"
 printf '# %s signals, %s reloads\n' "$signals" "$(($(answers) - before))"
 cp -p "$work/first.yaml" "$file"
-reload "original file after the logins → reload succeeds"
+reload "reload of the original file after 200 logins → succeeds"
 # Reloads for earlier signals may still be in progress, so wait until the original allow-list applies.
 holds() { relayed && [ "$STATUS" = 200 ]; }
 wait_for 10 holds
-same 0 $? "original file after the logins → its allow-list applies"
-matches 'coatcheck_config_reloads_total\{result="done"\} [1-9]' "$(curl -s "$MANAGEMENT/metrics")" "metrics after reloads → count the successful ones"
+same 0 $? "reload of the original file after 200 logins → its allow-list applies"
+matches 'coatcheck_config_reloads_total\{result="done"\} [1-9]' "$(curl -s "$MANAGEMENT/metrics")" "metrics after reloads → count the successful reloads"
 finish

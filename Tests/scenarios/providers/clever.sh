@@ -11,7 +11,7 @@ matches '.' "$(url_value state "$AUTHORIZATION_URL")" "Clever login → authoriz
 browser "$AUTHORIZATION_URL" ana
 matches '^clever-ios-0001://oauth\?' "$CALLBACK" "user signs in at Clever → the browser returns to the app"
 forward "$CALLBACK"
-expect_status 201 "callback forwarded → a session"
+expect_status 201 "callback of a Clever login, forwarded → a session"
 matches '^65000000' "$(json .subject)" "Clever session → its subject is the user's id of Clever's API v3.0"
 expect_json .identity.role student "student signs in at Clever → the session's identity has the role student"
 expect_json .identity.district 650000000000000000000d01 "student signs in at Clever → the session's identity has the district's id"
@@ -31,8 +31,8 @@ same '["code", "grant_type", "redirect_uri"]' "$(python3 -c 'import json, sys; p
 
 step "2. Safari and the app both deliver the code: one token call, one session"
 forward "$CALLBACK"
-expect_status 201 "callback forwarded again by the same phone → 201"
-expect_json .handle "$handle" "callback forwarded again by the same phone → the same session handle"
+expect_status 201 "callback of a Clever login, forwarded again by the same phone → 201"
+expect_json .handle "$handle" "callback of a Clever login, forwarded again by the same phone → the same session handle"
 same 1 "$(calls clever/token)" "callback of one login forwarded twice → one token call at Clever"
 device a-stranger
 forward "$CALLBACK"
@@ -104,11 +104,11 @@ post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"code\":\"$(url_
 expect_problem 400 invalid_request "app-started Clever login, and the app sends only the code"
 post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK")}"
 expect_problem 409 login_required "app-started Clever login, and the app sends the callback URL without its own state"
-same "$before" "$(calls clever/token)" "forward without the app's own state → no token call"
+same "$before" "$(calls clever/token)" "app-started Clever login, forwarded without the app's own state → no token call"
 device f-phone
 post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$(random_token)\"}"
 expect_problem 409 login_required "app-started Clever login, and the app's state differs from the callback's state"
-same "$before" "$(calls clever/token)" "forward with a state that differs from the callback's state → no token call"
+same "$before" "$(calls clever/token)" "app-started Clever login, forwarded with a state that differs from the callback's state → no token call"
 device g-phone
 secret=$(random_token)
 post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"login_token\":\"$secret\"}"

@@ -52,8 +52,8 @@ handle=$(json .handle)
 get /v1/session
 expect_status 200 "app looks at its session → 200"
 forward "$CALLBACK"
-expect_status 201 "callback forwarded a second time → 201"
-expect_json .handle "$handle" "callback forwarded a second time → the same session handle"
+expect_status 201 "public client's callback forwarded a second time → 201"
+expect_json .handle "$handle" "public client's callback forwarded a second time → the same session handle"
 
 step "2. The broker refuses changed callbacks and a callback from another device"
 start_login real ios

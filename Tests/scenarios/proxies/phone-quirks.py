@@ -41,11 +41,11 @@ def forms(case, broker, sandbox):
     for path, media, body, fields, status in routes:
         for type in OTHERS + (f"{media}, {media}", f"text/plain, {media};", media + "x"):
             found = broker.call("POST", path, body=body, Content_Type=type, **fields)
-            case.same(415, found.status, f"{path} with the media type {type!r} → 415")
+            case.same(415, found.status, f"POST {path} with the media type {type!r} → 415")
         for more in PARAMETERS:
             for type in (media, media.upper()):
                 found = broker.call("POST", path, body=body, Content_Type=type + more, **fields)
-                case.same(status, found.status, f"{path} with the media type {type + more!r} → the body is read")
+                case.same(status, found.status, f"POST {path} with the media type {type + more!r} → the body is read")
 
     def log_out(sid, media, more=""):
         token = sandbox.control("POST", "/backchannel-logout", {
@@ -57,7 +57,7 @@ def forms(case, broker, sandbox):
         session = broker.sign_in(sandbox_sid=f"sid-{number}")
         case.same(200, log_out(f"sid-{number}", media, more).status, f"a logout token in a body of type {media} with {more!r} after it → 200")
         case.same("401 session_ended provider_logout", broker.look(session).told, f"a logout token in a body of type {media} with {more!r} after it → the session ends")
-    case.same(400, log_out("sid-9", FORM, "&logout_token=x").status, "a form with two logout tokens → 400")
+    case.same(400, log_out("sid-9", FORM, "&logout_token=x").status, "a back-channel logout whose form has two logout tokens → 400")
 
 
 def gateways(case, broker, _):

@@ -70,13 +70,13 @@ matches '^(000|52|56)' "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0
 same 60 "$(CURL_CA_BUNDLE="$work/second.pem" curl -s -o /dev/null "$BROKER/v1/providers"; echo $?)" "client that trusts another certificate → rejects the broker's"
 matches 'errno|error|no_renegotiation|NO_RENEGOTIATION|closed|write' "$( (printf 'R\n'; sleep 1) | openssl s_client -connect "127.0.0.1:$BROKER_PORT" -servername auth.example.com -tls1_2 -CAfile "$work/first.pem" 2>&1 | tail -5 | tr '\n' ' ')" "client asks for a renegotiation → refused"
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "check with a key that fits its certificate → exit 0"
+same 0 $? "check of a configuration whose TLS key fits its certificate → exit 0"
 serve_certificate first second
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-matches '^1 .*server.tls.key.*is not the key of the first certificate' "$? $(tr '\n' ' ' <"$work/out")" "check with a key of another certificate → exit 1"
+matches '^1 .*server.tls.key.*is not the key of the first certificate' "$? $(tr '\n' ' ' <"$work/out")" "check of a configuration whose TLS key belongs to another certificate → exit 1"
 serve_certificate expired expired
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-matches '^1 .*server.tls.certificate.*has run out' "$? $(tr '\n' ' ' <"$work/out")" "check with an expired certificate → exit 1"
+matches '^1 .*server.tls.certificate.*has run out' "$? $(tr '\n' ' ' <"$work/out")" "check of a configuration with an expired TLS certificate → exit 1"
 serve_certificate first first
 
 step "2. Accepted TLS versions, ciphers and ALPN"
@@ -119,7 +119,7 @@ done
 
 step "5. SIGHUP replaces the certificate without dropping connections"
 served() { shake | openssl x509 -noout -subject 2>/dev/null; }
-same "subject=CN = first" "$(served)" "certificate before any SIGHUP → the first one is served"
+same "subject=CN = first" "$(served)" "handshake before any SIGHUP → the broker shows the first certificate"
 curl -sN -b "$JAR" "$BROKER/v1/session/events" >"$work/events" &
 listener=$!
 wait_for 10 grep -q '^event: session' "$work/events"

@@ -105,14 +105,14 @@ head -c 104857600 /dev/urandom >"$work/upload"
 request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
 mark
 request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
-expect_status 200 "upload of 100 MiB → 200"
-same "$(sha256sum "$work/upload" | cut -d' ' -f1)" "$(json .body_sha256)" "upload of 100 MiB → arrives byte for byte"
+expect_status 200 "relayed upload of 100 MiB → 200"
+same "$(sha256sum "$work/upload" | cut -d' ' -f1)" "$(json .body_sha256)" "relayed upload of 100 MiB → arrives byte for byte"
 request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' -H 'Transfer-Encoding: chunked' --data-binary "@$work/upload"
-same 104857600 "$(json .body_length)" "chunked upload of 100 MiB → arrives completely"
+same 104857600 "$(json .body_length)" "relayed chunked upload of 100 MiB → arrives completely"
 get /v1/relay/api/bytes/104857600
-same 104857600 "$(stat -c %s "$work/body")" "download of 100 MiB → arrives completely"
+same 104857600 "$(stat -c %s "$work/body")" "relayed download of 100 MiB → arrives completely"
 grown=$(grew)
-[ "$grown" -le 16 ]; same 0 $? "100 MiB both ways → the broker grew by $grown MiB, at most 16"
+[ "$grown" -le 16 ]; same 0 $? "relayed uploads and a download of 100 MiB each → the broker's memory grew by $grown MiB, at most 16"
 get /v1/relay/api/trailers
 same "with trailers 200 chunked" "$(body) $STATUS $(header Transfer-Encoding)" "upstream answer with trailers → the body arrives"
 same "" "$(header X-Trailer)$(header Trailer)" "upstream answer with trailers → the trailers are removed"

@@ -78,32 +78,32 @@ def backends(case):
         "subject_token_type": "urn:ietf:params:oauth:token-type:access_token"}
     answer = ask("/v1/introspect", token=phone.session)
     case.same((200, {"active": False, "code": "proof_required"}), (answer.status, answer.json), "introspection of a bound session without evidence → inactive, with only proof_required")
-    case.verdict(answer.fields["DPoP-Nonce"], "introspection without evidence → the answer has a nonce")
+    case.verdict(answer.fields["DPoP-Nonce"], "introspection of a bound session without evidence → the answer has a nonce")
     answer = ask("/v1/token", **exchange)
-    case.same((400, "invalid_grant", "proof_required"), (answer.status, answer.json.get("error"), answer.json.get("code")), "token exchange without evidence → invalid_grant with proof_required")
-    case.verdict(answer.fields["DPoP-Nonce"], "token exchange without evidence → the answer has a nonce")
+    case.same((400, "invalid_grant", "proof_required"), (answer.status, answer.json.get("error"), answer.json.get("code")), "token exchange for a bound session without evidence → invalid_grant with proof_required")
+    case.verdict(answer.fields["DPoP-Nonce"], "token exchange for a bound session without evidence → the answer has a nonce")
     case.same(
-        {"active": False, "code": "proof_invalid", "reason": "pass"}, ask("/v1/introspect", token=phone.session, **{"pass": "A" * 32}).json, "introspection with an invented pass → inactive")
+        {"active": False, "code": "proof_invalid", "reason": "pass"}, ask("/v1/introspect", token=phone.session, **{"pass": "A" * 32}).json, "introspection of a bound session with an invented pass → inactive")
     answer = ask("/v1/introspect", token=phone.session, **{"pass": phone.held_pass}).json
     case.same(
-        (True, "DPoP", {"jkt": phone.thumbprint}), (answer.get("active"), answer.get("token_type"), answer.get("cnf")), "introspection with the pass → active, with the session's key")
-    case.same(200, ask("/v1/token", **exchange, **{"pass": phone.held_pass}).status, "token exchange with the pass → 200")
+        (True, "DPoP", {"jkt": phone.thumbprint}), (answer.get("active"), answer.get("token_type"), answer.get("cnf")), "introspection of a bound session with its pass → active, with the session's key")
+    case.same(200, ask("/v1/token", **exchange, **{"pass": phone.held_pass}).status, "token exchange for a bound session with its pass → 200")
     phone.call("GET", "/v1/session", phone.session)
     address = "https://orders.example.com/orders/7"
     proof = phone.proof("GET", "", phone.session, htu=address)
     form = {"token": phone.session, "dpop": proof, "htm": "GET", "htu": address}
     case.same("address", ask("/v1/introspect", **form | {"htu": address + "8"}).json.get("reason"), "introspection with a proof for another address → refused")
     case.same("method", ask("/v1/introspect", **form | {"htm": "POST"}).json.get("reason"), "introspection with a proof for another method → refused")
-    case.same(400, ask("/v1/introspect", **{k: v for k, v in form.items() if k != "htm"}).status, "introspection with a proof but without its method → 400")
+    case.same(400, ask("/v1/introspect", **{k: v for k, v in form.items() if k != "htm"}).status, "introspection with a proof, but without the method of the app's request → 400")
     case.same(True, ask("/v1/introspect", **form).json.get("active"), "introspection with a good proof → active")
     case.same("replayed", ask("/v1/introspect", **form).json.get("reason"), "introspection with a used proof → refused as replayed")
-    case.same({"jkt": phone.thumbprint}, ask("/v1/introspect", "own-credential", token=phone.session).json.get("cnf"), "a backend that checks proofs itself → introspection returns the key")
+    case.same({"jkt": phone.thumbprint}, ask("/v1/introspect", "own-credential", token=phone.session).json.get("cnf"), "introspection without evidence by a backend that checks proofs itself → has the session's key")
 
     def gate(**fields):
         return broker.call("GET", "/v1/forward-auth", phone.session, X_Coatcheck_Backend=BACKEND, **fields)
 
-    is_evidence_wanted(case, gate(), "proof_required", "forward-auth without evidence → proof_required")
-    case.same(200, gate(Coatcheck_Pass=phone.held_pass).status, "forward-auth with the pass from the app → 200")
+    is_evidence_wanted(case, gate(), "proof_required", "forward-auth of a bound session without evidence → proof_required")
+    case.same(200, gate(Coatcheck_Pass=phone.held_pass).status, "forward-auth of a bound session with its pass → 200")
     address = "https://app.example.com/orders?page=2"
 
     def proved(htu=address.split("?")[0], method="GET"):

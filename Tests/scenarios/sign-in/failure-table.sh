@@ -126,10 +126,10 @@ for name in drop-after truncate drop-before; do
     begin oidc
     fault oidc "{\"fault\":\"$name\",\"endpoint\":\"token\",\"times\":1}"
     forward "$CALLBACK"
-    expect_problem 503 provider_unavailable "token answer lost by $name"
-    expect_json .retry new_login "token answer lost by $name → the app has to start a new login"
+    expect_problem 503 provider_unavailable "token answer lost by the fault $name"
+    expect_json .retry new_login "token answer lost by the fault $name → the app has to start a new login"
     forward "$CALLBACK"
-    expect_problem 409 login_required "starter repeats the forward after the token answer was lost by $name"
+    expect_problem 409 login_required "starter repeats the forward after the token answer was lost by the fault $name"
     url=$(json .login.authorization_url)
     more_calls 1
     browser "$url" ana

@@ -120,10 +120,10 @@ def crossed(case):
         case.verdict(wait_for(20, lambda: [item for item in api_calls(stage, "api0") if item["status"] == 401]), "a relayed call with a voided token → the API answers 401")
         case.same(before + 1, len(stage.calls()), "one replica's provider call for a session is in progress → another replica makes no call for this session")
         release.set()
-        case.same(["200", "200"], [told(future.result(30)) for future in (other, renewed)], "the provider call in progress returns → the relayed calls at both replicas are 200")
+        case.same(["200", "200"], [told(future.result(30)) for future in (other, renewed)], "a provider call for which two replicas wait returns → the relayed calls at both replicas are 200")
         calls = stage.calls()[before:]
-        case.same(["api1", "api0"], [call.form.get("audience") for call in calls], "two replicas fetch tokens for two APIs → one provider call each, in this order")
-        case.same(1, Gate.most_at_once(calls), "two replicas fetch tokens for one session → their provider calls do not overlap")
+        case.same(["api1", "api0"], [call.form.get("audience") for call in calls], "two replicas fetch one session's tokens for two APIs → one provider call for each API, in the order of the relayed calls")
+        case.same(1, Gate.most_at_once(calls), "two replicas fetch one session's tokens for two APIs → the two provider calls do not overlap")
         token = stage.token(renewed.result())
         case.verdict(token["live"] and token["token"] != first["token"], "a relayed call after its token was voided → sent with a new living token")
         case.same(2, stage.rows(session), "tokens for two APIs → two stored rows")

@@ -34,35 +34,35 @@ def nonces(case):
         broker = broker_of(case, issuer, name=name, dpop=dpop)
         before = challenged()
         begun = begin(broker)
-        case.verdict("dpop_jkt=" in begun.json["authorization_url"], f"a new nonce after {counter} uses, the authorization URL → names the DPoP key", begun.json)
+        case.verdict("dpop_jkt=" in begun.json["authorization_url"], f"Glewlwyd makes a new nonce after {counter} uses, the authorization URL → names the DPoP key", begun.json)
         session, answer = sign_in(broker, glewlwyd)
-        case.same("Ana Example", answer.json["identity"]["name"], f"a new nonce after {counter} uses, a sign-in → a session with the name from userinfo")
-        case.same(2, challenged(before), f"a new nonce after {counter} uses, a sign-in → one nonce challenge each from the token endpoint and from userinfo")
+        case.same("Ana Example", answer.json["identity"]["name"], f"Glewlwyd makes a new nonce after {counter} uses, a sign-in → a session with the name from userinfo")
+        case.same(2, challenged(before), f"Glewlwyd makes a new nonce after {counter} uses, a sign-in → one nonce challenge each from the token endpoint and from userinfo")
         for _ in range(2 * counter + 3):
-            case.same("200", broker.refresh(session).told, f"a new nonce after {counter} uses, a refresh → 200")
+            case.same("200", broker.refresh(session).told, f"Glewlwyd makes a new nonce after {counter} uses, a refresh → 200")
         # The server's endpoints share the client's nonce, and each answer contains a new one.
-        case.verdict(challenged(before) <= 3, f"a new nonce after {counter} uses, {2 * counter + 3} refreshes → at most one more challenge, because earlier answers have brought nonces", challenged(before) - 2)
+        case.verdict(challenged(before) <= 3, f"Glewlwyd makes a new nonce after {counter} uses, {2 * counter + 3} refreshes → at most one more challenge, because earlier answers have brought nonces", challenged(before) - 2)
 
         # The calls of a second broker change the client's nonce, so the nonce that the first broker knows is old.
         other = broker_of(case, issuer, name=f"{name}-other", dpop=dpop)
         theirs, _ = sign_in(other, glewlwyd)
         before = challenged()
         for _ in range(4):
-            case.same("200", other.refresh(theirs).told, f"a new nonce after {counter} uses, a refresh by another broker → 200")
-            case.same("200", broker.refresh(session).told, f"a new nonce after {counter} uses, a refresh with a nonce that may be old → 200")
-        case.verdict(challenged(before) >= 2, f"a new nonce after {counter} uses, eight refreshes by two brokers in turn → at least two nonce challenges", challenged(before))
+            case.same("200", other.refresh(theirs).told, f"Glewlwyd makes a new nonce after {counter} uses, a refresh by another broker → 200")
+            case.same("200", broker.refresh(session).told, f"Glewlwyd makes a new nonce after {counter} uses, a refresh with a nonce that may be old → 200")
+        case.verdict(challenged(before) >= 2, f"Glewlwyd makes a new nonce after {counter} uses, eight refreshes by two brokers in turn → at least two nonce challenges", challenged(before))
 
         before = challenged()
         broker.restart()
-        case.same("200", broker.refresh(session).told, f"a new nonce after {counter} uses, a refresh after kill -9 → 200")
+        case.same("200", broker.refresh(session).told, f"Glewlwyd makes a new nonce after {counter} uses, a refresh after kill -9 → 200")
         # Without `nonce_before_spending`, the broker asks PAR first, and gets no nonce there.
-        case.same(1 if dpop else 2, challenged(before), f"a new nonce after {counter} uses, a refresh after kill -9 → {1 if dpop else 2} nonce challenges")
-        case.same("204", broker.log_out(session).told, f"a new nonce after {counter} uses, a log-out → 204")
+        case.same(1 if dpop else 2, challenged(before), f"Glewlwyd makes a new nonce after {counter} uses, a refresh after kill -9 → {1 if dpop else 2} nonce challenges")
+        case.same("204", broker.log_out(session).told, f"Glewlwyd makes a new nonce after {counter} uses, a log-out → 204")
         other.stop()
         broker.configure(providers={"real": {"par": "required"}}, log={"requests": True})
         broker.restart()
-        case.same("502 provider_error", begin(broker).told, f"a new nonce after {counter} uses, pushed request at a provider with nonces → 502, because Glewlwyd refuses every proof there")
-        case.verdict(wait_for(5, lambda: "dpop: {par: thumbprint}" in broker.log()), f"a new nonce after {counter} uses, pushed request at a provider with nonces → the log names the setting that helps", broker.log()[-900:])
+        case.same("502 provider_error", begin(broker).told, f"Glewlwyd makes a new nonce after {counter} uses, pushed request at a provider with nonces → 502, because Glewlwyd refuses every proof there")
+        case.verdict(wait_for(5, lambda: "dpop: {par: thumbprint}" in broker.log()), f"Glewlwyd makes a new nonce after {counter} uses, pushed request at a provider with nonces → the log names the setting that helps", broker.log()[-900:])
         broker.stop()
     case.verdict("already used" not in glewlwyd.log(), "all calls to Glewlwyd → its log has no DPoP proof that was already used")
 

@@ -88,11 +88,11 @@ inside coatcheck "$work/volume" "${command[@]}" >"$work/broker.log" 2>&1 &
 broker_pid=$!
 wait_for 40 curl -sf "$MANAGEMENT/readyz" || give_up "the broker's image"
 health >"$work/health.log" 2>&1
-same "0 ready" "$? $(cat "$work/health.log")" "running broker → the image's health check reports ready"
+same "0 ready" "$? $(cat "$work/health.log")" "broker runs in its container → the image's health check reports ready"
 served=$(pgrep -P "$broker_pid" | head -1)
 served=${served:-$broker_pid}
-same "10001 10001 10001 10001" "$(awk '$1 == "Uid:" { print $2, $3, $4, $5 }' "/proc/$served/status")" "running broker → runs as the image's user"
-same 0000000000000000 "$(awk '$1 == "CapEff:" { print $2 }' "/proc/$served/status")" "running broker → has no capabilities"
+same "10001 10001 10001 10001" "$(awk '$1 == "Uid:" { print $2, $3, $4, $5 }' "/proc/$served/status")" "broker's process in its container → runs as the image's user"
+same 0000000000000000 "$(awk '$1 == "CapEff:" { print $2 }' "/proc/$served/status")" "broker's process in its container → has no capabilities"
 device phone
 start_login oidc ios
 browser "$AUTHORIZATION_URL" ana

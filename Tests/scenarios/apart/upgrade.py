@@ -198,7 +198,7 @@ def restored(case):
 
     sleepers = [broker.sign_in(f"sleeper-{number}") for number in range(SLEEPERS)]
     status, told = run(OLD, "backup", str(backup), "--management", broker.management, "--token-file", str(token))
-    case.verdict(status == 0, f"{version(OLD)}, `backup` → succeeds", told)
+    case.verdict(status == 0, f"the older release {version(OLD)}, `backup` → succeeds", told)
     gone, kept = sleepers[: SLEEPERS // 2], sleepers[SLEEPERS // 2 :]
     case.same({204}, {broker.log_out(session).status for session in gone}, "log-outs of half of the sessions after the backup → 204")
     broker.stop(signal.SIGTERM)
@@ -208,8 +208,8 @@ def restored(case):
     broker.program = COATCHECK
     broker.configure(limits={"forced_refresh_pause": "0s"})
     broker.start()
-    case.same({"200"}, {broker.refresh(session).told for session in kept}, "sessions that did not log out, after the restore → refreshed")
-    case.same({"401 session_ended logged_out"}, {broker.look(session).told for session in gone}, "sessions that logged out after the backup, after the restore → ended")
+    case.same({"200"}, {broker.refresh(session).told for session in kept}, "refreshes of the sessions that did not log out, after the restore → 200")
+    case.same({"401 session_ended logged_out"}, {broker.look(session).told for session in gone}, "reads of the sessions that logged out after the backup, after the restore → they have ended")
     # Without the endings file, the schema is the older one until the start.
     broker.stop(signal.SIGTERM)
     broker.configure(store={"endings_file": None})

@@ -46,7 +46,7 @@ def upgraded(name, line, status, *fields, with_session=False, host=NAME, stays=F
                     f"{name}, the first request → only {status}, with `Connection: close`",
                     [(answer[0], answer[1].get("connection")) for answer in found][:4])
             alive, *_ = broker.ask("GET", "/v1/session", session)
-            case.verdict(alive == 200, f"{name}, the log-out after the first request → not executed", alive)
+            case.verdict(alive == 200, f"{name}, the log-out that follows on the connection → not executed", alive)
 
     return run
 

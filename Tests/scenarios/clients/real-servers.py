@@ -101,7 +101,7 @@ def nginx(case):
         case.verdict(answer.seconds < 10, "nginx, a POST with a session → answered within 10 s", answer.seconds)
         service.seen.clear()
         kept = [call(url + "/kept/orders", method, body, Content_Type=kind, **cookie).status for method in ("POST", "GET", "POST", "POST")]
-        case.same([200] * 4, kept, "nginx: calls on kept connections → 200")
+        case.same([200] * 4, kept, "nginx, calls on connections that stay open between requests → 200")
         service.seen.clear()
     answer, begin = balancers.first_bytes(port, "/v1/session/events", session)
     case.same(b"event: session\n", begin.splitlines(keepends=True)[0] if begin else b"", "nginx, the session's event stream → begins with the event `session`")

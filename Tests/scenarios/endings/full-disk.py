@@ -106,7 +106,7 @@ def stopped_on_a_full_disk(case):
         broker.start()
         case.same(
             ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
-            f"two log-outs on a full disk answered with {', '.join(a.told for a in out)}, then SIGTERM and new room → both sessions have ended after the restart")
+            f"two log-outs on a full disk answered with {', '.join(a.told for a in out)}, then SIGTERM, and the disk gets room → both sessions have ended after the restart")
 
 
 CASES = {

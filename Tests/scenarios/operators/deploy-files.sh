@@ -23,7 +23,7 @@ exposure() { systemd-analyze security --offline=true "$1/coatcheck.service" 2>/d
 same 1 "$(awk -v level="$(exposure "$units")" 'BEGIN { print level != "" && level <= 3.0 }')" "shipped units → exposure $(exposure "$units") of 10, at most 3.0"
 setting() { sed -nE "s/^$1=(.*)/\1/p" "$units/coatcheck.service" | tail -1; }
 drain=$(($(sed -nE 's/^ *(drain_delay|shutdown_timeout): ([0-9]+)s.*/\2/p' "$root/deploy/coatcheck.reference.yaml" | paste -sd+)))
-same 1 "$(($(setting TimeoutStopSec | tr -d s) > drain))" "TimeoutStopSec $(setting TimeoutStopSec) → is longer than a drain ($drain s)"
+same 1 "$(($(setting TimeoutStopSec | tr -d s) > drain))" "service unit's TimeoutStopSec, $(setting TimeoutStopSec) → is longer than a drain ($drain s)"
 mkdir "$work/units"
 # broken_unit NAME SED-EXPRESSION: checks that systemd-analyze complains about a copy of the unit with this edit
 broken_unit() {

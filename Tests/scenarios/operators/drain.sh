@@ -46,14 +46,14 @@ took=$((($(date +%s%N) - begin) / 1000000))
 request GET "$MANAGEMENT/readyz"
 expect_json .status shutting_down "SIGTERM → /readyz has the status shutting_down"
 get /v1/session
-expect_status 200 "request during drain_delay → served"
+expect_status 200 "request after SIGTERM, during drain_delay → served"
 wait_for 10 logged draining
 same "1 1 6000 36000" "$(member draining requests) $(member draining streams) $(member draining delay_ms) $(member draining at_most_ms)" "SIGTERM → the log line draining has requests, streams, delay and longest time"
 refused() { get /v1/providers && [ "$STATUS" = 503 ]; }
 wait_for 20 refused
-expect_problem 503 shutting_down "request after drain_delay"
-expect_header Retry-After 1 "request after drain_delay → Retry-After is 1"
-expect_header Connection close "request after drain_delay → Connection: close"
+expect_problem 503 shutting_down "request after SIGTERM and drain_delay"
+expect_header Retry-After 1 "request after SIGTERM and drain_delay → Retry-After is 1"
+expect_header Connection close "request after SIGTERM and drain_delay → Connection: close"
 took=$((($(date +%s%N) - begin) / 1000000))
 [ "$took" -ge 5900 ]; same 0 $? "SIGTERM → the first 503 comes only after drain_delay ($took ms)"
 wait "$stream"

@@ -141,9 +141,9 @@ publish
 unknown() { ! known "$old"; }
 wait_for 10 unknown
 JAR="$work/a-phone.jar" get /v1/session
-expect_status 200 "session from before, after the old key was removed → alive"
+expect_status 200 "session from before the rotation, after the old key was removed → alive"
 JAR="$work/a-phone.jar" request POST /v1/session/refresh
-expect_status 200 "refresh of a session from before, after the old key was removed → 200"
+expect_status 200 "refresh of a session from before the rotation, after the old key was removed → 200"
 
 step "a key ring that does not fit the store"
 kill_broker TERM

@@ -58,7 +58,7 @@ break_recipe() {
     rm -rf "$recipes"
     cp -r "$root/deploy/proxy" "$recipes"
     sed -i "$4" "$recipes/$3"
-    ! cmp -s "$root/deploy/proxy/$3" "$recipes/$3" || not_ok "edit of a recipe → changes it: $4"
+    ! cmp -s "$root/deploy/proxy/$3" "$recipes/$3" || not_ok "edit of a recipe → changes the recipe's file: $4"
     serve "$1"
     site[$2]=$SITE
     logs[$2]=${logs[$1]}

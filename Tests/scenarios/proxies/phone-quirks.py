@@ -179,9 +179,9 @@ def callbacks(case, broker, _):
             ("&response=%E9", "response"), ("&denied=%", "denied"), ("&error_code=%", "error_code"), ("&x=%00", "parameter"),
             ("&x=%7F", "parameter"), ("#x", "fragment"), ("#_=_#", "fragment"), ("#code=x", "fragment"), ("&" * 70, "64")):
         found = forward(broker, login, callback + wrong)
-        case.same("400 invalid_callback", found.told, f"a callback with {wrong[:30]} after it → 400 invalid_callback")
+        case.same("400 invalid_callback", found.told, f"a callback URL with {wrong[:30]} at its end → 400 invalid_callback")
         if name:
-            case.verdict(name in found.json["detail"], f"a callback with {wrong[:30]} after it → the detail names the faulty part", found.json["detail"])
+            case.verdict(name in found.json["detail"], f"a callback URL with {wrong[:30]} at its end → the detail names the faulty part", found.json["detail"])
     control = forward(broker, login, callback + "&x=\x07")
     case.same(400, control.status, "a callback with a raw control byte → 400")
     scheme, rest = callback.split(":/", 1)
@@ -193,7 +193,7 @@ def callbacks(case, broker, _):
             "&%=1&%E9=2", "&scope=a%20|b", "&session_state=%E9", "&x= y", "&x=\u00e9\u6f22", "&x=a%0D%0Ab", "&x=?a/b:c@d", "&user=%E9",
             "&status=%E9&status=x", "&error_description=%E9", "#", "#_=_", "&#_=_", "&x=%E9#"):
         login, callback = begin(broker)
-        case.same(201, forward(broker, login, callback + more).status, f"a callback with {more} after it → a session")
+        case.same(201, forward(broker, login, callback + more).status, f"a callback URL with {more} at its end → a session")
     for change in (lambda url: url.replace("?", "?&"), lambda url: url.replace("?", "?&&x=%E9&"), lambda url: url.replace("?code", "?x=|&%63ode")):
         login, callback = begin(broker)
         case.same(201, forward(broker, login, change(callback)).status, f"a callback with {change(callback).split('code')[0]} before the code → a session")
@@ -206,12 +206,12 @@ def callbacks(case, broker, _):
     target = callback.replace(broker.url, "")
     for wrong in ("&code=x", "&%73tate=x", "&iss=%E9", "&x=%00", "&" * 70):
         found = broker.call("GET", target + wrong)
-        case.same("400 invalid_callback", found.told, f"the hosted callback with {wrong[:20]} after it → 400 invalid_callback")
-        case.verdict(found.json["detail"] != "", f"the hosted callback with {wrong[:20]} after it → the refusal has a detail", found.json)
+        case.same("400 invalid_callback", found.told, f"the hosted callback's URL with {wrong[:20]} at its end → 400 invalid_callback")
+        case.verdict(found.json["detail"] != "", f"the hosted callback's URL with {wrong[:20]} at its end → the refusal has a detail", found.json)
     for more in ("&", "&&", "&x=%E9", "&x=%", "&x=a|b", "&x={}", "&x=1&x=2", "&=", "&session_state=%ff"):
         login, callback = begin(broker, "hosted")
         sent = broker.call("GET", callback.replace(broker.url, "") + more)
-        case.verdict(sent.status == 303 and "handoff=" in sent.fields["Location"], f"the hosted callback with {more} after it → a handoff", sent.told)
+        case.verdict(sent.status == 303 and "handoff=" in sent.fields["Location"], f"the hosted callback's URL with {more} at its end → a handoff", sent.told)
     login, callback = begin(broker, "hosted")
     query = callback.split("?")[1]
     posted = broker.call("POST", "/callback/oidc", body=f"&{query}&&x=%E9&y=a|b&z=%", Content_Type=f"{FORM}; charset=ISO-8859-1")

@@ -112,10 +112,10 @@ def gone(says, url, replica, number=40, at_once=8, may_refuse=()):
         answers = many(lambda n: call(url + path, method, bodies[n], seconds=20), number, at_once)
         found = told(answers)
         refused = found.pop("503 shutting_down", 0) if method in may_refuse else 0
-        says.same({"200": number - refused} if refused < number else {}, found, f"every {method} while the other replica is unreachable → answered" + (f" ({refused} by 503)" if refused else ""))
-        says.same(number - refused, replica.count(method) - before, f"each {method} while the other replica is unreachable → reaches the good replica once")
+        says.same({"200": number - refused} if refused < number else {}, found, f"every {method} while one of two replicas is unreachable → answered" + (f" ({refused} by 503)" if refused else ""))
+        says.same(number - refused, replica.count(method) - before, f"each {method} while one of two replicas is unreachable → reaches the good replica once")
         slowest = max(answer.seconds for answer in answers)
-        says.verdict(slowest < 6, f"each {method} while the other replica is unreachable → answered within 6 s", f"{slowest:.1f} s")
+        says.verdict(slowest < 6, f"each {method} while one of two replicas is unreachable → answered within 6 s", f"{slowest:.1f} s")
 
 
 def once(says, url, replicas, what):
@@ -127,8 +127,8 @@ def once(says, url, replicas, what):
     answers = many(lambda n: call(url + "/v1/logins", "POST", b"x" * 1000 * (n % 2), seconds=20), 6, 3)
     for replica in replicas:
         replica.what = "answers"
-    says.same(6, sum(replica.count("POST") for replica in replicas) - before, f"a replica {what}: six POSTs → six requests at the replicas")
-    says.same([], [a.status for a in answers if a.status not in (0, 502, 503)], f"a replica {what}, each POST → an error for the app")
+    says.same(6, sum(replica.count("POST") for replica in replicas) - before, f"a replica that reads a POST {what}, six POSTs → six requests at the replicas, so no POST is repeated")
+    says.same([], [a.status for a in answers if a.status not in (0, 502, 503)], f"a replica that reads a POST {what} → the sender of each POST gets an error")
 
 
 def malformed(says, url):
@@ -141,7 +141,7 @@ def malformed(says, url):
             with contextlib.suppress(OSError):
                 connection.recv(100)
     answers = many(lambda _: call(url + "/v1/providers", seconds=20), 8)
-    says.same({"200": 8}, told(answers), "after malformed uploads: eight GETs → all are answered")
+    says.same({"200": 8}, told(answers), "after malformed uploads by a client, eight GETs → all are answered")
 
 
 class Titled:

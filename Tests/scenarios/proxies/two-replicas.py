@@ -147,14 +147,14 @@ def compared(example):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([EXAMPLE / "prepare", folder, ROOT / "deploy"], check=True, env=os.environ | {"COATCHECK": COATCHECK})
         proxy = pathlib.Path(folder, "nginx/proxy.conf").read_text()
-        says.same(["0.0.0.0:8080"], re.findall(r"^ *listen (\S+);", proxy, re.M), "prepare without settings → nginx listens on compose's port")
+        says.same(["0.0.0.0:8080"], re.findall(r"^ *listen (\S+);", proxy, re.M), "the example's script `prepare` without settings → nginx listens on compose's port")
         listens = [yaml.safe_load(pathlib.Path(folder, f"{name}.yaml").read_text())["server"]["listen"] for name in ("broker-1", "broker-2")]
-        says.same(listens, re.findall(r"^ *server (127\S+) ", proxy, re.M), "prepare without settings → nginx's configuration has both replicas")
+        says.same(listens, re.findall(r"^ *server (127\S+) ", proxy, re.M), "the example's script `prepare` without settings → nginx's configuration has both replicas")
         for file in ("broker-1", "broker-2"):
             checked = subprocess.run([COATCHECK, "check", "--config", f"{folder}/{file}.yaml"], capture_output=True, text=True)
-            says.same(0, checked.returncode, f"prepare without settings → writes a valid {file}.yaml")
+            says.same(0, checked.returncode, f"the example's script `prepare` without settings → writes a valid {file}.yaml")
         left = [path.name for path in pathlib.Path(folder).rglob("*.[cy]*") if path.is_file() and re.search(r"^[^#]*@[A-Z_]+@", path.read_text(), re.M)]
-        says.same([], left, "prepare without settings → replaces every word between at signs")
+        says.same([], left, "the example's script `prepare` without settings → replaces every word between at signs")
 
 
 class App:

@@ -54,7 +54,7 @@ def asking(case):
 
     watch = child(broker, parent, "watch")
     case.same("403 upstream_not_allowed", told(by(broker, widget, path="/v1/relay/other/userinfo")), "a child calls an upstream that its kind may not use → refused")
-    case.same("403 upstream_not_allowed", told(by(broker, watch, path="/v1/relay/api/userinfo")), "a child whose kind has no upstreams calls one → refused")
+    case.same("403 upstream_not_allowed", told(by(broker, watch, path="/v1/relay/api/userinfo")), "a child whose kind has no upstreams calls an upstream → refused")
     case.same(200, by(broker, widget, path="/v1/relay/api/userinfo").status, "a child calls an upstream of its kind → 200")
 
     def gate(token):
@@ -137,7 +137,7 @@ def endings(case):
         case.same({"401 session_ended parent_ended", "401 session_ended provider_logout"} & {told(by(broker, one)) for one in children},
                   {told(by(broker, one)) for one in children}, f"the parent was ended by {name}, the children's next requests → refused")
         case.verdict("session_ended" in stream.read().decode(), f"the parent was ended by {name}, a child's event stream → reports the end")
-        case.same(200, by(broker, spared).status, f"the parent was ended by {name}, another session's child → lives")
+        case.same(200, by(broker, spared).status, f"the parent was ended by {name}, the child of another session → lives")
         case.same(204, broker.log_out(stranger).status, "the other session logs out → 204")
 
     # One commit ends the parent and its children, so kill -9 cannot separate them.

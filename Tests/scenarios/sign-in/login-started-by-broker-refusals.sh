@@ -111,7 +111,7 @@ forward "$(with_value error '<script>alert(1)</script>' "$CALLBACK")"
 expect_problem 502 provider_error "callback with an unknown error together with a code"
 if grep -q script "$work/body"; then not_ok "callback with an unknown error → the answer does not contain its text"; else ok "callback with an unknown error → the answer does not contain its text"; fi
 forward "$CALLBACK"
-expect_problem 400 state_mismatch "unchanged callback, forwarded after one with an error"
+expect_problem 400 state_mismatch "unchanged callback, forwarded after a callback with an error"
 no_call
 
 step "10. The state of one provider's login at another provider's callback (SEC-09)"
@@ -131,7 +131,7 @@ forward "$(with_value code c-invented "$CALLBACK")"
 expect_problem 400 code_rejected "callback with the same invented code, forwarded again"
 no_call
 forward "$CALLBACK"
-expect_problem 400 state_mismatch "unchanged callback, forwarded after one with an invented code"
+expect_problem 400 state_mismatch "unchanged callback, forwarded after a callback with an invented code"
 no_call
 
 step "12. The broker checks an app's verifier before it calls the provider (SEC-03)"

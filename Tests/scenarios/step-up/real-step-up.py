@@ -120,7 +120,7 @@ def by_levels(case):
     case.same(
         ("403 step_up_failed", "loa-4"), (answer.told, (answer.json.get("got") or {}).get("acr")), "a step-up to a level that the provider cannot reach → 403, with the level reached")
     case.same(asked + 1, user.browser.asked, "a step-up with max_age 0 → one password prompt")
-    case.same("loa-1", lives(case, user, "after a step-up to an unreachable level")["acr"], "a step-up that failed in the broker and raised the browser's level → the session keeps its level")
+    case.same("loa-1", lives(case, user, "after a step-up to an unreachable level")["acr"], "a step-up that the broker refused after the provider raised the browser's level → the session keeps its level")
     answer = user.step_up({"max_age": 60}, lemonldap.Browser(provider, OTHER))
     case.same("409 subject_mismatch", answer.told, "another user signs in for a step-up → 409 subject_mismatch")
     case.same(first, lives(case, user, "after another user's sign-in")["authenticated_at"], "another user signs in for a step-up → the session keeps the time of its first sign-in")
@@ -142,7 +142,7 @@ def by_levels(case):
     # A relayed call that demands a level and an age.
     refused = user.relay("/oauth2/userinfo")
     case.same(
-        ("401 step_up_required", {"acr_values": "loa-4 loa-5", "max_age": 300}), (refused.told, refused.json.get("step_up")), "a call that needs a level and an age → 401 step_up_required with both")
+        ("401 step_up_required", {"acr_values": "loa-4 loa-5", "max_age": 300}), (refused.told, refused.json.get("step_up")), "a relayed call that needs a level and an age → 401 step_up_required with both")
     answer = user.step_up(refused.json["step_up"])
     case.same("403 step_up_failed", answer.told, "a step-up to a level, soon after a sign-in → 403, because the provider does not prompt")
     lives(case, user, "after a step-up without a prompt")
@@ -150,7 +150,7 @@ def by_levels(case):
     answer = user.step_up(refused.json["step_up"] | {"max_age": 0}, how=STRONG)
     case.same(("200", "loa-4"), (answer.told, answer.json.get("acr")), "a step-up to a level with max_age 0 → the session gets the level")
     passed = user.relay("/oauth2/userinfo")
-    case.same((200, "dwho"), (passed.status, passed.json.get("sub")), "a call that needs a level, after the step-up to it → 200")
+    case.same((200, "dwho"), (passed.status, passed.json.get("sub")), "a relayed call that needs a level, after the step-up to this level → 200")
     handle = lives(case, user, "after a step-up to a level")["handle"]
 
     # The browser signs in again for another app. A refresh reports this, but the session keeps its own sign-in.

@@ -28,9 +28,9 @@ def last():
     try:
         os.kill(options.pid, 0)
         with urllib.request.urlopen(options.management + "/readyz", timeout=5) as answer:
-            verdict(answer.status == 200, "after all raw requests → the broker's process from the start is ready")
+            verdict(answer.status == 200, "broker after all raw requests → the process has not changed, and is ready")
     except OSError as error:
-        verdict(False, "after all raw requests → the broker's process from the start is ready", str(error))
+        verdict(False, "broker after all raw requests → the process has not changed, and is ready", str(error))
 
 
 if __name__ == "__main__":

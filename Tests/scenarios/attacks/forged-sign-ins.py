@@ -82,7 +82,7 @@ def sign_ins(case):
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&{urllib.parse.urlencode(forged)}"}, Cookie=f"coatcheck-login={cookie}")
     session = answer.json
     unverified = session.get("identity", {}).pop("unverified", None)
-    case.same({name: "mallory" for name in kept}, unverified, "user names in a callback → the configured ones are stored as unverified")
+    case.same({name: "mallory" for name in kept}, unverified, "user names in a callback → the session lists the configured callback members as unverified")
     seen = json.dumps({name: session.get(name) for name in ("subject", "identity", "provider")})
     case.verdict(answer.status == 201 and session.get("subject") == "user-ana" and "mallory" not in seen, "forged user names in a callback → the session has the provider's user", f"{answer.told} {seen}")
     callback, cookie, _ = begin()

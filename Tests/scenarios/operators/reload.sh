@@ -48,7 +48,7 @@ change 's|^  hosts: .*|  hosts: [ops.example.org|'
 refused 'is not YAML' "reload of an incomplete file → refused"
 change 's|log: \{level: trace\}|log: {levle: trace, request: false}|'
 refused 'log.levle.*did you mean `level`' "reload with an unknown key → refused with a suggestion"
-matches 'log.request' "$REASON" "reload with two unknown keys → the refusal also names the second one"
+matches 'log.request' "$REASON" "reload with two unknown keys → the refusal also names the second key"
 change 's|web-secret|no-such-secret|'
 refused 'client_secret: names a file that cannot be read: .*/no-such-secret does not exist' "reload while a secret file is missing → refused with its path"
 : >"$work/empty" && chmod 600 "$work/empty"
@@ -69,7 +69,7 @@ done
 get /v1/session
 expect_status 200 "session after all refused reloads → alive"
 cp -p "$work/first.yaml" "$file"
-reload "original file restored → reload succeeds"
+reload "original file restored after refused files → reload succeeds"
 
 step "a second broker names the port in use"
 sed -e "s|listen: 127.0.0.1:$MANAGEMENT_PORT|listen: 127.0.0.1:$CLOSED_PORT|; s|sqlite:.*|sqlite:$work/data/second.db|" "$work/first.yaml" >"$work/second.yaml"
@@ -118,7 +118,7 @@ mkfifo -m 600 "$file"
 refused 'is no regular file' "reload while the configuration file is a pipe → refused"
 rm "$file"
 cp -p "$work/first.yaml" "$file"
-reload "original file restored → reload succeeds"
+reload "original file restored after files that were pipes → reload succeeds"
 cc -shared -fPIC -O2 -o "$work/hanging.so" "$here/hanging_file.c" -ldl || give_up "the compiler"
 kill_broker TERM
 export HANGING_FILE="$work/hung" HANGING_WHILE="$work/hangs"
@@ -160,7 +160,7 @@ long=$(head -c 5000 /dev/zero | tr '\0' a)
 post /v1/logins "{\"provider\":\"oidc\",\"client\":\"ios\",\"scope\":\"$long\"}"
 expect_problem 413 too_large "start of a login with a body above the new limit"
 cp -p "$work/first.yaml" "$file"
-reload "original file restored → reload succeeds"
+reload "original file restored after changed upstreams, limits and backends → reload succeeds"
 relayed
 expect_status 200 "relay call after the original allow-list was restored → 200"
 
@@ -234,7 +234,7 @@ wait_for 10 grep -q '^event: tokens_refreshed' "$work/events"
 same 0 $? "refresh after a reload that removes an upstream → an event on the stream from before"
 kill "$listener"
 cp -p "$work/first.yaml" "$file"
-reload "original file restored → reload succeeds"
+reload "original file restored after an upstream was removed → reload succeeds"
 
 step "coatcheck config diff"
 diff_() { RUN=0; "$COATCHECK" config diff --config "$1" --management "$MANAGEMENT" --token-file "$2" >"$work/out" 2>&1 || RUN=$?; }

@@ -44,7 +44,7 @@ browser "$AUTHORIZATION_URL" ana
 forward "$(with_value merchant_id - "$CALLBACK")"
 expect_problem 400 invalid_callback "Clover callback without a merchant id"
 forward "$CALLBACK"
-expect_status 201 "Clover's unchanged callback, forwarded after one without a merchant id → a session"
+expect_status 201 "Clover's unchanged callback, forwarded after a callback without a merchant id → a session"
 
 step "4. A launch from the dashboard starts a login"
 device c-phone

@@ -74,7 +74,7 @@ def refusals(case):
     sandbox.fault("oidc", fault="other-user-callback", times=1)
     case.same("409 subject_mismatch", told(step_up(broker, session)), "the provider answers a step-up as another user → subject_mismatch")
     failed = step_up(broker, session, WEAK, sandbox_auth_age=4000)
-    case.same("403 step_up_failed", told(failed), "a step-up by age, and the new sign-in is older than an hour → step_up_failed")
+    case.same("403 step_up_failed", told(failed), "a step-up that demands an age of ten minutes, and the new sign-in is older than an hour → step_up_failed")
     case.same({"max_age": 600}, failed.json["required"], "a step-up by age, and the new sign-in is too old → the answer has the required age")
     case.verdict(failed.json["got"]["authenticated_at"] < before["authenticated_at"], "a step-up by age, and the new sign-in is too old → the answer has the time of this sign-in")
     sandbox.settings("oidc", step_up="ignores")

@@ -28,9 +28,9 @@ def last():
     try:
         os.kill(options.pid, 0)
         with urllib.request.urlopen(options.management + "/readyz", timeout=5) as answer:
-            verdict(answer.status == 200, "broker after all raw requests → the process has not changed, and is ready")
+            verdict(answer.status == 200, "broker after all raw requests → the process from before is ready")
     except OSError as error:
-        verdict(False, "broker after all raw requests → the process has not changed, and is ready", str(error))
+        verdict(False, "broker after all raw requests → the process from before is ready", str(error))
 
 
 if __name__ == "__main__":

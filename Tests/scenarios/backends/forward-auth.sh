@@ -52,7 +52,7 @@ walk_live() {
     step "$1: a live session"
     device "device-$1"
     sign_in oidc ios ana
-    expect_status 201 "$1: first device signs in → a session"
+    expect_status 201 "$1: ana signs in at the broker → a session"
     cookie=$(cookie coatcheck)
     handle=$(json .handle)
     secret=$(json .subject)

@@ -187,7 +187,7 @@ def callbacks(case, broker, _):
     scheme, rest = callback.split(":/", 1)
     for other in (scheme + ":/%63b" + rest[2:], scheme + "x:/" + rest, scheme + ":///" + rest, scheme + ":/c|b" + rest[2:]):
         case.same("400 invalid_callback", forward(broker, login, other).told, f"a callback with another target, {other.split('?')[0]} → 400 invalid_callback")
-    case.same(201, forward(broker, login, callback).status, "a good callback, forwarded after refused ones → a session")
+    case.same(201, forward(broker, login, callback).status, "a good callback, forwarded after refused callbacks → a session")
     for more in (
             "&", "&&", "&&&", "&x=%E9", "&x=caf%e9&y=%", "&x=100%&z=%zz", "&x=a|b", '&x={"a":["<b>"]}', "&x=\\^`", "&x=1&x=2", "&=x", "&=", "&x",
             "&%=1&%E9=2", "&scope=a%20|b", "&session_state=%E9", "&x= y", "&x=\u00e9\u6f22", "&x=a%0D%0Ab", "&x=?a/b:c@d", "&user=%E9",

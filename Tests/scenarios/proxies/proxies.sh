@@ -49,8 +49,8 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Unready).serve_
     two_servers 's/ inter 2s/ inter 200ms/'
     wait_for 20 grep -q 'coatcheck/coatcheck2 is DOWN' "$work/two.log"
     same 0 $? "HAProxy's second server is not ready → the health check removes it"
-    same "200 " "$(answers)" "HAProxy has removed one server → the other answers every request"
-    same 0 "$(grep -c 'coatcheck/coatcheck1 is DOWN' "$work/two.log")" "HAProxy has removed one server → the ready server stays in use"
+    same "200 " "$(answers)" "HAProxy has removed one of two servers → the ready server answers every request"
+    same 0 "$(grep -c 'coatcheck/coatcheck1 is DOWN' "$work/two.log")" "HAProxy has removed one of two servers → the ready server stays in use"
     two_servers 's/ inter 2s/ inter 200ms/; s|option httpchk GET /readyz|option httpchk|'
     wait_for 20 grep -q 'coatcheck/coatcheck1 is DOWN' "$work/two.log"
     same 0 $? "HAProxy's health check without the path /readyz → removes the ready server, too"

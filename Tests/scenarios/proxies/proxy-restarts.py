@@ -125,7 +125,7 @@ def brokers(case):
     def share(found):
         return sum(answer.status == 503 for _, answer in found) / len(found)
 
-    case.verdict(share(answers["apache"]) < 0.2, "apache, one replica drains → fewer than a fifth of the requests get its 503", f"{share(answers['apache']):.2f}")
+    case.verdict(share(answers["apache"]) < 0.2, "apache, one replica drains → fewer than a fifth of the requests get the draining replica's 503", f"{share(answers['apache']):.2f}")
     for server in without:
         case.verdict(share(lost[server]) > 0.3, f"{server}, a recipe that keeps a draining replica → more than 30 % of the requests get 503", f"{share(lost[server]):.2f}")
     file.write_text(file.read_text().replace(line + " down", line))

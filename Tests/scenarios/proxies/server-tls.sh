@@ -67,7 +67,7 @@ step "1. Refused TLS versions, renegotiation, keys and certificates"
 matches 'alert|error|unsupported' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "handshake with TLS 1.1 → refused"
 matches 'Cipher is \(NONE\)' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "handshake with TLS 1.1 → no cipher is agreed"
 matches '^(000|52|56)' "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$BROKER_PORT/v1/providers")" "plain HTTP on the TLS port → no answer"
-same 60 "$(CURL_CA_BUNDLE="$work/second.pem" curl -s -o /dev/null "$BROKER/v1/providers"; echo $?)" "client that trusts another certificate → rejects the broker's"
+same 60 "$(CURL_CA_BUNDLE="$work/second.pem" curl -s -o /dev/null "$BROKER/v1/providers"; echo $?)" "client that trusts another certificate → rejects the broker's certificate"
 matches 'errno|error|no_renegotiation|NO_RENEGOTIATION|closed|write' "$( (printf 'R\n'; sleep 1) | openssl s_client -connect "127.0.0.1:$BROKER_PORT" -servername auth.example.com -tls1_2 -CAfile "$work/first.pem" 2>&1 | tail -5 | tr '\n' ' ')" "client asks for a renegotiation → refused"
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
 same 0 $? "check of a configuration whose TLS key fits its certificate → exit 0"

@@ -110,7 +110,7 @@ def calling(case):
         return requests.request(method, broker.url + path, auth=own, timeout=20, **more)
 
     for method, path in [("GET", "/v1/sessions"), ("POST", "/v1/session/refresh"), ("GET", "/v1/relay/api/userinfo?a=b%20c"), ("GET", "/v1/session")]:
-        case.same("200", told(calls(method, path)), f"{method} {path} with a proof → 200")
+        case.same("200", told(calls(method, path)), f"a bound session's {method} {path} with a proof → 200")
     before = key.rs_nonce
     clock.set(wall=1000, monotonic=1000)
     case.same("200", told(calls("GET", "/v1/session")), "a call after the nonce's end → the library repeats it, and the answer is 200")

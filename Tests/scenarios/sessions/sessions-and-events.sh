@@ -226,8 +226,8 @@ begin=$SECONDS
 kill_broker TERM
 took=$((SECONDS - begin))
 # If the streams delayed the stop, it would take the whole shutdown_timeout of half a minute.
-[ "$took" -le 12 ]; same 0 $? "TERM with a thousand streams → stops in $took s, at most 12"
+[ "$took" -le 12 ]; same 0 $? "TERM to a broker with a thousand event streams → it stops in $took s, at most 12"
 wait "$listeners"
-same 1000 "$(sed -n 2p "$work/listeners")" "TERM with a thousand streams → each ends with its last chunk"
+same 1000 "$(sed -n 2p "$work/listeners")" "TERM to a broker with a thousand event streams → each stream ends with its last chunk"
 
 finish

@@ -205,7 +205,7 @@ step "7. Operators check the store: migrate, check --online, metrics"
 same 0 $? "migrate on an up-to-date store → exit 0: $(cat "$work/migrate.log")"
 "$COATCHECK" check --online --config "$work/replica-1.yaml" >"$work/check.log" 2>&1
 matches 'ok +store: answers and is up to date' "$(cat "$work/check.log")" "check --online with a migrated store → reports that it is up to date"
-matches 'no commit waits for a standby' "$(cat "$work/check.log")" "check --online without a standby → reports that no commit waits for one"
+matches 'no commit waits for a standby' "$(cat "$work/check.log")" "check --online without a standby → reports that no commit waits for a standby"
 on 2
 JAR= request GET "${managements[2]}/metrics"
 matches 'coatcheck_store_connections 8' "$(body)" "metrics of a replica → contain the number of store connections"

@@ -32,7 +32,7 @@ def on_the_wire(case):
     asked = urllib.parse.parse_qsl(urllib.parse.urlsplit(begun.json["authorization_url"]).query)
     case.same([ORDERS, BILLS], [value for name, value in asked if name == "resource"], "client with upstreams for two resources, the authorization request → has each resource once, in the configuration's order")
     case.same("openid email offline_access", dict(asked)["scope"], "client with upstreams for two resources, the authorization request → has each scope once")
-    case.same([[ORDERS, BILLS]], [[v for n, v in pairs if n == "resource"] for pairs in requests(sandbox, "token")], "client with upstreams for two resources, the token request → has both resources in this order")
+    case.same([[ORDERS, BILLS]], [[v for n, v in pairs if n == "resource"] for pairs in requests(sandbox, "token")], "client with upstreams for two resources, the token request → has both resources in the configuration's order")
     narrow = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios", "scope": "openid"})
     asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(narrow.json["authorization_url"]).query))
     case.same("openid email", asked["scope"], "app starts a login with fewer scopes → the authorization request also has the upstreams' scopes")

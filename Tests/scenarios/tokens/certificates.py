@@ -62,7 +62,7 @@ def renewed(case):
     for session in sessions[:2]:
         for _ in range(2):
             case.same("200", relay(broker, session).told, "a relayed call after the renewal → 200")
-    case.same(2, sandbox.calls("oidc/refresh"), "two sessions are used after the renewal → one refresh each")
+    case.same(2, sandbox.calls("oidc/refresh"), "two sessions are used after the renewal → one refresh for each session")
     case.same({second}, set(sandbox.shown("refresh")), "refreshes after the renewal → show the new certificate")
     case.same([second] * 4, sandbox.shown("api", "api")[-4:], "relayed calls after the renewal → use new connections with the new certificate")
     case.same("200", broker.look(sessions[2]).told, "session that was not used since the renewal → is alive")
@@ -71,7 +71,7 @@ def renewed(case):
     case.same("200", relay(broker, sessions[2]).told, "SIGHUP with a third certificate → the relayed call is 200")
     broker.restart()
     case.same("200", relay(broker, sessions[0]).told, "kill -9 after the renewal → the relayed call is 200")
-    case.same(4, sandbox.calls("oidc/refresh"), "two sessions are used after the third certificate → one more refresh each")
+    case.same(4, sandbox.calls("oidc/refresh"), "two sessions are used after the third certificate → one more refresh for each session")
 
 
 def half_written(case):

@@ -141,19 +141,19 @@ def rotates(case):
     """Refresh tokens that rotate: a refresh for one resource limits the next refresh token to this resource."""
     stage = Stage(case, {"orders": ORDERS, "ledger": LEDGER}, {"token_request": {"omit": ["resource"]}})
     session = stage.sign_in()
-    case.same(ORDERS, stage.relay(session, "orders"), "rotating refresh tokens, the API that is called first → gets a token for it")
-    case.same("502 provider_error", stage.relay(session, "ledger"), "rotating refresh tokens, the API that is called second → 502 provider_error")
-    case.verdict(stage.detail("invalid_target"), "rotating refresh tokens, the API that is called second → invalid_target in the log", stage.broker.log()[-600:])
-    case.same("200", stage.broker.refresh(session).told, "rotating refresh tokens, a refresh after the refused API → 200")
-    case.same(ORDERS, stage.relay(session, "own"), "rotating refresh tokens, the session's own token after a refresh → is for the first API")
+    case.same(ORDERS, stage.relay(session, "orders"), "a server with rotating refresh tokens, the API that is called first → gets a token for it")
+    case.same("502 provider_error", stage.relay(session, "ledger"), "a server with rotating refresh tokens, the API that is called second → 502 provider_error")
+    case.verdict(stage.detail("invalid_target"), "a server with rotating refresh tokens, the API that is called second → invalid_target in the log", stage.broker.log()[-600:])
+    case.same("200", stage.broker.refresh(session).told, "a server with rotating refresh tokens, a refresh after the refused API → 200")
+    case.same(ORDERS, stage.relay(session, "own"), "a server with rotating refresh tokens, the session's own token after a refresh → is for the first API")
     session = stage.sign_in()
-    case.same("200", stage.broker.refresh(session).told, "rotating refresh tokens, a refresh before the first API call → 200")
-    case.same("502 provider_error", stage.relay(session, "orders"), "rotating refresh tokens, the first API call after a refresh → 502 provider_error")
-    case.same("200", stage.broker.look(session).told, "rotating refresh tokens, the session after its refused API call → alive")
+    case.same("200", stage.broker.refresh(session).told, "a server with rotating refresh tokens, a refresh before the first API call → 200")
+    case.same("502 provider_error", stage.relay(session, "orders"), "a server with rotating refresh tokens, the first API call after a refresh → 502 provider_error")
+    case.same("200", stage.broker.look(session).told, "a server with rotating refresh tokens, the session after its refused API call → alive")
 
     # A process remembers a refused target for a while, so restart the broker.
     stage.broker.restart()
-    case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "rotating refresh tokens, a new session whose first call is to the second API → gets a token for it")
+    case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "a server with rotating refresh tokens, a new session whose first call is to the second API → gets a token for it")
 
     # With one configured resource, every token is for that resource, even the session's own token.
     stage.broker.configure(upstreams={"ledger": None}, providers={"real": {"token_request": None}})

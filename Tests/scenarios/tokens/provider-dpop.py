@@ -145,11 +145,11 @@ def answers_bearer(case):
     case.same(None, broker.look(session).json["tokens"]["expires_at"], "server answers a refresh with a Bearer token → the session keeps no access token")
     answer = broker.refresh(session)
     case.verdict(
-        answer.is_passing_fault and int(answer.fields["Retry-After"]) <= 30, "refresh right after a Bearer answer → 503 with Retry-After of at most 30 s", answer.told)
-    case.same(1, sandbox.calls("oidc/refresh"), "two refreshes within 30 s of a Bearer answer → one provider call")
+        answer.is_passing_fault and int(answer.fields["Retry-After"]) <= 30, "refresh right after a refresh that was answered with a Bearer token → 503 with Retry-After of at most 30 s", answer.told)
+    case.same(1, sandbox.calls("oidc/refresh"), "two refreshes within 30 s, the first answered with a Bearer token → one provider call")
     told = wait_for(45, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 1)
-    case.same("200", told, "refresh more than 30 s after a Bearer answer → 200 with the newest refresh token")
-    case.same(2, sandbox.calls("oidc/refresh"), "refresh more than 30 s after a Bearer answer → one more provider call")
+    case.same("200", told, "refresh more than 30 s after a refresh that was answered with a Bearer token → 200 with the newest refresh token")
+    case.same(2, sandbox.calls("oidc/refresh"), "refresh more than 30 s after a refresh that was answered with a Bearer token → one more provider call")
 
 
 def nobody_elses(case):

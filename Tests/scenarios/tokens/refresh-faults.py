@@ -181,12 +181,12 @@ def empty_refusals(case):
         passed += 45
         clock.set(passed, passed)
     case.say(f"{len(gate.refreshes())} calls refused in {passed} s")
-    case.verdict(len(gate.refreshes()) >= 8 * 10, "ten minutes of empty 401 answers → at least ten refused refreshes for each session", len(gate.refreshes()))
-    case.same([], [a.told for a in told if not a.is_passing_fault], "ten minutes of empty 401 answers → callers get 503 with Retry-After")
-    case.same(["200"] * 8, [broker.look(s).told for s in sessions], "ten minutes of empty 401 answers → all sessions are alive")
+    case.verdict(len(gate.refreshes()) >= 8 * 10, "provider answers all refreshes with an empty 401 for ten minutes → at least ten refused refreshes for each session", len(gate.refreshes()))
+    case.same([], [a.told for a in told if not a.is_passing_fault], "provider answers all refreshes with an empty 401 for ten minutes → callers get 503 with Retry-After")
+    case.same(["200"] * 8, [broker.look(s).told for s in sessions], "provider answers all refreshes with an empty 401 for ten minutes → all sessions are alive")
     gate.always = Gate.pass_on
     clock.set(passed + 60, passed + 60)
-    case.same(["200"] * 8, [broker.refresh(s).told for s in sessions], "the end of ten minutes of empty 401 answers → all sessions refresh")
+    case.same(["200"] * 8, [broker.refresh(s).told for s in sessions], "provider accepts refreshes after ten minutes of empty 401 answers → all sessions refresh")
 
 
 def empty_refusal_of_one(case):
@@ -205,9 +205,9 @@ def empty_refusal_of_one(case):
         broker.refresh(well)
         told.append(broker.refresh(dead).told)
     case.say(f"minute by minute: {', '.join(told)}")
-    case.same([], [t for t in told[:4] if not t.startswith("503")], "empty 401 answers to only one session, for four minutes → 503")
-    case.same("401 session_ended grant_revoked", told[-1], "empty 401 answers to only one session, for seven minutes → 401 grant_revoked")
-    case.same("200", broker.refresh(well).told if broker.look(well).status == 200 else "gone", "empty 401 answers to one session → another session refreshes")
+    case.same([], [t for t in told[:4] if not t.startswith("503")], "provider answers only one session's refreshes with an empty 401 for four minutes → 503")
+    case.same("401 session_ended grant_revoked", told[-1], "provider answers only one session's refreshes with an empty 401 for seven minutes → 401 grant_revoked")
+    case.same("200", broker.refresh(well).told if broker.look(well).status == 200 else "gone", "provider answers only one session's refreshes with an empty 401 → another session refreshes")
 
 
 def unchecked_subject(case):

@@ -106,7 +106,7 @@ kill -TERM "$served"
 wait "$broker_pid"
 same 0 $? "SIGTERM to the broker's image → exit status 0"
 broker_pid=
-matches '"message":"stopped"' "$(tail -1 "$work/broker.log")" "SIGTERM to the broker's image → the last log line is stopped"
+matches '"message":"stopped"' "$(tail -1 "$work/broker.log")" "SIGTERM to the broker's image → the message of the last log line is “stopped”"
 mapfile -t command < <(entry coatcheck)
 inside coatcheck "$work/volume" "${command[@]}" >>"$work/broker.log" 2>&1 &
 broker_pid=$!

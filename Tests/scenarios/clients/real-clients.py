@@ -115,7 +115,7 @@ def pythons(case):
     case.verdict(b'"handle"' in curl("--http2", read), "curl --http2, which offers h2c, a read of the session → the session object")
     case.same(3000, json.loads(curl("--http2", "--data-binary", body.decode(), echo))["body_length"], "curl --http2, which offers h2c, a relayed POST → the whole body arrives")
     begin = time.monotonic()
-    case.verdict(b'"handle"' in curl("-X", "GET", "-H", "Content-Length: 9", read) and time.monotonic() - begin < 5, "curl announces a body and does not send it → the session object arrives within 5 s")
+    case.verdict(b'"handle"' in curl("-X", "GET", "-H", "Content-Length: 9", read) and time.monotonic() - begin < 5, "curl announces a body and omits it → the session object arrives within 5 s")
 
 
 def jars(case):

@@ -18,7 +18,7 @@ log_out_with() { request DELETE "/v1/session$1"; }
 step "1. Refused parameters, and log-outs without a page"
 device nobody
 log_out_with '?logout_url=yes'
-expect_problem 400 invalid_request "log-out whose logout_url is neither true nor false"
+expect_problem 400 invalid_request "log-out with logout_url=yes"
 log_out_with '?logout=true'
 expect_problem 400 invalid_request "log-out with an unknown query parameter"
 log_out_with '?logout_url=true&logout_url=true'

@@ -65,7 +65,7 @@ expect_status 200 "restore while the broker runs → the broker still serves the
 kill_broker TERM
 same 0 "$(stat -c %s "$work/data/coatcheck.db-wal" 2>/dev/null || echo 0)" "broker stopped by SIGTERM → the write-ahead log is merged into the database"
 run restore "$copies/mine" "${configuration[@]}"
-matches '^1 .*not a Coatcheck database' "$RUN $(cat "$work/out")" "restore of a file that is not a broker's database → refused"
+matches '^1 .*not a Coatcheck database' "$RUN $(cat "$work/out")" "restore of another program's file → refused"
 cp "$copies/good.db" "$copies/newer.db"
 python3 - "$copies/newer.db" <<'P'
 import sqlite3, sys

@@ -17,7 +17,7 @@ partial() {
 step "1. The start of a login"
 post /v1/logins '{"provider":"zephr","client":"ios"}'
 expect_problem 400 invalid_request "two social providers are configured, and the request names neither"
-expect_json .errors[0].pointer /social_provider "two social providers are configured, and the request names neither → the error points to /social_provider"
+expect_json .errors[0].pointer /social_provider "two social providers are configured, and the request omits the provider → the error points to /social_provider"
 post /v1/logins '{"provider":"zephr","client":"ios","social_provider":"myspace"}'
 expect_problem 400 invalid_request "login request names a social provider that is not configured"
 zephr_login ana

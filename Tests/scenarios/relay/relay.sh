@@ -184,7 +184,7 @@ for length in 60000 600000; do
         wait_for 20 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
         same "6 HTTP/1.1 429 Too Many Requests" "$(sort "$work/uploads" | uniq -c | sed 's/^ *//')" "one user begins eight large uploads → two get a place, six get 429"
     else
-        same "" "$(cat "$work/uploads")" "one user begins eight small uploads and does not end them → they wait, and none is refused"
+        same "" "$(cat "$work/uploads")" "one user begins eight small uploads and sends only their first byte → all eight wait for the rest"
     fi
     kill "$uploader" 2>/dev/null
     wait "$uploader" 2>/dev/null

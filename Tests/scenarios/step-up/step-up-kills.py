@@ -125,7 +125,7 @@ def step_up_with_a_refresh_before(stage, session):
     """The provider has answered the step-up. A refresh begins and ends, then the replica dies."""
     login = stage.login(session)
     stage.forward(stage.dying, login)
-    stage.case.same("200", told(stage.second.refresh(session)), "the provider has answered a step-up that is not committed, another replica's refresh → 200")
+    stage.case.same("200", told(stage.second.refresh(session)), "the provider has answered a step-up, another replica's refresh before the step-up's commit → 200")
     stage.kill()
     return Outcome(False, login, ("503 provider_unavailable",))
 

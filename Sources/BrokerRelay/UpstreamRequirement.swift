@@ -88,17 +88,17 @@ private struct EntryPattern: Sendable, Equatable {
 
     /// Returns whether the pattern covers a call.
     func covers(method: String, path: CanonicalPath) -> Bool {
-        guard covers(method.uppercased()) else { return false }
+        guard coversMethod(method.uppercased()) else { return false }
         let segments = path.text.utf8.dropFirst().split(separator: 0x2F, omittingEmptySubsequences: false)
             .map { ReadSegment.text(of: $0) }
-        if covers(segments) { return true }
+        if coversPath(segments) { return true }
         // An upstream that decodes the path before it searches for the query ends the path at the decoded `?`.
         guard let index = segments.firstIndex(where: { $0.utf8.contains(UInt8(ascii: "?")) }) else { return false }
         let last = ReadSegment.text(of: segments[index].utf8.prefix { $0 != UInt8(ascii: "?") })
-        return covers(segments[..<index] + [last])
+        return coversPath(segments[..<index] + [last])
     }
 
-    private func covers(_ segments: [String]) -> Bool {
+    private func coversPath(_ segments: [String]) -> Bool {
         var rest = segments[...]
         if rest.last?.isEmpty == true { rest.removeLast() }
         for part in parts {
@@ -132,7 +132,7 @@ private struct EntryPattern: Sendable, Equatable {
         return (left.isEmpty || left.first == .rest) && (right.isEmpty || right.first == .rest)
     }
 
-    private func covers(_ method: String) -> Bool {
+    private func coversMethod(_ method: String) -> Bool {
         guard let methods else { return true }
         return methods.contains(method) || method == "HEAD" && methods.contains("GET")
     }

@@ -54,17 +54,19 @@ extension ExchangeSettlement {
             case .moved: continue
             case .ended: throw await ended(current, tokens, origin)
             case .takenAway:
-                // If the response of a former attempt was lost, that attempt may have settled the exchange.
-                let exchange: ExchangeRow?? = await insisting("exchange") { () async throws(StoreFailure) in
-                    try await context.store.exchange(row.key)
-                }
-                guard exchange??.outcome != .session(session) else {
-                    return try await steppedUp(current, facts, commit)
-                }
+                guard await !hasSettled(for: session) else { return try await steppedUp(current, facts, commit) }
                 throw await spendRevoking(
                     .unknown, because: .lost(detail: "the claim of the exchange lapsed"), revoking: unheld, of: origin)
             }
         }
+    }
+
+    /// Returns whether a former attempt, whose response was lost, has settled the exchange for this session.
+    private func hasSettled(for session: Digest) async -> Bool {
+        let exchange: ExchangeRow?? = await insisting("exchange") { () async throws(StoreFailure) in
+            try await context.store.exchange(row.key)
+        }
+        return exchange??.outcome == .session(session)
     }
 
     /// Returns whether a session is still alive.

@@ -28,24 +28,7 @@ struct BrokerLoginForward: Sendable {
     private func plan(
         _ secrets: LoginSecrets, target: String, parameters: FormPairs, login row: LoginRow, input: ForwardCodeInput
     ) async throws(BrokerProblem) -> ExchangePlan {
-        guard let provider = context.providers[secrets.provider],
-            let client = provider.profile.client(secrets.client)
-        else {
-            throw BrokerProblem(
-                .clientNotAllowed, privateDetail: "the login's provider or client has left the configuration")
-        }
-        if input.provider.map({ $0 != secrets.provider }) ?? false {
-            throw BrokerProblem(
-                .stateMismatch, privateDetail: "the login belongs to another provider than the request names")
-        }
-        if input.client.map({ $0 != secrets.client }) ?? false {
-            throw BrokerProblem(
-                .stateMismatch, privateDetail: "the login belongs to another client than the request names")
-        }
-        guard RedirectURI.areSame(target, secrets.redirectURI) else {
-            throw BrokerProblem(
-                .invalidCallback, privateDetail: "the callback's address differs from the login's redirect URI")
-        }
+        let (provider, client) = try party(of: secrets, target: target, input)
         let code = parameters["code"].flatMap { $0.isEmpty ? nil : Secret($0) }
         let key = code.map { context.vault.index(.code, [secrets.provider.text, $0.reveal()]) }
         try await checkStarter(row, secrets, key: key, loginToken: input.loginToken)
@@ -95,6 +78,31 @@ struct BrokerLoginForward: Sendable {
         plan.stepUp = secrets.stepUp
         plan.stepUpToken = isStepUp ? input.presentedSession : nil
         return plan
+    }
+
+    /// Returns the login's provider and client, if the request and the callback name no others.
+    private func party(
+        of secrets: LoginSecrets, target: String, _ input: ForwardCodeInput
+    ) throws(BrokerProblem) -> (any ProviderClient, ClientProfile) {
+        guard let provider = context.providers[secrets.provider],
+            let client = provider.profile.client(secrets.client)
+        else {
+            throw BrokerProblem(
+                .clientNotAllowed, privateDetail: "the login's provider or client has left the configuration")
+        }
+        if input.provider.map({ $0 != secrets.provider }) ?? false {
+            throw BrokerProblem(
+                .stateMismatch, privateDetail: "the login belongs to another provider than the request names")
+        }
+        if input.client.map({ $0 != secrets.client }) ?? false {
+            throw BrokerProblem(
+                .stateMismatch, privateDetail: "the login belongs to another client than the request names")
+        }
+        guard RedirectURI.areSame(target, secrets.redirectURI) else {
+            throw BrokerProblem(
+                .invalidCallback, privateDetail: "the callback's address differs from the login's redirect URI")
+        }
+        return (provider, client)
     }
 
     /// Returns the problem for an error in a callback.

@@ -171,16 +171,25 @@ package struct StartLogin: Sendable {
         // time, but the sign-in itself may take longer.
         let openBy = start.lifetime.map { now.advanced(by: $0) }.flatMap { $0 < expiresAt ? $0 : nil }
         let stateDigest = context.vault.digest(state)
-        let insertion: LoginInsertion
-        do {
-            let row = LoginRow(
+        let row: LoginRow
+        do throws(VaultFailure) {
+            row = LoginRow(
                 state: stateDigest, loginTokenDigest: context.vault.digest(loginToken), loginID: loginID,
-                createdAt: now,
-                expiresAt: expiresAt, sealed: try context.vault.seal(secrets.record, as: .login, row: stateDigest))
+                createdAt: now, expiresAt: expiresAt,
+                sealed: try context.vault.seal(secrets.record, as: .login, row: stateDigest))
+        } catch { throw BrokerProblem(error) }
+        try await insert(row)
+        context.events.emit(.loginStarted(provider: provider.profile.name, client: client.name))
+        return StartedLogin(
+            loginID: loginID, authorizationURL: start.url, appURL: start.appURL, state: state, expiresAt: expiresAt,
+            openBy: openBy, loginToken: loginToken, transport: client.transport)
+    }
+
+    private func insert(_ row: LoginRow) async throws(BrokerProblem) {
+        let insertion: LoginInsertion
+        do throws(StoreFailure) {
             insertion = try await context.store.insertLogin(row, limits: context.settings.loginLimits)
-        } catch let error as VaultFailure { throw BrokerProblem(error) } catch let error as StoreFailure {
-            throw BrokerProblem(error)
-        } catch { throw BrokerProblem(.internalError) }
+        } catch { throw BrokerProblem(error) }
         switch insertion {
         case .inserted: break
         case .tooManyForToken, .tooManyPending:
@@ -188,10 +197,6 @@ package struct StartLogin: Sendable {
                 .rateLimited, detail: "Too many sign-ins are pending.", privateDetail: "\(insertion)",
                 retryAfter: .seconds(60))
         }
-        context.events.emit(.loginStarted(provider: provider.profile.name, client: client.name))
-        return StartedLogin(
-            loginID: loginID, authorizationURL: start.url, appURL: start.appURL, state: state, expiresAt: expiresAt,
-            openBy: openBy, loginToken: loginToken, transport: client.transport)
     }
 
     /// Returns the presented login token if it belongs to a pending login, so that several logins of one device share a

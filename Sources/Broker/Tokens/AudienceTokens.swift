@@ -119,20 +119,12 @@ package struct AudienceTokens: Sendable {
             // If the stored token is about to expire but still valid, return it at once, and fetch the next token in the
             // background.
             let living = need == .expiring ? kept.flatMap { usable($0, session) } : nil
-            if underWay?.audience != audience.key {
-                if let refusal = memory.refusal(audience.key, place, at: moment) {
-                    if let living { return living }
-                    throw BrokerProblem(refusal)
-                }
-                if underWay != nil, let living { return living }
-            }
-            if let wait = flights.backOff(session.tokenDigest, at: moment) {
-                if let living { return living }
-                throw BrokerProblem(
-                    .providerUnavailable,
-                    privateDetail:
-                        "an earlier refresh of the session failed, so the next one waits; see `refresh failed`",
-                    retryAfter: wait)
+            if underWay != nil, underWay?.audience != audience.key, let living { return living }
+            do throws(BrokerProblem) {
+                try checkMayBegin(audience, place, session, isJoining: underWay?.audience == audience.key, at: moment)
+            } catch {
+                guard let living else { throw error }
+                return living
             }
             let (flight, isNew) = flights.join(session.tokenDigest, for: audience.key)
             if isNew {
@@ -169,6 +161,25 @@ package struct AudienceTokens: Sendable {
                 context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
             }
             return access
+        }
+    }
+
+    /// Throws if the target's last refusal, or the session's last failure, is too recent for another call.
+    ///
+    /// A caller that joins the target's own refresh in progress ignores the refusal.
+    private func checkMayBegin(
+        _ audience: Audience, _ place: AudienceMemory.Place, _ session: LiveSession, isJoining: Bool,
+        at moment: Duration
+    ) throws(BrokerProblem) {
+        let (flights, memory) = (context.memory.flights, context.memory.audiences)
+        if !isJoining, let refusal = memory.refusal(audience.key, place, at: moment) {
+            throw BrokerProblem(refusal)
+        }
+        if let wait = flights.backOff(session.tokenDigest, at: moment) {
+            throw BrokerProblem(
+                .providerUnavailable,
+                privateDetail: "an earlier refresh of the session failed, so the next one waits; see `refresh failed`",
+                retryAfter: wait)
         }
     }
 

@@ -285,6 +285,11 @@ extension BrokerAPI {
             }
             proof = try await useCases.proveForBackend.proof(of: access, for: target, session: session)
         }
+        return Answers.json(.ok, exchangeBody(access, proof: proof), call)
+    }
+
+    /// Returns the body of RFC 8693 section 2.2.1, with the DPoP proof for the backend's call.
+    private func exchangeBody(_ access: AccessToken, proof: String?) -> [UInt8] {
         var writer = JSONWriter(capacity: 1024)
         writer.object { writer in
             writer.member("access_token", access.token.reveal())
@@ -296,7 +301,7 @@ extension BrokerAPI {
             }
             if !access.scope.isEmpty { writer.member("scope", access.scope.joined(separator: " ")) }
         }
-        return Answers.json(.ok, writer.bytes, call)
+        return writer.bytes
     }
 
     /// Returns the access token of a session, its own or the one for another API; nil if there is none.

@@ -65,7 +65,7 @@ extension OAuthEngine {
         {
             let place = "client `\(client.profile.name.text)`"
             do {
-                let givesNonces = try await pushUnopened(client, signer, openID: openID)
+                let givesNonces = try await pushOnce(client, signer, openID: openID)
                 let nonces = givesNonces ? "the server gives nonces" : "the server gives no nonces"
                 results.append(
                     ProbeResult(
@@ -85,7 +85,7 @@ extension OAuthEngine {
     }
 
     /// Pushes a request that is never used; returns whether the server issued a nonce, and throws the server's refusal.
-    private func pushUnopened(
+    private func pushOnce(
         _ settings: ClientSettings, _ signer: any ProofSigner, openID: Bool
     ) async throws -> Bool {
         let client = try client(settings.profile.name)

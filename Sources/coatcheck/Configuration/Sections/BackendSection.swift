@@ -41,7 +41,30 @@ struct BackendSection: Sendable {
         if may.isEmpty {
             section.report(nil, "needs `may`: one or more of `introspect`, `token`, `forward-auth`, `handover`")
         }
-        if forward, !may.contains(.forwardAuth) {
+        Self.check(
+            section, may: may, forwards: forward, slides: slides, original: original, checksEvidence: evidence == .own)
+        for range in ranges where range.isEverything { section.report("peers", "holds the whole internet (\(range))") }
+        guard let name = BackendName(name) else {
+            section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
+            return nil
+        }
+        var settings = BackendConfiguration(
+            name: name, digest: digest, may: may, peers: ranges,
+            allow: section.has("allow") ? scopes.map(\.scope) : nil, forwardAccessToken: forward, slides: slides)
+        settings.originalRequest = original
+        settings.origins = origins
+        settings.checksEvidence = evidence == .own
+        settings.require = require
+        settings.tokens = tokens.map(\.target)
+        self.settings = settings
+    }
+
+    /// Reports settings that have no effect, or are missing, with the permissions in `may`.
+    private static func check(
+        _ section: ConfigSection, may: Set<BackendPermission>, forwards: Bool, slides: Bool, original: Bool,
+        checksEvidence: Bool
+    ) {
+        if forwards, !may.contains(.forwardAuth) {
             section.report("forward_access_token", "needs `forward-auth` in `may`")
         }
         if slides, !may.contains(.introspect) { section.report("slides", "needs `introspect` in `may`") }
@@ -57,24 +80,10 @@ struct BackendSection: Sendable {
         if may.contains(.handover), !section.has("origins") {
             section.report(nil, "needs `origins` for `handover`: whose tickets it redeems")
         }
-        if evidence == .own, may.contains(.forwardAuth) {
+        if checksEvidence, may.contains(.forwardAuth) {
             section.report(
                 "evidence", "cannot be `own` with `forward-auth` in `may`, because the proof would not be verified")
         }
-        for range in ranges where range.isEverything { section.report("peers", "holds the whole internet (\(range))") }
-        guard let name = BackendName(name) else {
-            section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
-            return nil
-        }
-        var settings = BackendConfiguration(
-            name: name, digest: digest, may: may, peers: ranges,
-            allow: section.has("allow") ? scopes.map(\.scope) : nil, forwardAccessToken: forward, slides: slides)
-        settings.originalRequest = original
-        settings.origins = origins
-        settings.checksEvidence = evidence == .own
-        settings.require = require
-        settings.tokens = tokens.map(\.target)
-        self.settings = settings
     }
 
     /// The party that verifies the proofs of bound sessions: broker or backend.

@@ -41,6 +41,23 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
+    @Test("Another replica moves a session's idle end after this one has cached the session → the session is still alive here")
+    func movedElsewhere() async throws {
+        let first = try broker()
+        let second = try TestBroker(
+            store: first.store, vault: first.vault, clients: first.provider.profile.clients, clock: first.clock)
+        let token = try await first.signIn().token
+        first.clock.advance(Self.idle - .seconds(3))
+        let cached = try await first.useCases.resumeSession.resume(token)
+        _ = try await second.useCases.resumeSession.use(token)
+        await second.settled()
+        // The idle end in the cache has passed, and the cache entry is not yet five seconds old.
+        first.clock.advance(.seconds(4))
+        try await first.useCases.resumeSession.checkLives(cached.tokenDigest)
+        let again = try await first.useCases.resumeSession.use(token)
+        #expect(again.row.idleExpiresAt > cached.row.idleExpiresAt)
+    }
+
     @Test("A session is used while the clock is in doubt → its idle end does not move (SEC-128)")
     func doubtedSlide() async throws {
         let broker = try TestBroker()

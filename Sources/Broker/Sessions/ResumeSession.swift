@@ -100,9 +100,8 @@ package struct ResumeSession: Sendable {
     private func alone(_ tokenDigest: Digest) async throws(BrokerProblem) -> Found {
         let moment = context.clock.monotonic()
         let cached = context.cache.lookUp(tokenDigest, at: moment)
-        if let session = cached.session {
+        if let session = cached.session, isAlive(session.row) {
             RequestScope.concerns(session.row.handle)
-            try checkLives(session.row)
             try checkIsConfigured(session.facts)
             return Found(session: underPresentSettings(session), read: nil)
         }
@@ -193,7 +192,8 @@ package struct ResumeSession: Sendable {
     }
 
     private func row(of tokenDigest: Digest) async throws(BrokerProblem) -> SessionRow {
-        if let known = context.cache.lookUp(tokenDigest, at: context.clock.monotonic()).session { return known.row }
+        let known = context.cache.lookUp(tokenDigest, at: context.clock.monotonic()).session
+        if let known, isAlive(known.row) { return known.row }
         return try await stored(tokenDigest)
     }
 
@@ -238,6 +238,14 @@ package struct ResumeSession: Sendable {
                 context.events.emit(.storeFailed(operation: "slide", detail: "\(error)"))
             }
         }
+    }
+
+    /// Returns whether a cached row shows that its session is alive.
+    ///
+    /// Only the store can show that a session has lapsed, because another replica may have moved the idle end since this
+    /// process cached the row (guarantee 3).
+    private func isAlive(_ row: SessionRow) -> Bool {
+        row.endedAt == nil && SessionStanding(row, context) == .lives
     }
 
     private func checkLives(_ row: SessionRow) throws(BrokerProblem) {

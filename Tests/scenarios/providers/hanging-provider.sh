@@ -9,12 +9,15 @@ sign_in oauth2 ios ana
 expect_status 201 "sign-in at a healthy provider → a session"
 fault oidc '{"fault":"hang","endpoint":"token"}'
 # The logins begin first. Their calls end after fifteen seconds, so the following steps have to be faster.
+ready=0
 for n in $(seq 12); do
     device "stuck-$n"
     start_login oidc ios
     browser "$AUTHORIZATION_URL" ana
+    case $CALLBACK in *code=*) ready=$((ready + 1)) ;; *) echo "# login $n: status $STATUS, callback $CALLBACK" ;; esac
     printf '{"callback_url":%s}' "$(json_text "$CALLBACK")" >"$work/stuck-body.$n"
 done
+same 12 "$ready" "twelve users sign in at the provider → twelve codes"
 for n in $(seq 12); do
     curl -s -m 60 -o "$work/stuck.$n" -w '%{http_code}\n' "$BROKER/v1/sessions" -b "$work/stuck-$n.jar" \
         -H 'Content-Type: application/json' --data-binary "@$work/stuck-body.$n" >"$work/stuck-status.$n" &
@@ -34,7 +37,8 @@ same 0 "$(cat "$work"/stuck-status.* 2>/dev/null | wc -l)" "login has finished �
 
 step "3. The waiting calls end with 503 and advise what to do"
 wait "${stuck[@]}"
-same 12 "$(cat "$work"/stuck-status.* | grep -c '^503$')" "hanging calls end → each gets 503"
+answers=$(for n in $(seq 12); do echo "$(cat "$work/stuck-status.$n") $(json .code "$work/stuck.$n")"; done | sort | uniq -c | xargs)
+same "12 503 provider_unavailable" "$answers" "hanging calls end → each gets 503 provider_unavailable"
 same new_login "$(json .retry "$work/stuck.1")" "hanging call ends → its answer has retry new_login"
 
 finish

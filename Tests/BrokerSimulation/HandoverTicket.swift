@@ -16,7 +16,7 @@ final class HandoverTicket: @unchecked Sendable {
     var page: Ticket?
 
     /// Creates a ticket from the broker's answer; nil if the address lacks a ticket.
-    init?(_ handover: Handover, secret: Secret, of parent: Ticket, isBackends: Bool, _ vault: SimulatedVault) {
+    init?(_ handover: IssuedTicket, secret: Secret, of parent: Ticket, isBackends: Bool, _ vault: SimulatedVault) {
         let parts = handover.url.reveal().split { $0 == "/" || $0 == "=" }
         guard let text = parts.last else { return nil }
         self.text = Secret(String(text))

@@ -1,9 +1,3 @@
-/// A ticket, with the address that the web view has to open.
-package struct Handover: Sendable {
-    package let url: Secret
-    package let expiresAt: WallTime
-}
-
 /// Hands a session over to the app's web view: issues a ticket, and exchanges it for a child session of kind `web`.
 ///
 /// The ticket is useless without a secret, which the app puts into the web view's own cookie store. So it is harmless if the
@@ -29,7 +23,7 @@ package struct HandOver: Sendable {
     /// Returns a ticket for opening a page of the session's client with the session.
     package func begin(
         _ order: HandoverOrder, of parent: LiveSession, charge: Charge = .nobody
-    ) async throws(BrokerProblem) -> Handover {
+    ) async throws(BrokerProblem) -> IssuedTicket {
         guard try policy(of: parent).origins.contains(order.origin) else {
             throw BrokerProblem(
                 .invalidRequest, detail: "The client has no page at this origin.",
@@ -54,7 +48,7 @@ package struct HandOver: Sendable {
                 let row = HandoffRow(
                     login: place, key: key, createdAt: now, expiresAt: expiresAt, keptUntil: expiresAt, sealed: sealed)
                 guard try await context.store.keepHandoff(row) else { continue }
-                return Handover(url: address(ticket, order), expiresAt: expiresAt)
+                return IssuedTicket(url: address(ticket, order), expiresAt: expiresAt)
             }
         } catch { throw BrokerProblem(storing: error) }
         throw BrokerProblem(

@@ -24,10 +24,10 @@ final class ListeningSockets: Sendable {
     /// If the variables remained, a child process could treat the descriptors as its own.
     static func handedOver() throws(StartFailure) -> [ListenerName: ListeningSocket] {
         let environment = ProcessInfo.processInfo.environment
-        for name in HandOver.variables { unsetenv(name) }
-        let handOver = try HandOver(environment, pid: getpid())
+        for name in PassedSockets.variables { unsetenv(name) }
+        let passed = try PassedSockets(environment, pid: getpid())
         var sockets: [ListenerName: ListeningSocket] = [:]
-        for (name, descriptor) in handOver.descriptors {
+        for (name, descriptor) in passed.descriptors {
             do throws(ListenFailure) {
                 sockets[name] = try ListeningSocket(handedOver: descriptor)
             } catch {

@@ -61,6 +61,6 @@ struct StoreFailureTests {
         let text = try String(contentsOf: source, encoding: .utf8)
         let names = Set(text.matches(of: /await around\(\.([A-Za-z]+)\)/).map { String($0.output.1) })
         #expect(names.count > 30)
-        #expect(names == Set(StoreOperation.allCases.map(\.rawValue)))
+        #expect(names == Set(StoreOperation.allCases.map { "\($0)" }))
     }
 }

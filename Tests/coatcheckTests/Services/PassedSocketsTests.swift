@@ -5,7 +5,7 @@ import Testing
 
 /// The sockets that a service manager hands over, named by environment variables.
 @Suite("Listening sockets from a service manager", .timeLimit(.minutes(1)))
-struct HandOverTests {
+struct PassedSocketsTests {
     private static let pid: Int32 = 4321
 
     struct Refused: Sendable, CustomTestStringConvertible {
@@ -50,7 +50,7 @@ struct HandOverTests {
         arguments: refused)
     func refuses(_ row: Refused) {
         do {
-            _ = try HandOver(row.environment, pid: Self.pid)
+            _ = try PassedSockets(row.environment, pid: Self.pid)
             Issue.record("taken: \(row.environment)")
         } catch { #expect("\(error)".contains(row.names), "\(error)") }
     }
@@ -83,6 +83,6 @@ struct HandOverTests {
         "Sockets are handed over with names → they become these listeners; without a name → the public listener",
         arguments: taken)
     func takes(_ row: Taken) throws {
-        #expect(try HandOver(row.environment, pid: Self.pid).descriptors == row.descriptors)
+        #expect(try PassedSockets(row.environment, pid: Self.pid).descriptors == row.descriptors)
     }
 }

@@ -1,24 +1,24 @@
 import BrokerHTTP
 
-/// The descriptors that a service manager has handed over, according to the environment (`sd_listen_fds(3)`).
+/// The sockets that a service manager has passed to the process, according to the environment (`sd_listen_fds(3)`).
 ///
-/// systemd hands over the sockets of its socket units, and compatible managers do the same. `ListeningSocket` checks the
+/// systemd passes the sockets of its socket units, and compatible managers do the same. `ListeningSocket` checks the
 /// descriptors themselves.
-struct HandOver: Sendable, Equatable {
-    /// The variables of a hand-over.
+struct PassedSockets: Sendable, Equatable {
+    /// The variables that describe passed sockets.
     ///
     /// `LISTEN_PIDFDID` is removed unread.
     static let variables = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "LISTEN_PIDFDID"]
 
-    /// The number of the first descriptor that was handed over.
+    /// The number of the first descriptor that was passed.
     private static let first: Int32 = 3
 
-    /// The descriptor of each listener that was handed over.
+    /// The descriptor of each listener that was passed.
     let descriptors: [ListenerName: Int32]
 
     /// Reads the environment of the process `pid`.
     ///
-    /// Without `LISTEN_FDS` and `LISTEN_PID`, no descriptor was handed over, and `descriptors` is empty.
+    /// Without `LISTEN_FDS` and `LISTEN_PID`, no descriptor was passed, and `descriptors` is empty.
     init(_ environment: [String: String], pid: Int32) throws(StartFailure) {
         let (countText, pidText) = (environment["LISTEN_FDS"], environment["LISTEN_PID"])
         guard countText != nil || pidText != nil else {

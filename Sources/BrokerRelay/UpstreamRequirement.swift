@@ -117,7 +117,7 @@ private struct EntryPattern: Sendable, Equatable {
 
     /// Returns whether the pattern covers any call that `allowed` permits.
     func overlaps(_ allowed: EntryPattern) -> Bool {
-        if let others = allowed.methods, !others.contains(where: covers) { return false }
+        if let others = allowed.methods, !others.contains(where: coversMethod) { return false }
         var (left, right) = (parts[...], allowed.parts[...])
         while let one = left.first, let two = right.first {
             switch (one, two) {

@@ -163,7 +163,7 @@ extension SealedKind {
         case .outcome: 5
         case .outbox: 6
         case .presence: 7
-        case .audience: 8
+        case .targetToken: 8
         }
     }
 }

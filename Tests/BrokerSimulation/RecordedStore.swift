@@ -105,25 +105,25 @@ struct RecordedStore: AroundStore {
 
     // MARK: Tokens for other APIs
 
-    func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow? {
+    func targetToken(_ key: Digest, of session: Digest) async throws(StoreFailure) -> TargetTokenRow? {
         try await recording("audience \(words.of(key)) \(words.of(session))", { words.of($0) }) {
             () async throws(StoreFailure) in
-            try await base.audience(key, of: session)
+            try await base.targetToken(key, of: session)
         }
     }
 
-    func keepAudience(_ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure) -> Bool {
+    func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure) -> Bool {
         try await recording(
             "keepAudience \(words.of(row)) \(tokenVersion) \(words.of(tokens, .tokens, row.session))", { words.of($0) }
         ) { () async throws(StoreFailure) in
-            try await base.keepAudience(row, tokenVersion: tokenVersion, of: tokens)
+            try await base.keepTargetToken(row, tokenVersion: tokenVersion, of: tokens)
         }
     }
 
-    func useAudience(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
+    func useTargetToken(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
         try await recording("useAudience \(words.of(key)) \(words.of(now))", { "done" }) {
             () async throws(StoreFailure) in
-            try await base.useAudience(key, at: now)
+            try await base.useTargetToken(key, at: now)
         }
     }
 

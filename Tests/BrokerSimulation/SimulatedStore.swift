@@ -18,7 +18,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     private static let slow: Set<StoreOperation> = [.session]
     /// The operations that write sealed values of sessions.
     private static let writingTokens: Set<StoreOperation> = [
-        .completeExchange, .completeStepUp, .commitRefresh, .keepAudience,
+        .completeExchange, .completeStepUp, .commitRefresh, .keepTargetToken,
     ]
     /// The time that a statement waits for a lock.
     private static let lockPatience = 4_000
@@ -209,13 +209,13 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         }
     }
 
-    func keepAudience(_ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure) -> Bool {
+    func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure) -> Bool {
         let world = world
         world.rules.touches(row.session, by: process)
         world.rules.begins(row.session, in: process)
         defer { world.rules.ends(row.session, in: process) }
-        return try await around(.keepAudience) { store throws(StoreFailure) in
-            let isKept = try await store.keepAudience(row, tokenVersion: tokenVersion, of: tokens)
+        return try await around(.keepTargetToken) { store throws(StoreFailure) in
+            let isKept = try await store.keepTargetToken(row, tokenVersion: tokenVersion, of: tokens)
             if isKept { world.stored(row) }
             return isKept
         }

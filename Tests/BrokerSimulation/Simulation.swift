@@ -294,7 +294,7 @@ package final class Simulation: @unchecked Sendable {
         wrote(commit.tokens, of: commit.tokenDigest)
         storedTokens(commit.tokens, of: commit.tokenDigest)
         standing.marks(commit.tokenDigest, isUnchecked: commit.subjectUnchecked, at: scheduler.now)
-        if let audience = commit.audience { stored(audience) }
+        if let token = commit.targetToken { stored(token) }
     }
 
     /// Returns the version of the session's own access token after a commit, which a refresh for another API leaves unchanged.
@@ -304,8 +304,8 @@ package final class Simulation: @unchecked Sendable {
     }
 
     /// Notes a stored access token for another API, which has to belong to the session's present grant.
-    func stored(_ row: AudienceRow) {
-        guard let bytes = try? vault.open(row.tokens, as: .audience, row: row.key),
+    func stored(_ row: TargetTokenRow) {
+        guard let bytes = try? vault.open(row.tokens, as: .targetToken, row: row.key),
             let kept = try? StoredTokens(record: bytes),
             let family = authority.named(kept.tokens.accessToken.reveal())?.family
         else {
@@ -327,9 +327,9 @@ package final class Simulation: @unchecked Sendable {
     }
 
     /// Checks that a session's tokens for other APIs are gone, because it has ended or has another grant.
-    private func checkHasNoAudiences(_ session: Digest) {
+    private func checkHasNoTargetTokens(_ session: Digest) {
         standing.drops(session, at: scheduler.now)
-        guard memory.audienceRows.contains(where: { $0.session == session }) else { return }
+        guard memory.targetTokenRows.contains(where: { $0.session == session }) else { return }
         say("FAULT: a session's tokens for other APIs are left")
         verdict.rulesBroken += 1
     }
@@ -373,7 +373,7 @@ package final class Simulation: @unchecked Sendable {
         // If the refresh token stays, so does its version, and a refresh that was about to claim it goes on.
         if !commit.isNewGrant { rules.wants(newerThan: commit.tokenVersion, of: commit.tokenDigest) }
         check(commit)
-        checkHasNoAudiences(commit.tokenDigest)
+        checkHasNoTargetTokens(commit.tokenDigest)
         storedTokens(commit.tokens, of: commit.tokenDigest)
         if commit.isNewGrant { standing.marks(commit.tokenDigest, isUnchecked: false, at: scheduler.now) }
         rules.refusedTargets.forget(commit.tokenDigest)
@@ -440,7 +440,7 @@ package final class Simulation: @unchecked Sendable {
         rules.ended(tokenDigests, by: process, listeners: listeners)
         for tokenDigest in tokenDigests {
             families[tokenDigest]?.isSessionEnded = true
-            checkHasNoAudiences(tokenDigest)
+            checkHasNoTargetTokens(tokenDigest)
         }
         let ended = tokenDigests.map { EndedSession(tokenDigest: $0, reason: reason) }
         scheduler.after(scheduler.random.number(100...150)) { [self] in

@@ -51,11 +51,11 @@ struct TraceWords {
             """
     }
 
-    func of(_ row: AudienceRow?) -> String {
+    func of(_ row: TargetTokenRow?) -> String {
         guard let row else { return "none" }
         return """
             \(of(row.key)) of \(of(row.session)) version \(row.version) stored \(of(row.storedAt)) used \(of(row.usedAt)) \
-            \(of(row.tokens, .audience, row.key))
+            \(of(row.tokens, .targetToken, row.key))
             """
     }
 
@@ -95,7 +95,7 @@ struct TraceWords {
             \(of(commit.facts, .session, session)) former \(of(commit.formerFacts, .session, session)) \
             \(of(commit.formerTokens, .tokens, session)) tokens end \(of(commit.tokenExpiresAt)) refreshable \
             \(of(commit.refreshable)) ends \(of(commit.expiresAt)) unchecked \(of(commit.subjectUnchecked)) lost \
-            \(of(commit.answerLost)) other \(of(commit.audience))
+            \(of(commit.answerLost)) other \(of(commit.targetToken))
             """
     }
 

@@ -10,7 +10,7 @@ extension User {
                     &world.scheduler.random, refused: world.weather.refusedTargets)
                 let forced = world.scheduler.random.chance(world.weather.forced)
                 let ticket = number == 1 ? widget ?? own : own
-                group.addTask { await self.audience(ticket, target, forced: forced) }
+                group.addTask { await self.targetToken(ticket, target, forced: forced) }
             }
             if world.scheduler.random.chance(0.6) {
                 let forced = world.scheduler.random.chance(world.weather.forced)
@@ -23,16 +23,16 @@ extension User {
     /// Asks for a token of an API.
     ///
     /// With `forced`, asks for a newer token, as if the upstream had refused the first one.
-    private func audience(_ ticket: Ticket, _ target: TokenTarget, forced: Bool) async -> Seen {
+    private func targetToken(_ ticket: Ticket, _ target: TokenTarget, forced: Bool) async -> Seen {
         let (world, process, began) = (world, world.process(), world.scheduler.now)
         let answer = await process.serve(hangUpAfter: patience()) { useCases in
             let live = try await useCases.resumeSession.use(ticket.token, { ticket.evidence(at: useCases) })
             world.used(ticket, askedAt: began)
             let leave = world.rules.waits(process, live.tokenHolder.tokenDigest)
             defer { leave() }
-            let token = try await useCases.audienceTokens.accessToken(for: live, at: target)
+            let token = try await useCases.fetchTargetToken.accessToken(for: live, at: target)
             guard forced else { return token }
-            let newer = try await useCases.audienceTokens.accessToken(for: live, at: target, insteadOf: token)
+            let newer = try await useCases.fetchTargetToken.accessToken(for: live, at: target, insteadOf: token)
             if newer.version <= token.version { world.rules.notNewer(token.version) }
             return newer
         }

@@ -20,8 +20,8 @@ struct AdministrationContract {
         for session in [held, ended] { try await store.signIn(session) }
         _ = try await store.insertChild(Rows.child(of: held), places: 16)
         let other = try await store.mustClaimRefresh(held.tokenDigest)
-        _ = try await store.keepAudience(
-            Rows.audience(of: held.tokenDigest, version: other.fence), tokenVersion: 1, of: nil)
+        _ = try await store.keepTargetToken(
+            Rows.targetToken(of: held.tokenDigest, version: other.fence), tokenVersion: 1, of: nil)
         _ = try await store.claimRefresh(
             RefreshClaim(
                 tokenDigest: held.tokenDigest, tokenVersion: 1, name: Rows.claim(), lifetime: .seconds(25),
@@ -129,7 +129,7 @@ struct AdministrationContract {
             #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 22])
             let wanted: [SealedPlace: Int] = [
                 .facts: 8, .tokens: 6, .presence: 1, .logins: 2, .handoffs: 1, .registrations: 1, .outbox: 2,
-                .audiences: 1,
+                .targetTokens: 1,
             ]
             for place in SealedPlace.allCases {
                 var rows: [SealedRow] = []

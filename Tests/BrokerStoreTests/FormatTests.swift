@@ -171,8 +171,8 @@ struct FormatTests {
             MaintenanceSQL.nothingDue, MaintenanceSQL.putOffTooFar, MaintenanceSQL.recallOutbox,
             MaintenanceSQL.knownLogoutToken, MaintenanceSQL.lease,
             MaintenanceSQL.removeOutbox, MaintenanceSQL.postponeOutbox,
-            MaintenanceSQL.sweepLogoutTokens, AudienceSQL.byKey, AudienceSQL.evict, AudienceSQL.use,
-            AudienceSQL.giveBack,
+            MaintenanceSQL.sweepLogoutTokens, TargetTokenSQL.byKey, TargetTokenSQL.evict, TargetTokenSQL.use,
+            TargetTokenSQL.giveBack,
             "DELETE FROM audience_tokens WHERE session = ?",
         ]
         // An operator's counts may read whole tables. Moving and resealing have to read page by page.

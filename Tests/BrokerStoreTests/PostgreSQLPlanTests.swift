@@ -149,7 +149,7 @@ struct PostgreSQLPlanTests {
         typealias Login = PostgreSQLLoginSQL
         typealias Exchange = PostgreSQLExchangeSQL
         typealias Session = PostgreSQLSessionSQL
-        typealias Audience = PostgreSQLAudienceSQL
+        typealias TargetToken = PostgreSQLTargetTokenSQL
         typealias Upkeep = PostgreSQLMaintenanceSQL
         typealias Administration = PostgreSQLAdministrationSQL
         let digest = Rows.digest()
@@ -175,9 +175,9 @@ struct PostgreSQLPlanTests {
             Administration.liveSessions, Administration.insertLogin, Administration.insertHandoff,
             Administration.insertRegistration, Administration.insertExchange, Administration.insertSession,
             Administration.insertLogoutToken, Administration.insertLease, Administration.insertSeals,
-            Administration.exchangeUse, EndingExchange.tell, Session.commitAudience, Session.commitRotated,
-            Audience.byKey, Audience.use,
-            Audience.insert, Audience.keep,
+            Administration.exchangeUse, EndingExchange.tell, Session.commitTargetToken, Session.commitRotated,
+            TargetToken.byKey, TargetToken.use,
+            TargetToken.insert, TargetToken.keep,
             // The triggers of `session_states` run this statement.
             Statement("drop_audiences", "b", "DELETE FROM audience_tokens WHERE session = $1"),
         ]

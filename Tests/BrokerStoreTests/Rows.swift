@@ -91,11 +91,11 @@ enum Rows {
             keptUntil: time.advanced(by: .seconds(120)), sealed: sealed("handoff"))
     }
 
-    static func audience(
+    static func targetToken(
         of session: Digest, key: Digest = digest(), version: Int64 = 1, at time: WallTime = now,
         _ text: String = "audience"
-    ) -> AudienceRow {
-        AudienceRow(key: key, session: session, version: version, storedAt: time, usedAt: time, tokens: sealed(text))
+    ) -> TargetTokenRow {
+        TargetTokenRow(key: key, session: session, version: version, storedAt: time, usedAt: time, tokens: sealed(text))
     }
 
     static func outbox(at time: WallTime = now) -> OutboxRow {

@@ -136,7 +136,7 @@ import Testing
         @Sendable func give(_ broker: TestBroker, forced: Bool = false) async -> String {
             do {
                 if let target {
-                    return try await broker.useCases.audienceTokens.accessToken(for: live, at: target).token.reveal()
+                    return try await broker.useCases.fetchTargetToken.accessToken(for: live, at: target).token.reveal()
                 }
                 if forced {
                     let view = try await broker.useCases.refreshTokens.refreshNow(live)

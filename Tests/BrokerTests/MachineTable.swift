@@ -14,7 +14,7 @@ struct MachineTable {
         guard call != .plain else { return OwnToken() }
         let broker = try TestBroker()
         let target = TokenTarget(grant: call == .exchange ? .exchange : .refresh, audience: "a")
-        return Audience(target, of: broker.vault.digest([1]), broker.vault).goal
+        return WantedTarget(target, of: broker.vault.digest([1]), broker.vault).goal
     }
 
     func check(_ steps: [(Event, RefreshStateMachine.Action)]) {

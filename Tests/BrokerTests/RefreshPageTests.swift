@@ -20,7 +20,7 @@ import Testing
             .rejected($0)
         }
         + [false, true].flatMap { isUnchecked in
-            [Machine.NextStep.finish(.useStored), .call(.plain), .call(.audience), .call(.exchange)].map {
+            [Machine.NextStep.finish(.useStored), .call(.plain), .call(.targeted), .call(.exchange)].map {
                 .read(Machine.Reading(version: 1, isUnchecked: isUnchecked, isServable: false, next: $0))
             }
         }

@@ -55,7 +55,7 @@ import Testing
         let live = try await broker.useCases.resumeSession.resume(broker.signIn().token)
         @Sendable func give() async throws -> AccessToken {
             guard let target else { return try await broker.useCases.refreshTokens.accessToken(for: live) }
-            return try await broker.useCases.audienceTokens.accessToken(for: live, at: target)
+            return try await broker.useCases.fetchTargetToken.accessToken(for: live, at: target)
         }
         let first = try await give()
         let calls = broker.provider.refreshes

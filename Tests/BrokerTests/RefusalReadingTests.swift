@@ -26,7 +26,7 @@ import Testing
 
     @Test(
         "A failure that refuses neither the grant nor the target → the same event for each kind of call",
-        arguments: [RefreshCall.plain, .audience, .exchange])
+        arguments: [RefreshCall.plain, .targeted, .exchange])
     func failures(_ call: RefreshCall) {
         #expect(read(call, .notSent(detail: "")) == .notSent)
         #expect(read(call, .retryable(status: 503, retryAfter: nil, detail: "")) == .retryable)
@@ -60,14 +60,14 @@ import Testing
     func meanings() {
         for (code, plain, target, exchange) in Self.table {
             #expect(read(.plain, refusal(code)) == plain, "\(code)")
-            #expect(read(.audience, refusal(code)) == target, "\(code)")
+            #expect(read(.targeted, refusal(code)) == target, "\(code)")
             #expect(read(.exchange, refusal(code)) == exchange, "\(code)")
         }
     }
 
     @Test("Enough refusals that may mean a dead grant → they prove it, for refreshes with and without a target")
     func enough() {
-        for call in [RefreshCall.plain, .audience] {
+        for call in [RefreshCall.plain, .targeted] {
             #expect(read(call, refusal("", status: 401), isEnough: true) == .rejected(.counted(enough: true)))
             #expect(read(call, refusal("invalid_request"), isEnough: true) == .rejected(.counted(enough: true)))
             // An `invalid_request` that the broker itself named, and one with status 403, are never counted.
@@ -84,12 +84,12 @@ import Testing
             let failure = refusal("invalid_grant") { $0.doubt = doubt }
             #expect(read(.plain, failure) == .rejected(.counted(enough: false)))
             #expect(read(.plain, failure, mayBeSpent: true) == .rejected(.counted(enough: false)))
-            #expect(read(.audience, failure) == .rejected(.counted(enough: false)))
+            #expect(read(.targeted, failure) == .rejected(.counted(enough: false)))
         }
         // Keycloak answers so for a grant that is bound to another certificate.
         let keycloak = refusal("unauthorized_client") { $0.doubt = .otherCertificate }
         #expect(read(.plain, keycloak) == .rejected(.counted(enough: false)))
-        #expect(read(.audience, keycloak) == .rejected(.counted(enough: false)))
+        #expect(read(.targeted, keycloak) == .rejected(.counted(enough: false)))
     }
 
     @Test("An `invalid_grant` after a request that may have spent the token → treated as a lost answer, but only once")

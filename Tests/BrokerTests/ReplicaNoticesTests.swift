@@ -101,7 +101,7 @@ import Testing
         try await ReplicaRefreshes(broker.context, versions).look()
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
         // A refresh for another API leaves the session's own token as it is.
-        _ = try await broker.useCases.audienceTokens.accessToken(for: live, at: TokenTarget(audience: "a"))
+        _ = try await broker.useCases.fetchTargetToken.accessToken(for: live, at: TokenTarget(audience: "a"))
         versions.known.withLock { $0[live.tokenDigest] = live.row.tokenVersion + 2 }
         try await ReplicaRefreshes(broker.context, versions).look()
         #expect(heard.withLock { $0 } == [.tokensRefreshed])

@@ -56,7 +56,7 @@ AREAS = {
     },
     "tokens for each API": {
         "files": ["Sources/Broker/Tokens/*.swift", "Sources/Broker/Tokens/*Target*.swift"],
-        "suites": "AudienceTokensTests|AudienceMachineTests|BoundTokensTests|TargetConfigurationTests|AudienceMemoryTests|"
+        "suites": "AudienceTokensTests|TargetMachineTests|BoundTokensTests|TargetConfigurationTests|TargetMemoryTests|"
         "AudienceUseTests|CertificateBoundTests",
         "scenario": "audiencesShareOneGrant",
     },

@@ -8,7 +8,7 @@ package struct BrokerUseCases: Sendable {
     package let endSession: EndSession
     package let listSessions: ListSessions
     package let refreshTokens: RefreshTokens
-    package let audienceTokens: AudienceTokens
+    package let fetchTargetToken: FetchTargetToken
     package let handOutToken: HandOutToken
     package let grantPass: GrantPass
     package let makeChild: MakeChild
@@ -37,7 +37,7 @@ package struct BrokerUseCases: Sendable {
         endSession = EndSession(context)
         listSessions = ListSessions(context)
         refreshTokens = RefreshTokens(context)
-        audienceTokens = AudienceTokens(context)
+        fetchTargetToken = FetchTargetToken(context)
         handOutToken = HandOutToken(context, refreshTokens: refreshTokens)
         grantPass = GrantPass(context)
         makeChild = MakeChild(context)

@@ -158,7 +158,7 @@ extension ExchangeSettlement {
     ) async throws(BrokerProblem) -> SignInOutcome {
         exchange.claim.held.drop()
         context.cache.remove([before.tokenDigest])
-        context.memory.audiences.forget(before.tokenDigest)
+        context.memory.targets.forget(before.tokenDigest)
         if commit.isNewGrant {
             context.notices.refreshed(before.tokenDigest, version: before.tokenVersion + 1)
         } else {

@@ -163,20 +163,20 @@ extension AroundStore {
         }
     }
 
-    package func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow? {
-        try await around(.audience) { store throws(StoreFailure) in try await store.audience(key, of: session) }
+    package func targetToken(_ key: Digest, of session: Digest) async throws(StoreFailure) -> TargetTokenRow? {
+        try await around(.targetToken) { store throws(StoreFailure) in try await store.targetToken(key, of: session) }
     }
 
-    package func keepAudience(_ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure)
+    package func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure)
         -> Bool
     {
-        try await around(.keepAudience) { store throws(StoreFailure) in
-            try await store.keepAudience(row, tokenVersion: tokenVersion, of: tokens)
+        try await around(.keepTargetToken) { store throws(StoreFailure) in
+            try await store.keepTargetToken(row, tokenVersion: tokenVersion, of: tokens)
         }
     }
 
-    package func useAudience(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
-        try await around(.useAudience) { store throws(StoreFailure) in try await store.useAudience(key, at: now) }
+    package func useTargetToken(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
+        try await around(.useTargetToken) { store throws(StoreFailure) in try await store.useTargetToken(key, at: now) }
     }
 
     package func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {

@@ -26,7 +26,7 @@ package enum IndexKind: String, Sendable, CaseIterable {
     /// The seed of a key that a provider binds tokens to, if the key was made without a login.
     case tokenKey
     /// The owner and the exact request parameters of a session's access token for another API.
-    case audience
+    case targetToken = "audience"
     /// A ticket of a hand-over, and one of the eight rows that a session has for tickets.
     case handoverTicket, handoverSlot
 }

@@ -18,7 +18,7 @@ package struct RefreshCommit: Sendable {
     /// Whether another call under this claim was sent and its answer lost.
     package let answerLost: Bool
     /// The access token for another API that the refresh brought; nil if the session's own access token was refreshed.
-    package var audience: AudienceRow?
+    package var targetToken: TargetTokenRow?
     /// The stored tokens that `tokens` were made from.
     ///
     /// If the row has other tokens of the same version by now, the commit is refused.

@@ -11,5 +11,5 @@ package enum SealedKind: String, Sendable, CaseIterable {
     case outbox
     case presence
     /// An access token for another API than the session's own.
-    case audience
+    case targetToken = "audience"
 }

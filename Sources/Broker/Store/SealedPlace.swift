@@ -1,6 +1,7 @@
 /// A column that holds sealed values.
 package enum SealedPlace: String, Sendable, CaseIterable {
-    case facts, tokens, presence, logins, handoffs, registrations, outbox, audiences
+    case facts, tokens, presence, logins, handoffs, registrations, outbox
+    case targetTokens = "audiences"
 
     /// The kind of the sealed values in this column.
     package var kind: SealedKind {
@@ -11,7 +12,7 @@ package enum SealedPlace: String, Sendable, CaseIterable {
         case .logins: .login
         case .handoffs: .outcome
         case .registrations: .registration
-        case .audiences: .audience
+        case .targetTokens: .targetToken
         }
     }
 }

@@ -69,24 +69,24 @@ package protocol SessionStore: Sendable {
     ///
     /// For a token pair of a version before the present grant, the result is `outgrown` and the row stays unchanged. An
     /// access token for another API is stored in the same transaction. If the session then has more than
-    /// `AudienceRow.perSession` such tokens, the token that was unused for longest is deleted.
+    /// `TargetTokenRow.perSession` such tokens, the token that was unused for longest is deleted.
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult
 
     /// Returns a session's access token for another API, by its key.
     ///
     /// The result is nil if there is no such token, and while the subject of the session's tokens is unchecked. The store
     /// checks the subject's state, because the caller's row may be some seconds old.
-    func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow?
+    func targetToken(_ key: Digest, of session: Digest) async throws(StoreFailure) -> TargetTokenRow?
 
     /// Stores an access token that the provider issued in exchange for the session's own, and releases the claim, in one
     /// transaction.
     ///
     /// The session must not have ended. Its fence must still be the version of `row`, its version `tokenVersion`, and its
     /// tokens `tokens` (nil skips this check). Otherwise nothing is stored, and the result is false.
-    func keepAudience(_ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure) -> Bool
+    func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure) -> Bool
 
     /// Notes that an access token for another API was used; the stored time only moves forward.
-    func useAudience(_ key: Digest, at now: WallTime) async throws(StoreFailure)
+    func useTargetToken(_ key: Digest, at now: WallTime) async throws(StoreFailure)
 
     /// Releases a claim that brought no result, if its fence and version are current.
     func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure)

@@ -6,7 +6,7 @@ package enum StoreOperation: String, Sendable, CaseIterable {
     case session, sessions, endSessions, slideSession, children, insertChild
     case claimRefresh, renewRefresh, refreshState, commitRefresh, releaseRefresh, markSubjectChecked, condemnRefresh
     case registerPresence
-    case audience, keepAudience, useAudience
+    case targetToken = "audience", keepTargetToken = "keepAudience", useTargetToken = "useAudience"
     case keepHandoff, handoff, handoffOfLogin, registration, insertRegistration
     case addOutbox, takeOutbox, postponeOutbox, removeOutbox, outboxCount, consumeLogoutToken
     case acquireLease, releaseLease, countSeals, appendAudit, lease, sweep
@@ -29,12 +29,12 @@ package enum StoreOperation: String, Sendable, CaseIterable {
     package var kind: Kind {
         switch self {
         case .login, .pendingLogins, .exchange, .session, .sessions, .children, .refreshState, .handoff,
-            .handoffOfLogin, .registration, .outboxCount, .lease, .audience:
+            .handoffOfLogin, .registration, .outboxCount, .lease, .targetToken:
             .reading
         case .burnLogin, .renewExchange, .releaseExchange, .settleExchange, .completeExchange, .slideSession,
             .claimRefresh, .renewRefresh, .commitRefresh, .releaseRefresh, .markSubjectChecked, .condemnRefresh,
             .keepHandoff, .insertRegistration, .addOutbox, .takeOutbox, .postponeOutbox, .removeOutbox, .countSeals,
-            .appendAudit, .insertChild, .completeStepUp, .keepAudience, .useAudience, .registerPresence:
+            .appendAudit, .insertChild, .completeStepUp, .keepTargetToken, .useTargetToken, .registerPresence:
             .changing
         case .insertLogin, .claimExchange, .acquireLease, .releaseLease, .sweep: .writing
         case .endSessions, .consumeLogoutToken: .ending

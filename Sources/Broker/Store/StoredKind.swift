@@ -2,5 +2,5 @@
 package enum StoredKind: String, Sendable, CaseIterable {
     case logins, handoffs, registrations, exchanges, sessions, outbox, leases, seals, audit
     case logoutTokens = "logout_tokens"
-    case audiences = "audience_tokens"
+    case targetTokens = "audience_tokens"
 }

@@ -8,7 +8,7 @@ package enum StoredRow: Sendable, Equatable {
     /// A session; the times in its refresh marks are relative to the time of reading.
     case session(SessionRow, RefreshMarks)
     case outbox(OutboxRow)
-    case audience(AudienceRow)
+    case targetToken(TargetTokenRow)
     case logoutToken(Digest, until: WallTime)
     case lease(name: String, owner: String, until: WallTime)
     /// The number of values that a key has sealed.

@@ -1,8 +1,8 @@
 /// A refresh for another API's access token, exchanged for the session's own access token (RFC 8693).
 ///
 /// An exchange spends no token. If the session's own access token has too little time left, it is refreshed first.
-struct ExchangedTarget: TargetToken {
-    let audience: Audience
+struct ExchangedTarget: TargetGoal {
+    let wanted: WantedTarget
     let call = RefreshCall.exchange
 
     func find(in session: inout OpenSession, _ flight: FlightView) async throws(BrokerProblem) -> FoundToken {
@@ -36,7 +36,7 @@ struct ExchangedTarget: TargetToken {
                 .unusable(detail: "this kind of provider exchanges no tokens"), means: .rejected(.target))
         }
         var request = TargetExchange(
-            client: stored.client, subjectToken: stored.tokens.accessToken, target: audience.target)
+            client: stored.client, subjectToken: stored.tokens.accessToken, target: wanted.target)
         request.proof = stored.tokens.key.map { ProofMaker($0.pair, context.vault, context.clock) }
         request.isCertified = stored.tokens.certificate != nil
         request.usesNonces = stored.tokens.key?.usesNonces ?? false
@@ -58,11 +58,11 @@ struct ExchangedTarget: TargetToken {
 
     private func sealed(
         _ fresh: TokenSet, _ turn: RefreshTurn, _ flight: FlightView
-    ) throws(RefreshCallFailure) -> AudienceRow {
+    ) throws(RefreshCallFailure) -> TargetTokenRow {
         let context = flight.context
         guard isBound(fresh, asIn: turn.session.stored) else {
             tellOfWithheld(fresh, in: turn.session, flight)
-            context.memory.audiences.rests(audience.key, for: AudienceMemory.withheld, at: context.clock.monotonic())
+            context.memory.targets.rests(wanted.key, for: TargetMemory.withheld, at: context.clock.monotonic())
             throw RefreshCallFailure(
                 .unusable(detail: "the exchanged token is not bound as the session's tokens are"), means: .unusable)
         }

@@ -66,7 +66,7 @@ struct OpenSession: Sendable {
     /// The provider, if it refreshes tokens.
     let provider: (any TokenRefreshing)?
     /// The stored access token for another API, if that is the goal.
-    var kept: KeptAudience?
+    var kept: KeptTargetToken?
 
     var isRefreshable: Bool { provider != nil && stored.tokens.refreshToken != nil }
 }
@@ -148,7 +148,7 @@ enum AnswerInHand: Sendable {
     /// A new token pair, the time when it arrived, and the goal that stores it.
     case tokens(TokenSet, arrivedAt: WallTime, for: any PairGoal)
     /// An exchanged access token, sealed for its row.
-    case exchanged(AudienceRow)
+    case exchanged(TargetTokenRow)
 }
 
 /// The failure of a call, and its meaning for the refresh.

@@ -18,7 +18,7 @@ final class ForcedRefreshes: Sendable {
     }
 
     /// The key of the other API that the access token is for; nil for the session's own token.
-    typealias Audience = Digest?
+    typealias TargetKey = Digest?
 
     /// An access token that a forced refresh fetched.
     private struct Brought {
@@ -36,9 +36,9 @@ final class ForcedRefreshes: Sendable {
         var isRefused = false
     }
 
-    /// The forced refreshes of one session, by audience and requesting party.
+    /// The forced refreshes of one session, by target and requesting party.
     private struct Session {
-        var brought: [Audience: Brought] = [:]
+        var brought: [TargetKey: Brought] = [:]
         var pauses: [Asker: Pause] = [:]
     }
 
@@ -61,7 +61,7 @@ final class ForcedRefreshes: Sendable {
     /// `pause` is the first pause for an upstream. A token from a forced refresh may be refreshed by force again when it is
     /// that old.
     func mayForce(
-        _ session: Digest, _ audience: Audience, insteadOf refused: Int64, for asker: Asker, at moment: Duration,
+        _ session: Digest, _ target: TargetKey, insteadOf refused: Int64, for asker: Asker, at moment: Duration,
         pause: Duration
     ) -> Bool {
         change(session) { entry in
@@ -78,7 +78,7 @@ final class ForcedRefreshes: Sendable {
                 }
                 entry.pauses[asker] = last
             }
-            if let brought = entry.brought[audience], brought.version == refused, moment - brought.at < pause {
+            if let brought = entry.brought[target], brought.version == refused, moment - brought.at < pause {
                 isPausing = true
             }
             return (!isPausing, entry)
@@ -89,14 +89,14 @@ final class ForcedRefreshes: Sendable {
     ///
     /// Returns the new pause if the party keeps refusing newer tokens.
     func forced(
-        _ session: Digest, _ audience: Audience, bringing version: Int64, for asker: Asker, at moment: Duration,
+        _ session: Digest, _ target: TargetKey, bringing version: Int64, for asker: Asker, at moment: Duration,
         pause: Duration
     ) -> Duration? {
         change(session) { entry in
             var entry = entry ?? Session()
             let before = entry.pauses[asker]
             let longer = before.flatMap { $0.isRefused && asker != .app ? min($0.length * 2, Self.longestPause) : nil }
-            entry.brought[audience] = Brought(version: version, at: moment)
+            entry.brought[target] = Brought(version: version, at: moment)
             entry.pauses[asker] = Pause(at: moment, length: longer ?? pause, version: version)
             // The time of these entries is over.
             entry.brought = entry.brought.filter { moment - $0.value.at < pause }

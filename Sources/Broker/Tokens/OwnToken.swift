@@ -40,7 +40,7 @@ struct OwnToken: PairGoal {
     // MARK: Requesting
 
     func request(_ turn: RefreshTurn, _ flight: FlightView) async throws(RefreshCallFailure) -> AnswerInHand {
-        try await PairRequest(turn: turn, flight: flight, audience: nil, goal: self).send()
+        try await PairRequest(turn: turn, flight: flight, wanted: nil, goal: self).send()
     }
 
     func rest(after failure: ProviderFailure, for pause: Duration, _ flight: FlightView) -> Duration { pause }

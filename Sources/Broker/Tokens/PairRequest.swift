@@ -3,7 +3,7 @@ struct PairRequest {
     let turn: RefreshTurn
     let flight: FlightView
     /// The API that the access token is for; nil for the session's own token.
-    let audience: Audience?
+    let wanted: WantedTarget?
     let goal: any PairGoal
 
     private var call: RefreshCall { goal.call }
@@ -54,10 +54,10 @@ struct PairRequest {
                 context.vault.index(
                     .logTag,
                     ["refresh", row.handle.text, String(row.tokenVersion)]
-                        + (audience.map { [Base64URL.encode($0.key.bytes)] } ?? [])
+                        + (wanted.map { [Base64URL.encode($0.key.bytes)] } ?? [])
                 ).bytes),
             recovering: turn.isConfirming)
-        request.target = audience?.target
+        request.target = wanted?.target
         do throws(VaultFailure) { request.proof = try proof(with: refreshToken) } catch { return nil }
         request.isBound = stored.tokens.key != nil
         request.isCertified = stored.tokens.certificate != nil

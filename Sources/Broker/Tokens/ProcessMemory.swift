@@ -9,7 +9,7 @@ final class ProcessMemory: Sendable {
     let signIns = SignInsUnderWay()
     let exchanges = ExchangesUnderWay()
 
-    let audiences = AudienceMemory()
+    let targets = TargetMemory()
     let forced = ForcedRefreshes()
     let places = ProviderPlaces()
     let proofs = TakenProofs()

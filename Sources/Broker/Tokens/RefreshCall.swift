@@ -3,7 +3,7 @@ enum RefreshCall: Sendable, Equatable {
     /// A refresh of the session's own access token.
     case plain
     /// A refresh with a target, for another API's token.
-    case audience
+    case targeted
     /// An exchange of the session's own access token for another API's token.
     case exchange
 

@@ -345,7 +345,7 @@ struct RefreshFlight: Sendable {
         guard let session = work.live, case .exchanged(let row) = work.answer else { return .storeFailed }
         do throws(StoreFailure) {
             let version = session.row.tokenVersion
-            if try await context.store.keepAudience(row, tokenVersion: version, of: session.row.tokens) {
+            if try await context.store.keepTargetToken(row, tokenVersion: version, of: session.row.tokens) {
                 work.written = .whole
                 wasWritten(nil, by: goal, isWithheld: false, in: session, work)
                 claim.held.drop()

@@ -15,14 +15,14 @@ final class RefreshFlights: Sendable {
 
     /// Returns the session's refresh in progress, and whether the caller has to run it because it is new.
     ///
-    /// A new refresh is for `audience`, or for the session's own access token if that is nil.
+    /// A new refresh is for `target`, or for the session's own access token if that is nil.
     ///
     /// A session has one refresh at a time, for all purposes. A caller that finds a refresh for another purpose waits, then
     /// tries again.
-    func join(_ session: Digest, for audience: Digest? = nil) -> (flight: SharedFlight, isNew: Bool) {
+    func join(_ session: Digest, for target: Digest? = nil) -> (flight: SharedFlight, isNew: Bool) {
         state.withLock { state in
             if let flight = state.running[session] { return (flight, false) }
-            let flight = SharedFlight(for: audience)
+            let flight = SharedFlight(for: target)
             state.running[session] = flight
             return (flight, true)
         }
@@ -80,11 +80,11 @@ final class SharedFlight: Sendable {
     }
 
     /// The key of the access token for another API; nil for the session's own token.
-    let audience: Digest?
+    let target: Digest?
     /// Guards the outcome and the waiters.
     private let state = Mutex(State())
 
-    init(for audience: Digest? = nil) { self.audience = audience }
+    init(for target: Digest? = nil) { self.target = target }
 
     /// Waits for the refresh's outcome.
     ///

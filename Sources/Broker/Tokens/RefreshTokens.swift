@@ -172,7 +172,7 @@ package struct RefreshTokens: Sendable {
                     retryAfter: .seconds(1))
             }
             // The flight fetched a token for another API. Its result does not apply to the session's own token; try again.
-            if !isNew, flight.audience != nil {
+            if !isNew, flight.target != nil {
                 try outcome.throwIfFinal()
                 continue
             }

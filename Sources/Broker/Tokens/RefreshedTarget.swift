@@ -1,9 +1,9 @@
 /// A refresh for another API's access token, fetched with the session's refresh token (RFC 8707).
 ///
 /// The answer also has a new refresh token, so it is committed as a pair.
-struct RefreshedTarget: TargetToken, PairGoal {
-    let audience: Audience
-    let call = RefreshCall.audience
+struct RefreshedTarget: TargetGoal, PairGoal {
+    let wanted: WantedTarget
+    let call = RefreshCall.targeted
 
     func find(in session: inout OpenSession, _ flight: FlightView) async throws(BrokerProblem) -> FoundToken {
         session.kept = try await kept(of: flight)
@@ -19,7 +19,7 @@ struct RefreshedTarget: TargetToken, PairGoal {
     }
 
     func request(_ turn: RefreshTurn, _ flight: FlightView) async throws(RefreshCallFailure) -> AnswerInHand {
-        try await PairRequest(turn: turn, flight: flight, audience: audience, goal: self).send()
+        try await PairRequest(turn: turn, flight: flight, wanted: wanted, goal: self).send()
     }
 
     // MARK: Storing
@@ -39,7 +39,7 @@ struct RefreshedTarget: TargetToken, PairGoal {
     func complete(_ commit: inout RefreshCommit, of pair: PairInHand) throws(VaultFailure) {
         commit.formerTokens = pair.overwrites ? nil : pair.session.row.tokens
         guard !isWithheld(pair), !pair.isLent else { return }
-        commit.audience = try sealed(
+        commit.targetToken = try sealed(
             pair.fresh, in: pair.session, fence: pair.grant.fence, at: pair.arrivedAt, pair.context)
     }
 }

@@ -76,7 +76,7 @@ package final class Resealing: Sendable {
         let counts = try await store.rowCounts()
         // A session has three sealed values.
         let total =
-            [StoredKind.logins, .handoffs, .registrations, .outbox, .audiences].reduce(0) {
+            [StoredKind.logins, .handoffs, .registrations, .outbox, .targetTokens].reduce(0) {
                 $0 + counts[$1, default: 0]
             }
             + 3 * counts[.sessions, default: 0]

@@ -246,8 +246,8 @@ extension BrokerAPI {
         let asked = AskedTarget(&form)
         try form.finish()
         guard let subject else { throw BrokerProblem(.invalidRequest) }
-        let audience = asked.among(backend.configuration.tokens)
-        guard asked.isEmpty || audience != nil else {
+        let listed = asked.among(backend.configuration.tokens)
+        guard asked.isEmpty || listed != nil else {
             return oauthRefusal("invalid_target", "This backend gets no tokens for that API.", call)
         }
         var isTarget = true
@@ -269,9 +269,9 @@ extension BrokerAPI {
             session = try await useCases.signInCheck.require(demand, of: session)
         }
         let access: AccessToken?
-        do throws(BrokerProblem) { access = try await accessToken(of: session, at: audience) } catch {
+        do throws(BrokerProblem) { access = try await accessToken(of: session, at: listed) } catch {
             // `invalid_grant` would be wrong here, because the session is live and a new sign-in would not help.
-            guard audience != nil, error.code == .notRefreshable else { throw error }
+            guard listed != nil, error.code == .notRefreshable else { throw error }
             return oauthRefusal("invalid_target", "The session can get no tokens for another API.", call)
         }
         guard let access, access.credential == .bearer || access.credential == .dpop else {
@@ -313,7 +313,7 @@ extension BrokerAPI {
         let kind = useCases.profiles.first { $0.name == session.facts.provider }?.kind
         // Providers of other kinds issue tokens only for their own API.
         guard kind == .oidc || kind == .oauth2 else { return nil }
-        return try await useCases.audienceTokens.accessToken(for: session, at: target)
+        return try await useCases.fetchTargetToken.accessToken(for: session, at: target)
     }
 
     /// Reads the method and address for which a backend wants a proof by the broker's key; nil if the backend requests no

@@ -120,7 +120,7 @@ extension BrokerAPI {
         _ target: TokenTarget, of session: LiveSession, insteadOf refused: AccessToken?, by upstream: String
     ) async throws(BrokerProblem) -> AccessToken {
         do throws(BrokerProblem) {
-            return try await useCases.audienceTokens.accessToken(
+            return try await useCases.fetchTargetToken.accessToken(
                 for: session, at: target, insteadOf: refused, by: upstream)
         } catch {
             guard error.code == .notRefreshable, refused == nil else { throw error }

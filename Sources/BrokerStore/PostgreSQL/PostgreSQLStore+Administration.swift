@@ -71,9 +71,9 @@ extension PostgreSQLStore: StoreAdministration {
             let rows = rows.filter { $0.old.place == place }
                 .sorted { $0.old.key.bytes.lexicographicallyPrecedes($1.old.key.bytes) }
             guard !rows.isEmpty else { continue }
-            // A session's ending locks its audience tokens in another order. So reseal each of these tokens in a transaction
+            // A session's ending locks its tokens for other APIs in another order. So reseal each of these tokens in a transaction
             // of its own.
-            for batch in place == .audiences ? rows.map({ [$0] }) : [rows] {
+            for batch in place == .targetTokens ? rows.map({ [$0] }) : [rows] {
                 count += try await reseal(place, batch)
             }
         }
@@ -182,7 +182,7 @@ enum PostgreSQLAdministrationSQL {
                 """
             )
         case .outbox: ("outbox o", "o.key", PostgreSQLMaintenanceSQL.outboxColumns)
-        case .audiences: ("audience_tokens", "key", AudienceRow.columns)
+        case .targetTokens: ("audience_tokens", "key", TargetTokenRow.columns)
         case .leases: ("leases", "name", "format, name, owner, until")
         case .seals: ("key_seals", "key", "1, key, seals")
         case .audit: ("audit", "id", "format, at, actor, action, target, outcome")
@@ -326,7 +326,7 @@ extension StoredRow {
                         .integer(row.version),
                     ])
         case .outbox(let row): BoundStatement(PostgreSQLMaintenanceSQL.addOutbox, [row].parameters)
-        case .audience(let row): BoundStatement(PostgreSQLAudienceSQL.insert, row.parameters)
+        case .targetToken(let row): BoundStatement(PostgreSQLTargetTokenSQL.insert, row.parameters)
         case .logoutToken(let id, let until): BoundStatement(SQL.insertLogoutToken, [.digest(id), .time(until)])
         case .lease(let name, let owner, let until):
             BoundStatement(SQL.insertLease, [.text(name), .text(owner), .time(until)])

@@ -134,8 +134,8 @@ extension PostgreSQLStore {
         ]
         let former = Parameter.bytes(commit.formerTokens?.envelope)
         let (statement, further): (Statement, [Parameter]) =
-            if let audience = commit.audience {
-                (PostgreSQLSessionSQL.commitAudience, [former] + audience.parameters)
+            if let token = commit.targetToken {
+                (PostgreSQLSessionSQL.commitTargetToken, [former] + token.parameters)
             } else if commit.formerTokens != nil {
                 (PostgreSQLSessionSQL.commitRotated, [former])
             } else {

@@ -195,7 +195,7 @@ extension OutboxRow {
     }
 }
 
-extension AudienceRow {
+extension TargetTokenRow {
     /// The columns that `init` reads, which have the same names in both engines.
     static let columns = "format, key, session, version, stored_at, used_at, sealed_key, sealed"
 
@@ -223,7 +223,7 @@ extension StoredRow {
         case .exchanges: self = .exchange(try exchange(&columns))
         case .sessions: self = .session(try SessionRow(&columns), try marks(&columns))
         case .outbox: self = .outbox(try OutboxRow(&columns))
-        case .audiences: self = .audience(try AudienceRow(&columns))
+        case .targetTokens: self = .targetToken(try TargetTokenRow(&columns))
         case .leases:
             try columns.requireFormat()
             self = .lease(name: try columns.text(), owner: try columns.text(), until: try columns.time())

@@ -21,7 +21,7 @@ struct SealedColumn {
             case .handoffs: ("handoffs", "login", "key", "sealed_key", "sealed")
             case .registrations: ("registrations", "key", "key", "sealed_key", "sealed")
             case .outbox: ("outbox", "key", "bound_to", "tokens_key", "tokens")
-            case .audiences: ("audience_tokens", "key", "key", "sealed_key", "sealed")
+            case .targetTokens: ("audience_tokens", "key", "key", "sealed_key", "sealed")
             }
     }
 }

@@ -144,7 +144,7 @@ extension Database {
             let values = StoredMarks.values(row.tokenDigest, row.fence, moved, clock)
             try change(SessionSQL.mark, values)
         case .outbox(let row): try change(MaintenanceSQL.addOutbox, row.values)
-        case .audience(let row): try change(AudienceSQL.insert, row.values)
+        case .targetToken(let row): try change(TargetTokenSQL.insert, row.values)
         case .logoutToken(let id, let until): try change(AdministrationSQL.insertLogoutToken, [id.sql, until.sql])
         case .lease(let name, let owner, let until):
             try change(AdministrationSQL.insertLease, [name.databaseValue, owner.databaseValue, until.sql])
@@ -184,7 +184,7 @@ enum AdministrationSQL {
         case .exchanges: ("exchanges", "key", ExchangeSQL.columns)
         case .sessions: ("sessions", "token", "\(SessionSQL.columns), \(SessionSQL.markColumns)")
         case .outbox: ("outbox", "key", MaintenanceSQL.outboxColumns)
-        case .audiences: ("audience_tokens", "key", AudienceRow.columns)
+        case .targetTokens: ("audience_tokens", "key", TargetTokenRow.columns)
         case .leases: ("leases", "name", "format, name, owner, until")
         case .seals: ("key_seals", "key", "1, key, seals")
         case .audit: ("audit", "id", "format, at, actor, action, target, outcome")

@@ -152,7 +152,7 @@ extension SQLiteStore {
             guard versions == (commit.tokenVersion, commit.version) else { return .moved }
             try database.change(ExchangeSQL.settle, ExchangeRow.Outcome.session(commit.tokenDigest).values + key)
             try database.change(SessionSQL.stepUp, commit.values)
-            try database.change(AudienceSQL.drop, [commit.tokenDigest.sql])
+            try database.change(TargetTokenSQL.drop, [commit.tokenDigest.sql])
             for row in commit.outbox { try database.change(MaintenanceSQL.addOutbox, row.values) }
             return .committed
         }

@@ -205,7 +205,7 @@ extension SQLiteStore {
                 commit.formerTokens?.envelope.sql ?? .null,
             ]
             if try database.change(SessionSQL.commit, values) == 1 {
-                if let audience = commit.audience { try database.store(audience) }
+                if let token = commit.targetToken { try database.store(token) }
                 return .committed
             }
             // Read only these columns, so that damage in another column does not make every attempt to commit fail.

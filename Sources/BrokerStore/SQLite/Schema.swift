@@ -31,7 +31,7 @@ enum Schema {
         Migration(version: 7, readableFrom: 1, sql: families),
         Migration(version: 8, readableFrom: 1, sql: grants),
         Migration(version: 9, readableFrom: 1, sql: presences),
-        Migration(version: 10, readableFrom: 1, sql: AudienceSQL.migration),
+        Migration(version: 10, readableFrom: 1, sql: TargetTokenSQL.migration),
         Migration(version: 11, readableFrom: 1, sql: versions),
     ]
 

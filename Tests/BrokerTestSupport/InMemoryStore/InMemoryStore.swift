@@ -250,27 +250,27 @@ package final class InMemoryStore: BrokerStore {
         }
     }
 
-    package func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow? {
+    package func targetToken(_ key: Digest, of session: Digest) async throws(StoreFailure) -> TargetTokenRow? {
         try transaction { state in
-            guard let row = state.audiences[key], row.session == session, let owner = state.sessions[session],
+            guard let row = state.targetTokens[key], row.session == session, let owner = state.sessions[session],
                 owner.endedAt == nil, !owner.subjectUnchecked
             else { return nil }
             return row
         }
     }
 
-    package func keepAudience(_ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure)
+    package func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure)
         -> Bool
     {
-        try transaction { $0.keepAudience(row, tokenVersion: tokenVersion, of: tokens) }
+        try transaction { $0.keepTargetToken(row, tokenVersion: tokenVersion, of: tokens) }
     }
 
-    package func useAudience(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
-        try transaction { $0.useAudience(key, at: now) }
+    package func useTargetToken(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
+        try transaction { $0.useTargetToken(key, at: now) }
     }
 
     /// The rows with sessions' tokens for other APIs.
-    package var audienceRows: [AudienceRow] { state.withLock { Array($0.audiences.values) } }
+    package var targetTokenRows: [TargetTokenRow] { state.withLock { Array($0.targetTokens.values) } }
 
     package func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {
         try transaction { $0.keepHandoff(row) }

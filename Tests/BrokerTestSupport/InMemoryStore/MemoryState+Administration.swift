@@ -15,7 +15,7 @@ extension MemoryState {
                 (tokenDigest.bytes, .session(row, (marks[tokenDigest] ?? RefreshMarks()).moved(by: .zero - moment)))
             }
         case .outbox: outbox.map { ($0.key.bytes, .outbox($0.value)) }
-        case .audiences: audiences.map { ($0.key.bytes, .audience($0.value)) }
+        case .targetTokens: targetTokens.map { ($0.key.bytes, .targetToken($0.value)) }
         case .leases:
             leases.map { (Array($0.key.utf8), .lease(name: $0.key, owner: $0.value.owner, until: $0.value.until)) }
         case .seals: seals.map { (Array($0.key.utf8), .seals(key: $0.key, count: $0.value)) }
@@ -39,7 +39,7 @@ extension MemoryState {
             handles[row.handle] = row.tokenDigest
             self.marks[row.tokenDigest] = marks.moved(by: moment)
         case .outbox(let row): addOutbox([row])
-        case .audience(let row): if audiences[row.key] == nil { audiences[row.key] = row }
+        case .targetToken(let row): if targetTokens[row.key] == nil { targetTokens[row.key] = row }
         case .logoutToken(let id, let until): if logoutTokens[id] == nil { logoutTokens[id] = until }
         case .lease(let name, let owner, let until):
             if leases[name] == nil { leases[name] = Lease(owner: owner, until: until) }
@@ -65,7 +65,7 @@ extension MemoryState {
         case .handoffs: handoffs.map { row($0.key, $0.value.key, $0.value.sealed) }
         case .registrations: registrations.map { row($0.key, $0.key, $0.value.sealed) }
         case .outbox: outbox.map { row($0.key, $0.value.boundTo, $0.value.tokens) }
-        case .audiences: audiences.map { row($0.key, $0.key, $0.value.tokens) }
+        case .targetTokens: targetTokens.map { row($0.key, $0.key, $0.value.tokens) }
         }
     }
 
@@ -81,7 +81,7 @@ extension MemoryState {
         case .handoffs: handoffs[key]?.sealed = new
         case .registrations: registrations[key]?.sealed = new
         case .outbox: outbox[key]?.tokens = new
-        case .audiences: audiences[key]?.tokens = new
+        case .targetTokens: targetTokens[key]?.tokens = new
         }
         return true
     }

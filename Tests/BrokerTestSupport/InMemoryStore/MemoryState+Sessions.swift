@@ -42,7 +42,7 @@ extension MemoryState {
         guard let row = sessions[tokenDigest], row.endedAt == nil else { return false }
         if let work = row.revocation(at: now) { addOutbox([work]) }
         sessions[tokenDigest] = row.ended(reason, at: now)
-        dropAudiences(of: tokenDigest)
+        dropTargetTokens(of: tokenDigest)
         guard row.lineage == nil else { return true }
         for child in sessions.values where child.lineage?.parent == tokenDigest {
             end(child.tokenDigest, .parentEnded, now)
@@ -140,7 +140,7 @@ extension MemoryState {
         row.refreshable = commit.refreshable
         if let expiresAt = commit.expiresAt { row.expiresAt = expiresAt }
         sessions[commit.tokenDigest] = row
-        if let audience = commit.audience { store(audience) }
+        if let token = commit.targetToken { store(token) }
         return .committed
     }
 
@@ -157,7 +157,7 @@ extension MemoryState {
             marks[commit.tokenDigest] = RefreshMarks()
             grantVersions[commit.tokenDigest] = row.tokenVersion
         }
-        dropAudiences(of: commit.tokenDigest)
+        dropTargetTokens(of: commit.tokenDigest)
         row.version += 1
         row.tokens = commit.tokens
         row.facts = commit.facts

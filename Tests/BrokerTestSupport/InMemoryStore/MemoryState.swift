@@ -26,7 +26,7 @@ struct MemoryState {
     var handoffs: [Digest: HandoffRow] = [:]
     var outbox: [Digest: OutboxRow] = [:]
     /// The tokens for other APIs.
-    var audiences: [Digest: AudienceRow] = [:]
+    var targetTokens: [Digest: TargetTokenRow] = [:]
     /// The number of seals by each key.
     var seals: [String: Int] = [:]
     var logoutTokens: [Digest: WallTime] = [:]

@@ -111,7 +111,7 @@ struct CertificateBoundTests {
         let broker = try broker()
         let signedIn = try await broker.signIn()
         func ask() async throws -> AccessToken {
-            try await broker.useCases.audienceTokens.accessToken(
+            try await broker.useCases.fetchTargetToken.accessToken(
                 for: try await broker.useCases.resumeSession.resume(signedIn.token), at: TokenTarget(audience: "a"))
         }
         let first = try await ask()

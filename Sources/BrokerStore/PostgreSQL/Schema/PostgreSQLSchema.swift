@@ -26,7 +26,7 @@ enum PostgreSQLSchema {
         Migration(version: 3, readableFrom: 1, sql: proofs), Migration(version: 4, readableFrom: 1, sql: families),
         Migration(version: 5, readableFrom: 1, sql: grants),
         Migration(version: 6, readableFrom: 1, sql: presences),
-        Migration(version: 7, readableFrom: 1, sql: PostgreSQLAudienceSQL.migration),
+        Migration(version: 7, readableFrom: 1, sql: PostgreSQLTargetTokenSQL.migration),
         Migration(version: 8, readableFrom: 1, sql: versions),
     ]
 

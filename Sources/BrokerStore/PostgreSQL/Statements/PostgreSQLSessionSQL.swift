@@ -168,9 +168,9 @@ enum PostgreSQLSessionSQL {
     /// Commits refreshed tokens for a target, together with a token for another API.
     ///
     /// The values of `commitRotated` come first, then those of the token's row.
-    static let commitAudience = Statement(
+    static let commitTargetToken = Statement(
         "commit_audience", "bitbtbioioob" + "b" + "bbiiitb",
-        committing(from: compared, and: "\(PostgreSQLAudienceSQL.storing(from: "won", first: 14)),"))
+        committing(from: compared, and: "\(PostgreSQLTargetTokenSQL.storing(from: "won", first: 14)),"))
     private static let compared = """
         SELECT st.token, st.token_version, st.grant_version, st.ended, st.format, s.tokens = $13 AS is_same
         FROM session_states st JOIN sessions s ON s.token = st.token WHERE st.token = $1 FOR UPDATE OF st, s

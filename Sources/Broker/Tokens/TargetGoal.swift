@@ -1,10 +1,10 @@
 /// The stored access token of a session for another API, opened.
-struct KeptAudience: Sendable {
-    let row: AudienceRow
+struct KeptTargetToken: Sendable {
+    let row: TargetTokenRow
     let access: AccessToken
 
     /// Opens a row; nil if it is damaged or its key is missing.
-    init?(_ row: AudienceRow, _ context: BrokerContext) {
+    init?(_ row: TargetTokenRow, _ context: BrokerContext) {
         guard let stored = StoredTokens.open(row, context) else { return nil }
         self.row = row
         access = stored.access(version: row.version)
@@ -12,22 +12,22 @@ struct KeptAudience: Sendable {
 }
 
 /// A refresh for another API's access token: the rules that both ways of fetching it share.
-protocol TargetToken: FlightGoal {
-    var audience: Audience { get }
+protocol TargetGoal: FlightGoal {
+    var wanted: WantedTarget { get }
 }
 
-extension TargetToken {
-    var key: Digest? { audience.key }
+extension TargetGoal {
+    var key: Digest? { wanted.key }
     var needsSubjectMark: Bool { true }
 
     // MARK: Reading
 
     /// Reads the stored token for the other API.
-    func kept(of flight: FlightView) async throws(BrokerProblem) -> KeptAudience? {
+    func kept(of flight: FlightView) async throws(BrokerProblem) -> KeptTargetToken? {
         let context = flight.context
         do throws(StoreFailure) {
-            return try await context.store.audience(audience.key, of: flight.session).flatMap {
-                KeptAudience($0, context)
+            return try await context.store.targetToken(wanted.key, of: flight.session).flatMap {
+                KeptTargetToken($0, context)
             }
         } catch {
             flight.failed("audience", error)
@@ -44,7 +44,7 @@ extension TargetToken {
         let isShown = kept.map { flight.shows($0.access.certificate, session.stored) } ?? false
         let isFresh = kept.map { RefreshTiming.isFresh($0.access, flight.session, margin: margin, at: now) } ?? false
         let isUsable = kept.map { RefreshTiming.isUsable($0.access, at: now) } ?? false
-        let rest = flight.isWithheld ? AudienceMemory.withheld : rest
+        let rest = flight.isWithheld ? TargetMemory.withheld : rest
         return FoundToken(
             version: kept?.row.version, isFresh: isShown && (isFresh || isOurs), isUsable: isShown && isUsable,
             isRefreshable: session.isRefreshable, withheld: rest == nil ? nil : .lately, rest: rest, needsOwn: needsOwn)
@@ -93,7 +93,7 @@ extension TargetToken {
         switch failure {
         case .rejected, .unusable, .identityRejected:
             // The session's own token, and tokens for other APIs, may still be fetched.
-            flight.context.memory.audiences.rests(audience.key, for: pause, at: flight.context.clock.monotonic())
+            flight.context.memory.targets.rests(wanted.key, for: pause, at: flight.context.clock.monotonic())
             return .zero
         // Without an answer about the target, the fault concerns the session's other refreshes as well.
         case .notSent, .retryable, .lost: return pause
@@ -112,8 +112,8 @@ extension TargetToken {
         }
         if let session {
             let stored = session.stored
-            flight.context.memory.audiences.refused(
-                audience.key, of: flight.session, place(stored), ofClient: isOfClient,
+            flight.context.memory.targets.refused(
+                wanted.key, of: flight.session, place(stored), ofClient: isOfClient,
                 at: flight.context.clock.monotonic())
             flight.context.events.emit(
                 .targetRefused(
@@ -144,25 +144,25 @@ extension TargetToken {
     /// Seals an access token for the row that keeps it.
     func sealed(
         _ fresh: TokenSet, in session: OpenSession, fence: Int64, at now: WallTime, _ context: BrokerContext
-    ) throws(VaultFailure) -> AudienceRow {
+    ) throws(VaultFailure) -> TargetTokenRow {
         var tokens = fresh
         tokens.refreshToken = nil
         tokens.refreshExpiresAt = nil
         tokens.idToken = nil
-        tokens.scope = fresh.scope ?? audience.target.scope
+        tokens.scope = fresh.scope ?? wanted.target.scope
         let stored = session.stored
         let record = StoredTokens(provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now)
             .record
-        return AudienceRow(
-            key: audience.key, session: session.row.tokenDigest, version: fence, storedAt: now, usedAt: now,
-            tokens: try context.vault.seal(record, as: .audience, row: audience.key))
+        return TargetTokenRow(
+            key: wanted.key, session: session.row.tokenDigest, version: fence, storedAt: now, usedAt: now,
+            tokens: try context.vault.seal(record, as: .targetToken, row: wanted.key))
     }
 
     func wasWritten(_ answer: TokenSet?, isWithheld: Bool, in session: OpenSession, _ flight: FlightView) {
-        let (memory, moment) = (flight.context.memory.audiences, flight.context.clock.monotonic())
-        guard isWithheld else { return memory.granted(audience.key, place(session.stored)) }
+        let (memory, moment) = (flight.context.memory.targets, flight.context.clock.monotonic())
+        guard isWithheld else { return memory.granted(wanted.key, place(session.stored)) }
         if let answer { tellOfWithheld(answer, in: session, flight) }
-        memory.rests(audience.key, for: AudienceMemory.withheld, at: moment)
+        memory.rests(wanted.key, for: TargetMemory.withheld, at: moment)
     }
 
     /// Emits the event for an answer whose access token is not used because it is unbound.
@@ -179,7 +179,7 @@ extension TargetToken {
 
     func version(in session: OpenSession, _ grant: RefreshGrant) -> Int64 { grant.fence }
 
-    private func place(_ stored: StoredTokens) -> AudienceMemory.Place {
-        AudienceMemory.Place(provider: stored.provider, client: stored.client, target: audience.target)
+    private func place(_ stored: StoredTokens) -> TargetMemory.Place {
+        TargetMemory.Place(provider: stored.provider, client: stored.client, target: wanted.target)
     }
 }

@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// If an entry is lost, the cost is one more provider call or store write. Entries are lost at a restart, and all are dropped
 /// when there are too many.
-final class AudienceMemory: Sendable {
+final class TargetMemory: Sendable {
     /// The reason why a token is not requested now.
     enum Refusal: Sendable, Equatable {
         /// The provider refuses the target.

@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// Tokens for other APIs: their rows, their shared calls, and their events.
-@Suite("Uses of tokens for other APIs", .timeLimit(.minutes(1))) struct AudienceUseTests {
+@Suite("Uses of tokens for other APIs", .timeLimit(.minutes(1))) struct TargetUseTests {
     private static func target(_ name: String) -> TokenTarget { TokenTarget(audience: name) }
     private static let exchange = TokenTarget(grant: .exchange, audience: "x")
 
@@ -13,7 +13,7 @@ import Testing
         _ broker: TestBroker, _ session: SignedIn, _ target: TokenTarget, insteadOf refused: AccessToken? = nil,
         by upstream: String = ""
     ) async throws -> AccessToken {
-        try await broker.useCases.audienceTokens.accessToken(
+        try await broker.useCases.fetchTargetToken.accessToken(
             for: try await broker.useCases.resumeSession.resume(session.token), at: target, insteadOf: refused,
             by: upstream)
     }
@@ -32,9 +32,9 @@ import Testing
         let session = try await broker.signIn()
         let digest = broker.vault.digest(session.token)
         let store = try #require(broker.store as? InMemoryStore)
-        func row(_ name: String) -> AudienceRow? {
+        func row(_ name: String) -> TargetTokenRow? {
             let key = Self.target(name).key(of: digest, broker.vault)
-            return store.audienceRows.first { $0.key == key }
+            return store.targetTokenRows.first { $0.key == key }
         }
         for number in 1...8 {
             _ = try await ask(broker, session, Self.target("a\(number)"))
@@ -51,7 +51,7 @@ import Testing
             row("a1")?.usedAt == stored.advanced(by: .seconds(60))
         }
         _ = try await ask(broker, session, Self.target("a9"))
-        #expect(store.audienceRows.count == 8)
+        #expect(store.targetTokenRows.count == 8)
         #expect(row("a1") != nil && row("a2") == nil && row("a9") != nil)
         #expect(broker.provider.refreshes == 9)
     }
@@ -63,7 +63,7 @@ import Testing
         let broker = try TestBroker(store: store, clock: clock)
         let session = try await broker.signIn()
         // The first read is the caller's, the second the refresh's own.
-        store.fails.withLock { $0 = { $0 == .audience && $1 == 2 } }
+        store.fails.withLock { $0 = { $0 == .targetToken && $1 == 2 } }
         #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .storeUnavailable)
         #expect(
             told(broker) {

@@ -1,7 +1,7 @@
 /// A session's access token for another API, as stored.
 ///
 /// The row is deleted together with the session, or with the token's grant.
-package struct AudienceRow: Sendable, Equatable {
+package struct TargetTokenRow: Sendable, Equatable {
     /// The largest number of rows that a session may have.
     ///
     /// If one more is stored, the row unused for longest is deleted.
@@ -18,7 +18,7 @@ package struct AudienceRow: Sendable, Equatable {
     package let storedAt: WallTime
     /// The time of the last use, to the minute.
     package var usedAt: WallTime
-    /// `StoredTokens` with only an access token, sealed as `.audience` for the row `key`.
+    /// `StoredTokens` with only an access token, sealed as `.targetToken` for the row `key`.
     package var tokens: Sealed
 
     package init(
@@ -37,7 +37,7 @@ extension TokenTarget {
     /// Returns the key of a session's token for this target.
     func key(of session: Digest, _ vault: any Vault) -> Digest {
         vault.index(
-            .audience,
+            .targetToken,
             [Base64URL.encode(session.bytes), grant.rawValue] + parameters.flatMap { [$0.name, $0.value] })
     }
 }
@@ -46,11 +46,11 @@ extension StoredTokens {
     /// Opens a stored access token for another API.
     ///
     /// Returns nil if the row does not open; the token is then fetched again.
-    static func open(_ row: AudienceRow, _ context: BrokerContext) -> StoredTokens? {
+    static func open(_ row: TargetTokenRow, _ context: BrokerContext) -> StoredTokens? {
         do {
-            return try StoredTokens(record: try context.vault.open(row.tokens, as: .audience, row: row.key))
+            return try StoredTokens(record: try context.vault.open(row.tokens, as: .targetToken, row: row.key))
         } catch {
-            context.events.emit(.rowDidNotOpen(kind: .audience, unknownKey: BrokerProblem(opening: error) != nil))
+            context.events.emit(.rowDidNotOpen(kind: .targetToken, unknownKey: BrokerProblem(opening: error) != nil))
             return nil
         }
     }

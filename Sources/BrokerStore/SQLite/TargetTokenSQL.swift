@@ -5,7 +5,7 @@ import GRDB
 ///
 /// Triggers delete a session's rows when the session ends, and when a step-up begins another grant. The triggers also act on
 /// the statements of an older release that lacks this table.
-enum AudienceSQL {
+enum TargetTokenSQL {
     static let migration = """
         CREATE TABLE audience_tokens (
             id INTEGER PRIMARY KEY,
@@ -34,7 +34,7 @@ enum AudienceSQL {
         """
 
     static let byKey = """
-        SELECT \(AudienceRow.columns) FROM audience_tokens
+        SELECT \(TargetTokenRow.columns) FROM audience_tokens
         WHERE key = ?1 AND session = ?2
             AND EXISTS (SELECT 1 FROM sessions WHERE token = ?2 AND subject_unchecked = 0 AND ended_at IS NULL)
         """
@@ -70,43 +70,43 @@ enum AudienceSQL {
 }
 
 extension SQLiteStore {
-    package func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow? {
+    package func targetToken(_ key: Digest, of session: Digest) async throws(StoreFailure) -> TargetTokenRow? {
         guard endings.ending(session) == nil else { return nil }
         return try await readers.read { database in
-            try database.first(AudienceSQL.byKey, [key.sql, session.sql]) { try AudienceRow(&$0) }
+            try database.first(TargetTokenSQL.byKey, [key.sql, session.sql]) { try TargetTokenRow(&$0) }
         }
     }
 
-    package func keepAudience(
-        _ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?
+    package func keepTargetToken(
+        _ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?
     ) async throws(StoreFailure) -> Bool {
         guard endings.ending(row.session) == nil else { return false }
         return try await writer.write { database in
             let values = [
                 row.session.sql, tokenVersion.databaseValue, row.version.databaseValue, tokens?.envelope.sql ?? .null,
             ]
-            guard try database.change(AudienceSQL.giveBack, values) == 1 else { return false }
+            guard try database.change(TargetTokenSQL.giveBack, values) == 1 else { return false }
             try database.store(row)
             return true
         }
     }
 
-    package func useAudience(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
-        try await writer.write { database in _ = try database.change(AudienceSQL.use, [now.sql, key.sql]) }
+    package func useTargetToken(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
+        try await writer.write { database in _ = try database.change(TargetTokenSQL.use, [now.sql, key.sql]) }
     }
 }
 
 extension Database {
     /// Stores a session's token for another API, and deletes the tokens beyond the allowed number.
-    func store(_ row: AudienceRow) throws {
-        try change(AudienceSQL.store, row.values)
+    func store(_ row: TargetTokenRow) throws {
+        try change(TargetTokenSQL.store, row.values)
         try change(
-            AudienceSQL.evict, [row.session.sql, row.key.sql, (AudienceRow.perSession - 1).databaseValue])
+            TargetTokenSQL.evict, [row.session.sql, row.key.sql, (TargetTokenRow.perSession - 1).databaseValue])
     }
 }
 
-extension AudienceRow {
-    /// The values of `AudienceSQL.store`.
+extension TargetTokenRow {
+    /// The values of `TargetTokenSQL.store`.
     var values: [DatabaseValue] {
         [
             key.sql, session.sql, version.databaseValue, storedAt.sql, usedAt.sql, tokens.keyID.databaseValue,

@@ -1,5 +1,5 @@
 /// The API that a flight's access token is for.
-struct Audience: Sendable {
+struct WantedTarget: Sendable {
     let target: TokenTarget
     /// The key of the session's access token for that API.
     let key: Digest
@@ -12,8 +12,8 @@ struct Audience: Sendable {
     /// The goal of a refresh that brings the token.
     var goal: any FlightGoal {
         switch target.grant {
-        case .refresh: RefreshedTarget(audience: self)
-        case .exchange: ExchangedTarget(audience: self)
+        case .refresh: RefreshedTarget(wanted: self)
+        case .exchange: ExchangedTarget(wanted: self)
         }
     }
 }

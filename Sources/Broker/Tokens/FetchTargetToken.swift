@@ -1,6 +1,6 @@
 /// Access tokens of a session for APIs other than its own, fetched on demand under the session's one refresh claim (guarantee
 /// 2).
-package struct AudienceTokens: Sendable {
+package struct FetchTargetToken: Sendable {
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
@@ -21,15 +21,15 @@ package struct AudienceTokens: Sendable {
                 .notRefreshable,
                 privateDetail: "the session was made from an id_token, so it has no tokens for another API")
         }
-        let audience = Audience(target, of: session.tokenDigest, context.vault)
+        let wanted = WantedTarget(target, of: session.tokenDigest, context.vault)
         let standing: AccessToken
         do throws(BrokerProblem) {
-            guard let refused else { return try await token(session, audience, .expiring) }
+            guard let refused else { return try await token(session, wanted, .expiring) }
             guard given.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
                 return try await token(
-                    session, audience, .forced(fromVersion: refused.version), for: .upstream(upstream))
+                    session, wanted, .forced(fromVersion: refused.version), for: .upstream(upstream))
             }
-            standing = try await token(session, audience, .expiring)
+            standing = try await token(session, wanted, .expiring)
         } catch { throw given.hears(error) }
         guard standing.version != refused?.version else {
             throw BrokerProblem(
@@ -41,31 +41,31 @@ package struct AudienceTokens: Sendable {
     }
 
     private func token(
-        _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need,
+        _ session: LiveSession, _ wanted: WantedTarget, _ need: RefreshStateMachine.Need,
         for asker: ForcedRefreshes.Asker? = nil
     ) async throws(BrokerProblem) -> AccessToken {
         // Tokens are used only after their subject was checked (SEC-59).
-        let kept = session.row.subjectUnchecked ? nil : try await kept(session, audience)
+        let kept = session.row.subjectUnchecked ? nil : try await kept(session, wanted)
         if let kept, isServed(by: kept, session, need) {
             noteUse(of: kept)
             return kept.access
         }
         if let asker, case .forced(let refused) = need,
             !context.memory.forced.mayForce(
-                session.tokenDigest, audience.key, insteadOf: refused, for: asker, at: context.clock.monotonic(),
+                session.tokenDigest, wanted.key, insteadOf: refused, for: asker, at: context.clock.monotonic(),
                 pause: context.settings.forcedRefreshPause)
         {
             throw BrokerProblem(
                 .notRefreshable,
                 privateDetail: "the upstream keeps refusing newer tokens, so no refresh is forced; check the upstream")
         }
-        return try await fetch(session, audience, need, kept, for: asker)
+        return try await fetch(session, wanted, need, kept, for: asker)
     }
 
-    private func kept(_ session: LiveSession, _ audience: Audience) async throws(BrokerProblem) -> KeptAudience? {
+    private func kept(_ session: LiveSession, _ wanted: WantedTarget) async throws(BrokerProblem) -> KeptTargetToken? {
         do throws(StoreFailure) {
-            return try await context.store.audience(audience.key, of: session.tokenDigest)
-                .flatMap { KeptAudience($0, context) }
+            return try await context.store.targetToken(wanted.key, of: session.tokenDigest)
+                .flatMap { KeptTargetToken($0, context) }
         } catch { throw BrokerProblem(error) }
     }
 
@@ -73,7 +73,7 @@ package struct AudienceTokens: Sendable {
         context.shows(access.certificate, session.facts.provider, session.facts.client)
     }
 
-    private func isServed(by kept: KeptAudience, _ session: LiveSession, _ need: RefreshStateMachine.Need) -> Bool {
+    private func isServed(by kept: KeptTargetToken, _ session: LiveSession, _ need: RefreshStateMachine.Need) -> Bool {
         let (access, now) = (kept.access, context.clock.now())
         guard isShown(access, session) else { return false }
         switch need {
@@ -87,14 +87,14 @@ package struct AudienceTokens: Sendable {
     /// Notes in the background that a token is used, at most once a minute.
     ///
     /// The noted time decides which token is dropped when a session gets a ninth token.
-    private func noteUse(of kept: KeptAudience) {
+    private func noteUse(of kept: KeptTargetToken) {
         let now = context.clock.now()
-        guard now.since(kept.row.usedAt) >= AudienceMemory.noting, context.may(.writeUse),
-            context.memory.audiences.notes(kept.row.key, at: context.clock.monotonic())
+        guard now.since(kept.row.usedAt) >= TargetMemory.noting, context.may(.writeUse),
+            context.memory.targets.notes(kept.row.key, at: context.clock.monotonic())
         else { return }
         let context = context
         context.spawner.spawn("useAudience") {
-            do throws(StoreFailure) { try await context.store.useAudience(kept.row.key, at: now) } catch {
+            do throws(StoreFailure) { try await context.store.useTargetToken(kept.row.key, at: now) } catch {
                 // The next use of the token writes its time again.
                 context.events.emit(.storeFailed(operation: "useAudience", detail: "\(error)"))
             }
@@ -105,13 +105,13 @@ package struct AudienceTokens: Sendable {
     ///
     /// If the refresh in progress has another purpose, the caller waits for its end and tries again.
     private func fetch(
-        _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need, _ kept: KeptAudience?,
+        _ session: LiveSession, _ wanted: WantedTarget, _ need: RefreshStateMachine.Need, _ kept: KeptTargetToken?,
         for asker: ForcedRefreshes.Asker?
     ) async throws(BrokerProblem) -> AccessToken {
-        let (flights, memory) = (context.memory.flights, context.memory.audiences)
+        let (flights, memory) = (context.memory.flights, context.memory.targets)
         let begun = context.clock.monotonic()
-        let place = AudienceMemory.Place(
-            provider: session.facts.provider, client: session.facts.client, target: audience.target)
+        let place = TargetMemory.Place(
+            provider: session.facts.provider, client: session.facts.client, target: wanted.target)
         var hasRepeated = false
         while true {
             let moment = context.clock.monotonic()
@@ -119,17 +119,17 @@ package struct AudienceTokens: Sendable {
             // If the stored token is about to expire but still valid, return it at once, and fetch the next token in the
             // background.
             let living = need == .expiring ? kept.flatMap { usable($0, session) } : nil
-            if underWay != nil, underWay?.audience != audience.key, let living { return living }
+            if underWay != nil, underWay?.target != wanted.key, let living { return living }
             do throws(BrokerProblem) {
-                try checkMayBegin(audience, place, session, isJoining: underWay?.audience == audience.key, at: moment)
+                try checkMayBegin(wanted, place, session, isJoining: underWay?.target == wanted.key, at: moment)
             } catch {
                 guard let living else { throw error }
                 return living
             }
-            let (flight, isNew) = flights.join(session.tokenDigest, for: audience.key)
+            let (flight, isNew) = flights.join(session.tokenDigest, for: wanted.key)
             if isNew {
                 memory.begins(place, at: moment)
-                begin(flight, session, audience, need, for: asker)
+                begin(flight, session, wanted, need, for: asker)
             } else if living == nil {
                 context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
             }
@@ -142,7 +142,7 @@ package struct AudienceTokens: Sendable {
                     .providerUnavailable, privateDetail: "the caller hung up, or the token did not arrive in time",
                     retryAfter: .seconds(1))
             }
-            guard isNew || flight.audience == audience.key else {
+            guard isNew || flight.target == wanted.key else {
                 try outcome.throwIfFinal()
                 continue
             }
@@ -168,11 +168,11 @@ package struct AudienceTokens: Sendable {
     ///
     /// A caller that joins the target's own refresh in progress ignores the refusal.
     private func checkMayBegin(
-        _ audience: Audience, _ place: AudienceMemory.Place, _ session: LiveSession, isJoining: Bool,
+        _ wanted: WantedTarget, _ place: TargetMemory.Place, _ session: LiveSession, isJoining: Bool,
         at moment: Duration
     ) throws(BrokerProblem) {
-        let (flights, memory) = (context.memory.flights, context.memory.audiences)
-        if !isJoining, let refusal = memory.refusal(audience.key, place, at: moment) {
+        let (flights, memory) = (context.memory.flights, context.memory.targets)
+        if !isJoining, let refusal = memory.refusal(wanted.key, place, at: moment) {
             throw BrokerProblem(refusal)
         }
         if let wait = flights.backOff(session.tokenDigest, at: moment) {
@@ -183,17 +183,17 @@ package struct AudienceTokens: Sendable {
         }
     }
 
-    private func usable(_ kept: KeptAudience, _ session: LiveSession) -> AccessToken? {
+    private func usable(_ kept: KeptTargetToken, _ session: LiveSession) -> AccessToken? {
         isShown(kept.access, session) && RefreshTiming.isUsable(kept.access, at: context.clock.now())
             ? kept.access : nil
     }
 
     private func begin(
-        _ flight: SharedFlight, _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need,
+        _ flight: SharedFlight, _ session: LiveSession, _ wanted: WantedTarget, _ need: RefreshStateMachine.Need,
         for asker: ForcedRefreshes.Asker?
     ) {
         let work = RefreshFlight(
-            context: context, flight: flight, session: session.tokenDigest, need: need, goal: audience.goal,
+            context: context, flight: flight, session: session.tokenDigest, need: need, goal: wanted.goal,
             asker: asker)
         let flights = context.memory.flights
         context.spawner.spawn("refresh") {
@@ -206,7 +206,7 @@ package struct AudienceTokens: Sendable {
 
 extension BrokerProblem {
     /// Returns the problem for a token that is not requested now.
-    fileprivate init(_ refusal: AudienceMemory.Refusal) {
+    fileprivate init(_ refusal: TargetMemory.Refusal) {
         switch refusal {
         case .refused:
             self.init(

@@ -6,7 +6,7 @@ import Testing
 @testable import Broker
 
 /// Tokens for other APIs, with the in-memory store (guarantees 2 and 3).
-@Suite("Tokens for other APIs", .timeLimit(.minutes(1))) struct AudienceTokensTests {
+@Suite("Tokens for other APIs", .timeLimit(.minutes(1))) struct FetchTargetTokenTests {
     private static func target(_ name: String) -> TokenTarget { TokenTarget(audience: name) }
     private static let exchange = TokenTarget(grant: .exchange, audience: "x")
     private static let invalidGrant = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
@@ -19,15 +19,15 @@ import Testing
         try #require(try await broker.store.session(tokenDigest: broker.vault.digest(session.token)))
     }
 
-    private func rows(_ broker: TestBroker) throws -> [AudienceRow] {
-        try #require(broker.store as? InMemoryStore).audienceRows
+    private func rows(_ broker: TestBroker) throws -> [TargetTokenRow] {
+        try #require(broker.store as? InMemoryStore).targetTokenRows
     }
 
     private func ask(
         _ broker: TestBroker, _ session: SignedIn, _ target: TokenTarget, insteadOf refused: AccessToken? = nil,
         by upstream: String = ""
     ) async throws -> AccessToken {
-        try await broker.useCases.audienceTokens.accessToken(
+        try await broker.useCases.fetchTargetToken.accessToken(
             for: try await live(broker, session), at: target, insteadOf: refused, by: upstream)
     }
 
@@ -379,7 +379,7 @@ import Testing
             for number in 0..<640 {
                 group.addTask {
                     let name = "api\(number % 8)"
-                    let token = try await broker.useCases.audienceTokens.accessToken(for: live, at: Self.target(name))
+                    let token = try await broker.useCases.fetchTargetToken.accessToken(for: live, at: Self.target(name))
                     return (name, token.token.reveal())
                 }
             }
@@ -403,7 +403,7 @@ import Testing
         let after = try await row(broker, session)
         #expect(after.tokenVersion == before.tokenVersion && after.tokens == before.tokens)
         let kept = try #require(try rows(broker).first)
-        let record = try StoredTokens(record: try broker.vault.open(kept.tokens, as: .audience, row: kept.key))
+        let record = try StoredTokens(record: try broker.vault.open(kept.tokens, as: .targetToken, row: kept.key))
         #expect(record.tokens.refreshToken == nil && record.tokens.idToken == nil)
         #expect(record.tokens.refreshExpiresAt == nil)
         #expect(try await ask(broker, session, Self.exchange).token.reveal() == "exchanged-1")
@@ -457,18 +457,18 @@ import Testing
         // A row that was moved to another session or target does not open.
         let kept = try #require(try rows(broker).first)
         #expect(throws: VaultFailure.doesNotOpen) {
-            try broker.vault.open(kept.tokens, as: .audience, row: broker.vault.digest([1]))
+            try broker.vault.open(kept.tokens, as: .targetToken, row: broker.vault.digest([1]))
         }
         #expect(throws: VaultFailure.doesNotOpen) {
             try broker.vault.open(kept.tokens, as: .tokens, row: kept.key)
         }
         let administered = try #require(broker.store as? InMemoryStore)
         let damaged = Sealed(keyID: kept.tokens.keyID, envelope: kept.tokens.envelope.reversed())
-        let old = SealedRow(place: .audiences, key: kept.key, boundTo: kept.key, sealed: kept.tokens)
+        let old = SealedRow(place: .targetTokens, key: kept.key, boundTo: kept.key, sealed: kept.tokens)
         #expect(try await administered.reseal([ResealedRow(old, new: damaged)]) == 1)
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-5")
         let isTold = broker.events.all.contains {
-            if case .rowDidNotOpen(.audience, unknownKey: false) = $0 { true } else { false }
+            if case .rowDidNotOpen(.targetToken, unknownKey: false) = $0 { true } else { false }
         }
         #expect(isTold)
         #expect(try await row(broker, session).endedAt == nil)
@@ -521,7 +521,7 @@ import Testing
         let before = try await live(broker, session)
         broker.provider.gate.close()
         async let late = problem {
-            try await broker.useCases.audienceTokens.accessToken(for: before, at: Self.target("b"))
+            try await broker.useCases.fetchTargetToken.accessToken(for: before, at: Self.target("b"))
         }
         try await eventually("a call waits at the provider") { broker.provider.gate.waiting > 0 }
         broker.provider.gate.passNewcomers()
@@ -559,7 +559,7 @@ import Testing
         broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "mfa") }
         let before = try await live(broker, session)
         broker.provider.gate.close()
-        async let late = broker.useCases.audienceTokens.accessToken(for: before, at: target)
+        async let late = broker.useCases.fetchTargetToken.accessToken(for: before, at: target)
         try await eventually("a call waits at the provider") { broker.provider.gate.waiting > 0 }
         broker.provider.gate.passNewcomers()
         var forward = ForwardCodeInput()
@@ -596,7 +596,7 @@ import Testing
         let made = try await broker.useCases.makeChild.make(
             ChildOrder(kind: ChildKind(unchecked: "widget"), name: "home"), of: try await live(broker, parent))
         let child = try await broker.useCases.resumeSession.resume(made.token)
-        let tokens = broker.useCases.audienceTokens
+        let tokens = broker.useCases.fetchTargetToken
         let first = try await tokens.accessToken(for: child, at: Self.target("a"))
         #expect(try await ask(broker, parent, Self.target("a")).token.reveal() == first.token.reveal())
         let refused = await problem {

@@ -3,9 +3,9 @@ import Testing
 @testable import Broker
 
 /// Refusals and uses of tokens for other APIs that a process remembers, and for how long.
-@Suite("Memory of tokens for other APIs", .timeLimit(.minutes(1))) struct AudienceMemoryTests {
-    private let memory = AudienceMemory()
-    private let place = AudienceMemory.Place(
+@Suite("Memory of tokens for other APIs", .timeLimit(.minutes(1))) struct TargetMemoryTests {
+    private let memory = TargetMemory()
+    private let place = TargetMemory.Place(
         provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"),
         target: TokenTarget(audience: "a"))
 

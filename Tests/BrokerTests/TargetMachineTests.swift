@@ -3,7 +3,7 @@ import Testing
 @testable import Broker
 
 /// The refresh machine for tokens of other APIs: tables of inputs and the action expected for each (guarantee 2).
-@Suite("The refresh machine for tokens of other APIs", .timeLimit(.minutes(1))) struct AudienceMachineTests {
+@Suite("The refresh machine for tokens of other APIs", .timeLimit(.minutes(1))) struct TargetMachineTests {
     typealias Machine = RefreshStateMachine
     typealias Input = MachineTable.Event
     typealias Action = Machine.Action
@@ -14,7 +14,7 @@ import Testing
         MachineTable(need: need, goal: try MachineTable.goal(call)).check(steps)
     }
 
-    private func run(_ steps: [(Input, Action)]) throws { try run(.audience, .expiring, steps) }
+    private func run(_ steps: [(Input, Action)]) throws { try run(.targeted, .expiring, steps) }
 
     private func read(
         _ version: Int64 = 3, fresh: Bool = false, usable: Bool = false, refreshable: Bool = true,
@@ -32,7 +32,7 @@ import Testing
         arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
     func question(_ refusal: Machine.Refusal) throws {
         let begun: [(Input, Action)] = [
-            (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
+            (read(), .claim(version: 3)), (granted, .call(confirming: false, .targeted)),
             (.rejected(refusal), .call(confirming: false, .plain)),
         ]
         try run(
@@ -81,7 +81,7 @@ import Testing
     func takenOver() throws {
         try run([
             (read(), .claim(version: 3)),
-            (.claimed(lossKnown: true, settled: false), .call(confirming: false, .audience)),
+            (.claimed(lossKnown: true, settled: false), .call(confirming: false, .targeted)),
             (.rejected(.invalidGrant), .call(confirming: false, .plain)),
             (.rejected(.invalidGrant), .release(then: .unavailable)),
         ])
@@ -92,18 +92,18 @@ import Testing
     )
     func refused() throws {
         try run([
-            (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
+            (read(), .claim(version: 3)), (granted, .call(confirming: false, .targeted)),
             (.rejected(.target), .release(then: .targetRefused)),
         ])
         try run([
-            (read(usable: true, .version(2)), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
+            (read(usable: true, .version(2)), .claim(version: 3)), (granted, .call(confirming: false, .targeted)),
             (.rejected(.target), .release(then: .targetRefused)),
         ])
     }
 
     @Test(
         "The provider must not be called now → a target's living token is served, except to a caller that wants a newer one",
-        arguments: [RefreshCall.audience, .exchange])
+        arguments: [RefreshCall.targeted, .exchange])
     func resting(_ call: RefreshCall) throws {
         func lately(usable: Bool, fresh: Bool = false) -> Input {
             .read(
@@ -121,8 +121,8 @@ import Testing
         "A target's answer is lost, and the repeated call is refused → a plain refresh; its refusal ends the session")
     func lost() throws {
         let begun: [(Input, Action)] = [
-            (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
-            (.lost, .call(confirming: true, .audience)),
+            (read(), .claim(version: 3)), (granted, .call(confirming: false, .targeted)),
+            (.lost, .call(confirming: true, .targeted)),
         ]
         try run(begun + [(.lost, .release(then: .unavailable))])
         try run(begun + [(.refreshed, .commit), (.committed, .checkSubject)])
@@ -143,13 +143,13 @@ import Testing
     )
     func goodWay() throws {
         try run([
-            (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)), (.refreshed, .commit),
+            (read(), .claim(version: 3)), (granted, .call(confirming: false, .targeted)), (.refreshed, .commit),
             (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
             (read(4, fresh: true, .version(7)), .finish(.useStored)),
         ])
         // A step-up has dropped the target's row in the meantime, so its token is fetched again.
         try run([
-            (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)), (.refreshed, .commit),
+            (read(), .claim(version: 3)), (granted, .call(confirming: false, .targeted)), (.refreshed, .commit),
             (.superseded, .readAgain), (read(5), .claim(version: 5)),
         ])
         try run([(read(refreshable: false), .finish(.notRefreshable))])
@@ -159,9 +159,9 @@ import Testing
         "An upstream refused a target's token → the caller gets a newer token of the same target, at any version of the row"
     )
     func forced() throws {
-        try run(.audience, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
-        try run(.audience, .forced(fromVersion: 5), [(read(5, fresh: true, .version(8)), .finish(.useStored))])
-        try run(.audience, .forced(fromVersion: 5), [(read(5), .claim(version: 5))])
+        try run(.targeted, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
+        try run(.targeted, .forced(fromVersion: 5), [(read(5, fresh: true, .version(8)), .finish(.useStored))])
+        try run(.targeted, .forced(fromVersion: 5), [(read(5), .claim(version: 5))])
         // The session's own token, after a token for an audience has raised the row's version.
         try run(.plain, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
         try run(.plain, .forced(fromVersion: 5), [(read(9, fresh: true, .version(6)), .finish(.useStored))])

@@ -4,7 +4,7 @@ import Broker
 ///
 /// A statement that writes such a row locks the session's state first, and so does the statement whose trigger deletes the
 /// rows. All other statements touch only one row.
-enum PostgreSQLAudienceSQL {
+enum PostgreSQLTargetTokenSQL {
     // A trigger deletes a session's rows when the session ends, and when a step-up begins another grant. So the rows are
     // deleted even by the statements of an older release that lacks this table. The trigger runs under the lock on the
     // session's state and sees the current rows.
@@ -39,7 +39,7 @@ enum PostgreSQLAudienceSQL {
     static let byKey = Statement(
         "audience", "bb",
         """
-        SELECT \(AudienceRow.columns) FROM audience_tokens
+        SELECT \(TargetTokenRow.columns) FROM audience_tokens
         WHERE key = $1 AND session = $2
             AND EXISTS (SELECT FROM session_states st WHERE st.token = $2 AND NOT st.subject_unchecked AND NOT st.ended)
         """)
@@ -86,13 +86,13 @@ enum PostgreSQLAudienceSQL {
             DELETE FROM audience_tokens WHERE key = ANY (ARRAY (
                 SELECT a.key FROM audience_tokens a
                 WHERE a.session = (SELECT h.token FROM \(step) h) AND a.key <> $\(first)
-                ORDER BY a.used_at DESC OFFSET \(AudienceRow.perSession - 1))))
+                ORDER BY a.used_at DESC OFFSET \(TargetTokenRow.perSession - 1))))
         """
     }
 }
 
-extension AudienceRow {
-    /// The values of `PostgreSQLAudienceSQL.insert`.
+extension TargetTokenRow {
+    /// The values of `PostgreSQLTargetTokenSQL.insert`.
     var parameters: [Parameter] {
         [
             .digest(key), .digest(session), .integer(version), .time(storedAt), .time(usedAt), .text(tokens.keyID),

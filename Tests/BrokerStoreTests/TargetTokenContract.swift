@@ -6,14 +6,14 @@ import Testing
 @testable import BrokerStore
 
 @Suite("Store contract: tokens for other APIs", .timeLimit(.minutes(2)))
-struct AudienceContract {
+struct TargetTokenContract {
     private func commit(
-        _ store: any BrokerStore, _ session: Digest, version: Int64, _ row: AudienceRow, unchecked: Bool = false
+        _ store: any BrokerStore, _ session: Digest, version: Int64, _ row: TargetTokenRow, unchecked: Bool = false
     ) async throws -> RefreshCommitResult {
         var commit = RefreshCommit(
             tokenDigest: session, tokenVersion: version, tokens: Rows.sealed("tokens \(version)"), facts: nil,
             tokenExpiresAt: Rows.seconds(600), refreshable: true, expiresAt: nil, subjectUnchecked: unchecked)
-        commit.audience = row
+        commit.targetToken = row
         return try await store.commitRefresh(commit)
     }
 
@@ -25,21 +25,21 @@ struct AudienceContract {
             let (session, other, ended) = (Rows.session(), Rows.session(), Rows.session())
             for row in [session, other, ended] { try await store.signIn(row) }
             _ = try await store.endSessions(.token(ended.tokenDigest), reason: .loggedOut, now: Rows.now)
-            let late = Rows.audience(of: session.tokenDigest)
+            let late = Rows.targetToken(of: session.tokenDigest)
             #expect(try await commit(store, session.tokenDigest, version: 2, late) == .superseded)
-            #expect(try await store.audience(late.key, of: session.tokenDigest) == nil)
-            let dead = Rows.audience(of: ended.tokenDigest)
+            #expect(try await store.targetToken(late.key, of: session.tokenDigest) == nil)
+            let dead = Rows.targetToken(of: ended.tokenDigest)
             #expect(try await commit(store, ended.tokenDigest, version: 1, dead) == .ended)
-            #expect(try await store.audience(dead.key, of: ended.tokenDigest) == nil)
-            let row = Rows.audience(of: session.tokenDigest)
+            #expect(try await store.targetToken(dead.key, of: ended.tokenDigest) == nil)
+            let row = Rows.targetToken(of: session.tokenDigest)
             #expect(try await commit(store, session.tokenDigest, version: 1, row) == .committed)
-            #expect(try await store.audience(row.key, of: other.tokenDigest) == nil)
-            #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
+            #expect(try await store.targetToken(row.key, of: other.tokenDigest) == nil)
+            #expect(try await store.targetToken(row.key, of: session.tokenDigest) == row)
             let found = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(found.tokenVersion == 2 && found.tokens == Rows.sealed("tokens 1"))
             // The caller did not get the answer to its commit, but the row is stored.
             #expect(try await commit(store, session.tokenDigest, version: 1, row) == .superseded)
-            #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
+            #expect(try await store.targetToken(row.key, of: session.tokenDigest) == row)
         }
     }
 
@@ -55,19 +55,19 @@ struct AudienceContract {
             let exchange = try await store.mustClaim(Rows.exchange())
             #expect(
                 try await store.stepUp(session.tokenDigest, exchange, isNewGrant: false) == .committed)
-            let row = Rows.audience(of: session.tokenDigest, version: claim.fence)
-            func commit(over former: Sealed, _ audience: AudienceRow?) async throws -> RefreshCommitResult {
+            let row = Rows.targetToken(of: session.tokenDigest, version: claim.fence)
+            func commit(over former: Sealed, _ token: TargetTokenRow?) async throws -> RefreshCommitResult {
                 var commit = RefreshCommit(
                     tokenDigest: session.tokenDigest, tokenVersion: 1, tokens: Rows.sealed("rotated"), facts: nil,
                     tokenExpiresAt: Rows.seconds(600), refreshable: true, expiresAt: nil)
-                commit.audience = audience
+                commit.targetToken = token
                 commit.formerTokens = former
                 return try await store.commitRefresh(commit)
             }
             #expect(try await commit(over: before, row) == .changed)
             #expect(try await commit(over: before, nil) == .changed)
-            #expect(try await !store.keepAudience(row, tokenVersion: 1, of: before))
-            #expect(try await store.audience(row.key, of: session.tokenDigest) == nil)
+            #expect(try await !store.keepTargetToken(row, tokenVersion: 1, of: before))
+            #expect(try await store.targetToken(row.key, of: session.tokenDigest) == nil)
             let found = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(found.tokens == Rows.sealed("stepped up") && found.tokenVersion == 1)
             #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(25)))
@@ -88,7 +88,7 @@ struct AudienceContract {
                     tokenDigest: other.tokenDigest, tokenVersion: 1, tokens: Rows.sealed("rotated"), facts: nil,
                     tokenExpiresAt: nil, refreshable: true, expiresAt: nil)
                 pair.formerTokens = other.tokens
-                pair.audience = Rows.audience(of: other.tokenDigest)
+                pair.targetToken = Rows.targetToken(of: other.tokenDigest)
                 let late = pair
                 async let stepped = store.stepUp(other.tokenDigest, settling, isNewGrant: false)
                 async let committed = store.commitRefresh(late)
@@ -108,11 +108,11 @@ struct AudienceContract {
         try await engine.withStore { store in
             let session = Rows.session()
             try await store.signIn(session)
-            let row = Rows.audience(of: session.tokenDigest)
+            let row = Rows.targetToken(of: session.tokenDigest)
             #expect(try await commit(store, session.tokenDigest, version: 1, row, unchecked: true) == .committed)
-            #expect(try await store.audience(row.key, of: session.tokenDigest) == nil)
+            #expect(try await store.targetToken(row.key, of: session.tokenDigest) == nil)
             try await store.markSubjectChecked(tokenDigest: session.tokenDigest, tokenVersion: 2)
-            #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
+            #expect(try await store.targetToken(row.key, of: session.tokenDigest) == row)
         }
     }
 
@@ -123,22 +123,22 @@ struct AudienceContract {
         try await engine.withStore { store, clock in
             let session = Rows.session()
             try await store.signIn(session)
-            let unclaimed = Rows.audience(of: session.tokenDigest, version: 0)
-            #expect(try await !store.keepAudience(unclaimed, tokenVersion: 1, of: nil))
+            let unclaimed = Rows.targetToken(of: session.tokenDigest, version: 0)
+            #expect(try await !store.keepTargetToken(unclaimed, tokenVersion: 1, of: nil))
             let claim = try await store.mustClaimRefresh(session.tokenDigest)
             for (fence, version) in [(claim.fence + 1, 1), (claim.fence, 2)] as [(Int64, Int64)] {
-                let row = Rows.audience(of: session.tokenDigest, version: fence)
-                #expect(try await !store.keepAudience(row, tokenVersion: version, of: nil))
-                #expect(try await store.audience(row.key, of: session.tokenDigest) == nil)
+                let row = Rows.targetToken(of: session.tokenDigest, version: fence)
+                #expect(try await !store.keepTargetToken(row, tokenVersion: version, of: nil))
+                #expect(try await store.targetToken(row.key, of: session.tokenDigest) == nil)
             }
             #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(25)))
-            let row = Rows.audience(of: session.tokenDigest, version: claim.fence)
-            #expect(try await store.keepAudience(row, tokenVersion: 1, of: nil))
-            #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
+            let row = Rows.targetToken(of: session.tokenDigest, version: claim.fence)
+            #expect(try await store.keepTargetToken(row, tokenVersion: 1, of: nil))
+            #expect(try await store.targetToken(row.key, of: session.tokenDigest) == row)
             // After the release of the claim, the store refuses another row.
             #expect(
-                try await !store.keepAudience(
-                    Rows.audience(of: session.tokenDigest, key: row.key, version: claim.fence, "later"),
+                try await !store.keepTargetToken(
+                    Rows.targetToken(of: session.tokenDigest, key: row.key, version: claim.fence, "later"),
                     tokenVersion: 1,
                     of: nil
                 ))
@@ -146,9 +146,9 @@ struct AudienceContract {
             let next = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(next.fence == claim.fence + 1)
             // A newer token replaces the row.
-            let newer = Rows.audience(of: session.tokenDigest, key: row.key, version: next.fence, "newer")
-            #expect(try await store.keepAudience(newer, tokenVersion: 1, of: nil))
-            #expect(try await store.audience(row.key, of: session.tokenDigest) == newer)
+            let newer = Rows.targetToken(of: session.tokenDigest, key: row.key, version: next.fence, "newer")
+            #expect(try await store.keepTargetToken(newer, tokenVersion: 1, of: nil))
+            #expect(try await store.targetToken(row.key, of: session.tokenDigest) == newer)
         }
     }
 
@@ -157,15 +157,15 @@ struct AudienceContract {
         arguments: StoreEngine.allCases)
     func ends(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
-            func session() async throws -> (SessionRow, AudienceRow) {
+            func session() async throws -> (SessionRow, TargetTokenRow) {
                 let session = Rows.session()
                 try await store.signIn(session)
-                let row = Rows.audience(of: session.tokenDigest)
+                let row = Rows.targetToken(of: session.tokenDigest)
                 #expect(try await commit(store, session.tokenDigest, version: 1, row) == .committed)
                 return (session, row)
             }
-            func isLeft(_ one: (SessionRow, AudienceRow)) async throws -> Bool {
-                try await store.audience(one.1.key, of: one.0.tokenDigest) != nil
+            func isLeft(_ one: (SessionRow, TargetTokenRow)) async throws -> Bool {
+                try await store.targetToken(one.1.key, of: one.0.tokenDigest) != nil
             }
             let (ended, condemned, replaced, lapsed) = try await (session(), session(), session(), session())
             let (stepped, kept, bystander) = try await (session(), session(), session())
@@ -185,14 +185,14 @@ struct AudienceContract {
             for one in [bystander, lapsed] { #expect(try await isLeft(one)) }
             // A late pair of the earlier grant does not restore the rows.
             #expect(
-                try await commit(store, stepped.0.tokenDigest, version: 2, Rows.audience(of: stepped.0.tokenDigest))
+                try await commit(store, stepped.0.tokenDigest, version: 2, Rows.targetToken(of: stepped.0.tokenDigest))
                     == .outgrown)
             let administered = try #require(store as? any StoreAdministration)
-            #expect(try await administered.rowCounts()[.audiences] == 2)
+            #expect(try await administered.rowCounts()[.targetTokens] == 2)
             // The rows of a lapsed session are removed when the session is buried.
             _ = try await store.sweep(
                 now: Rows.seconds(7200 + 90_000), limit: 100, lapsedSince: Rows.seconds(7200 + 89_000))
-            #expect(try await administered.rowCounts()[.audiences] == 0)
+            #expect(try await administered.rowCounts()[.targetTokens] == 0)
         }
     }
 
@@ -203,25 +203,25 @@ struct AudienceContract {
         try await engine.withStore { store in
             let (session, other) = (Rows.session(), Rows.session())
             for row in [session, other] { try await store.signIn(row) }
-            let neighbour = Rows.audience(of: other.tokenDigest, at: Rows.seconds(-1000))
+            let neighbour = Rows.targetToken(of: other.tokenDigest, at: Rows.seconds(-1000))
             #expect(try await commit(store, other.tokenDigest, version: 1, neighbour) == .committed)
-            var rows: [AudienceRow] = []
+            var rows: [TargetTokenRow] = []
             for number in 1...8 as ClosedRange<Int64> {
-                let row = Rows.audience(of: session.tokenDigest, version: number, at: Rows.seconds(number))
+                let row = Rows.targetToken(of: session.tokenDigest, version: number, at: Rows.seconds(number))
                 rows.append(row)
                 #expect(try await commit(store, session.tokenDigest, version: number, row) == .committed)
             }
             // The oldest row is used again. A later call with an earlier time does not set its use time back.
-            try await store.useAudience(rows[0].key, at: Rows.seconds(60))
-            try await store.useAudience(rows[0].key, at: Rows.seconds(30))
+            try await store.useTargetToken(rows[0].key, at: Rows.seconds(60))
+            try await store.useTargetToken(rows[0].key, at: Rows.seconds(30))
             rows[0].usedAt = Rows.seconds(60)
-            #expect(try await store.audience(rows[0].key, of: session.tokenDigest) == rows[0])
+            #expect(try await store.targetToken(rows[0].key, of: session.tokenDigest) == rows[0])
             // The process that stores the ninth row has a clock that is behind.
-            let ninth = Rows.audience(of: session.tokenDigest, version: 9, at: Rows.seconds(-50))
+            let ninth = Rows.targetToken(of: session.tokenDigest, version: 9, at: Rows.seconds(-50))
             #expect(try await commit(store, session.tokenDigest, version: 9, ninth) == .committed)
             var left: [Bool] = []
             for row in rows + [ninth, neighbour] {
-                left.append(try await store.audience(row.key, of: row.session) != nil)
+                left.append(try await store.targetToken(row.key, of: row.session) != nil)
             }
             #expect(left == [true, false, true, true, true, true, true, true, true, true])
         }

@@ -173,7 +173,9 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The upstream accepts the repeat after a 401, and the caller leaves during the answer → the proof counts as used")
+    @Test(
+        "The upstream accepts the repeat after a 401, and the caller leaves during the answer → the proof counts as used"
+    )
     func acceptedRepeat() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()

@@ -112,7 +112,9 @@ struct RecordedStore: AroundStore {
         }
     }
 
-    func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure) -> Bool {
+    func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure)
+        -> Bool
+    {
         try await recording(
             "keepAudience \(words.of(row)) \(tokenVersion) \(words.of(tokens, .tokens, row.session))", { words.of($0) }
         ) { () async throws(StoreFailure) in

@@ -209,7 +209,9 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         }
     }
 
-    func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure) -> Bool {
+    func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure)
+        -> Bool
+    {
         let world = world
         world.rules.touches(row.session, by: process)
         world.rules.begins(row.session, in: process)

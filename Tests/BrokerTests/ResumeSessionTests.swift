@@ -41,7 +41,9 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("Another replica moves a session's idle end after this one has cached the session → the session is still alive here")
+    @Test(
+        "Another replica moves a session's idle end after this one has cached the session → the session is still alive here"
+    )
     func movedElsewhere() async throws {
         let first = try broker()
         let second = try TestBroker(

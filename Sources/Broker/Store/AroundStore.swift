@@ -167,7 +167,8 @@ extension AroundStore {
         try await around(.targetToken) { store throws(StoreFailure) in try await store.targetToken(key, of: session) }
     }
 
-    package func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure)
+    package func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?)
+        async throws(StoreFailure)
         -> Bool
     {
         try await around(.keepTargetToken) { store throws(StoreFailure) in

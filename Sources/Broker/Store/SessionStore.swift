@@ -83,7 +83,8 @@ package protocol SessionStore: Sendable {
     ///
     /// The session must not have ended. Its fence must still be the version of `row`, its version `tokenVersion`, and its
     /// tokens `tokens` (nil skips this check). Otherwise nothing is stored, and the result is false.
-    func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure) -> Bool
+    func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure)
+        -> Bool
 
     /// Notes that an access token for another API was used; the stored time only moves forward.
     func useTargetToken(_ key: Digest, at now: WallTime) async throws(StoreFailure)

@@ -259,7 +259,8 @@ package final class InMemoryStore: BrokerStore {
         }
     }
 
-    package func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure)
+    package func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?)
+        async throws(StoreFailure)
         -> Bool
     {
         try transaction { $0.keepTargetToken(row, tokenVersion: tokenVersion, of: tokens) }

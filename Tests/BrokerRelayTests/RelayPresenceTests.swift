@@ -173,29 +173,6 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test(
-        "The upstream accepts the repeat after a 401, and the caller leaves during the answer → the proof counts as used"
-    )
-    func acceptedRepeat() async throws {
-        try await ScriptedUpstream.run({ connection in
-            _ = try await connection.request()
-            try await connection.answer("401 Unauthorized", fields: ["WWW-Authenticate: Bearer"], body: "no")
-            _ = try await connection.request()
-            // The answer's body never arrives.
-            try await connection.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
-            try await connection.waitForClose()
-        }) { upstream in
-            try await RelayFixture.run(at: upstream.url, require: try Presences.entries()) { (fixture) async throws in
-                let presences = Presences()
-                let task = Task { try await code(fixture, presences, "/pay/1") }
-                #expect(try await eventually { upstream.received.count == 2 })
-                task.cancel()
-                #expect(try await task.value == .upstreamError)
-                #expect(presences.counts == Presences.Counts(judged: 1, taken: 1))
-            }
-        }
-    }
-
     @Test("The sign-in is too weak, or no entry requires presence → the proof of presence is neither checked nor taken")
     func order() async throws {
         var both = StepUpDemand(contextClasses: ["mfa"])

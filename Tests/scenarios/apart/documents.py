@@ -161,6 +161,11 @@ for page in pages:
         else:
             say(False, f"{where} → is run, compiled or checked")
 
+# A scenario finds a block of a document by a text before it.
+for script in sorted(root.glob("Tests/**/*.sh")):
+    for file, _, before in re.findall(r"""block_behind "\$root/([^"]+)" \w+ (["'])(.*?)\2""", script.read_text()):
+        say(before in (root / file).read_text(), f"{file}, the text `{before}` that {script.name} looks for → is there")
+
 # Check commands within sentences, and `auth_request` lines, because nginx does not treat a `?` in them as a query.
 for page in pages:
     name = page.relative_to(root)

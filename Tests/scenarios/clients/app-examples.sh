@@ -26,11 +26,11 @@ follows_app examples/compose "$root/examples/compose/run" "$root/clients/kotlin/
 refuses_app examples/compose "$root/examples/compose/run"
 mkdir "$work/copy"
 cp "$root/examples/node/service.mjs" "$work/copy/"
-block_behind "$root/examples/README.md" sh "A copy of a service" | sed "s|http://127.0.0.1:8080|$BROKER|; s|\.run/|$work/run/|; s|3000|$(free_port)|g; s|^node|exec &|" >"$work/copy/run.sh"
+block_behind "$root/examples/README.md" sh "app-examples.sh runs this block" | sed "s|http://127.0.0.1:8080|$BROKER|; s|\.run/|$work/run/|; s|3000|$(free_port)|g; s|^node|exec &|" >"$work/copy/run.sh" || give_up "the block for a copy in examples/README.md"
 (cd "$work/copy" && . ./run.sh) >"$work/copy.log" 2>&1 &
 pids+=($!)
 port=$(sed -nE 's/.*PORT=([0-9]+).*/\1/p' "$work/copy/run.sh")
-wait_for 20 curl -s -o "$work/none" "http://127.0.0.1:$port/"
+wait_for 20 curl -s -o "$work/none" "http://127.0.0.1:$port/" || give_up "the copy of examples/node"
 request GET "http://127.0.0.1:$port/" -H "Authorization: Bearer $(COATCHECK_URL=$BROKER "$root/examples/token")"
 same "200 user-ana" "$STATUS $(body)" "copy of a service, started with the lines of examples/README.md → names the user"
 

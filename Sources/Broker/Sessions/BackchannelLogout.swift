@@ -4,7 +4,9 @@ package struct BackchannelLogout: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Ends the sessions that a valid token names, among the sessions of the clients in its `aud`.
+    /// Ends the sessions that a valid token names.
+    ///
+    /// Only sessions of the clients in its `aud` are ended.
     ///
     /// If the token has a `sid`, it names the sessions with that `sid`. If it also has a `sub`, it also names that user's
     /// sessions whose own id_token lacked a `sid`. If the token has only a `sub`, it names all sessions of the user.

@@ -92,8 +92,10 @@ package struct EndSession: Sendable {
 
     /// Ends the sessions of a selector, removes them from the cache and notifies the listeners; returns the number that ended.
     ///
-    /// The call returns when every ending is on disk. Otherwise it throws `store_unavailable`; the store may then refuse the
-    /// sessions from memory already. If the caller hangs up, the work continues.
+    /// The call returns when every ending is on disk. If an ending could not be written there, the call throws
+    /// `store_unavailable`, although the store may already refuse this session.
+    ///
+    /// If the caller hangs up, the work continues.
     @discardableResult
     func end(
         _ selector: SessionSelector, reason: EndReason, handle: SessionHandle? = nil

@@ -4,7 +4,7 @@
 package struct EndWatch: Sendable {
     /// The pause between two passes.
     ///
-    /// Together with the pass, the pause is shorter than the second of guarantee 6.
+    /// Guarantee 6 allows one second, so the pause and the next pass together must be shorter.
     package static let pause = Duration.milliseconds(500)
     /// The pause after a store read that failed.
     private static let patience = Duration.seconds(2)

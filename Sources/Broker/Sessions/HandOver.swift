@@ -1,8 +1,8 @@
 /// Hands a session over to the app's web view: issues a ticket, and exchanges it for a child session of kind `web`.
 ///
 /// The ticket is useless without a secret, which the app puts into the web view's own cookie store. So it is harmless if the
-/// address is copied, opened by a scanner or sent to another person. An attacker's own ticket cannot sign a victim in either,
-/// because the victim's browser lacks the secret.
+/// address with the ticket is copied, opened by a scanner or sent to another person. An attacker's own ticket cannot sign a
+/// victim in either, because the victim's browser lacks the secret.
 package struct HandOver: Sendable {
     /// The largest number of tickets that a session may request in a minute.
     package static let tickets = 8
@@ -228,7 +228,7 @@ struct HandoverSecrets: Sendable {
     var origin: String
     var path: String
     var challenge: Digest
-    /// The key and salt that the child's token is derived from, together with the app's secret (decision 4).
+    /// The ring key's id and the salt that the child's token is derived from, together with the app's secret (decision 4).
     var keyID: String
     var salt: [UInt8]
 

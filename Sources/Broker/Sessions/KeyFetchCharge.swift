@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The charges for verifying one logout token.
+/// The charges for verifying one logout token, or one id_token from an app.
 ///
 /// A fetch of newer keys, and each attempt with one of several keys of the same name, costs as much as a wrong token. The
 /// charges are refunded when the token verifies.
@@ -15,7 +15,7 @@ final class KeyFetchCharge: Sendable {
 
     init(_ charge: Charge) { self.charge = charge }
 
-    /// Whether anything was charged.
+    /// Whether a fetch or an attempt was charged; false once a charge was refused.
     var isTaken: Bool { state.withLock { if case .taken(let count) = $0 { count > 0 } else { false } } }
 
     private var count: Int {
@@ -26,7 +26,7 @@ final class KeyFetchCharge: Sendable {
         }
     }
 
-    /// The problem that prevented a charge.
+    /// The problem of the charge that was refused; nil if all charges succeeded.
     var refusal: BrokerProblem? { state.withLock { if case .refused(let problem, _) = $0 { problem } else { nil } } }
 
     /// Charges a fetch or an attempt; false if the address has used up its limit.

@@ -1,4 +1,4 @@
-/// Lists a user's own sessions: "your devices".
+/// Lists a user's own sessions, for example for a page "your devices".
 package struct ListSessions: Sendable {
     private let context: BrokerContext
 

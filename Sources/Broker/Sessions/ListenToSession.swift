@@ -1,8 +1,9 @@
 /// Listens to the notices of a session (`GET /v1/session/events`).
 package struct ListenToSession: Sendable {
-    /// The number of listeners that a subject and client may have, for each session that they may have.
+    /// The number of listeners for each session that the settings allow one user at one client.
     ///
-    /// Therefore each live session can have two listeners, even if the user has the maximum number of sessions.
+    /// The user's limit on listeners is this number times the maximum number of sessions. So each session can have two
+    /// listeners even at the maximum.
     private static let perSession = 2
     /// The number of listeners that a child may have in addition to its family's listeners, because a page may be open in
     /// several tabs.

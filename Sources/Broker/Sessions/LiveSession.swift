@@ -71,8 +71,8 @@ package final class LiveSession: Sendable {
 
     /// Checks a pass of this session.
     ///
-    /// Throws `pass` for another session's pass or a forged text, and `required` for an ended pass. The last valid pass is
-    /// recognised without computing its HMAC again.
+    /// Throws `ProofRefusal.pass` for another session's pass or a forged text, and `.required` for an ended pass. The last
+    /// valid pass is recognised without computing its HMAC again.
     func pass(_ text: Secret, at now: WallTime, by vault: some Vault) throws(ProofRefusal) -> SessionPass {
         if let last = lastPass.withLock({ $0 }), last.text.isEqual(to: text) {
             try last.pass.check(at: now)

@@ -9,8 +9,9 @@ package struct LoginStepUp: Sendable, Equatable {
         self.session = session
     }
 
-    /// Returns the step-up with the configured demands that the authorization request contains, for those that the app left
-    /// open.
+    /// Fills the parts that the app's demand left open with the configured demands in the authorization request.
+    ///
+    /// The demand of a login that makes a session is returned unchanged.
     func joining(_ asked: SignInDemands) -> LoginStepUp {
         guard session != nil else { return self }
         var joined = self

@@ -2,7 +2,7 @@
 ///
 /// A child uses its parent's tokens from the provider, so one refresh serves the family.
 package struct MakeChild: Sendable {
-    /// The largest number of children that apps may have in one family.
+    /// The largest number of living children in one family.
     package static let places = 16
 
     private let context: BrokerContext
@@ -17,7 +17,7 @@ package struct MakeChild: Sendable {
     /// these cases:
     /// - The client lacks this kind (`client_not_allowed`).
     /// - The parent belongs to a key, and the order names no key for the child (`invalid_request`).
-    /// - Apps already have 16 children in the family (`too_many_sessions`).
+    /// - The family is full, and each child has a configured kind other than `web` (`too_many_sessions`).
     package func make(
         _ order: ChildOrder, of parent: LiveSession, charge: Charge = .nobody
     ) async throws(BrokerProblem) -> SignedIn {
@@ -145,8 +145,8 @@ package struct MakeChild: Sendable {
 
     /// Returns the row for a requested child; it is not stored yet.
     ///
-    /// The child has its parent's subject, provider and client digests, so a search by user or client finds both. Its
-    /// `subjectAndClient` differs, so that it does not count for the limit on sessions.
+    /// The child has its parent's subject, provider and client digests, so a search by user or client finds both. The child's
+    /// `subjectAndClient` differs, so that the limit on sessions leaves children out.
     private func row(
         _ order: ChildOrder, token: Digest, of parent: LiveSession, _ policy: ChildPolicy
     ) throws(VaultFailure) -> LiveSession {

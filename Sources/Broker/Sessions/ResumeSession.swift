@@ -66,8 +66,8 @@ package struct ResumeSession: Sendable {
 
     /// Reads the row of a known session again, and returns the session as it is now in the store.
     ///
-    /// A child's parent is not read. Every removal keeps the results of all loads in progress out of the cache. Therefore a
-    /// session is removed from it only if the row has changed.
+    /// A child's parent is not read. Each removal from the cache also keeps the results of all loads in progress out of the
+    /// cache. Therefore the session is removed only if its row has changed.
     func reread(_ known: LiveSession) async throws(BrokerProblem) -> LiveSession {
         do throws(BrokerProblem) {
             let row = try await stored(known.tokenDigest)
@@ -216,7 +216,7 @@ package struct ResumeSession: Sendable {
         let now = context.clock.now()
         let isDue = now >= session.slidesAt
         guard isDue || context.watch.wasDoubted else { return }
-        // The request may have found the session long ago, so check again: a session that has lapsed since then stays lapsed.
+        // The request may have found the session long ago, so check again. A session that has lapsed since then stays lapsed.
         guard session.row.endedAt == nil, SessionStanding(session.row, context) == .lives else { return }
         if !context.may(.concludeLapse) { context.keepUse(of: session) }
         guard isDue, context.may(.writeUse) else { return }
@@ -233,8 +233,8 @@ package struct ResumeSession: Sendable {
                 try await context.store.slideSession(
                     tokenDigest: session.tokenDigest, lastUsedAt: now, idleExpiresAt: idleEnd, aliveAt: aliveAt)
             } catch {
-                // The next use tries the write again. A session that is never used again ends at most 1 % of its idle time,
-                // or one second, too early.
+                // The next use tries the write again. Without another use, the session ends too early, by at most 1 % of its
+                // idle time or one second, whichever is more.
                 context.events.emit(.storeFailed(operation: "slide", detail: "\(error)"))
             }
         }
@@ -254,8 +254,8 @@ package struct ResumeSession: Sendable {
         case .lives: break
         case .doubted: throw .clockDoubted
         case .lapsed(let reason):
-            // Leave the row unchanged. The sweeper buries the session a day later, so an operator can correct a wrong clock
-            // before.
+            // Leave the row unchanged. The sweeper buries the session a day later. Until then, an operator can correct a
+            // wrong clock.
             context.cache.remove([row.tokenDigest])
             context.notices.post(.ended(reason), to: row.tokenDigest)
             throw BrokerProblem(.sessionEnded, with: .ended(reason))

@@ -3,8 +3,8 @@ import Synchronization
 /// The refresh tokens that a session has had since the code of its step-up was sent.
 ///
 /// Some providers answer the code of a step-up with a refresh token that the session already has. A refresh may rotate that
-/// token at the same time. All these tokens belong to the session's grant. The session would end if one of them was revoked,
-/// or replaced a newer one.
+/// token at the same time. All these tokens belong to the session's grant. The session would end if one of them were revoked,
+/// or if an older one replaced a newer one.
 final class SeenRefreshTokens: Sendable {
     /// The largest number of tokens that are kept.
     ///
@@ -63,7 +63,7 @@ extension BrokerContext {
     /// Returns nil if the row has no tokens, or if a sealed part was tampered with. In the second case, the next use of the
     /// session ends the session.
     ///
-    /// Throws a passing problem if this process does not have the key yet, or if a newer version has sealed the row.
+    /// Throws a temporary problem if this process does not have the key yet, or if a newer version has sealed the row.
     func openSealed(_ row: SessionRow) throws(BrokerProblem) -> StoredTokens? {
         do {
             _ = try SessionFacts.open(row, vault)

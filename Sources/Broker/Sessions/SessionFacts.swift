@@ -9,7 +9,7 @@ package struct SessionFacts: Sendable {
     package var device: String?
     /// The client's lifetimes at login, because a later change of the configuration must not end sessions unexpectedly.
     package var lifetimes: SessionLifetimes
-    /// The way and the time in which the user signed in; only a sign-in sets them.
+    /// The strength, methods and time of the user's sign-in; only a sign-in changes these facts.
     ///
     /// The values that a refreshed id_token must repeat (SEC-59) are stored with the tokens instead.
     package var signIn: SignInFacts
@@ -111,7 +111,7 @@ extension SessionFacts {
         lastStepUp = reader.isAtEnd ? nil : try StepUpNote(&reader)
     }
 
-    /// The value that stands for a missing lent version if another field follows.
+    /// The value that is written for a missing lent version if another member follows.
     private static let lendsNothing: Int64 = -1
 
     private static func beginning(

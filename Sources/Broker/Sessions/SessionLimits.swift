@@ -2,8 +2,9 @@
 package enum SessionLimits {
     /// Returns the latest end that a session can have.
     ///
-    /// The absolute lifetime is capped by the known life of the refresh token, or by the access token's if a refresh is
-    /// impossible. Without tokens, the absolute lifetime is the only limit.
+    /// The session ends after its absolute lifetime, or earlier with the refresh token if the token's end is known. If a
+    /// refresh is impossible, the end of the access token counts instead. Without tokens, the absolute lifetime is the only
+    /// limit.
     package static func end(
         created: WallTime, _ lifetimes: SessionLifetimes, tokens: TokenSet?, refreshable: Bool
     ) -> WallTime {
@@ -18,7 +19,7 @@ package enum SessionLimits {
 
     /// Returns the idle end of a session that was used at `now`.
     ///
-    /// The ends of the tokens are left out: refreshes move them often, but the idle end is rarely written.
+    /// The ends of the tokens are left out, because refreshes move them often, but the idle end is rarely written.
     static func idleEnd(usedAt now: WallTime, created: WallTime, _ lifetimes: SessionLifetimes) -> WallTime {
         min(now.advanced(by: lifetimes.idle), created.advanced(by: lifetimes.absolute))
     }

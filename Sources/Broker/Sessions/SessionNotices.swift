@@ -4,8 +4,9 @@ import Synchronization
 ///
 /// Event streams (listeners) receive each notice about a session. Followers receive only its end.
 ///
-/// A session has at most `maximumPerSession` event streams, and each subject and client a few times as many. If a new stream
-/// exceeds a limit, the oldest stream ends. The number of followers is limited by the code that starts them.
+/// A session has at most `maximumPerSession` event streams. The owner of streams (a user with a client, or a child) has a
+/// limit too. If a new stream exceeds a limit, the oldest stream ends. The number of followers is limited by the code that
+/// starts them.
 package final class SessionNotices: Sendable {
     /// The maximum number of listeners of a session.
     package static let maximumPerSession = 8
@@ -19,7 +20,7 @@ package final class SessionNotices: Sendable {
     fileprivate struct State {
         var next: UInt64 = 0
         var sessions: [Digest: Listened] = [:]
-        /// The listeners of each subject and client, with the session that each one listens to.
+        /// The listeners of each owner (a user with a client, or a child), with the session that each one listens to.
         var owners: [Digest: [UInt64: Digest]] = [:]
         /// The children with listeners or followers, by their parents.
         var families: [Digest: Set<Digest>] = [:]

@@ -6,8 +6,8 @@ package struct SessionPage: Sendable {
         package let current: Bool
         package let endedAt: WallTime?
         package let reason: EndReason?
-        /// The way in which the session's tokens are bound (RFC 9449); nil if they are unbound, or if the list does not show
-        /// it.
+        /// The way in which the session's tokens are bound (RFC 8705, RFC 9449); nil if they are unbound, or if the list was
+        /// requested without it.
         package internal(set) var senderConstraint: SenderConstraint?
     }
 

@@ -1,7 +1,7 @@
 /// A session as stored.
 ///
-/// Its handle and times are the only plain values. When the session ends, its tokens are deleted. Its row then stays for 30
-/// days as a tombstone with the reason.
+/// The user's data and the tokens are sealed or stored as digests. When the session ends, its tokens are deleted. Its row
+/// then stays for 30 days as a tombstone with the reason.
 package struct SessionRow: Sendable, Equatable {
     /// The SHA-256 of the session token; the row's key.
     package var tokenDigest: Digest
@@ -45,7 +45,7 @@ package struct SessionRow: Sendable, Equatable {
     package var lineage: Lineage?
     /// The presence key; nil before its registration, and after the session's end.
     package var presence: StoredPresence?
-    /// The session's version, which each act of the user raises: a step-up, and registering the presence key (decision 74).
+    /// The session's version, which a step-up and the registration of the presence key raise (decision 74).
     package var version: Int64
 
     package init(

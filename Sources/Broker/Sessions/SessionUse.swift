@@ -2,7 +2,7 @@ import Synchronization
 
 /// The use of a session by a relayed call that lasts long.
 ///
-/// The bytes that the call transmits move the session's idle end, as a further call would (decision 76).
+/// Bytes that the call transmits move the session's idle end, just as a new call would (decision 76).
 package final class SessionUse: Sendable {
     private struct State {
         /// The session, as its idle end was last moved.
@@ -33,7 +33,7 @@ package final class SessionUse: Sendable {
             guard now >= state.due else { return nil }
             let session = state.session
             state.session = session.slid(at: now)
-            // At least a second ahead, even if the clock has jumped.
+            // The next write is at least a second ahead, even if the clock has jumped.
             state.due = max(state.session.nextSlide, now.advanced(by: .seconds(1)))
             return session
         }

@@ -16,7 +16,7 @@ package struct SessionView: Sendable {
     package var tokensExpireAt: WallTime?
     package var refreshable: Bool
     package var device: String?
-    /// The way and the time in which the user signed in.
+    /// The strength, methods and time of the user's sign-in.
     package var signIn: SignInFacts
     package var binding: SessionBinding?
     /// The session's parent, kind and name; nil for a top-level session.

@@ -27,10 +27,11 @@ package struct SignInCheck: Sendable {
 
     /// Handles an upstream's own challenge to the session's access token, or to the token of a `target`.
     ///
-    /// Returns the current session if its sign-in meets the challenge, because another access token may be enough.
+    /// If the session's sign-in meets the challenge and `isLast` is false, returns the current session, because another
+    /// access token may be enough.
     ///
     /// Throws `step_up_required` if another sign-in helps, for example if the access token comes from a sign-in before the
-    /// last one. Otherwise throws `step_up_failed`, if `isLast` says that there is no other token to try.
+    /// last one. With `isLast`, all tokens were tried, so a challenge that the sign-in meets throws `step_up_failed`.
     package func judge(
         challenge: StepUpDemand, of session: LiveSession, target: TokenTarget?, isLast: Bool
     ) async throws(BrokerProblem) -> LiveSession {
@@ -49,8 +50,8 @@ package struct SignInCheck: Sendable {
 
     /// Returns whether the access token comes from a sign-in before the session's last sign-in.
     ///
-    /// This happens if the last sign-in brought only an access token. After its expiry, a refresh with the older sign-in's
-    /// refresh token replaces it.
+    /// This happens if the last sign-in brought only an access token. When this token expires, the older sign-in's refresh
+    /// token brings the next one.
     private func isOfEarlierSignIn(
         _ session: LiveSession, _ target: TokenTarget?
     ) throws(BrokerProblem) -> Bool {

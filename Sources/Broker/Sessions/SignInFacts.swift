@@ -1,4 +1,4 @@
-/// The way and the time in which the user signed in, from the id_token's `acr`, `amr` and `auth_time`.
+/// The strength, methods and time of the user's sign-in, from the id_token's `acr`, `amr` and `auth_time`.
 package struct SignInFacts: Sendable, Equatable {
     package var contextClass: String?
     package var methods: [String]

@@ -7,7 +7,7 @@ package struct SignedIn: Sendable {
     package let pass: GrantedPass?
     /// The latest time at which the session may end, however often it is refreshed.
     ///
-    /// The cookie lives until then, because refreshes do not change it.
+    /// The cookie lives until this time, because a refresh leaves the cookie as it is.
     package let endsAtLatest: WallTime
 
     init(

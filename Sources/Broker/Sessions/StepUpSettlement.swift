@@ -23,7 +23,8 @@ extension ExchangeSettlement {
             let now = time
             let answeredAt = now.advanced(by: answered - context.clock.monotonic())
             guard let current = standing, isStanding(current) else { throw await ended(standing, tokens, origin) }
-            // The session lives by a refresh token that it has already had, so that token is never revoked.
+            // If the session has already had this refresh token, the session depends on the token's grant. So the token is
+            // never revoked.
             let unheld = exchange.seen.contains(tokens.refreshToken) ? nil : tokens
             guard current.subject == origin.subject else {
                 throw await spendRevoking(
@@ -197,9 +198,9 @@ extension ExchangeSettlement {
         let old = try row.tokens.map {
             try StoredTokens(record: try vault.open($0, as: .tokens, row: row.tokenDigest))
         }
-        // Some providers never issue another refresh token. They answer with a token that the session has or had, so the grant
-        // is the same. To revoke it as the former grant would revoke the session's refresh token. The pair of a refresh in
-        // progress would count as outgrown, and be revoked, too.
+        // Some providers issue no new refresh token for a step-up, or answer with one that the session has or had. The grant
+        // is then the same. If it counted as new, the session's own refresh token would be revoked as the former grant, and
+        // the pair of a refresh in progress would be revoked as outgrown.
         let hasGrant = old?.tokens.refreshToken != nil
         let isKept = hasGrant && (fresh.refreshToken == nil || exchange.seen.contains(fresh.refreshToken))
         let isNewGrant = !isKept
@@ -249,7 +250,9 @@ extension ExchangeSettlement {
         return (commit, facts)
     }
 
-    /// Returns the outbox row that revokes the session's former grant, if that leaves the session itself alive.
+    /// Returns the outbox row for revoking the session's former grant.
+    ///
+    /// `Revocations` leaves the call out if the call would also end the session itself.
     ///
     /// The row waits while a refresh in progress may show that both grants are the same.
     private func former(

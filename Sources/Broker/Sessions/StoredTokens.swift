@@ -11,7 +11,7 @@ package struct StoredTokens: Sendable {
     package var issuedAt: WallTime
     /// The id_token of the last refresh, while its subject is unchecked.
     package var uncheckedIDToken: Secret?
-    /// The owner of the tokens, if their exchange ended without a session row.
+    /// The owner of the tokens, for an outbox row whose tokens are missing in the session's row.
     package var origin: SignInOrigin?
     /// The version of the access token; nil if it is the row's token version.
     ///
@@ -41,7 +41,7 @@ package struct StoredTokens: Sendable {
 
     /// The pause before the next refresh, if the provider returned an unbound access token although binding is required.
     private static let pause = Duration.seconds(30)
-    /// The tolerated difference of the clock of the process that made the call.
+    /// The largest tolerated lead of another process's clock.
     private static let skew = Duration.seconds(60)
 
     /// Returns the rest of the pause after the provider left the access token unbound; nil if a refresh may be made.
@@ -58,11 +58,12 @@ extension StoredTokens {
     private static let format: UInt8 = 1
     /// The format of tokens that are bound to a key.
     ///
-    /// An older release refuses this format, so it never sends the tokens without a proof, or treats them as damaged.
+    /// An older release refuses this format. Otherwise, it would send the tokens without a proof, or treat them as damaged.
     private static let keyedFormat: UInt8 = 2
     /// The format of tokens that are bound to a certificate.
     ///
-    /// A release without certificates would send the refresh token in vain, and some servers end the grant for such a call.
+    /// A release without certificates refuses this format. Otherwise, it would send the refresh token in vain, and some
+    /// servers end the grant for such a call.
     private static let certifiedFormat: UInt8 = 3
 
     /// The record to seal.
@@ -94,7 +95,8 @@ extension StoredTokens {
         if let origin {
             writer.string(Base64URL.encode(origin.subject.bytes))
             writer.string(origin.sid.map { Base64URL.encode($0.bytes) } ?? "")
-            // The previous release reads the owner last, so this member follows the owner and needs it.
+            // The previous release reads the owner last, so this member follows the owner, and is written only together with
+            // it.
             if let accessVersion { writer.optional(accessVersion) }
         }
         return writer.bytes

@@ -99,7 +99,8 @@ struct AppLoginForward: Sendable {
 
     /// Plans the exchange of a code from a provider's own SDK (Google's serverAuthCode, Apple's authorizationCode).
     ///
-    /// Such a code has no verifier and no redirect URI. The nonce ties it to the app instead.
+    /// The app forwards such a code without a verifier and a redirect URI. The login token ties the code to the app, and so
+    /// does the nonce if the client uses nonces.
     private func native(
         _ code: Secret, _ provider: any ProviderClient, _ client: ClientProfile, _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> ExchangePlan {

@@ -56,7 +56,8 @@ struct BrokerLoginForward: Sendable {
             throw BrokerProblem(.stateMismatch)
         }
         var expected = secrets.demands
-        // The app's own demand is checked after the code's exchange, because the answer of that check can name the shortfall.
+        // Leave the app's own demand out here. `ExchangeSettlement` checks it after the code's exchange, so that the answer
+        // can name the missing part.
         if secrets.stepUp != nil { (expected.maximumAge, expected.contextClasses) = (nil, []) }
         let isStepUp = secrets.stepUp?.session != nil
         var identity = IdentityContext(
@@ -80,7 +81,9 @@ struct BrokerLoginForward: Sendable {
         return plan
     }
 
-    /// Returns the login's provider and client, if the request and the callback name no others.
+    /// Returns the login's provider and client.
+    ///
+    /// Throws if the request names another provider or client, or if the callback has another address than the login.
     private func party(
         of secrets: LoginSecrets, target: String, _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> (any ProviderClient, ClientProfile) {
@@ -153,13 +156,13 @@ struct BrokerLoginForward: Sendable {
 
     /// Requires the device key that the login is bound to; a valid proof by another key burns the login.
     ///
-    /// For an unbound login, the client's present setting decides, as for a new session.
+    /// For an unbound login, the client's present setting decides whether a proof is required, as for a new session.
     func binding(
         _ row: LoginRow, _ secrets: LoginSecrets, _ client: ClientProfile, _ input: ForwardCodeInput
     ) async throws(BrokerProblem) -> SignInKey {
         let proof = SignInProof(context: context)
         guard let thumbprint = secrets.thumbprint else {
-            // A key is never added to a live session.
+            // A step-up never adds a key to its session.
             guard secrets.stepUp?.session == nil else { return .none }
             return try proof.look(input.evidence, of: client, at: secrets.provider)
         }
@@ -186,8 +189,8 @@ struct BrokerLoginForward: Sendable {
         _ secrets: LoginSecrets, _ client: ClientProfile, _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> Secret? {
         guard let challenge = secrets.appChallenge else {
-            // The broker made this login for a callback that the provider started (flow D). An app that usually starts its
-            // own logins may still send a verifier, which is ignored here.
+            // The broker also makes logins for apps that usually start their own, for example after a callback that the
+            // provider started (flow D). Such an app may still send its verifier, which is ignored here.
             let wasHanded = client.login == .app || (client.login == .both && secrets.providerStarted)
             guard input.codeVerifier == nil || wasHanded else {
                 throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/code_verifier", .notAllowed)]))

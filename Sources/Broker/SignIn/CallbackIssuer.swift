@@ -1,11 +1,13 @@
-/// Checks that a callback's `iss` is the provider's issuer, and is present on success if promised (RFC 9207, SEC-09).
+/// Checks that a callback's `iss` is the provider's issuer (RFC 9207, SEC-09).
+///
+/// A successful callback must have an `iss` if the provider promises to send it.
 struct CallbackIssuer: Sendable {
     let context: BrokerContext
 
     /// Throws `issuer_mismatch` for a callback of another authorization server than `provider`'s.
     ///
-    /// Some providers publish no issuer. Their own redirect URI then has to identify them, and an `iss` of another configured
-    /// provider is refused as a mix-up.
+    /// Some providers publish no issuer. Such a provider is identified by its redirect URI alone. An `iss` of another
+    /// configured provider is then refused as a mix-up.
     ///
     /// If the client demands an `iss`, every callback must have it, including error callbacks, and it must equal the issuer
     /// exactly.

@@ -18,7 +18,8 @@ struct ExchangeCalls: Sendable {
 
     /// Calls the provider and settles the exchange.
     ///
-    /// Returns the starter's answer. If the store takes too long to accept the result, `early` answers the starter before.
+    /// Returns the starter's answer. If the store takes too long to accept the result, `early` has already answered the
+    /// starter.
     func call() async -> ExchangeSettlement.Answer {
         context.memory.exchanges.begin(plan.key)
         defer { context.memory.exchanges.end(plan.key) }
@@ -138,7 +139,7 @@ struct ExchangeCalls: Sendable {
         }
         let identity: ProviderIdentity
         do throws(ProviderFailure) { identity = try await provider.account(of: session, by: exchange.deadline) } catch {
-            // Looking up the user uses nothing up, so the call may be repeated after a lost response.
+            // The look-up leaves the Zephr session as it is, so it may be repeated after a lost response.
             if case .lost(let detail) = error {
                 throw await settlement.release(.retryable(status: 0, retryAfter: nil, detail: detail), counting: true)
             }

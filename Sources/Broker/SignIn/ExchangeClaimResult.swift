@@ -1,4 +1,4 @@
-/// The result of a claim.
+/// The result of claiming an exchange in the store.
 package enum ExchangeClaimResult: Sendable, Equatable {
     /// The caller owns the exchange under this row's fence and may call the provider.
     case claimed(ExchangeRow)

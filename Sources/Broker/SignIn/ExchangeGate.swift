@@ -1,6 +1,6 @@
 /// The login or registration row that an exchange takes in the transaction of its claim, so that only one exchange uses it.
 package enum ExchangeGate: Sendable, Equatable {
-    /// No row, for flow B.
+    /// No row, because the broker stored no login or registration, for example in flow B.
     case none
     /// A pending, unexpired login, by its state digest.
     case login(Digest)

@@ -1,7 +1,7 @@
 /// One exchange and its outcome.
 ///
-/// An exchange is for a code, native code, handoff, Zephr session, or (state key, attributes), and makes at most one provider
-/// call. Its row holds no secret, because the session token is derived again from `salt` and the starter's proof.
+/// An exchange is for one code, id_token, Zephr session, set of imported tokens, or pair of state key and attributes. Its row
+/// holds no secret, because the session token is derived again from `salt` and the starter's proof.
 package struct ExchangeRow: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
         /// The owner of the claim is calling the provider. When the claim lapses, the owner counts as dead.
@@ -29,7 +29,7 @@ package struct ExchangeRow: Sendable, Equatable {
         case registrationDomainDenied = 6
         case registrationRejected = 7
         case registrationKeyExpired = 8
-        /// The shop has as many sessions as its client may have.
+        /// The shop already has the largest allowed number of sessions with this client.
         case tooManySessions = 9
         /// Another user signed in for the step-up of a session.
         case subjectMismatch = 10
@@ -49,13 +49,13 @@ package struct ExchangeRow: Sendable, Equatable {
     ///
     /// Only the owner of the latest claim may settle the exchange.
     package var fence: Int64
-    /// The name of the claim.
+    /// The random id of the latest claim.
     package var claim: ClaimID
     /// The remaining time of the claim by the engine's clock.
     ///
     /// If it is zero or less, the claim has lapsed.
     package var claimFor: Duration
-    /// The number of provider calls that were begun.
+    /// The number of claims whose provider call the provider may have seen.
     package var attempts: Int
     package var createdAt: WallTime
     /// The exchange's outcome, which is repeated to its starter for 10 minutes from `createdAt`.

@@ -1,12 +1,14 @@
-/// Runs exchanges: one code, one provider call, one session, over any number of replicas (guarantee 1).
+/// Runs exchanges.
 ///
-/// The claim decides which replica calls. The call is detached from the request, so it completes even if the phone hangs up.
-/// All other callers read the row until the exchange is settled. Who calls depends on the row alone, so the rule is the same
-/// for one replica and for ten.
+/// Each code leads to one provider call and one session, over any number of replicas (guarantee 1).
+///
+/// The claim decides which replica calls the provider. The call is detached from the request, so it completes even if the
+/// phone hangs up. All other callers read the row until the exchange is settled. The row alone decides which process calls,
+/// so the rule is the same for one replica and for ten.
 struct ExchangeRunner: Sendable {
     let context: BrokerContext
 
-    /// The largest number of provider calls that an exchange may make and the provider may have seen.
+    /// The largest number of calls of one exchange that the provider may have seen.
     ///
     /// After a 429 or 5xx, two more calls may follow the first (the failure table, docs/guarantees.md).
     static let maximumAttempts = 3
@@ -15,7 +17,7 @@ struct ExchangeRunner: Sendable {
     /// starter.
     func run(_ plan: ExchangePlan) async throws(BrokerProblem) -> SignInOutcome {
         var plan = plan
-        // If the memory for results that wait for the store is full, a further code would be spent in vain.
+        // If the memory for results that wait for the store is full, refuse the forward. Its code would be spent in vain.
         guard !context.memory.store.isFull else {
             throw BrokerProblem(
                 .storeUnavailable, privateDetail: "too many results wait for the store, so no further code is spent",
@@ -62,9 +64,9 @@ struct ExchangeRunner: Sendable {
         guard try await standing(key) != nil else { throw .clockDoubted }
     }
 
-    /// Notes the refresh token of the session that is stepped up, immediately before its code may be sent.
+    /// Notes the refresh token of the session that is stepped up, immediately before the step-up's code may be sent.
     ///
-    /// Returns the session's version. Throws if the row is sealed under a key that this process does not have yet. Otherwise,
+    /// Returns the session's version. Throws if the row is sealed under a key that this process does not have yet, because
     /// the code would be spent in vain.
     private func note(_ plan: ExchangePlan, in seen: SeenRefreshTokens) async throws(BrokerProblem) -> Int64? {
         guard let session = plan.stepUp?.session else { return nil }
@@ -119,7 +121,7 @@ struct ExchangeRunner: Sendable {
         } catch { throw BrokerProblem(error) }
     }
 
-    /// Verifies the signature of a device key that was only claimed or observed before.
+    /// Verifies the signature of the device key's proof, if that is still to be done (`claimed` or `observed`).
     ///
     /// If the exchange already exists, only its own starter may have a claimed key verified. An observed key is ignored then,
     /// because the first forward has counted it.
@@ -214,14 +216,14 @@ struct ExchangePlan: Sendable {
     var client: ClientProfile
     var call: Call
     var device: String?
-    /// The device's old session, which the new one replaces.
+    /// The token of the device's old session, which the new session replaces.
     var presentedSession: Secret?
     /// The login token of the request, for a new login if the outcome of this exchange is unknown.
     var loginToken: Secret?
     var charge: Charge
     /// The device key that the session will belong to.
     var binding: SignInKey
-    /// The login's demand on the sign-in, and the session that the login steps up; nil without both.
+    /// The app's demand on the sign-in, with the session to step up if there is one; nil if the app demanded nothing.
     var stepUp: LoginStepUp?
     /// The token of the session that is stepped up.
     var stepUpToken: Secret?

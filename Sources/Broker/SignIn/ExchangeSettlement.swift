@@ -31,7 +31,7 @@ struct ExchangeSettlement: Sendable {
 
     /// The present time.
     ///
-    /// If the clock is now in doubt, it is the time of the claim plus the progress of the monotonic clock.
+    /// If the clock is now in doubt, the time is the claim's wall time plus the monotonic time that has passed since then.
     var time: WallTime {
         guard !context.may(.begin) else { return context.clock.now() }
         return exchange.time.now(context.clock.monotonic()) ?? context.clock.now()
@@ -120,7 +120,7 @@ struct ExchangeSettlement: Sendable {
         }
     }
 
-    /// Registers the owner of the session that is about to be stored.
+    /// Registers the user and sign-in of the session that is about to be stored.
     ///
     /// At some providers, a revocation of other tokens of this user also ends this session's tokens. Therefore the method
     /// waits for a revocation in progress, up to the deadline.
@@ -199,7 +199,8 @@ struct ExchangeSettlement: Sendable {
 
     // MARK: Without a session
 
-    /// Settles or releases according to the failure table (docs/guarantees.md), for a call that sent a single-use secret.
+    /// Settles or releases the exchange after a failed call that sent a single-use secret, according to the failure table
+    /// (docs/guarantees.md).
     func settleFailure(_ failure: ProviderFailure) async -> BrokerProblem {
         switch failure {
         case .notSent: return await release(failure, counting: false)
@@ -305,7 +306,8 @@ struct ExchangeSettlement: Sendable {
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
         if let problem = await givenBack(counting: counting) {
-            // Try one more time: if the claim lapses instead, the outcome counts as unknown and an unused code is lost.
+            // Try one more time. If the claim lapsed instead, the outcome would count as unknown, and an unused code would be
+            // lost.
             try? await context.clock.sleep(.milliseconds(200))
             if await givenBack(counting: counting) != nil { return problem }
         }

@@ -57,7 +57,9 @@ package struct FinishRegistration: Sendable {
         return signedIn
     }
 
-    /// Requires the device key that the registration is bound to; an unbound registration follows its client's mode.
+    /// Requires the device key that the registration is bound to.
+    ///
+    /// For an unbound registration, the client's present setting decides whether a proof is required.
     private func binding(
         _ key: Digest, _ secrets: RegistrationSecrets, _ client: ClientProfile, _ input: FinishRegistrationInput
     ) async throws(BrokerProblem) -> SignInKey {

@@ -58,7 +58,7 @@ package struct ForwardCode: Sendable {
         provider(of: callback.target, input).flatMap { context.providers[$0] }?.profile.kind == .zephr
     }
 
-    /// Returns the provider of a callback; each redirect URI belongs to one provider.
+    /// Returns the provider that owns the callback's address, or else the provider that the request names.
     private func provider(of target: String, _ input: ForwardCodeInput) -> ProviderName? {
         context.providers.owner(ofRedirect: target)?.provider ?? input.provider
     }

@@ -1,7 +1,7 @@
 /// Plans the exchange of an id_token that a native SDK gave the app.
 ///
-/// The token is verified before a row is stored. An invalid token can only cause a call for newer keys of the provider, which
-/// is charged.
+/// The token is verified before a row is stored. An invalid token can cause only a call that fetches the provider's newer
+/// keys, and this call is charged.
 struct IDTokenForward: Sendable {
     let context: BrokerContext
 

@@ -1,4 +1,4 @@
-/// An app's wishes for a login, checked against the client's registration.
+/// An app's wishes for a login, checked against the client's configuration.
 ///
 /// A wish of the app reaches the provider only if the configuration allows it (SEC-07, SEC-08).
 struct LoginOrder: Sendable {

@@ -16,7 +16,7 @@ package struct LoginRow: Sendable, Equatable {
     package var state: Digest
     /// The SHA-256 of the login token.
     package var loginTokenDigest: Digest
-    /// The public id (`lgn_…`), for the handoff.
+    /// The public id (`lgn_…`), which the app gets again with the handoff.
     package var loginID: String
     package var createdAt: WallTime
     package var expiresAt: WallTime

@@ -15,7 +15,7 @@ package struct LoginSecrets: Sendable {
     package var demands: SignInDemands
     /// Whether the login was made for a callback that the provider started (flow D).
     ///
-    /// If its answer also arrives without a state, the broker makes no further login, to prevent a loop.
+    /// If the callback of this login also arrives without a state, the broker makes no further login, to prevent a loop.
     package var providerStarted: Bool
     /// The thumbprint of the device key that must finish the login; nil for an unbound login.
     ///
@@ -67,7 +67,7 @@ extension LoginSecrets {
         writer.optional(socialProvider)
         writer.optional(demands.maximumAge)
         writer.flag(providerStarted)
-        // The previous release stops reading here.
+        // The previous release reads only the members above.
         writer.flag(demands.isSilent)
         writer.strings(demands.contextClasses)
         writer.optional(demands.claims)

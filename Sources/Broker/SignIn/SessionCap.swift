@@ -1,4 +1,6 @@
-/// The limit on a shop's sessions of one client, if sessions belong to devices (`own: device`).
+/// The limit on the sessions of one shop with one client, if each device owns only its session (`own: device`).
+///
+/// The shop is then the subject of these sessions.
 ///
 /// A further session is refused. Ending the oldest session instead would sign out another device.
 struct SessionCap: Sendable {

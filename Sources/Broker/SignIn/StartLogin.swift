@@ -50,7 +50,8 @@ package struct StartLogin: Sendable {
             key: facts.thumbprint.map { .proved($0) } ?? .none, charge: input.charge)
     }
 
-    /// Returns an app's demand on a first sign-in, combined with the configured demand; the stricter part of each counts.
+    /// Returns an app's demand on a first sign-in, combined with the configured demand; for each part, the stricter value
+    /// counts.
     private static func joined(
         _ demand: StepUpDemand, _ client: ClientProfile
     ) throws(BrokerProblem) -> StepUpDemand {

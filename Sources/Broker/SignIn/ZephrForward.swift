@@ -89,7 +89,8 @@ struct ZephrForward: Sendable {
     /// Several logins may use the same Zephr session.
     ///
     /// A user with a session at Zephr gets the same session id at the next login. If the forward has no login token, the key
-    /// is the id with the current replay period. In a later period, the same id makes a new exchange.
+    /// is made from the session id and the current period of `replayWindow`. In a later period, the same id makes a new
+    /// exchange.
     private func usedOnce(
         _ name: String, _ session: String, _ loginToken: Secret?
     ) async throws(BrokerProblem) -> Digest {
@@ -166,9 +167,11 @@ struct ZephrForward: Sendable {
 /// Zephr has no error code for a refusal by the user. An unclear message counts as a fault of the provider. The cost is small
 /// if the user did refuse: the app offers another attempt. A fault that counted as a refusal would stay unnoticed.
 enum ZephrRefusal {
-    /// Words about the setup of the site, anywhere in the message.
+    /// Beginnings of words about the site's setup.
+    ///
+    /// If a word of the message begins so, the failure counts as a fault.
     private static let technical = ["redirect", "client", "secret", "config", "upstream", "server", "scope", "http"]
-    /// The words that name the subject of a refusal, and come before the refusing word.
+    /// The words that may come before the refusing word.
     private static let openings: Set<String> = [
         "the", "user", "access", "permission", "consent", "authorization", "authorisation", "login", "sign", "in",
         "was",

@@ -6,7 +6,8 @@ package struct BindingPolicy: Sendable, Equatable {
     package enum Mode: String, Sendable, CaseIterable {
         /// Proofs are ignored.
         case off
-        /// Sign-ins are checked and counted as under `enforce`, but never refused.
+        /// The proofs of sign-ins are checked and counted as under `enforce`. A sign-in is never refused for its proof, and
+        /// its session belongs to no key.
         case observe
         /// A sign-in has to prove a key, and its session then belongs to this key.
         case enforce

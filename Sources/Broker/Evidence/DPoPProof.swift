@@ -1,4 +1,4 @@
-/// A parsed DPoP proof, still to be judged (RFC 9449 section 4.2).
+/// A DPoP proof that is parsed but not yet checked (RFC 9449 section 4.2).
 package struct DPoPProof: Sendable {
     /// The longest accepted value of the header field, in bytes.
     package static let maximumBytes = 4096
@@ -20,7 +20,7 @@ package struct DPoPProof: Sendable {
     /// `r` and `s` of 32 bytes each, if the signature is well-formed.
     let signature: [UInt8]
 
-    /// Parses the values of the request's `DPoP` fields; throws `required` if there are no such fields.
+    /// Parses the values of the request's `DPoP` fields; throws `required` if the request has no such field.
     ///
     /// `iat` has to be a number, but its value is ignored, because phones' clocks are often wrong. The nonce shows the age of
     /// the proof instead.
@@ -52,7 +52,7 @@ package struct DPoPProof: Sendable {
         signingInput = Array(bytes[..<segments[1].endIndex])
     }
 
-    /// Returns the text of a member that may be missing.
+    /// Returns the text of a claim; nil if the claim is missing. Throws `malformed` if its value is not a text.
     private static func text(_ value: JSONValue?) throws(ProofRefusal) -> String? {
         guard let value else { return nil }
         guard let text = value.string else { throw .malformed }

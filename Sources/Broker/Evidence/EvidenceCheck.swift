@@ -6,7 +6,7 @@ struct EvidenceCheck: Sendable {
 
     /// Checks the evidence; throws the reason if it is insufficient.
     ///
-    /// - Returns: The end of the pass, if a pass was accepted.
+    /// - Returns: The end of the accepted pass; nil if a proof was accepted, or if no evidence was required.
     func check(
         _ read: PresentedEvidence.Reading, for session: LiveSession, _ binding: SessionBinding, token: Secret,
         _ demand: EvidenceDemand
@@ -29,7 +29,7 @@ struct EvidenceCheck: Sendable {
 
     /// Checks the evidence, but leaves a proof's signature unchecked and the proof unused.
     ///
-    /// The caller uses this to decide whether to read the body.
+    /// The caller uses the result to decide whether to read the request's body.
     ///
     /// - Returns: Whether the evidence is good. For a proof this is false, because its signature is still unchecked.
     func look(

@@ -8,7 +8,7 @@ package struct GrantPass: Sendable {
 
     /// Returns the pass of a session whose key has just been proved.
     ///
-    /// Throws `client_not_allowed` if the session is unbound, or if the client's evidence is a proof.
+    /// Throws `client_not_allowed` if the session is unbound, or if the client's setting `evidence` is `proof`.
     package func grant(to session: LiveSession) throws(BrokerProblem) -> GrantedPass {
         guard let pass = GrantedPass(for: session, context) else {
             throw BrokerProblem(

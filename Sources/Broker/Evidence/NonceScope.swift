@@ -1,9 +1,10 @@
 import Synchronization
 
-/// The scope of nonces, with the HMACs of the scope's minutes.
+/// A name that is part of each nonce's HMAC, so that a process accepts only nonces of its own scope. The type caches the
+/// HMACs.
 ///
-/// If processes have separate memories of used proofs, each process has its own scope, so that a proof is accepted by one
-/// process only. If they share the memory, the scope is empty.
+/// If each process remembers used proofs alone, each process has a scope of its own. Only one process then accepts a proof.
+/// If the processes share a store that remembers used proofs, the name is empty for all of them.
 package final class NonceScope: Sendable, ExpressibleByStringLiteral {
     private struct Kept {
         /// The minute when the HMACs were computed.
@@ -13,7 +14,7 @@ package final class NonceScope: Sendable, ExpressibleByStringLiteral {
     }
 
     private let name: String
-    /// Guards the HMACs, which all proofs of a minute share.
+    /// Guards the HMACs. All nonces of a minute have the same HMAC.
     ///
     /// The HMACs are computed again each minute, because a process may adopt another key ring while it runs.
     private let kept = Mutex(Kept())

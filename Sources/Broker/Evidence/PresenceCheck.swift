@@ -93,8 +93,9 @@ extension ProofCheck {
     ///
     /// Safe methods are included because the proof expresses the user's decision, and a read may be as valuable as a write.
     ///
-    /// The age of the nonce is checked again, because the broker may have waited for the body or a token since the first
-    /// check, and forgets used proofs with older nonces. If the nonce is in its second period, the answer brings a new nonce.
+    /// The age of the nonce is checked a second time. Since the first check, the broker may have waited for the request's
+    /// body or for an access token. Meanwhile it may have forgotten the used proofs with this nonce. If the nonce is in its
+    /// second period, the answer brings a new nonce.
     func takePresence(
         _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
     ) async throws(BrokerProblem) {

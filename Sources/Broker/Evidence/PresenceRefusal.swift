@@ -15,9 +15,10 @@ package struct PresenceRefusal: Sendable, Equatable {
         self.isOfParent = isOfParent
     }
 
-    /// The `reason` of `presence_invalid`.
+    /// The `reason` in a `presence_invalid` problem; nil if the problem has another code.
     ///
-    /// A refused nonce has the code `use_dpop_nonce` elsewhere, but is the reason `nonce` here.
+    /// For a proof by the session's own key, a refused nonce is a problem of its own (`use_dpop_nonce`). For a presence
+    /// proof, it is the reason `nonce`.
     package var reason: String? { refusal == .nonce ? "nonce" : refusal.reason }
 
     /// The name of the refusal in metrics, which is a reason or a code.

@@ -1,9 +1,9 @@
 import Synchronization
 
-/// The number of presence proofs that each session has used in the last minute, limited and in memory.
+/// Limits the number of presence proofs that a session may use in a minute.
 ///
-/// Each replica has numbers of its own. The limit bounds the number of rows that one session can make in the store. No user
-/// confirms more calls in a minute.
+/// The counts are in memory, so each replica counts only its own calls. The limit bounds the number of rows that one session
+/// can make in the store. It is higher than the number of calls that a user can confirm in a minute.
 final class PresenceUses: Sendable {
     /// The largest number of proofs that a session may use in a minute.
     static let perMinute = 30
@@ -14,7 +14,7 @@ final class PresenceUses: Sendable {
     private struct State {
         /// The moments of a session's uses, the oldest first.
         var uses: [Digest: [Duration]] = [:]
-        /// The earliest time of the next search in a full table for sessions whose minute is over.
+        /// The earliest time at which a full table is searched again for sessions without a use in the last minute.
         var nextSweep = Duration.zero
     }
 

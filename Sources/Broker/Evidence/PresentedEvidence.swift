@@ -26,8 +26,8 @@ package struct PresentedEvidence: Sendable {
 
     /// Returns the request's only pass; nil if it has none.
     ///
-    /// If the cookie and the header field have different passes, the answer is a 400, because an attacker may have planted
-    /// one of them.
+    /// If the cookie and the header field have different passes, the method throws `invalid_request`, because an attacker
+    /// may have planted one of them.
     func pass() throws(BrokerProblem) -> Secret? {
         guard let first = passes.first else { return nil }
         guard passes.dropFirst().allSatisfy({ $0.reveal().hasBytes(of: first.reveal()) }) else {

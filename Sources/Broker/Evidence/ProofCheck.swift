@@ -43,8 +43,8 @@ struct ProofCheck: Sendable {
 
     private func takeVerified(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
         do throws(ProofRefusal) {
-            // Record the proof in this process first, because its limits bound the number of rows that one key can make the
-            // broker store.
+            // Record the proof in the process's memory first. The memory limits the proofs of one key, and thereby the rows
+            // that this key can cause in the store.
             try context.memory.proofs.take(
                 candidate.name, of: candidate.thumbprint, nonce: candidate.nonce, now: context.clock.now())
         } catch { throw BrokerProblem(error) }

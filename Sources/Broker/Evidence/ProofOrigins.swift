@@ -1,8 +1,9 @@
 /// The origins that a proof's `htu` may name, from the configuration and never from a `Host` field.
 package struct ProofOrigins: Sendable, Equatable {
     private let origins: Set<String>
-    /// The scheme of a broker whose `publicURL` is a loopback address, because emulators call such a broker by several
-    /// loopback names; nil for other brokers.
+    /// The scheme of `publicURL` if its host is a loopback name or address; nil otherwise.
+    ///
+    /// A proof may then name any loopback host, because emulators call the broker by several loopback names.
     private let loopbackScheme: Substring?
 
     /// Creates the origins of a broker, from `publicURL` and from its scheme with each name in `hosts`.

@@ -21,7 +21,7 @@ package enum ProofRefusal: Error, Sendable, Hashable, CaseIterable {
     case key
     /// The proof was used before.
     case replayed
-    /// The signature was made by another key.
+    /// The signature does not match the key in the proof.
     case signature
     /// The pass belongs to another session, or was never issued.
     case pass

@@ -4,8 +4,8 @@ package struct ProofTarget: Sendable {
         /// A path of this broker, as the request names it and without its query; the proof may name any of the broker's
         /// origins.
         case own(path: String)
-        /// The address of another service that the app called, which a backend sends to the broker for the check; nil for a
-        /// malformed address.
+        /// The address of a backend that the app called. The backend sends the address to the broker, which checks the
+        /// proof. It is nil if it is malformed.
         case foreign(ProofAddress?)
     }
 
@@ -19,6 +19,7 @@ package struct ProofTarget: Sendable {
 
     /// Whether the method is safe (RFC 9110 section 9.2.1).
     ///
-    /// A used proof for a safe method is remembered only in this process, and not in the shared store.
+    /// A used proof of a session's own key for a safe method is remembered only in this process. Other used proofs are also
+    /// recorded in the shared store.
     var isSafe: Bool { ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method) }
 }

@@ -6,11 +6,11 @@ package struct ProofVerifier: Sendable {
     /// The values that a proof has to match: the request, the session token and the key.
     package struct Demand: Sendable {
         package let target: ProofTarget
-        /// The session token that `ath` has to match; nil if `ath` is ignored.
+        /// The session token that `ath` has to match; nil if `ath` is ignored, or if `tokenDigest` is given.
         package let token: Secret?
         /// The digest of the session token, for callers that have only the digest.
         package let tokenDigest: Digest?
-        /// The thumbprint of the session's key, if it has one.
+        /// The thumbprint of the only accepted key, such as the session's key; nil if any key is accepted.
         package let thumbprint: Digest?
 
         package init(

@@ -4,7 +4,7 @@
 /// A session keeps its first presence key. If the key could be replaced, the session's own key, which works without the user,
 /// would be enough to replace it.
 package struct RegisterPresenceKey: Sendable {
-    /// The longest time since the user's sign-in at which a presence key may be registered, in seconds.
+    /// The largest age of the user's sign-in, in seconds, at which a presence key may be registered.
     ///
     /// Within this time, the person who holds the phone counts as the user who signed in.
     package static let longestAge: Int64 = 600

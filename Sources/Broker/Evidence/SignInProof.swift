@@ -1,7 +1,7 @@
 /// Judges the proofs of sign-ins (`POST /v1/logins`, `/v1/sessions`, `/v1/registrations`) according to their client's mode.
 ///
-/// A sign-in is charged between two steps: the cheap checks before the charge are free, and the charge pays for the signature
-/// check after it.
+/// The cheap checks (`look`) come first and are free. Then the caller charges the address for the sign-in. This charge also
+/// pays for the signature check (`prove`, `demand`).
 struct SignInProof: Sendable {
     let context: BrokerContext
 
@@ -22,7 +22,8 @@ struct SignInProof: Sendable {
         }
     }
 
-    /// Verifies the signature of a proof that was charged for, and returns the thumbprint of the session's key.
+    /// Verifies the signature of a proof that was charged for, and returns the thumbprint of the key that the session will
+    /// belong to; nil for an unbound session.
     ///
     /// A wrong signature is charged to the address like a wrong token. `payer` is the login, exchange or registration whose
     /// charge pays for the first signature; nil if the caller has already charged for the signature.

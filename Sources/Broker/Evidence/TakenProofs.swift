@@ -10,7 +10,7 @@ import Synchronization
 package final class TakenProofs: Sendable {
     /// The largest number of proofs that are remembered for one key.
     package static let maximumOfKey = 4096
-    /// The largest number of proofs that are remembered in total, in 24 MiB if each is of another key.
+    /// The largest number of proofs that are remembered in total, in 24 MiB if each proof has a different key.
     ///
     /// The hash tables have up to 8/3 as many slots as entries. A slot takes 16 bytes for a proof and 18 for a key.
     package static let maximum = 262_144
@@ -91,7 +91,7 @@ package final class TakenProofs: Sendable {
         if let verdict { throw verdict }
     }
 
-    /// Forgets a used proof whose request failed, so that the proof may be sent again.
+    /// Forgets that a proof was used, for example because its request failed, so that the proof may be sent again.
     func giveBack(_ candidate: ProofVerifier.Candidate) {
         let (key, minute) = (Name(candidate.thumbprint), candidate.nonce.minute)
         state.withLock { state in
@@ -112,8 +112,8 @@ package struct ProofNonce: Sendable, Hashable {
     ///
     /// A nonce is accepted in its own period and in the next period.
     static let period: Int64 = 5
-    /// The longest life of a nonce: two periods, and one more minute, because the clock of another replica may be ahead by as
-    /// much.
+    /// The longest life of a nonce: two periods and one minute. The minute is added because another replica's clock may be a
+    /// minute ahead.
     package static let lifetime = Duration.seconds(11 * 60)
 
     /// The minute since 1970 when the nonce was issued.

@@ -5,7 +5,7 @@ package struct AuthorizationStart: Sendable {
     /// The URL contains the state, so it is never logged.
     package let url: Secret
     package let issuer: IssuerExpectation
-    /// The demands on the sign-in that the request contains, from the configuration or from the app.
+    /// The request's demands on the sign-in, which come from the configuration or from the app.
     package let demands: SignInDemands
     /// The URL's lifetime, if the provider names it (RFC 9126's `expires_in`).
     package let lifetime: Duration?

@@ -1,4 +1,4 @@
-/// One client registration at a provider, as the domain sees it.
+/// The settings of one client at a provider that the module `Broker` uses.
 package struct ClientProfile: Sendable {
     /// The party that starts this client's logins: the broker, the app, or either.
     package enum LoginMode: String, Sendable { case broker, app, both }
@@ -29,7 +29,8 @@ package struct ClientProfile: Sendable {
     package var importTokens: Bool
     /// Whether every callback, including errors, has to contain the exact issuer in `iss`.
     ///
-    /// A profile can require this even if the provider's metadata promise less (RFC 9207).
+    /// A client with a security profile such as FAPI 2.0 requires this, even if the provider's metadata promise less (RFC
+    /// 9207).
     package var demandsIssuer = false
     /// The setting `sender_constrained`.
     package var senderConstraint = SenderConstraint.off
@@ -37,7 +38,7 @@ package struct ClientProfile: Sendable {
     package var handsOutAccessToken = false
     /// The URL that the hosted callback sends the browser to (flow C); nil if this client does not use it.
     package var hostedCallbackTo: String?
-    /// The names that a login request may add to the authorization request.
+    /// The names of the parameters that an app may add to the authorization request of its login.
     package var allowedParameters: Set<String>
     /// Callback parameters kept as unverified identity (Clover's `employee_id`).
     package var callbackParameters: [String]

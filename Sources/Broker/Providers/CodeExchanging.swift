@@ -6,7 +6,8 @@ package protocol CodeExchanging: ProviderClient {
     /// Checks a callback's further parameters before its code is spent; returns the fault, or nil.
     func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String?
 
-    /// Redeems a code with one token call, which the implementation never repeats, except for another DPoP nonce.
+    /// Redeems a code with one token call. The implementation repeats the call only if the provider requests another DPoP
+    /// nonce.
     ///
     /// If the answer is unusable, the result names a `refusal`, and its tokens have to be revoked.
     func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet

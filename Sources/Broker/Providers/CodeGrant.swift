@@ -1,6 +1,6 @@
 /// A code to redeem, with the values for the token call.
 package struct CodeGrant: Sendable {
-    /// The form of the redirect URI in the token request; codes of native SDKs come without one.
+    /// The form of the redirect URI in the token request; codes of native SDKs come without a redirect URI.
     package enum RedirectParameter: Sendable, Equatable { case uri(String), empty, omitted }
 
     package var client: ClientName

@@ -1,7 +1,7 @@
 /// Decides how many times a call with a DPoP proof is sent.
 ///
 /// A call is sent a second time if its server requests another nonce (RFC 9449 sections 8 and 9). The type has no side
-/// effects, so the engine and the simulation's provider both use it.
+/// effects, so the provider calls, the relay and the simulation all use it.
 package struct NonceExchange: Sendable, Equatable {
     /// The next action after an answer.
     package enum Action: Sendable, Equatable {

@@ -71,7 +71,8 @@ package struct OAuthError: Error, Sendable, Equatable {
     /// Only further refusals can confirm this.
     ///
     /// An answer with an empty body counts, and so does an OAuth error of another name. For example, one real server answers
-    /// `invalid_request` for a refresh token that it rotated. An `invalid_grant` that may concern the call also counts.
+    /// `invalid_request` for a refresh token that it rotated. An `invalid_grant` also counts if it may concern the call
+    /// instead of the grant (`doubt`).
     package var mayMeanDeadGrant: Bool {
         if isEmpty { return true }
         if isInvalidGrant { return doubt != nil }

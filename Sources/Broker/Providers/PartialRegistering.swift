@@ -1,4 +1,4 @@
-/// A provider with sessions of its own, and with registrations that the app completes by a state key (Zephr, flow E).
+/// A provider with sessions of its own, and with registrations that the app completes with a state key (Zephr, flow E).
 package protocol PartialRegistering: ProviderClient {
     /// Returns the user of a Zephr session (`GET /blaize/account`); throws `rejected` if the session is unknown.
     func account(of session: Secret, by deadline: Duration) async throws(ProviderFailure) -> ProviderIdentity

@@ -2,7 +2,7 @@ import Synchronization
 
 /// The nonces that servers have issued for the broker's own DPoP proofs.
 ///
-/// The newest nonce, by arrival, is kept for each client, origin and role, in memory only.
+/// For each client, origin and role, only the nonce that arrived last is kept, and only in memory.
 ///
 /// Therefore, after a start of the broker, the first call may be sent twice, because the server requests a nonce.
 package final class ProofNonces: Sendable {
@@ -64,7 +64,7 @@ package final class ProofNonces: Sendable {
     /// Returns the newest nonce for a client from a server; nil if there is none.
     package func newest(at place: Place) -> String? { state.withLock { $0.entries[place]?.nonce } }
 
-    /// Returns whether that newest nonce is younger than `age` at a moment.
+    /// Returns whether the newest nonce at a place is younger than `age` at a moment; false if there is no nonce.
     package func isFresh(at place: Place, within age: Duration, moment: Duration) -> Bool {
         state.withLock { $0.entries[place].map { moment - $0.arrivedAt < age } ?? false }
     }

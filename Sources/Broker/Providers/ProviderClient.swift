@@ -7,8 +7,8 @@
 /// no redirects, limit their concurrency, and have a circuit breaker for each provider. Secrets are never logged or thrown. A
 /// deadline is a monotonic moment.
 ///
-/// Metadata, keys and a schema are shared by all callers. They are fetched with limits of their own, so that a caller's
-/// deadline does not stop the fetch.
+/// Metadata, keys and a schema are shared by all callers. Each fetch has its own time limit, so a caller's deadline does not
+/// stop it.
 package protocol ProviderClient: Sendable {
     var profile: ProviderProfile { get }
 

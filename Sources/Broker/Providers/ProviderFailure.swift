@@ -28,7 +28,7 @@ package enum ProviderFailure: Error, Sendable {
         }
     }
 
-    /// Returns the failure with a reason why the refusal may not concern the grant.
+    /// Returns the failure with a reason why the refusal may not concern the grant. Only `rejected` failures change.
     package func doubted(_ doubt: OAuthError.Doubt) -> ProviderFailure {
         guard case .rejected(var refusal) = self else { return self }
         refusal.doubt = doubt

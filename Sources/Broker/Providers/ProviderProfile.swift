@@ -1,6 +1,6 @@
-/// A configured provider as the domain knows it.
+/// The settings of a provider that the module `Broker` uses.
 ///
-/// `BrokerProviders` handles the provider's protocol.
+/// The module `BrokerProviders` makes the provider's protocol calls.
 package struct ProviderProfile: Sendable {
     package let name: ProviderName
     package let kind: ProviderKind

@@ -1,4 +1,5 @@
-/// The owner of tokens and the sign-in that they came from, as the index digests that a session's row has.
+/// The user whose sign-in brought some tokens, and the sign-in itself, as index digests. A session's row has the same two
+/// digests.
 package struct SignInOrigin: Sendable, Equatable {
     /// Index digest of (issuer, subject).
     package var subject: Digest

@@ -85,7 +85,7 @@ extension TokenSet {
         return set
     }
 
-    /// Returns this set with the refresh token from an answer for another API.
+    /// Returns this set with the new refresh token from `answer`, whose access token is for another API.
     ///
     /// The access token and its properties stay unchanged.
     package func rotated(with answer: TokenSet) -> TokenSet {

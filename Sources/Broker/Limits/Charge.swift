@@ -1,6 +1,6 @@
 /// The party that pays for a request.
 ///
-/// A party is an address, with its token buckets and its shares of the limits.
+/// The party is an address, which has token buckets and a share of each limit.
 ///
 /// A use case receives the charge with its input. The use case takes each cost before the cost arises, for example before a
 /// row is made or a provider is called.
@@ -16,7 +16,8 @@ package struct Charge: Sendable {
         self.address = address
     }
 
-    /// Creates the charge of a caller's address; with a nil address, the charge can only refund the charges of others.
+    /// Creates the charge of a caller's address; with a nil address, nothing is charged, but the charges of other addresses
+    /// can be refunded.
     package init(_ address: IPAddress?, in ledger: ChargeLedger) {
         self.init(ledger: ledger, address: address)
     }
@@ -29,8 +30,9 @@ package struct Charge: Sendable {
 
     /// Takes the cost of an item; throws `rate_limited` if the address has used up its limit.
     ///
-    /// An item that is already charged costs nothing more. If `payer` names a login or exchange, that charge pays for the
-    /// item, and only the item's share is taken. If the item is a guess, the address is also charged for a wrong token.
+    /// An item that is already charged costs nothing more. If `payer` names a login or exchange, its charge pays for the
+    /// item. The item then counts only towards the address's share of pending items. If the item is a guess, the address is
+    /// also charged for a wrong token.
     func take(
         _ item: ChargedItem, for key: Digest, lasting: Duration, paidBy payer: Digest? = nil, isGuess: Bool = false
     ) throws(BrokerProblem) {

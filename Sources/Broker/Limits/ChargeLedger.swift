@@ -22,7 +22,7 @@ package final class ChargeLedger: Sendable {
     /// An app that repeats requests after lost answers needs several checks. When the session is made, the count is
     /// forgotten.
     static let paidSignatures = 16
-    /// The time during which an exchange counts as paid, which is longer than a claim lasts.
+    /// The time during which an exchange counts as paid. It is longer than the claim of an exchange lasts.
     static let exchangeLifetime = Duration.seconds(60)
 
     private let logins: TokenBuckets
@@ -71,8 +71,8 @@ package final class ChargeLedger: Sendable {
     ///
     /// Returns nil on success, and otherwise how long the address has to wait.
     ///
-    /// An item that is already charged costs nothing more. If `payer` names a login or exchange, that charge pays for the
-    /// item, and only the item's share is taken.
+    /// An item that is already charged costs nothing more. If `payer` names a login or exchange, its charge pays for the
+    /// item. The item then counts only towards the address's share of pending items.
     func take(
         _ item: ChargedItem, _ key: Digest, from address: IPAddress, lasting: Duration, payer: Digest?, isGuess: Bool
     ) -> Duration? {
@@ -97,7 +97,7 @@ package final class ChargeLedger: Sendable {
         }
     }
 
-    /// Releases an item's share, because its row was not made.
+    /// Stops counting an item towards the address's share, because the item's row was not made.
     ///
     /// The tokens from the buckets stay taken, because the cost has already arisen.
     func drop(_ item: ChargedItem, _ key: Digest) {

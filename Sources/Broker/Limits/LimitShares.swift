@@ -22,8 +22,8 @@ package struct LimitShares: Sendable, Equatable {
     /// Creates limits for a minute from an address's limit.
     ///
     /// These limits are generous, because callers do not compete for a common cap. A customer's line (a /56, which has 256
-    /// networks of size /64) may have eight times as much as an address. A larger network may have a hundred times as much,
-    /// because each phone of a carrier has a network of its own.
+    /// networks of size /64) may have eight times as much as an address. A network (a /48) may have a hundred times as much.
+    /// It may belong to a carrier, and each phone of the carrier has a /64 of its own.
     package init(perMinute address: Int) {
         self.init(address: address, customer: Self.times(8, address), network: Self.times(100, address))
     }

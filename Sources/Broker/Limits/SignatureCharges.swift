@@ -5,9 +5,9 @@ import Synchronization
 /// Each check is charged to the address and the session together. If an authenticated backend sends the proof, the check is
 /// charged to the session alone.
 ///
-/// A thief with a copy of a session's cookie and public key can send proofs with wrong signatures, and each check costs some
-/// hundred microseconds. Only a wrong signature takes a token. An honest phone therefore pays nothing. The thief's proofs
-/// leave other sessions behind the same address unaffected.
+/// A thief with a copy of a session's cookie and public key can send proofs with wrong signatures, and each check costs
+/// processor time. Only a wrong signature takes a token, so an honest phone pays nothing. Each session has tokens of its
+/// own, so the thief does not affect other sessions behind the same address.
 final class SignatureCharges: Sendable {
     /// A session, and the network that its proofs come from; the network is nil if a backend sends them.
     private struct Key: Hashable {
@@ -72,8 +72,8 @@ final class SignatureCharges: Sendable {
     /// Code that holds this lock takes no other lock.
     private let state: Mutex<State>
 
-    /// Creates the charges; each session and address may have `perMinute` wrong signatures, and their networks more
-    /// (`LimitShares`).
+    /// Creates the charges; a session may have `perMinute` wrong signatures in a minute from one address, and more from a
+    /// network (`LimitShares`).
     ///
     /// At most `maximum` buckets are remembered.
     init(perMinute: Int, maximum: Int = 65_536, monotonic: @escaping @Sendable () -> Duration) {

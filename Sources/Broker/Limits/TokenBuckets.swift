@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Limits the number of acts of one sort, for example wrong tokens, that an address and its networks may do in a minute.
+/// Limits how often an address and its networks may do one thing in a minute, for example send a wrong token.
 ///
 /// Each address and each network has a token bucket that refills evenly, in bounded memory (SEC-119, SEC-121).
 ///

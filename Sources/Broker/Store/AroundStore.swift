@@ -3,7 +3,7 @@ package protocol AroundStore: BrokerStore {
     /// The store that executes the operations.
     var base: any BrokerStore { get }
 
-    /// Runs `work` on `base`, or returns or throws a result of its own.
+    /// Runs `work` on `base`. An implementation may instead return or throw a result without calling `base`.
     func around<Value: Sendable>(
         _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
     ) async throws(StoreFailure) -> Value

@@ -3,8 +3,7 @@ package struct AuditRow: Sendable, Equatable {
     package var at: WallTime
     /// The configured name of the admin token; `session` if the session itself acted.
     package var actor: String
-    /// From a fixed set: `list_sessions`, `end_session`, `end_sessions`, `backup`, `reseal_keys`,
-    /// `session.presence_key_changed`.
+    /// The action's name, one of `end_session`, `end_sessions`, `backup`, `reseal_keys` and `session.presence_key_changed`.
     package var action: String
     /// The object of the action, as a handle or a keyed pseudonym.
     package var target: String

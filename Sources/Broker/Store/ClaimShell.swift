@@ -43,8 +43,8 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     // MARK: Releasing
 
-    /// Releases a claim in the background, and retries until the claim would lapse anyway and no longer keeps other owners
-    /// from claiming the row.
+    /// Releases a claim in the background, after a pause. Retries end when the claim's lifetime and grace are over, because
+    /// other owners can then claim the row anyway.
     func giveBack(
         after pause: Duration, _ giveBack: @escaping @Sendable () async throws(StoreFailure) -> Void
     ) {
@@ -116,7 +116,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
         case cancelled
     }
 
-    /// Waits while another owner's claim exists, by polling.
+    /// Waits, by polling, while another owner's claim exists (`stands`), at most until the moment `patience`.
     func wait(
         until patience: Duration, _ pause: inout DoublingPause, while stands: () async throws(StoreFailure) -> Bool
     ) async throws(StoreFailure) -> WaitEnd {
@@ -166,7 +166,7 @@ final class HeldClaim: Sendable {
 
 extension BrokerClock {
     /// Retries a write until it succeeds, however long the store is unavailable, because the input of the write exists only
-    /// here.
+    /// in this process.
     ///
     /// Returns nil if the process ends first.
     @discardableResult
@@ -194,7 +194,7 @@ protocol ClaimedRow: Sendable {
     static var renewal: StaticString { get }
     /// The pause before the first attempt to release a claim that may have been granted although its answer was lost.
     static var pauseBeforeGivingBack: Duration { get }
-    /// The time after its end during which a lapsed claim still keeps other owners from claiming the row.
+    /// The time after a claim's lapse during which other owners still cannot claim the row.
     static var grace: Duration { get }
 
     /// Claims the row. A retry under the same name gets the same claim.
@@ -203,6 +203,6 @@ protocol ClaimedRow: Sendable {
     /// Releases a granted claim, as if the row had not been claimed. A claim that was refused is ignored.
     func giveBack(_ answer: Answer, to request: Request) async throws(StoreFailure)
 
-    /// Extends a claim to this time from now; returns false if another owner has the claim.
+    /// Extends a claim, so that it ends `lifetime` from now; returns false if another owner has the claim.
     func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 }

@@ -5,8 +5,10 @@ package enum EndingNotice: Sendable, Equatable {
     /// Notices of endings fail to arrive, so caching must stop.
     case deaf
     case ended([EndedSession])
-    /// The sessions that were stepped up and keep their token version, so that `tokenVersions` shows no change.
+    /// The sessions that were stepped up without a new grant. Their token version is unchanged, so
+    /// `SharedStore.tokenVersions` does not show the step-up.
     case steppedUp([Digest])
-    /// The sessions that were stepped up with another grant, or got a presence key. `tokenVersions` shows these changes.
+    /// The sessions that were stepped up with another grant, or got a presence key. `SharedStore.tokenVersions` shows these
+    /// changes.
     case changed([Digest])
 }

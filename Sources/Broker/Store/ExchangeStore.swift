@@ -13,16 +13,17 @@ package protocol ExchangeStore: Sendable {
     ///   becomes `.calling`, fence and attempts rise by 1, and the gate is taken again. Rows without a proof never match.
     /// - `.calling`, with the claim name of `row`. The claim is the caller's own and is granted again, because the first
     ///   response was lost.
-    /// - `.calling`, with a claim that has lapsed by the engine's clock and is not in `sparing`. The outcome becomes
-    ///   `.spent(.unknown)`, and the changed row is returned. The owner counts as dead, so it is unknown whether the provider
-    ///   saw the call.
+    /// - `.calling`, with a claim that has lapsed according to the engine's clock and is not in `sparing`. The outcome
+    ///   becomes `.spent(.unknown)`, and the changed row is returned. The owner counts as dead, so it is unknown whether the
+    ///   provider saw the call.
     func claimExchange(_ row: ExchangeRow, maximumAttempts: Int, sparing: SparedClaims)
         async throws(StoreFailure) -> ExchangeClaimResult
 
     /// Returns the exchange with a key; a row with a lapsed claim is returned unchanged.
     func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow?
 
-    /// Extends a claim to `lifetime` from now; false if `fence` is out of date, or the exchange is settled or released.
+    /// Extends a claim, so that it ends `lifetime` from now. Returns false if `fence` is out of date, or the exchange is
+    /// settled or released.
     func renewExchange(_ key: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 
     /// Releases an exchange and its gate (`.calling` with this fence → `.released`, login → pending, registration → open).

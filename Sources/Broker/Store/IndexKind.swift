@@ -1,4 +1,4 @@
-/// The role of the input of an index digest, so that equal inputs in different roles have different digests.
+/// The role of an index digest's input. Equal inputs in different roles have different digests.
 package enum IndexKind: String, Sendable, CaseIterable {
     case code
     case handoff

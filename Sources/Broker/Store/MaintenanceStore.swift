@@ -39,10 +39,11 @@ package protocol MaintenanceStore: Sendable {
     /// The lease's end stays in the store, as a sign that a process used the store until a moment ago.
     func releaseLease(_ name: String, owner: String) async throws(StoreFailure)
 
-    /// Returns the end of a lease.
+    /// Returns the end of a lease; nil if there is no such lease.
     func lease(_ name: String) async throws(StoreFailure) -> WallTime?
 
-    /// Adds to the number of values that each key has sealed, by key id, and returns the totals of those keys.
+    /// Adds each count to the stored number of values that the key with this id has sealed. Returns the new totals of these
+    /// keys.
     func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int]
 
     /// Appends an audit record.

@@ -1,6 +1,6 @@
-// Formats of records that may belong to a key. A bound record has its own format, because older releases must not serve it
-// without a proof. For older releases, such a record is of a newer format, so they leave its row unchanged. The format of
-// unbound records is unchanged.
+// Formats of records that may be bound to a device key. An older release refuses a record of a newer format and leaves its
+// row unchanged. Bound records have such a format, so an older release cannot serve them without a proof. Unbound records
+// keep the old format.
 
 enum BindableFormat {
     static let unbound: UInt8 = 1

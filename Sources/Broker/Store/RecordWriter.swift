@@ -1,4 +1,4 @@
-/// Writes the plaintext of a sealed value: its fields in order, each with its length.
+/// Writes the plaintext of a sealed value: its fields in order, each text with its length.
 ///
 /// The format is compact and fast, because a session's facts are opened on every request. The first byte is the format number
 /// (SEC-130).
@@ -75,7 +75,8 @@ package struct RecordWriter {
 
 extension RecordWriter {
 
-    /// Creates a record that begins with the thumbprint of the device key that it is bound to; nil for an unbound record.
+    /// Creates a record that begins with the thumbprint of the device key that it is bound to. Pass nil for an unbound
+    /// record.
     init(boundTo thumbprint: Digest?) {
         self.init(format: thumbprint == nil ? BindableFormat.unbound : BindableFormat.bound)
         if let thumbprint { string(Base64URL.encode(thumbprint.bytes)) }

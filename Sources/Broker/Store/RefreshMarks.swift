@@ -85,7 +85,7 @@ package struct RefreshMarks: Sendable, Equatable {
         return next
     }
 
-    /// Returns the refresh marks as a process that began at `begun` has to read them.
+    /// Returns the refresh marks of a former process, as the present process has to read them, which began at `begun`.
     ///
     /// The former process is gone, so its claims have lapsed and their owners are dead. Its monotonic times are useless in
     /// this process, so the periods start again at `now`. If a provider asked for a pause, the rest of the pause that was

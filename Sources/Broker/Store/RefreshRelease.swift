@@ -7,7 +7,7 @@ package struct RefreshRelease: Sendable {
     package let holdBack: Duration
     /// Whether a refresh call was sent and its answer lost.
     package let answerLost: Bool
-    /// Whether the provider refused the call without a usable error code, so that the grant may be dead.
+    /// Whether the provider refused the call in a way that may mean a dead grant (`OAuthError.mayMeanDeadGrant`).
     package let emptyRefusal: Bool
 
     package init(

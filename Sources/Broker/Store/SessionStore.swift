@@ -51,8 +51,8 @@ package protocol SessionStore: Sendable {
     /// continue, because the owner may have a new token pair and may have lost only its connection.
     func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult
 
-    /// Extends a claim to `lifetime` from now if `fence` is current; false if another owner has the claim, or if the claim
-    /// was released.
+    /// Extends a claim, so that it ends `lifetime` from now, if `fence` is current. Returns false if another owner has the
+    /// claim, or if the claim was released.
     func renewRefresh(tokenDigest: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 
     /// Returns the state of a session's refresh, or nil if there is no such session.

@@ -1,10 +1,10 @@
 /// The lapsed claims of exchanges that are left to their owners for now, because the store was unavailable.
 ///
 /// If the store was unavailable during a claim, the owner could not renew the claim, and may have the provider's answer in
-/// memory (decision 44). This process decides from its own calls to the store. The owner of any other lapsed claim counts as
-/// dead.
+/// memory (decision 44). This process knows the store's outages from its own calls. The owner of any other lapsed claim
+/// counts as dead.
 package struct SparedClaims: Sendable, Equatable {
-    /// The range of the times since their lapse for which claims are spared; nil if no claims are spared.
+    /// A claim is spared if the time since its lapse is in this range. Nil means that no claims are spared.
     package let lapsedFor: ClosedRange<Duration>?
 
     /// The time after the store's return during which claims are spared.
@@ -18,7 +18,7 @@ package struct SparedClaims: Sendable, Equatable {
 
     package init(lapsedFor: ClosedRange<Duration>?) { self.lapsedFor = lapsedFor }
 
-    /// Creates the spared claims from a claim's lifetime and an absence of the store.
+    /// Creates the spared claims from a claim's lifetime and an outage of the store.
     ///
     /// The store became unavailable `begun` ago. It was available again, or failed for the last time, `ended` ago.
     init(lifetime: Duration, awaySince begun: Duration, backFor ended: Duration) {

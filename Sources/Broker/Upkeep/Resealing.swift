@@ -74,7 +74,7 @@ package final class Resealing: Sendable {
             }
         }
         let counts = try await store.rowCounts()
-        // A session has three sealed values.
+        // A session has up to three sealed values: facts, tokens and a presence key.
         let total =
             [StoredKind.logins, .handoffs, .registrations, .outbox, .targetTokens].reduce(0) {
                 $0 + counts[$1, default: 0]

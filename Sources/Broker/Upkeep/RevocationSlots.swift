@@ -3,12 +3,12 @@ import Synchronization
 /// Limits the revocation calls in progress, in total and for each provider.
 ///
 /// A provider that answers quickly may get more and more calls at a time, up to its share. All providers share the batches,
-/// so a slow or failing provider must not fill them. For a slow provider, the number is halved once in each round. For a
-/// failing provider, the number becomes two. A provider that answers 429 gets no calls until the end of the pause that it
-/// asks for.
+/// so a slow or failing provider must not fill them. For a slow provider, the number of calls is halved. Calls that began
+/// before the last halving do not halve it again. For a failing provider, the number becomes two. A provider that answers
+/// 429 gets no calls until the end of the pause that it asks for.
 ///
-/// A row that has to wait becomes due after the provider's other waiting rows, each a few milliseconds later. So even 100,000
-/// rows of one provider leave room in each batch for the rows of other providers.
+/// A row that has to wait becomes due at least three milliseconds after the provider's last waiting row (`apart`). So even
+/// 100,000 rows of one provider leave room in each batch for the rows of other providers.
 final class RevocationSlots: Sendable {
     /// The result of a revocation call, as far as it affects the provider's limit.
     enum Answer: Sendable, Equatable {
@@ -68,7 +68,7 @@ final class RevocationSlots: Sendable {
     private static let slow = Duration.seconds(1)
     /// The pause after a 429 without a time, and the longest pause.
     private static let (rest, longestRest) = (Duration.seconds(30), Duration.seconds(3600))
-    /// The pause of a row that found no free call, at a normal provider and at a slow one.
+    /// The pause of a row that found no free call: `soon` at a normal provider, and `later` at a slow one.
     private static let (soon, later) = (Duration.milliseconds(250), Duration.seconds(2))
     /// The time between the due times of a provider's waiting rows, so that 100,000 rows are due within five minutes.
     static let apart = Duration.milliseconds(3)
@@ -78,8 +78,8 @@ final class RevocationSlots: Sendable {
     /// The counts of a provider that was removed from the configuration stay in memory; they take a few bytes.
     private let state = Mutex(State())
 
-    /// Returns how many of a provider's simultaneous calls revocations may use: a quarter; the rest is for sign-ins and
-    /// refreshes.
+    /// Returns how many of a provider's simultaneous calls revocations may use: a quarter, but at least 2 and at most 24.
+    /// The other calls are for sign-ins and refreshes.
     static func share(of places: Int) -> Int { max(few, min(most, places / 4)) }
 
     /// Reserves at most `limit` free calls of the total; returns the number of reserved calls.
@@ -115,7 +115,7 @@ final class RevocationSlots: Sendable {
 
     /// Returns the time that a row waits if its provider refuses calls for `pause`.
     ///
-    /// If `pause` is nil, the provider's calls are all in use.
+    /// Pass nil if the provider accepts calls, but this process has no reserved call left for the row.
     func putOff(_ provider: ProviderName, for pause: Duration? = nil, at moment: Duration) -> Duration {
         state.withLock { state in
             state.lanes[provider, default: Lane()].wait(pause.map { max($0, Self.later) } ?? Self.soon, at: moment)

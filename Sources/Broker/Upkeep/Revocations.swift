@@ -206,7 +206,8 @@ package struct Revocations: Sendable {
                 return .done
             }
         } catch { return .again }
-        // The origin in a session's own tokens is for the previous release only; the session's row is more reliable.
+        // If `accessVersion` is set, these are a session's own tokens. Their record contains an origin only because the
+        // previous release needs one there. Ignore this origin, because the session's row is more reliable.
         let named = stored.accessVersion == nil ? stored.origin : nil
         let origin = named ?? session.map(SignInOrigin.init) ?? heldBy(stored, provider.profile, row)
         let reach = provider.profile.client(stored.client)?.revocationReach ?? .signIn
@@ -241,8 +242,8 @@ package struct Revocations: Sendable {
     /// selects the sessions that count. A session from an id_token has no tokens to lose, but may depend on the provider's
     /// own session.
     ///
-    /// If the owner of the tokens is unknown, a call that ends all of a user's grants is left out. A call that may be made is
-    /// registered until `end`.
+    /// If the owner of the tokens is unknown, a call that ends all of a user's grants is left out. A call that may be made
+    /// stays registered until `SignInsUnderWay.end`.
     private func mayCall(
         _ row: Digest, _ reach: RevocationReach, _ origin: SignInOrigin?, _ isHit: (SessionRow) -> Bool
     ) async throws(StoreFailure) -> Bool {

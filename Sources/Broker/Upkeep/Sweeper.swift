@@ -21,7 +21,7 @@ package final class Sweeper: Sendable {
 
     /// Releases the lease when this process stops, so that another process can begin at once.
     ///
-    /// Uses of sessions that were kept during a doubt about the clock are written first.
+    /// While the clock was in doubt, the times of session uses were held in memory. They are written to the store first.
     package func stop() async throws(StoreFailure) {
         try await context.writeKeptUses()
         try await context.store.releaseLease(Self.lease, owner: owner)
@@ -83,7 +83,8 @@ package final class Sweeper: Sendable {
         return swept.touched
     }
 
-    /// Moves the last time that the store has seen; moves it back only if evidence has shown that it was wrong.
+    /// Sets the last time that the store has seen to `now`. This time moves back only if evidence has shown that it was
+    /// wrong.
     private func noteTime(_ now: WallTime) async throws(StoreFailure) {
         guard context.may(.moveMark) else { return }
         if let seen = try await context.store.lease(ClockMarks.clock), seen >= now {

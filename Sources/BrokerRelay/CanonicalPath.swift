@@ -5,7 +5,7 @@
 /// The path begins with `/`. Letters, digits and `-._~` are never percent-encoded, and other encodings are in upper case. A
 /// path that two servers could read differently is refused, in any encoding:
 /// - dot segments and empty segments
-/// - `/`, `\`, `;`, `#` and control bytes
+/// - an encoded `/`, and `\`, `;`, `#` and control bytes
 /// - encodings of encodings
 /// - bytes that are not UTF-8
 package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {

@@ -19,15 +19,15 @@ import NIOHTTP1
 /// `token` is called after the request has passed all checks. It is called again if the call needs another token (SEC-60). It
 /// gets the session in the state in which its sign-in was judged, which may be newer than the state given to `call`.
 ///
-/// The relay reads a body of announced length up to 64 KiB whole, so that it can be sent again. Pass every body as
-/// `.stream` with its length.
+/// If a body's announced length is at most 64 KiB, the relay reads the whole body into memory. It can then send the body
+/// again. Pass every body as `.stream` with its length.
 ///
 /// If the app sends too slowly, reading the body throws a `BrokerProblem`, which `call` rethrows. Cancelling the calling task
 /// closes the upstream connection (SEC-81), during `call` or while the answer's body is read.
 package struct Relay: Sendable {
     /// The largest body, in bytes, that is kept in memory.
     ///
-    /// A request's body is kept to be sent again, an answer's to be written at once.
+    /// A request's body is kept so that it can be sent again. An answer's body is kept so that it is written at once.
     package static let heldBody = 65_536
 
     private let upstreams: [String: Upstream]
@@ -37,8 +37,8 @@ package struct Relay: Sendable {
     private let proofs: RelayProofs?
     private let certificates: ClientCertificates?
 
-    /// Called after each call to a configured upstream, with the time until the answer's header and its status; nil if
-    /// there was no answer.
+    /// Called after each call to a configured upstream, with the time until the answer's header, and the answer's status.
+    /// The status is nil if there was no answer.
     package typealias Observer = @Sendable (_ upstream: UpstreamName, _ duration: Duration, _ status: Int?) -> Void
 
     /// Returns the judged presence proof that the request shows for a session.
@@ -57,8 +57,9 @@ package struct Relay: Sendable {
     /// Creates a relay; end it with `shutdown()`.
     /// - `maximumBody` limits request bodies, in bytes.
     /// - `ownNames` are the public URL and the broker's other names. Redirects of upstreams must not lead to them.
-    /// - An upstream with the same base URL, address policy and trust roots as in the relay `before` keeps its
-    ///   connections, unless `outbound` differs. If its limit is the same, its calls in progress still count.
+    /// - An upstream with the same base URL, address policy and trust roots as in the relay `before` keeps its connections
+    ///   if `keepsConnections` is true. Pass false if `outbound` differs. If the upstream's limit is the same, its calls in
+    ///   progress still count.
     /// - Connections of other upstreams close after their last call.
     package init(
         upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30,
@@ -233,7 +234,8 @@ package struct Relay: Sendable {
                 detail: "The relay does not switch protocols; of Upgrade only `h2c` is ignored.",
                 with: .fields([FieldFault("Upgrade", .notAllowed)]))
         }
-        // If there were two values, the upstream could read one of them and a filter in front of it the other.
+        // If there were two values, the upstream could read one value, and a filter in front of the upstream the other
+        // value.
         guard request.headers[values: .contentType].count <= 1 else {
             throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("Content-Type", .duplicate)]))
         }

@@ -22,7 +22,7 @@ struct RelayFailure: Error {
         self.isUnsent = isUnsent
     }
 
-    /// The same failure of a call that the upstream may have seen.
+    /// This failure with `isUnsent` false, because the upstream may have seen the call.
     var sent: RelayFailure { RelayFailure(problem) }
 
     /// Converts the connection's failure into a problem for the app; the details go to the log only.

@@ -18,10 +18,10 @@ struct RelayedCall {
     let proofs: RelayProofs?
     let certificates: ClientCertificates?
     var token: AccessToken
-    /// Whether the request was sent once before the sending that was answered, with an unknown result.
+    /// Whether the answered request was a repetition, because the result of the first sending is unknown.
     private(set) var isRepeated = false
 
-    /// Sends the request for the first time, after its presence proof has been taken.
+    /// Sends the request for the first time, after its presence proof has been used up.
     ///
     /// If the request provably never reached the upstream, or the upstream refused it, the presence proof is released, so the
     /// user is not prompted twice for one call. A repeat with another token needs no new proof, because it is the same call.
@@ -115,8 +115,8 @@ struct RelayedCall {
 
     /// Sends the request.
     ///
-    /// If a kept connection has closed, this method sends the request again with another proof, because `UpstreamClient` never
-    /// repeats a request with a proof.
+    /// `UpstreamClient` never repeats a request with a proof. So if a kept connection closes before the answer, this method
+    /// repeats the request with another proof. The request must be idempotent, and its body in memory.
     private func deliver(
         _ proof: RelayProof?, _ span: (any TraceSpan)?
     ) async throws(RelayFailure) -> UpstreamResponse {

@@ -14,8 +14,8 @@ package enum RequestHeaderRules {
 
     /// The field names that no configuration can allow.
     ///
-    /// Most of the names are credentials, framing and hop-by-hop fields. Upstreams or proxies trust the others, or these would
-    /// bypass the allow-list.
+    /// Most of the names are credentials, framing and hop-by-hop fields. Of the other names, upstreams or proxies trust
+    /// some, and the rest would bypass the allow-list.
     private static let reserved: Set<String> = [
         "authorization", "cookie", "cookie2", "host", "connection", "keep-alive", "te", "trailer", "transfer-encoding",
         "upgrade", "http2-settings", "content-length", "expect", "via", "forwarded", "x-real-ip", "x-request-id",
@@ -42,7 +42,6 @@ package enum RequestHeaderRules {
 
     /// Returns the fields to send upstream.
     ///
-    ///
     /// - Parameters:
     ///   - fields: the fields that the app sent.
     ///   - extra: further names that may pass, in lower case.
@@ -50,7 +49,7 @@ package enum RequestHeaderRules {
     ///   - requestID: the broker's `X-Request-Id`.
     ///   - span: the call's span, which replaces the app's; nil if tracing is off.
     ///   - credential: the field name and value that carry the token.
-    ///   - proof: the field with its proof, if it needs one.
+    ///   - proof: the field with the token's proof; nil if the token needs no proof.
     /// - Returns: fields as HTTP/1 writes them.
     package static func headers(
         from fields: HTTPFields, extra: Set<String>, host: String, requestID: String,

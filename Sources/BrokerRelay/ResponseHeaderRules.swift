@@ -53,7 +53,6 @@ package enum ResponseHeaderRules {
 
     /// Returns the fields for the app.
     ///
-    ///
     /// - Parameters:
     ///   - headers: the upstream's.
     ///   - token: the access token that was sent. A `Location` that repeats it is dropped.
@@ -124,7 +123,7 @@ package enum ResponseHeaderRules {
         fields[.vary] = ([varyByCaller] + fields[values: .vary]).joined(separator: ", ")
     }
 
-    /// Returns the status with its phrase, if it is a known final status and the phrase has no forbidden bytes.
+    /// Returns the status with its phrase. Throws if the code is outside 200 to 599, or if the phrase has forbidden bytes.
     package static func status(_ status: HTTPResponseStatus) throws(Fault) -> HTTPResponse.Status {
         guard (200...599).contains(status.code) else { throw .badStatus }
         guard case .custom(let code, let phrase) = status else {

@@ -7,8 +7,8 @@ package protocol SignInJudging: Sendable {
 
     /// Handles an upstream's own challenge to an access token, of the session itself or of a `target`.
     ///
-    /// Returns the current session if the upstream may accept another of its tokens; throws the refusal for the app otherwise.
-    /// If the challenged token `isLast`, it always throws.
+    /// Returns the current session if the upstream may accept another of its tokens; throws the refusal for the app
+    /// otherwise. Pass `isLast` if the call cannot be repeated with another token. The method then always throws.
     func judge(
         challenge: StepUpDemand, of session: LiveSession, target: TokenTarget?, isLast: Bool
     ) async throws(BrokerProblem) -> LiveSession

@@ -63,8 +63,8 @@ final class UpstreamConcurrency: Sendable {
 
 /// Counts the calls in progress to one upstream, and limits them for each subject and each session.
 ///
-/// A subject may have a quarter of the calls, and a session half of that, but each at least two. If the upstream's limit is
-/// more than one, a single subject can never use it up.
+/// A subject may have a quarter of the upstream's limit, and a session half of the subject's share. Each of them may have at
+/// least two calls. If the upstream's limit is more than one, a single subject can never use it up.
 ///
 /// The provider is not part of the key, because an upstream accepts sessions of one provider only. A subject or session has an
 /// entry only while its calls are in progress.

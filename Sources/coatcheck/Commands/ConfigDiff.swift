@@ -74,7 +74,7 @@ enum TargetPath {
 
     /// Returns whether a path is a resource or scope of a `token` or of `tokens`.
     ///
-    /// The paths below `exchange` are left out, because an exchange leaves the sign-in's request unchanged.
+    /// The paths below `exchange` are left out, because a token exchange leaves the sign-in's request unchanged.
     static func isOfSignIn(_ path: String) -> Bool {
         guard path.hasPrefix("upstreams.") || path.hasPrefix("backends.") else { return false }
         return ["resource", "scope"].contains { key in

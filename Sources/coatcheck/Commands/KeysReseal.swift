@@ -46,8 +46,8 @@ struct KeysReseal: AsyncParsableCommand {
 
     /// Ends the command with status 1 if the running broker lacks the newest key of the file.
     ///
-    /// Such a broker would reseal under an older key, and the command would report success. If the file is not known here or
-    /// cannot be read, a message reports that this check was left out.
+    /// Such a broker would reseal under an older key, and the command would report success. Without `--file`, the check is
+    /// left out if the key file is unknown or cannot be read, and a message reports this.
     private func lookWhetherItHeard(_ running: RunningRing) async throws {
         let ring: KeyRing
         let place: String

@@ -3,7 +3,7 @@ import Glibc
 
 /// A progress bar on standard error.
 ///
-/// A terminal shows one line that is redrawn. Other outputs get a line for each tenth.
+/// A terminal shows one line that is redrawn. Other outputs get a line for each tenth of the work.
 struct ProgressBar {
     private let total: Int
     private let isTerminal: Bool

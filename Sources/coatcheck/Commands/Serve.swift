@@ -104,7 +104,7 @@ struct Serve: AsyncParsableCommand {
 }
 
 extension ClockStart {
-    /// The comparison with the store's last time, in words for an operator.
+    /// The result of comparing the clock with the last time that the store has seen, in words for an operator.
     ///
     /// Nil if there is nothing to report, or if the comparison with the database's clock has already reported it.
     fileprivate var words: (message: String, detail: String)? {

@@ -107,7 +107,8 @@ enum ConfigurationRules {
         }
     }
 
-    /// Reports two providers with the same client registration, because each could redeem the other's codes (SEC-112).
+    /// Reports two providers whose clients have the same service and `client_id`, because each provider could redeem the
+    /// other's codes (SEC-112).
     private static func checkRegistrations(_ providers: [ProviderSection], _ context: ConfigContext) {
         var owners: [String: ProviderName] = [:]
         for provider in providers {

@@ -46,8 +46,8 @@ enum EffectRules {
         }
     }
 
-    /// Checks the origins that tickets may be for: a ticket for another origin than `public_url` needs a backend that redeems
-    /// it.
+    /// Warns of an origin for hand-over tickets if no backend can redeem tickets for it. Tickets for `public_url` need no
+    /// backend.
     private static func checkOrigins(
         _ client: ClientSection, of provider: ProviderSection, _ draft: ConfigurationDraft, _ context: ConfigContext
     ) {

@@ -4,11 +4,11 @@ import BrokerWire
 import Foundation
 import Synchronization
 
-/// The sockets of the broker's listeners, either handed over or opened by the broker itself.
+/// The sockets of the broker's listeners, either passed by a service manager or opened by the broker itself.
 ///
-/// The sockets are closed at the end of the process, so that clients find an open port for as long as possible. Connections
-/// that arrive after the listeners have stopped accepting wait in a handed-over socket for the next process. On the broker's own
-/// sockets, they get a 503.
+/// The sockets are closed at the end of the process, so that clients find an open port for as long as possible. After the
+/// listeners have stopped accepting, new connections to a passed socket wait for the next process. New connections to the
+/// broker's own sockets get a 503.
 final class ListeningSockets: Sendable {
     /// The longest time that `close` waits until these 503 answers are sent.
     private static let farewell = Duration.milliseconds(50)
@@ -19,7 +19,7 @@ final class ListeningSockets: Sendable {
 
     private init(_ sockets: [ListenerName: ListeningSocket]) { self.sockets = sockets }
 
-    /// Adopts the sockets that the environment describes, and removes the variables.
+    /// Takes the passed sockets that environment variables describe, and removes the variables.
     ///
     /// If the variables remained, a child process could treat the descriptors as its own.
     static func handedOver() throws(StartFailure) -> [ListenerName: ListeningSocket] {
@@ -37,9 +37,9 @@ final class ListeningSockets: Sendable {
         return sockets
     }
 
-    /// Opens the configured listeners that were not handed over.
+    /// Opens a socket for each configured listener that has no passed socket.
     ///
-    /// If another process listens at an address, `open` retries until the limit of `wait`, and then throws.
+    /// If another process listens at an address, this method retries until the time limit of `wait`, and then throws.
     static func open(
         _ configuration: Configuration, handedOver: [ListenerName: ListeningSocket], wait: StartWait
     ) async throws -> ListeningSockets {

@@ -8,7 +8,7 @@ struct StartWait: Sendable {
     static let limit = Duration.seconds(30)
     /// The time between two attempts.
     ///
-    /// A restart without a hand-over takes at most this much longer than necessary.
+    /// A restart without passed sockets takes at most this much longer than necessary.
     private static let pause = Duration.milliseconds(10)
 
     private let clock: BrokerClock

@@ -1,7 +1,7 @@
 import Broker
 import Synchronization
 
-/// Turns the domain's events into log lines and metrics.
+/// Turns the events of the module `Broker` into log lines and metrics.
 ///
 /// `EventRecord` decides the text of the line and the name of the metric.
 struct EventLog: Sendable {
@@ -14,7 +14,7 @@ struct EventLog: Sendable {
         self.metrics = metrics
     }
 
-    /// The port through which the domain emits events.
+    /// The port through which the module `Broker` emits events.
     var sink: EventSink { EventSink { [self] event in take(event) } }
 
     private func take(_ event: BrokerEvent) {

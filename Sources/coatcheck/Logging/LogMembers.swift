@@ -1,6 +1,6 @@
 import Foundation
 
-/// Members that many lines share, written once.
+/// Members that many log lines have in common, formatted once.
 struct LogMembers: Sendable {
     let bytes: [UInt8]
 

@@ -3,7 +3,8 @@ import Synchronization
 /// Holds every metric of the process, and writes them as Prometheus text.
 ///
 /// A counter exists for the life of the process, because its disappearance would look like a restart. Labels come from fixed
-/// sets. As a precaution, a metric gets no further series at `seriesLimit`, and attempts to use one are counted (SEC-118).
+/// sets. As a precaution, a metric gets no further series beyond `seriesLimit`, and attempts to use a further series are
+/// counted (SEC-118).
 final class MetricsRegistry: Sendable {
     /// The largest number of label combinations of one metric.
     static let seriesLimit = 512

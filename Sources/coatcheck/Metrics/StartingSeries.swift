@@ -9,7 +9,7 @@ import BrokerRelay
 enum StartingSeries {
     /// The largest number of series of one metric that are created beforehand.
     ///
-    /// The first event of each other series creates it.
+    /// Each other series is created by its first event.
     static let limit = MetricsRegistry.seriesLimit / 2
 
     private typealias Labels = [(String, String)]

@@ -24,7 +24,7 @@ final class FreedMemory: Sendable {
     func look(at cache: SessionCache, _ moment: Duration) {
         guard rule.withLock({ $0.mayTry(at: moment) }) else { return }
         let released = cache.released
-        // The check walks the allocator's free lists, so run it on a thread that serves no requests.
+        // The check reads all free lists of the allocator, so run it on a thread that serves no requests.
         DispatchQueue.global(qos: .utility).async { [self] in check(released, moment) }
     }
 

@@ -27,7 +27,7 @@ final class KeyWatch: Sendable {
     private let log: ProcessLog
     /// Guards the ring and the state of the file.
     ///
-    /// Files are read outside it.
+    /// Files are read without this lock.
     private let state: Mutex<State>
 
     init(

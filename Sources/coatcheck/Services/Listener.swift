@@ -4,8 +4,8 @@ import ServiceLifecycle
 
 /// A listener as a service, which accepts until shutdown and ends with its last connection.
 ///
-/// When the shutdown begins, a second server answers new connections to the broker's own socket with 503 `shutting_down`, until
-/// the process ends. A handed-over socket is left to the next process, which accepts the waiting connections.
+/// When the shutdown begins, a second server answers new connections to the broker's own socket with 503 `shutting_down`,
+/// until the process ends. A passed socket is left to the next process, which accepts the waiting connections.
 struct Listener: Service {
     let name: ListenerName
     let service: CurrentService

@@ -65,7 +65,7 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
         return text
     }
 
-    /// The number of sampled values for each sealed column.
+    /// The number of values that are sampled from each sealed column.
     private static let sampled = 20
 
     /// Tests a ring on a sample of a store's values.

@@ -2,7 +2,7 @@ import Broker
 import BrokerProviders
 import BrokerRelay
 
-/// The certificates that a configuration uses: its clients' by provider and client, and its upstreams'.
+/// The certificates that a configuration uses: those of its clients, by provider and client, and those of its upstreams.
 struct ShownCertificates: Sendable {
     /// A client's certificate.
     struct OfClient: Sendable {

@@ -84,7 +84,7 @@ struct ConnectionMetrics: Sendable {
 ///
 /// The number of addresses is limited. All further addresses share one line.
 final class AddressLines: Sendable {
-    /// The line to write for an address, if any.
+    /// The line to write: none, one about the address, or one that tells of more addresses.
     enum Line: Equatable { case none, one, manyMore }
 
     private struct State {

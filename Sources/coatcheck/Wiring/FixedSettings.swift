@@ -6,7 +6,7 @@ import BrokerHTTP
 enum FixedSettings {
     /// The paths of these settings.
     ///
-    /// The paths below these paths are included.
+    /// Each path also stands for all paths below it.
     private static let paths = [
         "server.listen", "server.backend_listen", "server.public_url", "server.drain_delay",
         "server.shutdown_timeout", "management.listen", "store", "keys", "session.cookie", "session.cache",

@@ -3,7 +3,7 @@ import BrokerHTTP
 import BrokerWire
 
 extension HTTPConfiguration {
-    /// Makes the HTTP surface's settings from the configuration file.
+    /// Makes the settings of the module `BrokerHTTP` from the configuration file.
     init(_ configuration: Configuration, contract: [UInt8]) {
         self.init(publicURL: configuration.server.publicURL.text)
         let session = configuration.session

@@ -27,7 +27,7 @@ extension StoreSettings {
         }
     }
 
-    /// Opens the store, already migrated, for a command that walks it.
+    /// Opens the store for a command that reads or writes its rows. The schema must be up to date.
     ///
     /// A store opened in this way sends other replicas no notices of endings.
     func openForCopy() async throws(StoreOpenFailure) -> any AdministeredStore {

@@ -3,7 +3,7 @@ import BrokerHTTP
 import BrokerProviders
 import BrokerRelay
 
-/// Checks the names that the settings of child sessions refer to.
+/// Checks the upstreams and backends that the settings of child sessions name.
 enum ChildrenRules {
     static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         let upstreams = draft.upstreams.compactMap { $0.settings }

@@ -10,7 +10,7 @@ enum TLSReader {
 
     /// Reads the settings of a section, which override the given ones.
     ///
-    /// `certificate: {file, key}` is another form of the first two keys.
+    /// `certificate: {file, key}` is another form of `tls: {certificate, key}`.
     static func read(_ section: ConfigSection, into settings: inout ConnectionSettings) {
         let tls = section.optionalSection("tls")
         let other = section.optionalSection("certificate")

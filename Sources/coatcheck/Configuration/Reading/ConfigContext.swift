@@ -42,7 +42,7 @@ final class ConfigContext {
     /// Returns whether an error was reported at a path, so that a caller can leave out errors that follow from it.
     func isFaulty(_ path: String) -> Bool { problems.contains { $0.path == path && $0.severity == .error } }
 
-    /// Stores the value of a reference.
+    /// Stores the resolved value of a reference (`{env: …}` or `{file: …}`), by the path of its key.
     func note(_ value: Secret, for path: String) { resolved[path] = value }
 
     /// Notes a secret that is written in the file itself.

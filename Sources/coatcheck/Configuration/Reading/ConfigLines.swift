@@ -12,7 +12,7 @@ struct ConfigLines: Sendable {
     /// Creates an empty collection.
     init() {}
 
-    /// Walks a file's mappings and lists.
+    /// Collects the lines of a file's mappings and lists.
     init(_ root: Node) { add(root, "") }
 
     private mutating func add(_ node: Node, _ path: String) {

@@ -29,7 +29,7 @@ struct ConfigValues: Sendable {
 
     private var values: [String: Value] = [:]
 
-    /// Walks a file's mappings.
+    /// Collects the values of a file.
     ///
     /// `resolved` has the values of references, by the reference's path.
     init(_ root: Node, resolved: [String: Secret]) { add(root, "", resolved) }

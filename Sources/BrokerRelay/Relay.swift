@@ -38,6 +38,7 @@ package struct Relay: Sendable {
     private let certificates: ClientCertificates?
 
     /// Called after each call to a configured upstream, with the time until the answer's header, and the answer's status.
+    ///
     /// The status is nil if there was no answer.
     package typealias Observer = @Sendable (_ upstream: UpstreamName, _ duration: Duration, _ status: Int?) -> Void
 

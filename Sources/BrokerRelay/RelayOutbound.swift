@@ -26,7 +26,9 @@ package struct RelayOutbound: Sendable {
         self.connectTimeout = connectTimeout
     }
 
-    /// Creates the context for TLS connections. One context serves all upstreams, because it has many trust roots.
+    /// Creates the context for TLS connections.
+    ///
+    /// One context serves all upstreams, because it has many trust roots.
     ///
     /// A context with a certificate or further `roots` is made only for the connections that need it.
     func context(

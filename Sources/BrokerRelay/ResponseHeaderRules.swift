@@ -123,7 +123,9 @@ package enum ResponseHeaderRules {
         fields[.vary] = ([varyByCaller] + fields[values: .vary]).joined(separator: ", ")
     }
 
-    /// Returns the status with its phrase. Throws if the code is outside 200 to 599, or if the phrase has forbidden bytes.
+    /// Returns the status with its phrase.
+    ///
+    /// Throws if the code is outside 200 to 599, or if the phrase has forbidden bytes.
     package static func status(_ status: HTTPResponseStatus) throws(Fault) -> HTTPResponse.Status {
         guard (200...599).contains(status.code) else { throw .badStatus }
         guard case .custom(let code, let phrase) = status else {

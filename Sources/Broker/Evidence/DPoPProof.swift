@@ -52,7 +52,9 @@ package struct DPoPProof: Sendable {
         signingInput = Array(bytes[..<segments[1].endIndex])
     }
 
-    /// Returns the text of a claim; nil if the claim is missing. Throws `malformed` if its value is not a text.
+    /// Returns the text of a claim; nil if the claim is missing.
+    ///
+    /// Throws `malformed` if its value is not a text.
     private static func text(_ value: JSONValue?) throws(ProofRefusal) -> String? {
         guard let value else { return nil }
         guard let text = value.string else { throw .malformed }

@@ -1,7 +1,8 @@
 import Synchronization
 
-/// A name that is part of each nonce's HMAC, so that a process accepts only nonces of its own scope. The type caches the
-/// HMACs.
+/// A name that is part of each nonce's HMAC, so that a process accepts only nonces of its own scope.
+///
+/// The type caches the HMACs.
 ///
 /// If each process remembers used proofs alone, each process has a scope of its own. Only one process then accepts a proof.
 /// If the processes share a store that remembers used proofs, the name is empty for all of them.
@@ -14,7 +15,9 @@ package final class NonceScope: Sendable, ExpressibleByStringLiteral {
     }
 
     private let name: String
-    /// Guards the HMACs. All nonces of a minute have the same HMAC.
+    /// Guards the HMACs.
+    ///
+    /// All nonces of a minute have the same HMAC.
     ///
     /// The HMACs are computed again each minute, because a process may adopt another key ring while it runs.
     private let kept = Mutex(Kept())

@@ -112,8 +112,9 @@ package struct ProofNonce: Sendable, Hashable {
     ///
     /// A nonce is accepted in its own period and in the next period.
     static let period: Int64 = 5
-    /// The longest life of a nonce: two periods and one minute. The minute is added because another replica's clock may be a
-    /// minute ahead.
+    /// The longest life of a nonce: two periods and one minute.
+    ///
+    /// The minute is added because another replica's clock may be a minute ahead.
     package static let lifetime = Duration.seconds(11 * 60)
 
     /// The minute since 1970 when the nonce was issued.

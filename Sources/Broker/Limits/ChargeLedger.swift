@@ -22,7 +22,9 @@ package final class ChargeLedger: Sendable {
     /// An app that repeats requests after lost answers needs several checks. When the session is made, the count is
     /// forgotten.
     static let paidSignatures = 16
-    /// The time during which an exchange counts as paid. It is longer than the claim of an exchange lasts.
+    /// The time during which an exchange counts as paid.
+    ///
+    /// It is longer than the claim of an exchange lasts.
     static let exchangeLifetime = Duration.seconds(60)
 
     private let logins: TokenBuckets

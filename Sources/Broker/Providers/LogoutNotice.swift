@@ -1,4 +1,6 @@
-/// The user (`subject`) and the session (`sid`) that a verified logout token names. At least one of the two is present.
+/// The user (`subject`) and the session (`sid`) that a verified logout token names.
+///
+/// At least one of the two is present.
 package struct LogoutNotice: Sendable, Equatable {
     package let subject: String?
     package let sid: String?

@@ -28,7 +28,9 @@ package enum ProviderFailure: Error, Sendable {
         }
     }
 
-    /// Returns the failure with a reason why the refusal may not concern the grant. Only `rejected` failures change.
+    /// Returns the failure with a reason why the refusal may not concern the grant.
+    ///
+    /// Only `rejected` failures change.
     package func doubted(_ doubt: OAuthError.Doubt) -> ProviderFailure {
         guard case .rejected(var refusal) = self else { return self }
         refusal.doubt = doubt

@@ -34,8 +34,9 @@ package struct SignInDemands: Sendable, Equatable {
         return pairs
     }
 
-    /// Returns these demands of an app, after each demand in `fixed` has replaced the app's demand of the same kind. `fixed`
-    /// comes from the configuration.
+    /// Returns these demands of an app, after each demand in `fixed` has replaced the app's demand of the same kind.
+    ///
+    /// `fixed` comes from the configuration.
     package func under(_ fixed: SignInDemands) -> SignInDemands {
         var all = self
         all.maximumAge = fixed.maximumAge ?? maximumAge

@@ -1,5 +1,6 @@
-/// The user whose sign-in brought some tokens, and the sign-in itself, as index digests. A session's row has the same two
-/// digests.
+/// The user whose sign-in brought some tokens, and the sign-in itself, as index digests.
+///
+/// A session's row has the same two digests.
 package struct SignInOrigin: Sendable, Equatable {
     /// Index digest of (issuer, subject).
     package var subject: Digest

@@ -1,4 +1,6 @@
-/// A token-exchange call to make (RFC 8693). It exchanges the session's access token for an access token for another API.
+/// A token-exchange call to make (RFC 8693).
+///
+/// It exchanges the session's access token for an access token for another API.
 package struct TargetExchange: Sendable {
     package var client: ClientName
     /// The session's own access token (`subject_token`).

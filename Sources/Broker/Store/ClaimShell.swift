@@ -43,8 +43,9 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     // MARK: Releasing
 
-    /// Releases a claim in the background, after a pause. Retries end when the claim's lifetime and grace are over, because
-    /// other owners can then claim the row anyway.
+    /// Releases a claim in the background, after a pause.
+    ///
+    /// Retries end when the claim's lifetime and grace are over, because other owners can then claim the row anyway.
     func giveBack(
         after pause: Duration, _ giveBack: @escaping @Sendable () async throws(StoreFailure) -> Void
     ) {

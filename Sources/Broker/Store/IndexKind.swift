@@ -1,4 +1,6 @@
-/// The role of an index digest's input. Equal inputs in different roles have different digests.
+/// The role of an index digest's input.
+///
+/// Equal inputs in different roles have different digests.
 package enum IndexKind: String, Sendable, CaseIterable {
     case code
     case handoff

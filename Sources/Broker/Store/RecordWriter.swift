@@ -75,8 +75,9 @@ package struct RecordWriter {
 
 extension RecordWriter {
 
-    /// Creates a record that begins with the thumbprint of the device key that it is bound to. Pass nil for an unbound
-    /// record.
+    /// Creates a record that begins with the thumbprint of the device key that it is bound to.
+    ///
+    /// Pass nil for an unbound record.
     init(boundTo thumbprint: Digest?) {
         self.init(format: thumbprint == nil ? BindableFormat.unbound : BindableFormat.bound)
         if let thumbprint { string(Base64URL.encode(thumbprint.bytes)) }

@@ -5,8 +5,9 @@ package struct RefreshClaim: Sendable {
     package let name: ClaimID
     /// The lifetime of the claim, measured with the engine's own clock; the owner may renew the claim.
     package let lifetime: Duration
-    /// Whether another owner's claim may be taken over `RefreshMarks.grace` after its lapse. If false, a lapsed claim counts
-    /// as valid.
+    /// Whether another owner's claim may be taken over `RefreshMarks.grace` after its lapse.
+    ///
+    /// If false, a lapsed claim counts as valid.
     package let takesOver: Bool
     /// The caller's wall time, at which the session must be live.
     package let now: WallTime

@@ -4,7 +4,9 @@
 /// memory (decision 44). This process knows the store's outages from its own calls. The owner of any other lapsed claim
 /// counts as dead.
 package struct SparedClaims: Sendable, Equatable {
-    /// A claim is spared if the time since its lapse is in this range. Nil means that no claims are spared.
+    /// A claim is spared if the time since its lapse is in this range.
+    ///
+    /// Nil means that no claims are spared.
     package let lapsedFor: ClosedRange<Duration>?
 
     /// The time after the store's return during which claims are spared.

@@ -1,4 +1,6 @@
-/// Lists and ends sessions for operators. Each call that ends sessions first writes an audit record (SEC-99).
+/// Lists and ends sessions for operators.
+///
+/// Each call that ends sessions first writes an audit record (SEC-99).
 package struct AdminSessions: Sendable {
     private let context: BrokerContext
 
@@ -61,8 +63,9 @@ package struct AdminSessions: Sendable {
         package var nextCursor: String?
     }
 
-    /// Ends the unbound sessions of a filter. After five seconds, it begins no further batch, and returns a cursor for the
-    /// next call.
+    /// Ends the unbound sessions of a filter.
+    ///
+    /// After five seconds, it begins no further batch, and returns a cursor for the next call.
     ///
     /// Each session is read and opened, because only its sealed facts show whether it is unbound.
     package func endUnbound(

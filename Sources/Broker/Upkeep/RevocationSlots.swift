@@ -79,6 +79,7 @@ final class RevocationSlots: Sendable {
     private let state = Mutex(State())
 
     /// Returns how many of a provider's simultaneous calls revocations may use: a quarter, but at least 2 and at most 24.
+    ///
     /// The other calls are for sign-ins and refreshes.
     static func share(of places: Int) -> Int { max(few, min(most, places / 4)) }
 

@@ -83,8 +83,9 @@ package final class Sweeper: Sendable {
         return swept.touched
     }
 
-    /// Sets the last time that the store has seen to `now`. This time moves back only if evidence has shown that it was
-    /// wrong.
+    /// Sets the last time that the store has seen to `now`.
+    ///
+    /// This time moves back only if evidence has shown that it was wrong.
     private func noteTime(_ now: WallTime) async throws(StoreFailure) {
         guard context.may(.moveMark) else { return }
         if let seen = try await context.store.lease(ClockMarks.clock), seen >= now {

@@ -46,8 +46,9 @@ enum EffectRules {
         }
     }
 
-    /// Warns of an origin for hand-over tickets if no backend can redeem tickets for it. Tickets for `public_url` need no
-    /// backend.
+    /// Warns of an origin for hand-over tickets if no backend can redeem tickets for it.
+    ///
+    /// Tickets for `public_url` need no backend.
     private static func checkOrigins(
         _ client: ClientSection, of provider: ProviderSection, _ draft: ConfigurationDraft, _ context: ConfigContext
     ) {

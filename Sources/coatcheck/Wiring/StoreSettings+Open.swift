@@ -27,7 +27,9 @@ extension StoreSettings {
         }
     }
 
-    /// Opens the store for a command that reads or writes its rows. The schema must be up to date.
+    /// Opens the store for a command that reads or writes its rows.
+    ///
+    /// The schema must be up to date.
     ///
     /// A store opened in this way sends other replicas no notices of endings.
     func openForCopy() async throws(StoreOpenFailure) -> any AdministeredStore {

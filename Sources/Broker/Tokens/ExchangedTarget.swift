@@ -1,4 +1,4 @@
-/// A refresh for another API's access token, exchanged for the session's own access token (RFC 8693).
+/// The goal of fetching another API's access token in exchange for the session's own access token (RFC 8693).
 ///
 /// An exchange spends no token. If the session's own access token has too little time left, it is refreshed first.
 struct ExchangedTarget: TargetGoal {

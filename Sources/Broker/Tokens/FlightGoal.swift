@@ -1,7 +1,7 @@
 /// The purpose of a refresh: the session's own access token, or a token for another API.
 ///
-/// The goal knows its token: how to read, request and store it, the meaning of a refusal, and when to rest. The flight and its
-/// machine ask the goal for all of this.
+/// A goal defines how its token is read, requested and stored. It also defines the meaning of a refusal, and the pause after
+/// a failure.
 protocol FlightGoal: Sendable {
     /// The call that brings the token.
     var call: RefreshCall { get }
@@ -30,7 +30,9 @@ protocol FlightGoal: Sendable {
     /// Makes the goal's call to the provider, once.
     func request(_ turn: RefreshTurn, _ flight: FlightView) async throws(RefreshCallFailure) -> AnswerInHand
 
-    /// Lets the goal rest after a failed call; returns the time during which no other refresh of the session begins.
+    /// Decides the pause after a failed call.
+    ///
+    /// A goal may let only its own token rest. The result is the pause for all refreshes of the session.
     func rest(after failure: ProviderFailure, for pause: Duration, _ flight: FlightView) -> Duration
 
     /// Remembers that the provider refuses the token, and returns the result for the callers.
@@ -91,7 +93,7 @@ struct FoundToken: Sendable {
     let isRefreshable: Bool
     /// Set if the access token was dropped, because the provider did not bind it to the session's key.
     let withheld: Withheld?
-    /// The time during which the provider is still left alone.
+    /// The rest of the pause before the next provider call; nil if the provider may be called.
     let rest: Duration?
     /// Whether the session's own tokens have to be refreshed before a token for another API is requested.
     let needsOwn: Bool
@@ -131,7 +133,7 @@ struct FlightView: Sendable {
     }
 }
 
-/// A claim's turn at the provider: the session, and the terms of the claim and of the call.
+/// The inputs of one provider call under a claim.
 struct RefreshTurn: Sendable {
     let session: OpenSession
     let grant: RefreshGrant
@@ -155,7 +157,7 @@ enum AnswerInHand: Sendable {
 struct RefreshCallFailure: Error {
     let failure: ProviderFailure
     let meaning: RefreshStateMachine.Input
-    /// Whether the refresh token may be spent without an answer.
+    /// Whether the provider may have spent the refresh token, although no new token arrived.
     let isAnswerLost: Bool
 
     init(_ failure: ProviderFailure, means meaning: RefreshStateMachine.Input, isAnswerLost: Bool = false) {

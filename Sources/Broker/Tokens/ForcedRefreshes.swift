@@ -3,11 +3,12 @@ import Synchronization
 /// The recent refreshes that upstreams or apps have forced, so that one session does not use up the provider's calls for all
 /// others (decision 75).
 ///
-/// A token from a forced refresh may be forced again only after a minute. While an upstream keeps refusing newer tokens of a
-/// session, the pause until its next forced refresh doubles, up to an hour.
+/// A token from a forced refresh may be replaced by force only after a pause (`forcedRefreshPause`, by default a minute).
+/// While an upstream keeps refusing newer tokens of a session, the pause until its next forced refresh doubles, up to an
+/// hour.
 ///
 /// The memory belongs to one process and is bounded. A forgotten entry, or a refresh that another replica forced, costs one
-/// more call of the provider.
+/// more provider call.
 final class ForcedRefreshes: Sendable {
     /// The party that requests a newer access token.
     enum Asker: Sendable, Hashable {
@@ -98,7 +99,7 @@ final class ForcedRefreshes: Sendable {
             let longer = before.flatMap { $0.isRefused && asker != .app ? min($0.length * 2, Self.longestPause) : nil }
             entry.brought[target] = Brought(version: version, at: moment)
             entry.pauses[asker] = Pause(at: moment, length: longer ?? pause, version: version)
-            // The time of these entries is over.
+            // Drop the entries that are too old to matter.
             entry.brought = entry.brought.filter { moment - $0.value.at < pause }
             entry.pauses = entry.pauses.filter { moment - $0.value.at < $0.value.length + Self.longestPause }
             return (longer, entry)

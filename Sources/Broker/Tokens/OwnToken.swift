@@ -1,4 +1,4 @@
-/// A refresh for the session's own access token.
+/// The goal of refreshing the session's own access token.
 struct OwnToken: PairGoal {
     let call = RefreshCall.plain
     let key: Digest? = nil
@@ -26,7 +26,7 @@ struct OwnToken: PairGoal {
     func next(
         _ found: FoundToken, _ need: RefreshStateMachine.Need, after progress: RefreshStateMachine.Progress
     ) -> RefreshStateMachine.NextStep {
-        // The session has no access token at any version. A new one is requested after a pause.
+        // The last access token was withheld, so the session has none. Another one is requested after a pause.
         if found.withheld == .lately || (found.withheld != nil && progress.isRefreshed) {
             return .finish(.unavailable)
         }

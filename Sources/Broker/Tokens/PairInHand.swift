@@ -21,7 +21,7 @@ struct PairInHand: Sendable {
     let fresh: TokenSet
     let arrivedAt: WallTime
     let grant: RefreshGrant
-    /// Whether another call under the claim was sent and its answer lost.
+    /// Whether the answer to an earlier call under the claim was lost.
     let answerLost: Bool
     /// The session with the tokens that the pair is written over.
     let session: OpenSession
@@ -45,7 +45,7 @@ struct PairInHand: Sendable {
     func commit(_ claim: ClaimShell<ClaimedSession>) async -> End {
         var isKept = false
         defer { if isKept { context.memory.store.wrote() } }
-        // A later try begins with the tokens that the last one has read.
+        // The next try begins with the tokens that this try has read.
         var pair = self
         let end: End? = await context.clock.insist { () async throws in
             let present = pair
@@ -53,7 +53,8 @@ struct PairInHand: Sendable {
                 return .ended(pair.session)
             } catch RecordFailure.malformed { return .ended(pair.session) }
         } failed: { error in
-            // Answer last. A caller may begin another refresh at once, and the kept pair has to hold that refresh up.
+            // Answer last. A caller may begin another refresh at once, and `keep` has to delay that refresh until this pair
+            // is written.
             defer { flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))) }
             guard let failure = error as? StoreFailure else { return }
             // The store works if it reports a row of a newer format, so other refreshes may go on.
@@ -101,7 +102,7 @@ struct PairInHand: Sendable {
     ///
     /// Either a step-up that kept the grant replaced the access token, or the tokens were sealed again.
     ///
-    /// If a step-up deletes the token for the target, it stays deleted, and is requested again.
+    /// If a step-up has deleted the stored token for the target, that token stays deleted, and is requested again.
     private func overPresentTokens() async throws -> PairInHand {
         // If the session has ended, or another pair was stored, the commit reports it.
         guard let row = try await context.store.session(tokenDigest: digest), row.endedAt == nil,
@@ -113,8 +114,8 @@ struct PairInHand: Sendable {
             let present = OpenSession(row: row, stored: stored, provider: session.provider, kept: session.kept)
             return over(present, isLent: true, overwrites: overwrites)
         } catch VaultFailure.unknownKey {
-            // A replica sealed the tokens with a newer key. The refresh token in hand matters more than a token that a step-up
-            // may have lent.
+            // A replica sealed the tokens with a newer key. The refresh token in hand matters more than an access token that
+            // a step-up may have stored.
             return over(session, isLent: isLent, overwrites: true)
         }
     }
@@ -133,7 +134,7 @@ struct PairInHand: Sendable {
         // Facts are sealed with the ring's newest key, as tokens are, so that an old key can be removed.
         let newFacts = scopeShrank || session.row.facts.keyID != context.vault.currentKeyID ? facts : nil
         let refreshable = tokens.refreshToken != nil
-        // The clock decides the refresh token's end. A wrong clock would end the session too soon or too late.
+        // The session's end is computed from the clock. A wrong clock would end the session too soon or too late.
         let end = facts.flatMap { facts in
             context.may(.moveEnd)
                 ? SessionLimits.end(
@@ -161,7 +162,7 @@ struct PairInHand: Sendable {
     func revoke(of origin: SignInOrigin?, meanwhile problem: BrokerProblem) async {
         let (stored, now) = (session.stored, context.clock.now())
         var tokens = stored.tokens.refreshed(with: fresh).withoutKey
-        // The session's own row ends the provider's session.
+        // The provider's session is ended by the outbox row of the session's own tokens, so this row leaves the id_token out.
         tokens.idToken = nil
         let late = StoredTokens(
             provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now, origin: origin)
@@ -183,12 +184,12 @@ struct PairInHand: Sendable {
             row = outbox
             try await context.store.addOutbox([outbox])
             if let begun, begun.tokenVersion == session.row.tokenVersion + 1 {
-                // The outbox row of the former pair waited for this pair.
+                // The outbox row of the former pair waited for the result of this pair, so the row is due now.
                 try await context.store.postponeOutbox(begun.former, until: now, counting: true)
             }
         } failed: { error in
             context.events.emit(.storeFailed(operation: "addOutbox", detail: "\(error)"))
-            // After a row of a newer format, other refreshes may go on.
+            // The store works if it reports a row of a newer format, so other refreshes may go on.
             if !isKept, error as? StoreFailure != .newerFormat {
                 isKept = true
                 context.memory.store.keep(at: context.clock.monotonic())

@@ -11,8 +11,9 @@ struct PairRequest {
     private var session: OpenSession { turn.session }
     private var stored: StoredTokens { turn.session.stored }
 
-    /// The number of refusals that may mean a dead grant, and the time that they must span, before the session ends (guarantee
-    /// 2).
+    /// The session may end only after this many refusals that may mean a dead grant (guarantee 2).
+    ///
+    /// The refusals must span at least `countedPeriod`.
     private static let countedRefusals = 3
     private static let countedPeriod = Duration.seconds(300)
 

@@ -17,8 +17,8 @@ final class ProcessMemory: Sendable {
     let uses = KeptUses()
     /// The scope of the nonces that this process issues.
     ///
-    /// If only this process remembers which proofs were taken, the scope is its own. A restart then makes all older proofs
-    /// useless, because their nonces belong to another scope.
+    /// If the process alone remembers which proofs were taken, each process has another scope. A restart then makes all older
+    /// proofs useless, because their nonces belong to the former scope.
     let nonceScope: NonceScope
 
     /// Creates the memory of a process that begins now.
@@ -73,7 +73,7 @@ final class StoreWatch: Sendable {
         ///
         /// Their failure is not an outage.
         var passedOver = 0
-        /// The time from which the interval before the next trial claim counts.
+        /// The moment of the last trial claim, or of a later pair that could not be written.
         var triedAt = Duration.zero
         /// The number of exchange results that are being written to the store.
         var results = 0
@@ -91,9 +91,9 @@ final class StoreWatch: Sendable {
     ///
     /// After a longer one it counts as away.
     static let silence = Duration.seconds(10)
-    /// The assumed absence of a store that was away when the process began.
+    /// The assumed length of the store's absence if the store was away when the process began.
     ///
-    /// No exchange is older.
+    /// No exchange is older than a day.
     private static let unknownAbsence = Duration.seconds(86_400)
     /// The number of unwritten results at which new work is refused.
     static let capacity = 1_000
@@ -128,11 +128,12 @@ final class StoreWatch: Sendable {
         }
     }
 
-    /// Returns the lapsed claims, of this lifetime, that only their owners may continue at a moment.
+    /// Returns the rule that decides which lapsed claims only their owners may continue; `lifetime` is the lifetime of a
+    /// claim.
     func spared(_ lifetime: Duration, at moment: Duration) -> SparedClaims {
         let last = state.withLock { state in
             var seen = state
-            // A process that was suspended has yet to ask the store again.
+            // A process that was suspended has yet to poll the store, so count the silence as an absence.
             if let answeredAt = state.answeredAt, moment - answeredAt > Self.silence {
                 Self.noteAbsence(since: answeredAt, at: moment, in: &seen)
             }
@@ -145,7 +146,7 @@ final class StoreWatch: Sendable {
 
     /// Notes an answer to the poll, which is sent every few seconds even if the process is idle.
     ///
-    /// After a failure or a silence, the store has returned at this moment.
+    /// After a failure or a silence, the store counts as returned at this moment.
     func answered(at moment: Duration) {
         state.withLock { state in
             let wasHeard = state.answeredAt.map { moment - $0 <= Self.silence } ?? false

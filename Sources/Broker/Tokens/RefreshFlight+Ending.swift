@@ -7,7 +7,7 @@ extension RefreshFlight {
 
     /// Ends the session if it still has the tokens whose subject was checked.
     ///
-    /// After a step-up they belong to another grant, and prove nothing about the session.
+    /// After a step-up, the checked tokens belong to the former grant, and prove nothing about the session.
     func end(
         _ reason: EndReason, ifStillAt version: Int64, _ work: inout Work
     ) async throws(BrokerProblem) -> Bool {
@@ -32,7 +32,7 @@ extension RefreshFlight {
         } catch {
             context.cache.remove([session])
             claim.failed("condemnRefresh", error)
-            // A full disk still takes endings.
+            // If the disk is full, the store still accepts endings.
             guard error == .full else { throw BrokerProblem(error) }
         }
         try await EndSession(context).end(.token(session), reason: reason, handle: handle)
@@ -99,8 +99,8 @@ extension RefreshFlight {
             answerLost: work.answerLost, emptyRefusal: counted != nil)
         do throws(StoreFailure) { try await context.store.releaseRefresh(release) } catch {
             claim.failed("releaseRefresh", error)
-            // Release in the background. The row's marks name the reason of an end, and a claim that is left to lapse keeps the
-            // session waiting.
+            // Release in the background. The facts about this call decide the reason of a later end, so the row needs them.
+            // Also, a claim that is left to lapse would keep the session waiting.
             let store = context.store
             claim.giveBack(after: ClaimedSession.pauseBeforeGivingBack) { () async throws(StoreFailure) in
                 try await store.releaseRefresh(release)
@@ -123,7 +123,8 @@ extension RefreshFlight {
         case .rejected(let refusal) where work.failures.last?.call.provesGrant == true:
             if refusal.mayMeanDeadGrant { return Self.countedPause }
             guard refusal.isInvalidGrant else { return .seconds(2) }
-            // The claim was taken over a short while ago. A retry is useless until the late winner's time is over.
+            // If the claim was taken over, its former owner may still store a new pair for a while. A retry is useless until
+            // this time is over.
             return work.turn?.grant.takenOverFor.map { max(.seconds(2), Self.takeOverGrace - $0) } ?? .seconds(2)
         default: return .seconds(2)
         }

@@ -18,7 +18,8 @@ extension RefreshFlight {
         }
         var tokens = fresh ?? stored.tokens
         tokens.idToken = idToken
-        // The id_token came with another API's access token, and contains the hash of that token.
+        // The id_token came with another API's access token, and contains the hash of that token. So leave the session's own
+        // access token out of the check.
         if fresh == nil, stored.accessVersion != nil { tokens.accessToken = Secret("") }
         let version = fresh == nil ? row.tokenVersion : row.tokenVersion + 1
         work.answer = nil

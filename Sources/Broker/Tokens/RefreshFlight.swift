@@ -1,7 +1,7 @@
 /// Carries out the decisions of `RefreshStateMachine`, for one session and one goal.
 ///
-/// The flight reads and claims the row, and calls the provider before one deadline. A new pair is stored before anything else.
-/// If another flight has the claim, this one waits and reads the row repeatedly.
+/// The flight reads the row, claims it and calls the provider. All calls under one claim share a deadline. A new pair is
+/// stored before anything else. If another flight has the claim, this one waits and reads the row repeatedly.
 struct RefreshFlight: Sendable {
     let context: BrokerContext
     let flight: SharedFlight
@@ -234,7 +234,7 @@ struct RefreshFlight: Sendable {
         // A pair in hand is written before a new refresh begins.
         let moment = context.clock.monotonic()
         guard memory.store.mayClaim(at: moment), let bytes = try? context.vault.random(16) else { return .storeFailed }
-        // The result of the previous claim has been written.
+        // The result of the previous claim has been written, so forget its calls.
         (work.sent, work.answer, work.failures, work.written) = (nil, nil, [], nil)
         let wanted = RefreshClaim(
             tokenDigest: session, tokenVersion: version, name: ClaimID(random: bytes),
@@ -279,7 +279,7 @@ struct RefreshFlight: Sendable {
         guard let session = work.live, let turn = work.turn, await mayCall(isFirst: work.sent == nil, turn) else {
             return .notSent
         }
-        // A call of another kind starts again, with a new nonce.
+        // A call of another kind gets an empty record, so it begins without the previous call's nonce.
         let sent = work.sent.flatMap { $0.call == call ? $0 : nil } ?? Sent(call: call, record: RefreshSending())
         work.sent = sent
         let terms = RefreshTurn(
@@ -350,7 +350,7 @@ struct RefreshFlight: Sendable {
                 wasWritten(nil, by: goal, isWithheld: false, in: session, work)
                 claim.held.drop()
             } else {
-                // After a step-up that kept the grant, the claim still exists.
+                // If a step-up has changed the tokens but kept the grant, this claim still exists, so release it.
                 await release(&work, isOfTarget: true)
             }
             return .kept
@@ -361,7 +361,9 @@ struct RefreshFlight: Sendable {
         }
     }
 
-    /// Notes a token that was stored, and that its refresh was forced.
+    /// Notifies the goal of a stored token.
+    ///
+    /// A forced refresh is noted too. If the upstream keeps refusing newer tokens, an event is emitted.
     private func wasWritten(
         _ answer: TokenSet?, by writer: any FlightGoal, isWithheld: Bool, in session: OpenSession, _ work: Work
     ) {

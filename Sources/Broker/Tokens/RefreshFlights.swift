@@ -70,7 +70,7 @@ final class SharedFlight: Sendable {
     }
 
     private struct State {
-        /// The answer for all callers from now on; nil before that.
+        /// The answer for all present and later callers; nil before the first answer.
         ///
         /// While the store does not accept a new pair, the answer is a failure, which the final answer replaces.
         var outcome: Outcome?

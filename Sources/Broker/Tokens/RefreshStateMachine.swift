@@ -2,7 +2,8 @@
 ///
 /// The machine is pure. It takes an event and returns an action.
 ///
-/// `RefreshFlight` makes the calls. `FlightGoal` says what the refresh is for. The tests are tables of *input == action*.
+/// `RefreshFlight` makes the calls. `FlightGoal` defines the purpose of the refresh. The tests are tables of *input ==
+/// action*.
 struct RefreshStateMachine: Sendable {
     /// The reason why an access token has to be refreshed.
     enum Need: Sendable, Equatable {
@@ -36,7 +37,8 @@ struct RefreshStateMachine: Sendable {
     struct Claimed: Sendable, Equatable {
         /// Whether an earlier call with an unknown result may have used this refresh token.
         let isLossKnown: Bool
-        /// Whether the time of a late winner is over.
+        /// Whether the time is over in which the former owner of a taken-over claim may still store its pair; true for other
+        /// claims.
         let isSettled: Bool
     }
 
@@ -52,7 +54,7 @@ struct RefreshStateMachine: Sendable {
         var isRepeated = false
     }
 
-    /// An event that the shell reports.
+    /// An event that `RefreshFlight` reports.
     enum Input: Sendable, Equatable {
         case read(Reading)
         /// The session is missing or has ended.
@@ -89,15 +91,15 @@ struct RefreshStateMachine: Sendable {
     enum Refusal: Sendable, Equatable {
         /// A parsed `invalid_grant`, which proves that the refresh token is dead.
         case invalidGrant
-        /// An answer with an empty body, or an error that may mean a dead grant. `enough`: whether their number and period
-        /// prove that it is dead.
+        /// An answer with an empty body, or an error that may mean a dead grant. `enough` is true if the number and the
+        /// period of such answers prove that the grant is dead.
         case counted(enough: Bool)
         case unclear
         /// A refusal of a call with a target, which concerns only the target.
         case target
     }
 
-    /// An action for the shell.
+    /// An action that `RefreshFlight` carries out.
     enum Action: Sendable, Equatable {
         case claim(version: Int64)
         /// Call the provider; `confirming` marks the one retry after a lost or unclear answer.
@@ -132,7 +134,8 @@ struct RefreshStateMachine: Sendable {
         case notRefreshable
         case unavailable
         case storeUnavailable
-        /// The provider refuses this access token. If the stored one is still valid, the callers get it.
+        /// The provider refuses to issue an access token for this API. If the stored token is still valid, the callers get
+        /// it.
         case targetRefused
     }
 
@@ -169,7 +172,7 @@ struct RefreshStateMachine: Sendable {
         case (.keeping, .kept): return readAgain()
         case (.checking, .subjectChecked(let check)): return subjectChecked(check)
         case (.condemning, .condemned(true)): return finish(.sessionEnded)
-        // The version or the fence has moved, so another owner won. Read its pair.
+        // The version or the fence has moved, so another owner has the claim or has stored a pair. Read the row.
         case (.condemning, .condemned(false)):
             progress.isInQuestion = false
             return readAgain()
@@ -270,7 +273,7 @@ struct RefreshStateMachine: Sendable {
     private mutating func refused(_ refusal: Refusal, confirming: Bool) -> Action {
         switch refusal {
         case .invalidGrant, .counted(enough: true):
-            // A claim that was taken over may have a late winner, which gets time to commit.
+            // If the claim was taken over, its former owner may have a new pair, and gets time to store it.
             guard claimed.isSettled else { return release(.unavailable) }
             state = .condemning
             return .condemn(claimed.isLossKnown || hasLost ? .refreshLost : .grantRevoked)
@@ -293,11 +296,12 @@ struct RefreshStateMachine: Sendable {
             version += 1
             state = .checking
             return .checkSubject
-        // The winner may be this very flight, if the answer to its own write was lost. The row is right in each case, so read
-        // it.
+        // Another pair is stored. It may be this flight's own, if the answer to its write was lost. The row is right in each
+        // case, so read it.
         case .superseded:
             if call.provesGrant { progress.isRefreshed = true }
-            // The winner may have spent the refresh token that was refused together with the target.
+            // The owner of the stored pair may have spent the refresh token that the provider refused together with the
+            // target.
             progress.isInQuestion = false
             return readAgain()
         case .ended:

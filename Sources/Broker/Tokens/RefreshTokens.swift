@@ -1,6 +1,6 @@
 /// Keeps a session's tokens fresh.
 ///
-/// One refresh serves all callers on all replicas (guarantee 2), and users stay logged in through a passing fault (guarantee
+/// One refresh serves all callers on all replicas (guarantee 2), and users stay logged in during a temporary fault (guarantee
 /// 3).
 package struct RefreshTokens: Sendable {
     private let context: BrokerContext
@@ -164,7 +164,7 @@ package struct RefreshTokens: Sendable {
             } else {
                 context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
             }
-            // The caller that began the flight waits for its calls. The others wait as long as waiters do.
+            // The caller that began the flight waits for the flight's calls. The others wait for `waiterPatience`.
             let patience = isNew ? RefreshFlight.callBudget + .seconds(5) : context.settings.waiterPatience
             guard let outcome = await flight.wait(until: begun + patience) else {
                 throw BrokerProblem(
@@ -252,11 +252,12 @@ extension StoredTokens {
 
 /// Decides when an access token has to be refreshed.
 ///
-/// A token is refreshed a minute before its end. Up to 5 % of jitter for each session prevents that sessions which began
-/// together are refreshed together. A token that lives less than ten minutes is refreshed in the last tenth of its life.
+/// A token is refreshed `margin` before its end, by default a minute. Each session adds up to 5 % to the margin, so that
+/// sessions that began together are refreshed at different times. A token with a life of less than ten margins is refreshed
+/// in the last tenth of its life.
 ///
-/// A store time in the future means that a replica with a wrong clock stored the token. The token's end is then wrong as well,
-/// so the token is refreshed.
+/// If the issue time is more than `tolerance` in the future, a replica with a wrong clock stored the token. The token's end
+/// is then wrong as well, so the token is refreshed.
 enum RefreshTiming {
     /// The greatest expected difference between the clocks of replicas.
     private static let tolerance = Duration.seconds(60)
@@ -270,16 +271,16 @@ enum RefreshTiming {
         return end.since(now) > due
     }
 
-    /// Whether a token was stored less than a minute ago.
+    /// Whether a token was issued less than a minute ago.
     ///
-    /// A store time in the future counts as well, within the tolerance.
+    /// An issue time up to `tolerance` in the future counts as well.
     static func isYoung(_ access: AccessToken, at now: WallTime) -> Bool {
         now.since(access.issuedAt) < .seconds(60) && access.issuedAt.since(now) <= tolerance
     }
 
     /// Whether a token has expired since it was issued.
     ///
-    /// A token that the provider issued without any lifetime does not count, because the next token would have none either.
+    /// A token that had already expired when it was issued does not count, because the next token would be the same.
     static func hasRunOut(_ access: AccessToken, at now: WallTime) -> Bool {
         access.expiresAt.map { access.issuedAt < $0 && $0 <= now } ?? false
     }

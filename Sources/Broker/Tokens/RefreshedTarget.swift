@@ -1,4 +1,4 @@
-/// A refresh for another API's access token, fetched with the session's refresh token (RFC 8707).
+/// The goal of fetching another API's access token with the session's refresh token (RFC 8707).
 ///
 /// The answer also has a new refresh token, so it is committed as a pair.
 struct RefreshedTarget: TargetGoal, PairGoal {

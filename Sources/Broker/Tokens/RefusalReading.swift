@@ -26,11 +26,12 @@ struct RefusalReading: Sendable {
     private func refreshRefused(_ refusal: OAuthError) -> RefreshStateMachine.Input {
         if refusal.isAboutProof { return .unusable }
         if !call.provesGrant, refusal.isAboutTarget { return .rejected(.target) }
-        // Keep this rule before all that condemn. The grant may live, and another call now would be just as uncertain.
+        // Keep this rule before all rules that end the session. A refusal with a `doubt` may concern the proof or the
+        // certificate, so the grant may live. Another call now would be just as uncertain.
         if refusal.doubt != nil, refusal.mayMeanDeadGrant { return .rejected(.counted(enough: isEnough)) }
         if refusal.isInvalidGrant {
-            // The server that refused the nonce may have spent the refresh token before. This refusal therefore counts as a
-            // lost answer.
+            // The server that refused the nonce may have spent the refresh token before its refusal. This refusal therefore
+            // counts as a lost answer.
             if mayBeSpent, !isConfirming { return .lost }
             return .rejected(refusal.isOfOldProof ? .unclear : .invalidGrant)
         }

@@ -11,7 +11,7 @@ struct KeptTargetToken: Sendable {
     }
 }
 
-/// A refresh for another API's access token: the rules that both ways of fetching it share.
+/// The goal of fetching another API's access token, with the rules that the refresh and the exchange share.
 protocol TargetGoal: FlightGoal {
     var wanted: WantedTarget { get }
 }
@@ -66,7 +66,7 @@ extension TargetGoal {
         _ found: FoundToken, _ need: RefreshStateMachine.Need, after progress: RefreshStateMachine.Progress
     ) -> RefreshStateMachine.NextStep {
         if found.withheld == .lately || (found.withheld != nil && progress.isRefreshed) {
-            // A living token for another API is served although the session's own is withheld.
+            // A stored token for another API that is still valid is served, even if the session's own token is withheld.
             let isServed = found.isUsable && (need == .expiring || found.serves(need))
             return .finish(isServed ? .useStored : .unavailable)
         }
@@ -95,7 +95,7 @@ extension TargetGoal {
             // The session's own token, and tokens for other APIs, may still be fetched.
             flight.context.memory.targets.rests(wanted.key, for: pause, at: flight.context.clock.monotonic())
             return .zero
-        // Without an answer about the target, the fault concerns the session's other refreshes as well.
+        // The provider did not answer about the target, so the fault concerns the session's other refreshes as well.
         case .notSent, .retryable, .lost: return pause
         }
     }

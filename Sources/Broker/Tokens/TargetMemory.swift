@@ -66,7 +66,7 @@ final class TargetMemory: Sendable {
             }
             guard let until = state.places[place] else { return nil }
             // When the pause ends, the next caller tests the target again, and its call renews the pause for the others
-            // (`begins`). A refusal that is older than another pause is dropped without this.
+            // (`begins`). If no caller comes within another `pause`, the refusal is dropped.
             if moment - until >= Self.pause { state.places[place] = nil }
             return moment < until ? .refused : nil
         }

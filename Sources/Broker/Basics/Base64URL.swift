@@ -40,20 +40,21 @@ package enum Base64URL {
     /// Returns the bytes of any sequence as text.
     package static func encode(_ bytes: some Sequence<UInt8>) -> String { encode(Array(bytes)) }
 
-    /// Returns the bytes, or nil for padding, a foreign character, an impossible length or stray low bits.
+    /// Returns the decoded bytes; nil for padding, any other character, an impossible length, or unused low bits other than
+    /// zero.
     package static func decode(_ text: String) -> [UInt8]? {
         text.utf8.withContiguousStorageIfAvailable { decoded($0) } ?? decode(Array(text.utf8))
     }
 
-    /// Returns the bytes that a text, given as bytes, encodes; nil as above.
+    /// Decodes a text that is given as a slice of its bytes; nil if the text is malformed.
     package static func decode(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         text.withUnsafeBufferPointer { decoded($0) }
     }
 
-    /// Returns the bytes of a text that is given as its own bytes; nil as above.
+    /// Decodes a text that is given as an array of its bytes; nil if the text is malformed.
     package static func decode(_ text: [UInt8]) -> [UInt8]? { decode(text[...]) }
 
-    /// Returns the bytes that a part of a text encodes; nil as above.
+    /// Decodes a part of a text; nil if the part is malformed.
     package static func decode(_ text: Substring) -> [UInt8]? { decode(Array(text.utf8)) }
 
     private static func decoded(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {

@@ -14,7 +14,7 @@ package final class BrokerContext: Sendable {
     package let settings: BrokerSettings
     /// The short-lived memory of this process.
     ///
-    /// If it is lost, the cost is at most a further call.
+    /// If it is lost with the process, some calls are made again.
     let memory: ProcessMemory
     package let watch: ClockWatch
     /// The operations of a store that several processes share; nil if this process has the store alone.

@@ -1,7 +1,7 @@
 /// An event that operators may need to know.
 ///
 /// The executable turns each event into a log line and metrics. Events never carry a secret. A handle is a public name that
-/// opens nothing, and leads from a log line to the management listener.
+/// opens nothing. With the handle from a log line, an operator finds the session at the management listener.
 package enum BrokerEvent: Sendable {
     case loginStarted(provider: ProviderName, client: ClientName)
     case loginRefused(provider: ProviderName?, client: ClientName?, code: ProblemCode, detail: String)

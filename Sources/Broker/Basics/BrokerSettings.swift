@@ -1,4 +1,4 @@
-/// The configuration of the domain itself.
+/// The settings of the module `Broker`.
 package struct BrokerSettings: Sendable {
     /// The lifetime of a login that waits for its callback.
     package var loginLifetime: Duration = .seconds(600)

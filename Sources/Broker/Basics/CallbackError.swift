@@ -5,7 +5,8 @@ package struct CallbackError: Sendable, Equatable {
 
     /// Reads a callback's parameters; nil if they contain no error.
     package init?(_ parameters: FormPairs) {
-        // If Facebook cannot start, it sends a number. Twitter sends `denied` with the token of the request.
+        // If Facebook cannot start the sign-in, it sends a number as `error_code`. Twitter sends `denied` with the token of
+        // the request.
         guard
             let code = parameters["error"] ?? parameters["error_code"]
                 ?? parameters["denied"].map({ _ in "user_denied" })

@@ -58,7 +58,7 @@ package struct IPAddress: Sendable, Hashable {
         guard parts.count == 4 else { return nil }
         var value: UInt32 = 0
         for part in parts {
-            // A leading zero is octal to some readers and decimal to others.
+            // Some programs read a number with a leading zero as octal, others as decimal.
             guard (1...3).contains(part.utf8.count), part.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
                 part.utf8.count == 1 || part.utf8.first != 0x30, let number = UInt8(part)
             else { return nil }
@@ -126,7 +126,8 @@ extension IPAddress {
     /// Whether the address is one of the public Internet (SEC-74).
     ///
     /// An IPv4-mapped or NAT64 address is judged by the IPv4 address in it. 6to4, Teredo and IPv4-compatible addresses are
-    /// never public. Behind a translator whose prefix belongs to the network's own address space, addresses look public.
+    /// never public. If a translator's prefix belongs to the network's own address space, translated private addresses look
+    /// public.
     package var isPublic: Bool {
         if SpecialPurposeAddresses.translated.contains(self) {
             return IPAddress(v4: UInt32(truncatingIfNeeded: low)).isPublic
@@ -143,7 +144,7 @@ extension IPAddress {
         isLoopback || SpecialPurposeAddresses.ownNetworks.contains { $0.contains(self) }
     }
 
-    /// Whether the address inside is public for any prefix of 48, 56, 64 or 96 bits (RFC 6052 section 2.2).
+    /// Whether the IPv4 address inside is public for each possible prefix: 48, 56, 64 and 96 bits (RFC 6052 section 2.2).
     ///
     /// The length of the prefix is unknown here, so the IPv4 address must be public for every length. Results in "this network"
     /// (`0.0.0.0/8`) are ignored, because translators send nothing there. They only contain the zeros next to the real address.

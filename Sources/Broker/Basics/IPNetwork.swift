@@ -17,7 +17,7 @@ package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
     package init?(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let part = parts.first, let address = IPAddress(part) else { return nil }
-        // In IPv6 notation, the prefix of an IPv4 address is counted in that notation.
+        // If an IPv4 address is written in IPv6 notation, its prefix counts from the first of 128 bits.
         let offset = address.isIPv4 && part.contains(":") ? 96 : 0
         var length = address.isIPv4 ? 32 : 128
         if parts.count == 2 {

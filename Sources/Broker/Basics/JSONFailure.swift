@@ -9,7 +9,7 @@ package struct JSONFailure: Error, Sendable, Equatable {
 
     /// The kind of fault.
     package let reason: Reason
-    /// The position of the fault, in bytes.
+    /// The position of the fault in bytes; for `tooLarge`, the limit.
     package let offset: Int
     /// The pointer of the duplicate member; nil for any other reason.
     package let member: String?

@@ -9,6 +9,6 @@ package enum LimitLevel: Int, Sendable, CaseIterable {
     case customer
     /// An IPv6 /48, which is the largest network that one customer usually has.
     ///
-    /// One carrier's /48 has as many phones as another carrier's pool of IPv4 addresses.
+    /// A carrier may serve as many phones from a /48 as from a whole pool of IPv4 addresses.
     case network
 }

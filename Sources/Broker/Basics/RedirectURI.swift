@@ -12,7 +12,7 @@ package struct RedirectURI: Sendable, Hashable {
     package let host: String?
     /// The port, if one is written.
     package let port: Int?
-    /// The path, from its first `/` (or from after the colon, for a scheme without an authority).
+    /// The path, from its first `/`; without an authority, the text after the scheme's colon.
     package let path: String
     /// The query part, without its question mark (RFC 6749 section 3.1.2); nil if it is missing.
     package let query: String?
@@ -123,8 +123,8 @@ package struct RedirectURI: Sendable, Hashable {
 
     /// The text in the spelling that is compared (RFC 3986 sections 6.2.2.1 and 6.2.3, decision 87).
     ///
-    /// Scheme and host are in lower case. For http and https an empty path is `/`, and `:443` or `:80` is dropped if it is the
-    /// scheme's own. All other bytes are as written.
+    /// Scheme and host are in lower case. For http and https, an empty path is `/`, and the scheme's default port (`:80` or
+    /// `:443`) is dropped. All other bytes are as written.
     package var normalized: String { normalizedBase + (query.map { "?" + $0 } ?? "") }
 
     /// The part of `normalized` before the query part.

@@ -1,4 +1,4 @@
-/// Starts detached work, so that `Broker` never writes `Task {`.
+/// Starts detached work, so that the module `Broker` itself creates no unstructured tasks.
 ///
 /// In production, spawned work is finished on SIGTERM before the process ends.
 package struct Spawner: Sendable {

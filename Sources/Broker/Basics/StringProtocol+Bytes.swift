@@ -1,8 +1,8 @@
 extension StringProtocol {
     /// Returns whether both texts have the same bytes.
     ///
-    /// Use this for texts from outside instead of `==` and hashing. Those compare by canonical equivalence, which takes seconds
-    /// for some 10,000 combining marks (SEC-106).
+    /// Use this for texts from outside instead of `==` and hashing. The standard operations compare by canonical equivalence,
+    /// which takes seconds for some 10,000 combining marks (SEC-106).
     package func hasBytes(of other: some StringProtocol) -> Bool { utf8.elementsEqual(other.utf8) }
 
     /// Whether the text is only ASCII, so that every operation takes time in proportion to its length.

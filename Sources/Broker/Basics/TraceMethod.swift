@@ -1,4 +1,4 @@
-/// The methods that may be in the names of spans; a client's own text must not be.
+/// The request methods that may occur in the names of spans; any other method is replaced, because a client chooses its text.
 package enum TraceMethod {
     private static let known: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 

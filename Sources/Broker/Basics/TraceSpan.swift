@@ -3,7 +3,7 @@
 /// The executable makes the spans (decision 32). Names and attributes contain route templates, configured names, statuses and
 /// the broker's own words. Queries, tokens, cookies and subjects are excluded.
 package protocol TraceSpan: Sendable {
-    /// 32 hexadecimal digits.
+    /// The id of the trace, as 32 hexadecimal digits.
     var traceID: String { get }
     /// The W3C `traceparent` field for a call, so that the called service continues the trace.
     var traceparent: String { get }

@@ -13,6 +13,6 @@ package enum ClockDoubt: String, Sendable, CaseIterable {
     /// The database's clock has jumped.
     case storeJumped = "database_jumped"
     /// A doubt has ended a short time ago, or at the start the clock was more than a day past the last time that the store
-    /// has seen. Only the burying of rows is refused.
+    /// has seen. Then only two acts are refused: burying rows, and moving the last time that the store has seen.
     case uncertain
 }

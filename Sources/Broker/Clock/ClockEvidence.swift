@@ -43,7 +43,9 @@ struct ClockEvidence: Sendable {
     /// Returns whether at least one witness confirms the clock.
     func isAny(at moment: Duration) -> Bool { lastHeard.contains { moment - $0.value <= Self.memory } }
 
-    /// Whether the evidence is enough to end a doubt: two witnesses, or for an hour one witness other than the database.
+    /// Whether the evidence is enough to end a doubt.
+    ///
+    /// Enough are two witnesses, or one other than the database if such witnesses have confirmed the clock for an hour.
     func isEnough(at moment: Duration) -> Bool {
         let heard = witnesses(at: moment)
         guard heard.count < 2 else { return true }

@@ -19,7 +19,7 @@ struct ClockState: Sendable {
     /// The greatest difference between two clocks that agree.
     static let tolerance = Duration.seconds(60)
     private static let doubtAfterJump = Duration.seconds(600)
-    /// The longest time that a broker may have been away without a doubt about its clock at the next start.
+    /// The longest absence of a broker after which its clock is trusted at the next start.
     ///
     /// If the broker was away for longer, its clock is in doubt at the start.
     private static let absence = Duration.seconds(7 * 86_400)
@@ -94,7 +94,7 @@ struct ClockState: Sendable {
         return isLenient ? time(at: moment).advanced(by: .zero - Self.slack) : time(at: moment)
     }
 
-    /// Returns the time of an earlier moment, as well as it is known now.
+    /// Returns the best present estimate of the time at an earlier moment.
     ///
     /// If the clock is in doubt, the result follows the clock's last reading before the jump, with at most two minutes added.
     /// If this reading is unknown, the result is at least the time that the store has seen.
@@ -173,7 +173,7 @@ struct ClockState: Sendable {
         seen = ClockReading(wall, moment)
         begun = begun ?? moment
         let hasJumped = before.map { Self.isApart(wall.since($0.time(at: moment))) } ?? false
-        // Evidence from before the jump says nothing about the present clock, so drop it.
+        // Evidence from before the jump does not apply to the present clock, so drop it.
         if hasJumped { evidence.clear() }
         isBehind = isBehindMark(at: moment)
         if wasBehind, !isBehind {
@@ -218,7 +218,7 @@ struct ClockState: Sendable {
 
     /// Stores the reading of the database's clock at a moment.
     ///
-    /// `error` is the uncertainty of that moment.
+    /// `error` is the largest error of `moment`.
     mutating func compared(_ time: WallTime, at moment: Duration, within error: Duration) {
         if let store {
             let parted = time.since(store.time(at: moment))
@@ -355,7 +355,7 @@ struct ClockState: Sendable {
 
 /// The time for which clocks have agreed, while it was unknown whether they are right.
 struct ClockAgreement: Sendable, Equatable {
-    /// The clock when the agreement was last noted.
+    /// The clock's time when the agreement was last noted.
     let until: WallTime
     let lasted: Duration
 }

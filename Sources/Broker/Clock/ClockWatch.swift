@@ -74,7 +74,7 @@ package final class ClockWatch: Sendable {
         hasStoreClock ? look(clock) { state, moment in state.lapseTime(at: moment) } : clock.now()
     }
 
-    /// Returns the time of an earlier moment, as well as it is known now.
+    /// Returns the best present estimate of the time at an earlier moment.
     func time(of past: Duration, _ clock: BrokerClock) -> WallTime {
         look(clock) { state, moment in state.time(of: past, at: moment) }
     }
@@ -106,7 +106,7 @@ package final class ClockWatch: Sendable {
 
     /// Stores the reading of the store's clock at a moment.
     ///
-    /// `error` is the uncertainty of that moment.
+    /// `error` is the largest error of `moment`.
     package func compared(_ time: WallTime, at moment: Duration, within error: Duration, _ clock: BrokerClock) {
         look(clock) { state, _ in state.compared(time, at: moment, within: error) }
     }
@@ -155,7 +155,8 @@ package final class ClockWatch: Sendable {
         }
     }
 
-    /// Returns the agreement of the clocks, for later processes; nil if the clock is not in question.
+    /// Returns how long the clocks have agreed, for later processes; nil if the clock is trusted, proven right or certainly
+    /// wrong.
     func agreement(_ clock: BrokerClock) -> ClockAgreement? {
         look(clock) { state, moment in state.agreement(at: moment) }
     }

@@ -2,8 +2,9 @@ import Synchronization
 
 /// The uses of sessions during a doubt about the clock, timed by the boot clock.
 ///
-/// After a request was answered, its use must not be forgotten, even if its time is unknown (guarantee 3). The kept uses are
-/// written to the store when the doubt is over, before the broker concludes that their sessions have lapsed.
+/// If a request was answered, the broker must remember this use of the session, even if the time of the use is unknown
+/// (guarantee 3). The kept uses are written to the store when the doubt is over, before the broker concludes that their
+/// sessions have lapsed.
 final class KeptUses: Sendable {
     /// The last use of a session.
     struct Use: Sendable {

@@ -40,12 +40,12 @@ final class Standing {
         tokens[last].until = moment
     }
 
-    /// Notes a session's new access token of its own.
+    /// Notes a new access token of a session for the session's own API.
     func stores(_ text: String, of session: Digest, at moment: Int) {
         Self.add(text, to: &own[session, default: []], at: moment)
     }
 
-    /// Notes a session's new access token for an API.
+    /// Notes a new access token of a session for another API.
     func keeps(_ text: String, as key: Digest, of session: Digest, at moment: Int) {
         Self.add(text, to: &kept[key, default: Kept(session: session)].tokens, at: moment)
     }
@@ -60,12 +60,12 @@ final class Standing {
         }
     }
 
-    /// Returns whether a session had an access token of its own at a moment, or later.
+    /// Returns whether a session had this access token for its own API at a moment, or later.
     func hadOwn(_ text: String, of session: Digest, since moment: Int) -> Bool {
         own[session, default: []].contains { $0.text == text && $0.stood(since: moment) }
     }
 
-    /// Returns whether a session had an access token for another API at a moment, or later.
+    /// Returns whether a session had this access token for another API at a moment, or later.
     func hadKept(_ text: String, of session: Digest, since moment: Int) -> Bool {
         kept.values.contains { kept in
             kept.session == session && kept.tokens.contains { $0.text == text && $0.stood(since: moment) }

@@ -69,9 +69,10 @@ package struct BackendConfiguration: Sendable {
         }
     }
 
-    /// Returns whether the backend may see a session.
+    /// Returns whether the family rules allow the backend to see a session.
     ///
-    /// A child session counts only if the settings of its kind list the backend.
+    /// The backend may see every top-level session, and a child session only if the settings of the child's kind list the
+    /// backend.
     func isNamed(by session: LiveSession) -> Bool { session.family?.policy.backends.contains(name) ?? true }
 
     /// The evidence that a request about a bound session must contain; none if the backend checks evidence itself.

@@ -49,8 +49,8 @@ struct SessionCredentials {
 
     /// Throws if the request lacks a live session, or evidence for that session.
     ///
-    /// Returns the session whose limits the request's body counts towards. Without evidence, the body counts towards the
-    /// session's limits for the request's address alone.
+    /// Returns the session whose limits the request's body counts towards. If the evidence is a proof, its signature is still
+    /// unchecked here. The body then counts towards the session's limits for the request's address alone.
     func check(admitting admission: Admission) async throws(BrokerProblem) -> HeldBodies.Owner {
         let token = try requiredToken()
         let found = try await counting { () async throws(BrokerProblem) in
@@ -181,7 +181,7 @@ extension BrokerAPI {
         try await credentials(call).check(admitting: .every)
     }
 
-    /// Requires a live session that is no child, and its evidence, before the body of a request is read.
+    /// Requires a live top-level session and its evidence, before the body of a request is read.
     @Sendable func requireNoChild(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {
         try await credentials(call).check(admitting: .exceptChildren)
     }

@@ -26,9 +26,10 @@ struct ForwardedSchemes: Sendable, Equatable {
     /// Whether there are several entries, so that the client's number of hops selects one.
     var isList: Bool { entries.count > 1 }
 
-    /// Checks the entry that belongs to the client's address, after the given number of hops.
+    /// Checks the entry that belongs to the client's address, behind the given number of trusted hops.
     ///
-    /// For 0 hops the last entry counts. A single entry counts for any number of hops.
+    /// The position of this entry, counted from the right, is the number of hops; for 0 hops, it is the right-most entry. A
+    /// single entry counts for any number of hops.
     func verdict(behind hops: Int) -> Verdict {
         let number = isList ? max(hops, 1) : 1
         guard number <= entries.count else { return .tooShort(entries: entries.count, hops: number) }

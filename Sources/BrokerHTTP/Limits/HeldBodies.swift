@@ -4,8 +4,9 @@ import Synchronization
 
 /// Limits the memory for request bodies that belong to sessions, for each subject and each session.
 ///
-/// A body for the broker itself is kept in memory until its request is answered. A small body for an upstream is kept likewise,
-/// because the broker may have to send it again. Of a large body for an upstream, the broker keeps a few pieces at a time.
+/// A body for the broker itself is kept in memory until its request is answered. A small body for an upstream is kept as
+/// well, because the broker may have to send it again. Of a large body for an upstream, the broker keeps a few pieces at a
+/// time.
 ///
 /// A subject or session has an entry only while one of its bodies is in progress.
 package final class HeldBodies: Sendable {
@@ -19,7 +20,7 @@ package final class HeldBodies: Sendable {
     /// The session that pays for a body's memory.
     package struct Owner: Sendable {
         let session: SessionRow
-        /// The address of the request, if the request has not yet shown evidence for its bound session; otherwise nil.
+        /// The address of the request, if the signature of its proof for a bound session is still unchecked; otherwise nil.
         ///
         /// The bytes then count towards the session's limit for this address alone.
         let address: IPAddress?
@@ -55,7 +56,7 @@ package final class HeldBodies: Sendable {
         try take(length, of: most, for: Owner(session: session, address: nil))
     }
 
-    /// Reserves memory likewise, for a request that may lack evidence for its session so far.
+    /// Reserves memory for a body; throws `rate_limited` if the owner would exceed a limit.
     func take(_ length: Int?, of most: Int, for owner: Owner) throws(BrokerProblem) -> Place {
         let bytes = min(max(length ?? most, 0), most)
         let place = Place(

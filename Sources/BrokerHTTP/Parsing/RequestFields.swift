@@ -57,8 +57,8 @@ struct RequestFields: Sendable {
 
     /// Returns the value, or a placeholder if it is not ASCII; the grammars of all fields except cookies allow only ASCII.
     ///
-    /// The placeholder counts as a present but invalid value. The value itself is dropped, because a text search in a thousand
-    /// combining marks would take a time that the client must not choose (SEC-106).
+    /// The placeholder counts as a present but invalid value. The value itself is dropped, because a client could slow down
+    /// text searches with a thousand combining marks (SEC-106).
     private static func plain(_ value: String) -> String { value.isASCII ? value : "\u{FFFD}" }
 }
 

@@ -15,9 +15,9 @@ struct RequestObject {
     private static let maximumFaults = 32
     /// The largest number of members of each object in a body.
     private static let maximumMembers = 256
-    /// The number of bytes in a body for each value that it may contain, in objects and lists at any depth.
+    /// The number of bytes of a body's size limit for each value that the body may contain.
     ///
-    /// A body of 64 KiB may have 4,096 values.
+    /// Values in objects and lists count at any depth. A limit of 64 KiB allows 4,096 values.
     private static let bytesOfValue = 16
 
     /// Parses a body; throws `invalid_request` unless it is a JSON object.

@@ -2,7 +2,7 @@ import Broker
 
 /// Writes problem documents (RFC 9457).
 ///
-/// Problems are converted into bytes only here.
+/// Problem documents are made only here.
 enum ProblemBody {
     /// Returns the document's bytes.
     ///

@@ -37,7 +37,7 @@ extension BrokerAPI {
             guard HTTPField.isValidValue(value) else { throw BrokerProblem(.providerError) }
             fields.append(HTTPField(name: .authToken, value: value))
         }
-        // Take the presence proof last. If another check refuses the request, the app may send the same proof again.
+        // Mark the presence proof as used last. If another check refuses the request, the app may send the same proof again.
         if let shown { try await shown.take() }
         return Answer(.ok, consume fields)
     }

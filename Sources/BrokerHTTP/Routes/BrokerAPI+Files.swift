@@ -4,7 +4,7 @@ import HTTPTypes
 import NIOCore
 
 extension BrokerAPI {
-    /// `GET /openapi.yaml`: the contract.
+    /// `GET /openapi.yaml`: the contract of the broker's API.
     @Sendable func readContract(_ call: Call) async throws(BrokerProblem) -> Answer {
         Answers.file(constants.contract, type: Self.yaml, call)
     }

@@ -3,7 +3,7 @@ import BrokerWire
 import HTTPTypes
 
 extension BrokerAPI {
-    /// `POST /v1/sessions`: creates a session from a code, a callback URL or a handoff.
+    /// `POST /v1/sessions`: creates a session from the value that an app forwards, such as a callback URL or a code.
     @Sendable func forwardCode(_ call: Call) async throws(BrokerProblem) -> Answer {
         let input = try forwardCodeInput(call)
         let outcome = try await credentials(call).counting { () async throws(BrokerProblem) in

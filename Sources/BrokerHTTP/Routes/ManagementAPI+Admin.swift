@@ -78,7 +78,7 @@ extension ManagementAPI {
         return Answers.json(.ok, writer.bytes, call)
     }
 
-    /// `GET /admin/v1/providers`: the state of discovery, breaker and keys.
+    /// `GET /admin/v1/providers`: the state of each provider's discovery, breaker and keys.
     @Sendable func listProviders(_ call: Call) async throws(BrokerProblem) -> Answer {
         _ = try admin(call, for: .read)
         var writer = JSONWriter(capacity: 512)
@@ -145,7 +145,7 @@ extension ManagementAPI {
             for token in configuration.adminTokens where token.digest == digest { found = token }
         }
         guard let found else {
-            // Loopback addresses are charged too, because both operators and attackers would use them.
+            // Loopback addresses are charged too, because an attacker on this machine would use them as operators do.
             if let address = call.connection?.address, let wait = wrongTokens.take(address) {
                 throw BrokerProblem(.rateLimited, retryAfter: wait)
             }

@@ -96,7 +96,7 @@ final class ManagementAPI: Sendable {
         }
     }
 
-    /// Returns, in one word, the first condition because of which the broker is not ready.
+    /// Returns `ready`, or in one word the first condition that keeps the broker from being ready.
     private static func status(_ found: ManagementHealth.Conditions, storeAnswers: Bool) -> String {
         if found.drain != nil { return "shutting_down" }
         if !storeAnswers { return "store_unavailable" }

@@ -48,7 +48,7 @@ package struct ManagementHealth: Sendable {
 
     /// The conditions that readiness shows, in addition to the store's answer and the providers.
     package struct Conditions: Sendable {
-        /// Whether the store's role has the rights on the tables, or has had them since the start.
+        /// Whether the store's role has all rights on the tables, or had all of them at an earlier check of this process.
         package var hasRights = true
         /// The missing rights of the role, in words; nil if it has all.
         package var lackingRights: String?
@@ -56,7 +56,7 @@ package struct ManagementHealth: Sendable {
         package var keysFit = true
         /// The result of the last attempt to open stored values, in words.
         package var keys = ""
-        /// The values that another key ring sealed while the broker ran with it, in words; nil if there are none.
+        /// The values that were sealed while the broker ran with another key ring, in words; nil if there are none.
         package var foreignKeys: String?
         /// The time by which the clock is ahead of the store's clock; nil if the store has no clock, or has not been asked yet.
         package var clockAhead: Duration?

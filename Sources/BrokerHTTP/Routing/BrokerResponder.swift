@@ -172,8 +172,8 @@ package final class BrokerResponder: WireService {
 
     /// Serves a request with a body, unless its head is enough to refuse it.
     ///
-    /// If the proof is missing or the media type is wrong, `100 Continue` is not sent and the body is not stored (RFC 9110
-    /// section 10.1.1).
+    /// If the route's check (`proof`) fails or the media type is wrong, `100 Continue` is not sent and the body is not stored
+    /// (RFC 9110 section 10.1.1).
     private func serveWithBody(_ call: Call, _ route: Route) async throws(BrokerProblem) -> Answer {
         // Check the permission first, so that a caller who lacks it learns only about the missing permission.
         let owner = try await route.proof?(call)
@@ -182,7 +182,7 @@ package final class BrokerResponder: WireService {
         let maximum = route.traits.contains(.largeBody) ? HTTPLimits.largeBody : limits.body
         var place: HeldBodies.Place?
         if let owner { place = try load.bodies.take(call.fields.contentLength, of: maximum, for: owner) }
-        // Release the place after the answer is made, because the handler holds the body until then.
+        // Release the reserved memory after the answer is made, because the handler holds the body until then.
         defer { place.map(load.bodies.giveBack) }
         let body = try await BodyReader.collect(call, upTo: maximum, within: limits.bodyDeadline)
         return try await route.handler(call.with(body: body))

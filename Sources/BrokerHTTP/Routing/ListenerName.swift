@@ -1,4 +1,4 @@
-/// The name of a listener, as it is in logs, metrics and a socket's hand-over.
+/// The name of a listener, as it is in logs, in metrics and in the names of passed sockets.
 ///
 /// The listener decides the rules for its requests.
 package enum ListenerName: String, Sendable, CaseIterable {

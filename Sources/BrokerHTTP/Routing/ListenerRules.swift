@@ -26,8 +26,8 @@ struct ListenerRules: Sendable {
 
     /// Whether answers require browsers to use https from then on.
     ///
-    /// Only public answers do. Backends pass answers on under their own host names, and operators use addresses, so the broker
-    /// must not decide for them.
+    /// Only the public listener's answers require it. Backends pass answers on under their own host names, and operators use
+    /// addresses, so the broker must not decide for them.
     var hasStrictTransport: Bool { kind == .public && name.isSecure }
 
     /// The paths of the management listener's health probes.

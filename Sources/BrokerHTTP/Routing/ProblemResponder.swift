@@ -65,7 +65,8 @@ struct ProblemResponder: Sendable {
 
     /// Returns the fields that explain a refusal: its challenge, its code and reason, and the nonce for the next proof.
     ///
-    /// Gateways that use a subrequest lose its body (nginx's auth_request), so the code and the reason are also in fields.
+    /// A gateway that asks with a subrequest, such as nginx's `auth_request`, drops the body of the answer. So the code and
+    /// the reason are also in fields.
     private func reasons(of problem: BrokerProblem, status: Int, usedBasic: Bool) -> [HTTPField] {
         let code = HTTPField(name: .coatcheckCode, value: problem.code.rawValue)
         var fields: [HTTPField] = []

@@ -4,7 +4,7 @@ package import HTTPTypes
 
 /// One row of a route table: a method, a path, its traits and its handler.
 package struct Route: Sendable {
-    /// The properties of a route that the responder has to handle specially.
+    /// The properties of a route that change how the responder serves it.
     struct Traits: OptionSet, Sendable {
         let rawValue: Int
         /// The route takes any method, and its body as a stream (the relay).

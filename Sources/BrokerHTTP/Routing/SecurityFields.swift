@@ -10,8 +10,8 @@ enum SecurityFields {
         name: .contentSecurityPolicy, value: "default-src 'none'; frame-ancestors 'none'")
     /// The policy for relayed answers.
     ///
-    /// An upstream's page comes from the broker's origin, and must have no power there. The directives after `default-src`
-    /// cover the cases that `default-src` leaves out.
+    /// A browser shows an upstream's page under the broker's origin, where the page must have no power. The directives after
+    /// `default-src` cover the cases that `default-src` leaves out.
     static let relayedContentSecurity = HTTPField(name: .contentSecurityPolicy, value: relayed + "; sandbox")
     /// The policy for a relayed PDF.
     ///

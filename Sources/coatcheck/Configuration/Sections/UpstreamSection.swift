@@ -8,7 +8,7 @@ struct UpstreamSection: Sendable {
     let settings: UpstreamSettings?
     /// `employees`: whether a Clover upstream may relay data with employees' PINs.
     let employees: Bool
-    /// `tls`: the upstream's own certificate and trust roots.
+    /// `tls`: the client certificate that the broker shows to the upstream, and the roots that it trusts for the upstream.
     let connection: ConnectionSettings
     /// The paths of the entries of `require`, in the file's order.
     let requirePaths: [String]

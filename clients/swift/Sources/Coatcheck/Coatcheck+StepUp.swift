@@ -32,8 +32,8 @@ extension Coatcheck {
     /// ``ProblemCode/subjectMismatch`` if another user signed in. After these errors, the session is unchanged.
     public func stepUp(acrValues: [String]? = nil, maxAge: Int? = nil) async throws -> Session {
         while true {
-            // If the result is `declined`, the app declined a step-up for refused calls. The app's own request is still open,
-            // so it tries again.
+            // A running step-up for refused calls may end with `declined`, because the app declined it. The request of this
+            // call is still open, so try again.
             let demand = StepUp(acrValues: acrValues, maxAge: maxAge)
             if case .done(let session) = try await end(of: demand, isWanted: true) { return session }
         }

@@ -12,10 +12,12 @@ final class Authority: @unchecked Sendable {
     private(set) var codesCalledTwice: Set<String> = []
     private var verifiers: [String: Secret] = [:]
     private var nextCode = 0
-    /// The thumbprints of logins' keys, by state and then by code; a code has to be redeemed with its login's key.
+    /// The thumbprints of logins' keys, in `pushed` by state and in `keys` by code.
+    ///
+    /// A code has to be redeemed with its login's key.
     private var pushed: [String: String] = [:]
     private var keys: [String: String] = [:]
-    /// The number of the newest nonce, which alone is good.
+    /// The number of the newest nonce, which is the only nonce that the provider accepts.
     private var nonce = 1
     /// The number of the newest certificate that the provider accepts.
     var acceptedCertificate = 1
@@ -85,7 +87,7 @@ final class Authority: @unchecked Sendable {
     /// Notes that a process is about to make a call with a proof, even if the call is then held up.
     func prove(_ call: TokenCall) { proven.append(call) }
 
-    /// Returns whether a process has repeated a call that the provider refused for its nonce, with the refusal's nonce.
+    /// Returns whether a process has repeated a call that was refused because of its nonce, with the nonce from the refusal.
     func hasRepeated(_ call: TokenCall) -> Bool {
         proven.contains {
             $0.process === call.process && $0.code == call.code && (call.code != nil || $0.family === call.family)
@@ -201,7 +203,7 @@ final class Authority: @unchecked Sendable {
         return family.scopes[token]
     }
 
-    /// Ends a grant at the broker's request, with all grants that this client's revocations take along.
+    /// Ends a grant at the broker's request, and all other grants that such a revocation ends (`reach`).
     func revoke(_ family: Family, _ reach: RevocationReach, isKnown: (Family) -> Bool) {
         for other in families where other === family || (reach == .user && other.person == family.person) {
             guard other.death == nil else { continue }

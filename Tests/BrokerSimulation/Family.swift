@@ -6,7 +6,8 @@ final class Family {
     /// An event between a call and its commit that may lose the result for good.
     enum Mishap { case answerLost, crash, pause(Int), cutOff(Int) }
 
-    /// The shortest absence of an owner that lets its claim lapse, if the claim was renewed as late as possible.
+    /// The shortest absence of an owner after which its claim lapses, in milliseconds, if it was renewed as late as
+    /// possible.
     private static let shortestLapse = 14_000
 
     let number: Int

@@ -8,7 +8,7 @@ final class HandoverTicket: @unchecked Sendable {
     let parent: Ticket
     /// Whether the page belongs to a backend; otherwise it is the broker's own page.
     let isBackends: Bool
-    /// The end of the ticket's minute.
+    /// The end of the ticket, one minute after its beginning, in milliseconds since the simulation began.
     let expiresAt: Int
     /// The place of the one child that the ticket may make.
     let place: Digest

@@ -1,4 +1,4 @@
-/// The crossings of the broker's ports in one run, in order: store operations, provider calls and answers to callers.
+/// The calls through the broker's ports in one run, in order: store operations, provider calls and answers to callers.
 ///
 /// Two versions of the broker behave alike if their traces are equal. Reads of the clock are left out.
 final class PortTrace {

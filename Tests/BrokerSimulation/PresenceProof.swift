@@ -1,6 +1,6 @@
 import Broker
 
-/// A proof of presence, with everything that has become of it.
+/// A presence proof, with the record of its uses.
 final class PresenceProof: @unchecked Sendable {
     let text: String
     /// The call that the user has confirmed, and its session.
@@ -8,7 +8,7 @@ final class PresenceProof: @unchecked Sendable {
     let session: Digest
     /// Whether the session's own presence key made the proof.
     let isByPresenceKey: Bool
-    /// The time until its nonce is accepted.
+    /// The end of the time in which its nonce is accepted, in milliseconds since the simulation began.
     let endsAt: Int
     /// The number of calls with the proof that may have reached the upstream.
     var reached = 0
@@ -63,7 +63,7 @@ final class PresenceShow: @unchecked Sendable {
         self.askedAt = askedAt
     }
 
-    /// Whether the proof was certainly unused during the whole call.
+    /// Whether the proof was certainly unused when the call began, and no other call has shown it since.
     var isOnlyUse: Bool { wasFree && proof.started == place && proof.begun == number }
     /// Whether the call was the only one that showed the proof so far.
     var isFirst: Bool { number == 1 && proof.begun == 1 }
@@ -84,7 +84,7 @@ final class PresenceShow: @unchecked Sendable {
     /// Notes that the process is about to use the proof up.
     func takes() { proof.isFree = false }
 
-    /// Notes that the store or a process may remember the proof as used for good.
+    /// Notes that the store or a process may have recorded the proof as used permanently.
     func isInDoubt() { proof.isDoubtful = true }
 
     /// Notes that the process has released the proof.
@@ -108,7 +108,7 @@ final class Presences {
 
     /// Records that a proof was used; returns whether this was its first use.
     ///
-    /// The sweep has removed every record whose time is over; `now` is nil if the sweep rests.
+    /// A record whose time is over at `now` counts as removed by the sweep. Pass nil while the sweep is interrupted.
     func take(_ name: Digest, until: WallTime, now: WallTime?) -> Bool {
         if let kept = used[name], now.map({ $0 < kept }) ?? true { return false }
         used[name] = until

@@ -52,7 +52,7 @@ extension Rules {
         refusedTargets.refused(target, of: session, by: process, at: world.scheduler.now)
     }
 
-    /// Checks that a call leaves while all other calls of its grant are over.
+    /// Checks that all other calls of the same grant are over when a call is sent.
     func isAlone(_ call: TokenCall, _ calls: [TokenCall]) {
         guard call.code == nil, let family = call.family, call.process.isUndisturbed(since: call.sentAt - 1) else {
             return
@@ -70,8 +70,8 @@ extension Rules {
 
     /// Whether the newer call's refresh token comes from a third call, whose owner was late.
     ///
-    /// That owner was struck, and lost its claim to the older call's owner. It stored its pair before the older call was
-    /// answered.
+    /// A mishap made this owner late, and the older call's owner took over its claim. The late owner still stored its token
+    /// pair before the older call was answered.
     private func isOvertaken(_ older: TokenCall, by newer: TokenCall, _ calls: [TokenCall]) -> Bool {
         guard !older.isExchange, !newer.isExchange, older.token < newer.token else { return false }
         // A step-up's answer has already brought the refresh token from the older call's answer.

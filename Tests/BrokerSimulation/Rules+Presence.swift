@@ -22,7 +22,8 @@ extension Rules {
 
     /// Judges the refusal of a call that its user has confirmed.
     ///
-    /// A step of the clock may end a nonce, so the proof is then judged only if it was refused as used.
+    /// If clocks step in this weather, a nonce may end early. Then only refusals because of an earlier use or the limit are
+    /// judged.
     func refused(_ show: PresenceShow, _ problem: BrokerProblem) {
         world.say("\(show.words) is refused: \(problem.code.rawValue)")
         switch problem.presence?.refusal {

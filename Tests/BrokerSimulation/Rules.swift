@@ -152,7 +152,7 @@ final class Rules: @unchecked Sendable {
         fault("version \(claim.tokenVersion) is refreshed, and nobody wants it")
     }
 
-    /// Notes that a process has the store's answer that it has stored a version.
+    /// Notes that a process has received the store's answer that a token version is stored.
     func knows(_ process: SimulatedProcess, _ session: Digest, version: Int64) {
         known[Place(process, session), default: []].append(Version(number: version, at: scheduler.now))
     }
@@ -206,7 +206,7 @@ final class Rules: @unchecked Sendable {
         }
     }
 
-    /// Reports a caller that hung up after the longest time that anything may take.
+    /// Reports a caller that hung up after the longest time that an answer may take.
     func unanswered(_ process: SimulatedProcess, since moment: Int) {
         if process.isUndisturbed(since: moment) { fault("process \(process.number) left a caller without an answer") }
     }

@@ -2,11 +2,11 @@
 package enum Scenario: String, CaseIterable, Sendable {
     /// The provider calls of one claim share no deadline, so the claim lapses under a living owner.
     case callsOutliveTheirClaim
-    /// A take-over that ends in a release is forgotten, so the next refusal condemns.
+    /// A take-over of a claim that ends in a release is forgotten, so the next refusal ends the session.
     case takeOverIsForgotten
     /// A rotated pair is thrown away if the store is away for longer than twenty seconds.
     case storeAwayAmidRefresh
-    /// An exchange takes longer than its claim, and the starter's repeat destroys it.
+    /// An exchange takes longer than its claim, and the starter's repeated forward marks it as spent.
     case exchangeOutlivesItsClaim
     /// A process gives up a redeemed code while most of the claim's time is left.
     case storeAwayAmidExchange
@@ -14,7 +14,8 @@ package enum Scenario: String, CaseIterable, Sendable {
     case subjectForgottenByCrash
     /// For ten minutes, every token answer is a 401 with an empty body.
     case emptyRefusals
-    /// A lost rotation is reported as `grant_revoked`.
+    /// The answer with a rotated token is lost, and the session ends with the reason `grant_revoked` instead of
+    /// `refresh_lost`.
     case lostRotationMisnamed
     /// The wall clock steps during a refresh.
     case wallClockSteps
@@ -45,7 +46,8 @@ package enum Scenario: String, CaseIterable, Sendable {
     case clocksStepInUse
     /// Many callers ask for a newer token at the same time, on several processes.
     case manyWantNewer
-    /// Apps have widgets. One refresh serves both, and the app's end ends the widget.
+    /// Apps have widgets with child sessions. One refresh serves a session and its child, and the session's end ends the
+    /// child.
     case familiesEndTogether
     /// The provider requires nonces, changes them with every answer and forgets them. Processes die between a challenge and its
     /// repeat.
@@ -59,9 +61,10 @@ package enum Scenario: String, CaseIterable, Sendable {
     case stepUpsMeetRefreshes
     /// The provider answers step-ups with the refresh token that the session's grant has, while refreshes rotate it.
     case stepUpsRepeatTheToken
-    /// The store is away for longer than an exchange's claim, while owners have the provider's answers in hand.
+    /// The store is away for longer than an exchange's claim, while owners have the provider's answers in memory.
     case outagesOutliveExchanges
-    /// Step-ups wait for the store during outages, while their users step up again at a process that finds it earlier.
+    /// Step-ups wait for the store during outages, while their users step up again at a process that finds the store
+    /// earlier.
     case stepUpsCrossOutages
     /// Several APIs' tokens come from one refresh token. Some are refused, and sessions step up and end meanwhile.
     case audiencesShareOneGrant

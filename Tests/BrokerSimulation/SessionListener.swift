@@ -9,7 +9,7 @@ final class SessionListener: @unchecked Sendable {
 
     var isHeld: Bool { subscription != nil }
 
-    /// Listens to a session's events; for a child, its parent's end counts as its own.
+    /// Listens to a session's events; for a child, the parent's end counts as the child's end.
     init(_ process: SimulatedProcess, _ session: Digest, childOf parent: Digest? = nil) {
         self.process = process
         self.session = parent ?? session

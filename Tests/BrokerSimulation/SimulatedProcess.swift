@@ -12,7 +12,9 @@ final class SimulatedProcess: @unchecked Sendable {
     /// The name of the background work that runs.
     @TaskLocal static var work: String?
 
-    /// The place of the process, which its successor takes over.
+    /// The number of the process's place.
+    ///
+    /// A process that replaces this one gets the same number.
     let number: Int
     /// The number of this process among all that the run has started.
     ///
@@ -51,7 +53,7 @@ final class SimulatedProcess: @unchecked Sendable {
     private(set) var sessionNotices: SessionNotices?
     /// Returns whether the process believes its clock enough for an act.
     private var believes: ((TimedAct) -> Bool)?
-    /// Called when the process has released its leases; nil until the process is stopped in order.
+    /// Called when the process has released its leases; nil unless an orderly stop has begun.
     private var farewell: (@Sendable () -> Void)?
 
     init(_ number: Int, _ world: Simulation) {
@@ -267,7 +269,7 @@ final class SimulatedProcess: @unchecked Sendable {
         return await answer.wait()
     }
 
-    /// Stops the process in order, and calls `farewell` after its last sweep, when the lease is released.
+    /// Stops the process in an orderly way, and calls `farewell` after its last sweep, when the lease is released.
     ///
     /// The process serves requests until then, as a draining process does.
     func stop(_ farewell: @escaping @Sendable () -> Void) { self.farewell = farewell }

@@ -69,8 +69,8 @@ package final class Simulation: @unchecked Sendable {
     ///   - seed: The seed that decides everything.
     ///   - scenario: The kind of weather; nil for mixed weather.
     ///   - trace: Whether to print the events.
-    ///   - ports: Whether to record the crossings of the ports.
-    ///   - printsPorts: Whether to print these crossings, too.
+    ///   - ports: Whether to record the calls through ports.
+    ///   - printsPorts: Whether to print these calls, too.
     package init(
         seed: UInt64, _ scenario: Scenario? = nil, trace: Bool = false, ports: Bool = false, printsPorts: Bool = false
     ) {
@@ -95,7 +95,7 @@ package final class Simulation: @unchecked Sendable {
         return startedProcesses
     }
 
-    /// The number and a hash of the port crossings so far; nil if they are not recorded.
+    /// The number of calls through ports so far, and a hash of them; nil if they are not recorded.
     package var portSummary: String? { ports?.summary }
 
     /// Runs to the end, and returns the verdict.
@@ -660,7 +660,8 @@ package final class Simulation: @unchecked Sendable {
             say("FAULT: a child outlives its parent: \(row.handle)")
             verdict.endedSessionsAlive += 1
         } else if row.endedAt != nil, row.endReason != .replaced, !(child.isPage && row.endReason == .sessionLimit) {
-            // The app's first request for a child reached the store last, so it replaced the child of the app's second request.
+            // The reason `replaced` is allowed. The app's first request for a child may reach the store last, and then it
+            // replaces the child of the second request.
             say("FAULT: a child ended without its parent: \(row.endReason?.rawValue ?? "")")
             verdict.wrongfulLogOuts += 1
         }

@@ -31,7 +31,7 @@ final class StepUps {
     }
 }
 
-/// The judgement of step-ups.
+/// The checks of step-ups.
 extension Simulation {
     /// Notes a sign-in that steps a session up.
     func begins(stepUp code: String, of session: Digest) {

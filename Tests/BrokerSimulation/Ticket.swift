@@ -1,6 +1,8 @@
 import Broker
 
 /// A session that an app got with a 201, and the later answers about it.
+///
+/// A ticket of a hand-over is a `HandoverTicket`.
 final class Ticket: @unchecked Sendable {
     let token: Secret
     let digest: Digest

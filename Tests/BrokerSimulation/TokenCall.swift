@@ -6,7 +6,7 @@ final class TokenCall {
         case sent
         /// The call has failed, and the process knows this.
         case failed
-        /// The process received this refresh token.
+        /// The process received the refresh token with this number.
         case delivered(Int)
         /// The delivered tokens are in the store.
         case written
@@ -25,7 +25,7 @@ final class TokenCall {
     var state = State.sent
     /// Whether the code may be sent again, because the provider did not perform this call.
     var mayBeRepeated = false
-    /// The refresh token that is sent.
+    /// The number of the refresh token that is sent.
     var token = 0
     /// The verifier that is sent with a code.
     var verifier: Secret?
@@ -38,9 +38,9 @@ final class TokenCall {
     var isRepeat = false
     /// The API that the call is for; nil for the session's own token.
     var target: TokenTarget?
-    /// The session's refresh token when the code for its step-up was sent.
+    /// The number of the session's refresh token when the code for its step-up was sent.
     var tokenOfSession: Int?
-    /// Whether the call is an exchange, which spends no refresh token.
+    /// Whether the call is a token exchange, which spends no refresh token.
     var isExchange = false
     /// Whether the call is the one retry after a lost answer.
     var isConfirming = false

@@ -1,7 +1,7 @@
 import Broker
 import BrokerTestSupport
 
-/// The words of a trace for the values that cross a port.
+/// The words of a `PortTrace` for the arguments and results of calls through ports.
 ///
 /// The trace chooses these words itself, so they stay the same if a type gets another name, or its members another order.
 struct TraceWords {

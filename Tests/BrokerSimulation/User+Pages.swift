@@ -67,7 +67,9 @@ extension User {
         if case .success? = answer { world.toldStranger("a page of another origin") }
     }
 
-    /// Opens the ticket's address in a browser that has another user's session, which the broker keeps while it lives.
+    /// Opens the ticket's address in a browser that has another user's session.
+    ///
+    /// The broker must keep the other session while it lives.
     private func redeemAsAnother(_ ticket: HandoverTicket) async {
         let person = world.person(of: ticket.parent)
         let others = world.tickets.filter { world.person(of: $0) != person }

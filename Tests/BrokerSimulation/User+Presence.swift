@@ -1,6 +1,6 @@
 import Broker
 
-/// A person who confirms single calls at the phone, and programs that copy the proofs of this.
+/// A person who confirms single calls at the phone, and programs that copy the presence proofs.
 extension User {
     /// Returns a new phone, if sessions belong to keys in this weather.
     func newPhone() -> Phone? {

@@ -6,9 +6,9 @@ import Broker
 struct Weather {
     /// The provider's treatment of a refresh token that was already rotated.
     enum Rotation: CaseIterable {
-        /// Strict rotation with reuse detection, so the whole family dies.
+        /// Strict rotation with reuse detection, so the whole grant ends.
         case reuseDetected
-        /// The token is refused, and the family lives.
+        /// The token is refused, and the grant continues.
         case refused
         /// A repeated idempotency key gets the same answer again.
         case replayed
@@ -35,7 +35,7 @@ struct Weather {
     var checksFirst = false
     /// Whether the provider binds its tokens to the certificate that the broker shows.
     var isCertified = false
-    /// The number of renewals of that certificate, which processes receive one after the other.
+    /// The number of renewals of the broker's certificate, which processes receive one after the other.
     var renewals = 0
     var renewalRange = 0...10_000
     /// The time until the provider accepts a renewed certificate.
@@ -150,9 +150,10 @@ struct Weather {
     var pages = 0.0
     /// The user makes a call that needs the user's presence.
     ///
-    /// In such a weather, all sessions belong to keys of phones.
+    /// If this is above zero, all sessions belong to keys of phones.
     var presence = 0.0
-    /// Such a call surely fails to reach its upstream, or the upstream's answer is lost.
+    /// A call that needs presence provably fails to reach its upstream (`unreached`), or its answer is lost
+    /// (`upstreamLoses`).
     var unreached = 0.0
     var upstreamLoses = 0.0
     /// The app requests a target that the provider refuses.

@@ -19,7 +19,7 @@ package struct BrokerSettings: Sendable {
     /// The time that the row of an unused handoff is kept after its expiry, for a forward in progress.
     package var handoffSlack: Duration = .seconds(60)
     package var registrationLifetime: Duration = .seconds(900)
-    /// The time before its expiry at which an access token is refreshed, plus up to 5 % of jitter.
+    /// The time between the refresh of an access token and the token's expiry; each session adds up to 5 %.
     package var refreshMargin: Duration = .seconds(60)
     /// The time after which the access token from a forced refresh may be refreshed by force again.
     package var forcedRefreshPause: Duration = .seconds(60)

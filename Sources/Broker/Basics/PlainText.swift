@@ -1,4 +1,4 @@
-/// Checks whether all of a text is plain, eight bytes at a time.
+/// Checks eight bytes at a time whether a whole text is plain, so that it can be written without escapes.
 ///
 /// Most texts in answers and log lines are plain.
 package enum PlainText {

@@ -16,7 +16,7 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
     /// Returns the text's UTF-8 bytes.
     package func bytes() -> [UInt8] { Array(value.utf8) }
 
-    /// Returns whether both hold the same bytes, in a time that depends only on their lengths (SEC-53).
+    /// Returns whether both secrets have the same bytes, in a time that depends only on their lengths (SEC-53).
     func isEqual(to other: Secret) -> Bool { bytes()[...].isEqualInConstantTime(to: other.bytes()[...]) }
 
     /// Whether the text is empty.

@@ -45,7 +45,8 @@ struct ClockEvidence: Sendable {
 
     /// Whether the evidence is enough to end a doubt.
     ///
-    /// Enough are two witnesses, or one other than the database if such witnesses have confirmed the clock for an hour.
+    /// Two witnesses are enough. One witness other than the database is enough if such witnesses have confirmed the clock for
+    /// an hour without a break.
     func isEnough(at moment: Duration) -> Bool {
         let heard = witnesses(at: moment)
         guard heard.count < 2 else { return true }

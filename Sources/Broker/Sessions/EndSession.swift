@@ -49,7 +49,7 @@ package struct EndSession: Sendable {
             let stored = try? StoredTokens(record: bytes), let state = try? context.vault.randomToken()
         else { return nil }
         let clock = context.clock
-        // A provider may hang while its metadata is fetched. After this patience, the user is logged out without the page.
+        // A provider may hang while its metadata is fetched. After `pagePatience`, the user is logged out without the page.
         let found: Secret?? = await Detached.run("log-out page", on: context.spawner) {
             (answer: @escaping @Sendable (Secret?) -> Void) async -> Secret? in
             await withTaskGroup(of: Void.self) { group in
@@ -79,7 +79,9 @@ package struct EndSession: Sendable {
         try await end(.token(row.tokenDigest), reason: reason, handle: handle)
     }
 
-    /// Ends all of the owner's sessions except this session and its children.
+    /// Ends all other sessions of the same user; the given session and its children stay.
+    ///
+    /// If several people share the subject (`own: device`), no session is ended.
     package func endOthers(of owner: LiveSession) async throws(BrokerProblem) {
         if owner.ownsItselfAlone(context) { return }
         try await end(.subjectExcept(owner.row.subject, current: owner.tokenDigest), reason: .loggedOutElsewhere)

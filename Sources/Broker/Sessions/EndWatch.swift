@@ -13,8 +13,8 @@ package struct EndWatch: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Reads each session that has lapsed according to this process from the store, and announces the sessions that are over
-    /// there too.
+    /// Reads from the store each session that seems to have lapsed, and announces the sessions that are over in the store
+    /// too.
     ///
     /// The read is necessary because another replica may have stored a later use. If the read fails, the session counts as
     /// alive (guarantee 3).

@@ -20,7 +20,7 @@ package struct HandOver: Sendable {
 
     // MARK: The ticket
 
-    /// Returns a ticket for opening a page of the session's client with the session.
+    /// Returns a ticket with which the app's web view opens a page of the session's client, signed in as the session's user.
     package func begin(
         _ order: HandoverOrder, of parent: LiveSession, charge: Charge = .nobody
     ) async throws(BrokerProblem) -> IssuedTicket {
@@ -73,8 +73,8 @@ package struct HandOver: Sendable {
 
     // MARK: Looking and spending
 
-    /// Checks a ticket without spending it; throws `handover_expired` if the ticket is unknown, expired, for a backend's
-    /// origin, or of a session that is over.
+    /// Checks a ticket without spending it; throws `handover_expired` if the ticket is unknown or expired, if it is for a
+    /// backend's origin, or if its session is over.
     ///
     /// The owner of the session is not revealed.
     package func look(_ ticket: Secret) async throws(BrokerProblem) {
@@ -83,7 +83,7 @@ package struct HandOver: Sendable {
         _ = try await parent(of: secrets)
     }
 
-    /// Exchanges a ticket for a web child on one of the broker's own pages, using the secret in the browser's cookie.
+    /// Exchanges a ticket for the broker's own origin for a web child, using the secret in the browser's cookie.
     ///
     /// While the ticket is valid, the same secret gets the same child again.
     ///

@@ -1,9 +1,8 @@
 /// Listens to the notices of a session (`GET /v1/session/events`).
 package struct ListenToSession: Sendable {
-    /// The number of listeners for each session that the settings allow one user at one client.
+    /// The number of listeners for each allowed session of a user at one client.
     ///
-    /// The user's limit on listeners is this number times the maximum number of sessions. So each session can have two
-    /// listeners even at the maximum.
+    /// For example, a user who may have 50 sessions may have 100 listeners.
     private static let perSession = 2
     /// The number of listeners that a child may have in addition to its family's listeners, because a page may be open in
     /// several tabs.

@@ -54,8 +54,9 @@ package final class LiveSession: Sendable {
     /// The time at which the session lapses, alone or with its parent, if it is not used again.
     var lapsesAt: WallTime { family.map { min(row.lapsesAt, $0.parent.row.lapsesAt) } ?? row.lapsesAt }
 
-    /// Converts a problem of the session that has the tokens into a problem of this session: for a child, the parent's end
-    /// becomes `parent_ended`.
+    /// Returns a problem of the token holder as a problem of this session.
+    ///
+    /// For a child, the parent's end becomes `parent_ended`.
     func hears(_ problem: BrokerProblem) -> BrokerProblem { family == nil ? problem : problem.ofParent }
 
     /// The session whose tokens this session uses: itself, or its parent.

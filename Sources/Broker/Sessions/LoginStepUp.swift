@@ -44,7 +44,7 @@ extension LoginStepUp {
         let key: ProofKeyPair?
     }
 
-    /// Reads the part that `begin` wrote; nil for the record of another login.
+    /// Reads the part that `begin` wrote; nil for the record of a login that steps no session up.
     static func beginning(_ bytes: [UInt8]) throws(RecordFailure) -> Beginning? {
         guard bytes.first == format else { return nil }
         var reader = try RecordReader(bytes, format: format)
@@ -56,7 +56,7 @@ extension LoginStepUp {
         return Beginning(reader: reader, session: session, thumbprint: thumbprint, key: key)
     }
 
-    /// Writes the demand after the part that the previous version reads.
+    /// Appends the demand after the members that the previous release reads.
     static func write(_ demand: StepUpDemand?, to writer: inout RecordWriter) {
         guard let demand else { return }
         writer.strings(demand.contextClasses)

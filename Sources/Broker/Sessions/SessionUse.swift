@@ -5,7 +5,7 @@ import Synchronization
 /// Bytes that the call transmits move the session's idle end, just as a new call would (decision 76).
 package final class SessionUse: Sendable {
     private struct State {
-        /// The session, as its idle end was last moved.
+        /// The session, with the idle end of its last noted use.
         var session: LiveSession
         /// The earliest time at which the idle end is written again.
         var due: WallTime
@@ -52,7 +52,7 @@ extension LiveSession {
     /// The earliest time at which the idle end of the session or its parent is written again.
     fileprivate var nextSlide: WallTime { family.map { min(slidesAt, $0.parent.slidesAt) } ?? slidesAt }
 
-    /// Returns the session with the uses by other calls, so that it and its parent live at least until `end`.
+    /// Returns the session with its idle end and its parent's moved to at least `end`, because other calls have used it.
     fileprivate func living(until end: WallTime) -> LiveSession {
         var row = row
         row.idleExpiresAt = max(row.idleExpiresAt, end)

@@ -5,7 +5,7 @@ package struct SignInCheck: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns a session whose sign-in meets a demand: the given session, or the same one read again.
+    /// Returns a session whose sign-in meets a demand: the given session, or the session as the store has it now.
     ///
     /// Throws `step_up_required` if the sign-in does not meet the demand. Throws `step_up_failed` if the session's provider
     /// cannot step up as demanded, so that the app does not open a browser in vain.

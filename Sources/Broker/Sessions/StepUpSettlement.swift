@@ -242,7 +242,7 @@ extension ExchangeSettlement {
             tokenVersion: row.tokenVersion, version: row.version, isNewGrant: isNewGrant,
             tokens: try next.map { try vault.seal($0.record, as: .tokens, row: row.tokenDigest) },
             facts: try vault.seal(facts.record, as: .session, row: row.tokenDigest),
-            // A revocation finds the sessions that it must spare by their `sid`, so store the `sid` of the sign-in that the
+            // By the `sid`, a revocation finds the sessions that it must spare. So store the `sid` of the sign-in that the
             // refresh token comes from.
             sid: isNewGrant ? sid : row.sid ?? sid, tokenExpiresAt: next?.tokens.expiresAt, refreshable: refreshable,
             idleExpiresAt: SessionLimits.idleEnd(usedAt: used, created: row.createdAt, facts.lifetimes), now: used,
@@ -259,8 +259,8 @@ extension ExchangeSettlement {
         _ old: StoredTokens, _ row: SessionRow, _ now: WallTime, waiting rest: Duration?
     ) throws -> OutboxRow {
         var tokens = old.tokens.withoutKey
-        // Without the id_token, the log-out call is omitted, so that the provider's own session stays. Its user has just
-        // signed in.
+        // Without the id_token, the log-out call is omitted, so that the provider's own session stays. The user has just
+        // signed in there.
         tokens.idToken = nil
         let stored = StoredTokens(
             provider: old.provider, client: old.client, tokens: tokens, issuedAt: old.issuedAt,

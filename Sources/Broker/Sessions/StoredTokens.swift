@@ -11,7 +11,7 @@ package struct StoredTokens: Sendable {
     package var issuedAt: WallTime
     /// The id_token of the last refresh, while its subject is unchecked.
     package var uncheckedIDToken: Secret?
-    /// The owner of the tokens, for an outbox row whose tokens are missing in the session's row.
+    /// The owner of the tokens, in an outbox row whose session no longer has these tokens, or never had them.
     package var origin: SignInOrigin?
     /// The version of the access token; nil if it is the row's token version.
     ///
@@ -89,7 +89,7 @@ extension StoredTokens {
         writer.optional(tokens.expiresAt)
         writer.optional(tokens.refreshExpiresAt)
         writer.integer(issuedAt.milliseconds)
-        // Added later. Older releases stop reading at the time, or at the id_token.
+        // Older releases read only the members up to the time, or up to the id_token.
         let unchecked = uncheckedIDToken.flatMap { $0.isKeptIDToken ? $0 : nil }
         if unchecked != nil || origin != nil { writer.optional(unchecked) }
         if let origin {

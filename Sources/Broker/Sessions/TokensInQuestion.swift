@@ -27,8 +27,8 @@ extension ExchangeSettlement {
             SeenRefreshTokens.Question(version: state.tokenVersion, until: context.clock.monotonic() + rest))
     }
 
-    /// Returns the pause before a revocation, as long as it is unknown which grant a refresh token belongs to; nil if it is
-    /// known.
+    /// Returns the pause before a revocation, as long as it is unknown which grant a refresh token belongs to; nil if the
+    /// grant is known.
     func questionFor(_ token: Secret?) -> Duration? {
         let moment = context.clock.monotonic()
         return exchange.seen.question(of: token, at: moment).map { $0.until - moment }

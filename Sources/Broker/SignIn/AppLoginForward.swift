@@ -123,7 +123,7 @@ struct AppLoginForward: Sendable {
             charge: input.charge, binding: try binding(client, provider, input))
     }
 
-    /// Returns the key that the session will belong to, after the checks of the proof that need no signature.
+    /// Checks all parts of the device key's proof except its signature, and returns the key that the session will belong to.
     private func binding(
         _ client: ClientProfile, _ provider: any ProviderClient, _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> SignInKey {

@@ -102,7 +102,7 @@ struct ExchangeSettlement: Sendable {
         return (token, live)
     }
 
-    /// Reports a stored session, and the sessions that ended for it.
+    /// Reports a stored session, and the sessions that ended because of it.
     private func announce(_ live: LiveSession, _ identity: ProviderIdentity, _ ended: EndedSessions) {
         plan.charge.sessionMade(exchange: row.key, gate: plan.gate)
         let ending = EndSession(context)
@@ -335,7 +335,8 @@ struct ExchangeSettlement: Sendable {
 }
 
 extension BrokerProblem {
-    /// Creates the problem of a write that may throw a failure of the store or the vault, or a problem.
+    /// Creates the problem for the error of a write: a failure of the store or of the vault, or a problem, which stays as it
+    /// is.
     init(storing error: any Error) {
         switch error {
         case let problem as BrokerProblem: self = problem

@@ -75,9 +75,9 @@ package struct FinishRegistration: Sendable {
         return .proved(thumbprint)
     }
 
-    /// Checks all attributes against the fields that the registration needs.
+    /// Checks all attributes against the fields that the registration needs, before Zephr does.
     ///
-    /// Zephr reports only the first fault, and spends the state key for it.
+    /// Zephr would report only the first fault, and would spend the state key for it.
     private static func check(
         _ attributes: [(name: String, value: JSONValue)], _ fields: [RegistrationField]
     ) throws(BrokerProblem) {

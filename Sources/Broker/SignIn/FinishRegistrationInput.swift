@@ -3,7 +3,7 @@ package struct FinishRegistrationInput: Sendable {
     package var provider: ProviderName
     package var client: ClientName?
     package var stateKey: Secret
-    /// Slug and value (string, number or boolean), in the request's order; slugs differ.
+    /// The slug and value (string, number or boolean) of each attribute, in the request's order; each slug occurs once.
     package var attributes: [(name: String, value: JSONValue)]
     package var loginToken: Secret?
     package var presentedSession: Secret?

@@ -15,7 +15,10 @@ package struct HostedCallback: Sendable {
     /// Returns the names of the parameters that are read from a provider's callbacks.
     package func names(of provider: ProviderName) -> FormNames { context.providers.callbackNames(of: provider) }
 
-    /// Returns the URL for the browser's redirect (303); throws if the app is unknown or the login is unreadable.
+    /// Returns the URL for the browser's redirect (303).
+    ///
+    /// Throws `provider_not_found` if no client of the provider has this hosted callback. Throws other problems if the login
+    /// cannot be read.
     ///
     /// An unknown state is charged as a wrong token. A handoff is charged before its row is made.
     package func receive(

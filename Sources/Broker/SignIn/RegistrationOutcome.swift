@@ -1,4 +1,4 @@
-/// The result of the register call, according to the provider's status map.
+/// The result of the provider call that completes a registration.
 package enum RegistrationOutcome: Sendable {
     /// The new Zephr session, and the time when its cookie ends.
     case registered(session: Secret, expiresAt: WallTime?)

@@ -2,7 +2,7 @@
 package struct RegistrationRequest: Sendable {
     package let client: ClientName
     package let stateKey: Secret
-    /// Slug and value (string, number or boolean), in the app's order.
+    /// The slug and value (string, number or boolean) of each attribute, in the app's order.
     package let attributes: [(name: String, value: JSONValue)]
     /// The identifier from the callback, never from the app (docs/providers/zephr.md).
     package let identifier: String?

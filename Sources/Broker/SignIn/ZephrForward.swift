@@ -164,12 +164,12 @@ struct ZephrForward: Sendable {
 
 /// Decides from the message of a Zephr failure whether the user refused.
 ///
-/// Zephr has no error code for a refusal by the user. An unclear message counts as a fault of the provider. The cost is small
-/// if the user did refuse: the app offers another attempt. A fault that counted as a refusal would stay unnoticed.
+/// Zephr has no error code for a refusal by the user. An unclear message counts as a fault of the provider. If the user did
+/// refuse, the cost is small, because the app offers another attempt. A fault that counted as a refusal would stay unnoticed.
 enum ZephrRefusal {
     /// Beginnings of words about the site's setup.
     ///
-    /// If a word of the message begins so, the failure counts as a fault.
+    /// A failure counts as a fault if its message has a word with such a beginning.
     private static let technical = ["redirect", "client", "secret", "config", "upstream", "server", "scope", "http"]
     /// The words that may come before the refusing word.
     private static let openings: Set<String> = [

@@ -1,5 +1,5 @@
-/// Access tokens of a session for APIs other than its own, fetched on demand under the session's one refresh claim (guarantee
-/// 2).
+/// Fetches a session's access tokens for APIs other than its own, on demand and under the session's one refresh claim
+/// (guarantee 2).
 package struct FetchTargetToken: Sendable {
     private let context: BrokerContext
 
@@ -134,8 +134,8 @@ package struct FetchTargetToken: Sendable {
                 context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
             }
             if let living { return living }
-            // The caller that began the flight waits for all calls of the flight. The other callers wait only for the usual
-            // patience of waiters.
+            // The caller that began the flight waits for all calls of the flight. The other callers wait for
+            // `waiterPatience`.
             let patience = isNew ? RefreshFlight.callBudget + .seconds(5) : context.settings.waiterPatience
             guard let outcome = await flight.wait(until: (isNew ? moment : begun) + patience) else {
                 throw BrokerProblem(

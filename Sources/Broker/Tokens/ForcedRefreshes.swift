@@ -1,7 +1,7 @@
 import Synchronization
 
-/// The recent refreshes that upstreams or apps have forced, so that one session does not use up the provider's calls for all
-/// others (decision 75).
+/// Remembers the refreshes that upstreams or apps have recently forced, so that one session does not use up the provider's
+/// calls for all others (decision 75).
 ///
 /// A token from a forced refresh may be replaced by force only after a pause (`forcedRefreshPause`, by default a minute).
 /// While an upstream keeps refusing newer tokens of a session, the pause until its next forced refresh doubles, up to an

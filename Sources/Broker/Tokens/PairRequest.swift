@@ -106,7 +106,7 @@ struct PairRequest {
             failure, means: reading.input(for: failure), isAnswerLost: isLost || turn.sending.mayBeSpent)
     }
 
-    /// Emits the event for a refusal that concerns the broker's proof, or comes after one.
+    /// Emits the event for a refusal that concerns the broker's proof, or that follows a refused proof.
     private func tell(of failure: ProviderFailure) {
         guard case .rejected(let refusal) = failure else { return }
         let isAfterProof = refusal.doubt != nil && refusal.mayMeanDeadGrant && turn.sending.isBare

@@ -28,7 +28,7 @@ final class ProcessMemory: Sendable {
     }
 }
 
-/// The start of the last token call of each client that its provider granted to this process.
+/// For each client, the moment at which the last token call began that the provider granted to this process.
 ///
 /// Refusals that may mean a dead grant end a session only if the same client was granted something meanwhile (guarantee 2). The
 /// granted call has to begin after the first refusal and end before the last refused call was sent.
@@ -40,7 +40,7 @@ final class TokenAnswers: Sendable {
         let client: ClientName
     }
 
-    /// Guards the moments; bounded by the configured clients.
+    /// Guards the moments; there is at most one for each configured client.
     private let moments = Mutex<[Key: Duration]>([:])
 
     func granted(_ provider: ProviderName, _ client: ClientName, begun moment: Duration) {

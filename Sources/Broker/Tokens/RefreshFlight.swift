@@ -26,9 +26,9 @@ struct RefreshFlight: Sendable {
         claim = ClaimShell(ClaimedSession(store: context.store, tokenDigest: session), context)
     }
 
-    /// The common deadline of all provider calls of one claim, measured from before the claim is sent.
+    /// The time for all provider calls of one claim together, counted from the moment before the claim is sent.
     ///
-    /// The claim lasts longer.
+    /// The claim itself lasts longer.
     static let callBudget = Duration.seconds(15)
     /// The shortest time that must be left for a confirming call.
     private static let confirmingBudget = Duration.seconds(2)
@@ -192,7 +192,7 @@ struct RefreshFlight: Sendable {
                 isServable: token.isUsable && need == .expiring, next: goal.next(token, need, after: progress)))
     }
 
-    /// Reads the row again, after another owner's claim or at once.
+    /// Reads the row again, at once or after waiting for another owner's claim.
     private func look(
         _ action: RefreshStateMachine.Action, _ work: inout Work, _ progress: RefreshStateMachine.Progress,
         until patience: Duration

@@ -9,8 +9,8 @@ struct RefreshStateMachine: Sendable {
     enum Need: Sendable, Equatable {
         /// The access token is near or past its expiry.
         case expiring
-        /// An upstream refused this token version, or the app asked. The token is refreshed unless its version has already
-        /// moved.
+        /// An upstream refused this token version, or the app asked. The token is refreshed unless a newer version is already
+        /// stored.
         case forced(fromVersion: Int64)
     }
 

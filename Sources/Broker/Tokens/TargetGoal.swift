@@ -50,7 +50,7 @@ extension TargetGoal {
             isRefreshable: session.isRefreshable, withheld: rest == nil ? nil : .lately, rest: rest, needsOwn: needsOwn)
     }
 
-    /// Whether the session's own tokens have to be refreshed first, because they are not bound as they have to be.
+    /// Whether the session's own tokens have to be refreshed first, because their binding differs from the client's settings.
     func needsBinding(_ session: OpenSession, _ flight: FlightView) -> Bool {
         let stored = session.stored
         guard flight.shows(stored.tokens.certificate, stored) else { return true }

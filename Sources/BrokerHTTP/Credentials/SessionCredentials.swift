@@ -94,8 +94,8 @@ struct SessionCredentials {
 
     /// Returns the session token from the session cookie or the bearer field; nil if both are missing.
     ///
-    /// Throws a 400 for two different values of the cookie, or for a cookie and a bearer token that differ. In both cases an
-    /// attacker may have planted one of the two values.
+    /// Throws a 400 if the cookie occurs twice, or if a cookie and a bearer token differ. In both cases, an attacker may have
+    /// planted one of the two values.
     func cookieOrBearer() throws(BrokerProblem) -> Secret? {
         let cookie = try sessionCookie()
         guard !call.fields.authorization.isEmpty else { return cookie }

@@ -3,7 +3,7 @@ enum CookieReader {
     enum Result: Equatable {
         case absent
         case one(String)
-        /// Two different values for one name; an attacker may have planted one of the two.
+        /// The cookie occurs more than once, even with equal values; an attacker may have planted one of them.
         case several
         /// A value with a quotation mark at only one end.
         case halfQuoted

@@ -15,7 +15,7 @@ struct RequestObject {
     private static let maximumFaults = 32
     /// The largest number of members of each object in a body.
     private static let maximumMembers = 256
-    /// The number of bytes of a body's size limit for each value that the body may contain.
+    /// The number of bytes in a body's size limit that allow one value.
     ///
     /// Values in objects and lists count at any depth. A limit of 64 KiB allows 4,096 values.
     private static let bytesOfValue = 16

@@ -48,7 +48,7 @@ extension BrokerAPI {
         return self.answer(answer, wholeBody(answer, call), call)
     }
 
-    /// Returns the session use that each piece of a large upload reports to; nil for small bodies (decision 76).
+    /// Returns the `SessionUse` that is notified of each piece of a large upload; nil for small bodies (decision 76).
     private func longUpload(_ call: Call, _ session: LiveSession) -> SessionUse? {
         guard (call.fields.contentLength ?? .max) > Relay.heldBody else { return nil }
         return SessionUse(of: session, useCases.resumeSession)

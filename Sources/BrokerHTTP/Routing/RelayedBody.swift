@@ -5,8 +5,9 @@ import Synchronization
 
 /// An app's request body on its way to an upstream.
 ///
-/// The body fails with `request_timeout` if the app sends too slowly, or if it takes longer than an upload may. Only the time
-/// that the broker waits for the app counts. While the upstream is slow, the broker does not wait for the app (library note 3).
+/// The body fails with `request_timeout` if the app sends too slowly, or if the whole upload takes too long. For the rate,
+/// only the time counts in which the broker waits for the app. While the upstream is slow, the broker does not wait for the
+/// app (library note 3).
 struct RelayedBody: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 

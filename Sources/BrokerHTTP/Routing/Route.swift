@@ -45,7 +45,7 @@ package struct Route: Sendable {
     var readsNoBody: Bool { method == .get && !takesAnyMethod }
     /// The check that is made before the broker asks the client for the body.
     ///
-    /// The handler makes the same check again, because this one is skipped for a request that has no body.
+    /// The handler makes the same check again, because this check may be skipped for a request that has no body.
     ///
     /// Nil for GET and HEAD, whose bodies are not read.
     let proof: Check?

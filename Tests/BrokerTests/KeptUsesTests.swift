@@ -60,7 +60,7 @@ import Testing
         #expect(await use(broker, session)?.reason == .idleExpired)
     }
 
-    @Test("A session was used and then ended during the doubt about the clock → its kept uses have no effect")
+    @Test("A session was used and then ended during the doubt about the clock → its uses in memory have no effect")
     func ended() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -117,7 +117,7 @@ import Testing
     }
 
     @Test(
-        "The process stops during the doubt → it writes the kept uses, dated at most two minutes past the clock's former course",
+        "The process stops during the doubt → it stores the session uses, dated at most 2 min past the clock's former course",
         arguments: [(70, 270), (170, 320), (-70, 200)])
     func stop(seconds: Int, written: Int) async throws {
         let broker = try broker()
@@ -138,7 +138,7 @@ import Testing
         #expect(await use(next, session) == nil)
     }
 
-    @Test("The doubt about the clock ends → the next check of the clock writes the kept uses")
+    @Test("The doubt about the clock ends → the next check of the clock stores the session uses that are in memory")
     func watch() async throws {
         let rig = try ClockRig()
         let session = try await rig.broker.signIn()
@@ -153,7 +153,9 @@ import Testing
         #expect(try await row(rig.broker, session).lastUsedAt == used)
     }
 
-    @Test("The doubt is over, and kept uses still wait → the sweeper writes them before it buries sessions")
+    @Test(
+        "The doubt about the clock is over, and session uses are still in memory → the sweeper stores them before it buries sessions"
+    )
     func sweep() async throws {
         let broker = try broker(idle: 3 * 86_400, absolute: 30 * 86_400)
         let (session, unused) = (try await broker.signIn(code: "c1"), try await broker.signIn(code: "c2"))
@@ -184,7 +186,9 @@ import Testing
         #expect(await use(next, session) == nil)
     }
 
-    @Test("The store fails while kept uses are written → they stay kept, and are written the next time")
+    @Test(
+        "The store fails while the session uses of a doubt are written → the uses stay in memory and are written the next time"
+    )
     func storeFails() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -203,7 +207,7 @@ import Testing
     }
 
     @Test(
-        "More sessions are used in a doubt than there is room for → the first sessions' uses are kept, so the memory is bounded"
+        "More sessions are used in a doubt than the memory holds → only the uses of the first sessions are held"
     )
     func bound() throws {
         let uses = KeptUses(maximum: 2)

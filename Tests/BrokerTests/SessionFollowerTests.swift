@@ -6,7 +6,7 @@ import Testing
 @testable import Broker
 
 /// The register of answers and streams that end with a session, and the notices about the session's end (guarantee 6).
-@Suite("The register of answers that end with a session", .timeLimit(.minutes(1)))
+@Suite("The register of relayed answers and event streams that end with their session", .timeLimit(.minutes(1)))
 struct SessionFollowerTests {
     /// A follower that records each notice.
     private final class Follower: SessionFollower {

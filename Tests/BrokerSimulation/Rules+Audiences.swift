@@ -20,11 +20,13 @@ extension Rules {
             }
         }
         if isAnswered {
-            fault("token \(call.token) goes out again, which process \(call.process.number) has an answer to")
+            fault(
+                "process \(call.process.number) sends refresh token \(call.token) again, although it has an answer to that token"
+            )
         }
         guard !call.isConfirming, !call.isRepeat, let claimed = claimedAt(call.process, session) else { return }
         if others.contains(where: { $0.sentAt >= claimed && $0.target == call.target && !$0.isChallenged }) {
-            fault("token \(call.token) goes out twice under one claim")
+            fault("process \(call.process.number) sends refresh token \(call.token) twice under one claim")
         }
     }
 
@@ -32,11 +34,15 @@ extension Rules {
     private func checkIsAllowed(_ target: TokenTarget, _ call: TokenCall, _ session: Digest) {
         let (process, now) = (call.process, call.sentAt)
         if refusedTargets.isTooSoon(target, of: session, by: process, at: now) {
-            fault("process \(process.number) repeats the refused target \(SimulatedTarget(target).name)")
+            fault(
+                "process \(process.number) requests \(SimulatedTarget(target).name) too soon after its refusal to the session"
+            )
         }
         guard world.troubledAt + 30_000 < now, !world.weather.clocksStep else { return }
         if refusedTargets.isTooSoonForClient(target, of: session, by: process, at: now) {
-            fault("process \(process.number) asks for \(SimulatedTarget(target).name), which its client was refused")
+            fault(
+                "process \(process.number) requests \(SimulatedTarget(target).name) too soon after its refusal to the client"
+            )
         }
     }
 
@@ -64,7 +70,9 @@ extension Rules {
             return !isOvertaken(other, by: call, calls)
         }
         if let other {
-            fault("two calls of family \(family.number) at once: \(other.process.number), \(call.process.number)")
+            fault(
+                "calls for grant \(family.number) overlap, of processes \(other.process.number) and \(call.process.number)"
+            )
         }
     }
 
@@ -90,6 +98,8 @@ extension Rules {
     ) {
         guard let family, reason == .grantRevoked || reason == .refreshLost else { return }
         let last = calls.last { $0.process === process && $0.family === family && $0.code == nil }
-        if last?.target != nil { fault("family \(family.number) ended by an answer to a call with a target") }
+        if last?.target != nil {
+            fault("the session of grant \(family.number) was ended because of an answer to a call with a target")
+        }
     }
 }

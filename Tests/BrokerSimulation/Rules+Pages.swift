@@ -11,29 +11,31 @@ extension Rules {
     /// Judges a child that was inserted into the store; `parent` is the parent's row immediately before.
     func inserted(_ row: SessionRow, of parent: SessionRow?) {
         guard let lineage = row.lineage else { return }
-        if parent?.endedAt != nil { fault("a child was made of a session that had ended") }
+        if parent?.endedAt != nil { fault("a child was inserted after its parent session had ended") }
         let count = world.childRows.inserted(row.tokenDigest, lineage)
         let kind = (try? SessionFacts.open(row, world.vault))?.child?.kind
-        if kind == .web, count > 1 { fault("a ticket made \(count) pages") }
+        if kind == .web, count > 1 { fault("one hand-over ticket made \(count) web sessions") }
     }
 
     /// Judges the attempts of programs that lack the secret of a ticket.
     func scanned(_ ticket: HandoverTicket) {
         if ticket.page == nil, !world.childRows.all(at: ticket.place).isEmpty {
-            fault("a ticket made a page without its secret")
+            fault("a hand-over ticket made a web session for a request without the secret")
         }
     }
 
     /// Judges a page that an app or backend got for a ticket.
     func redeemed(_ ticket: HandoverTicket, as child: Digest, by process: SimulatedProcess, askedAt: Int) {
         if askedAt > ticket.expiresAt + Self.clockTolerance, !world.weather.clocksStep {
-            fault("a ticket was spent too late")
+            fault("a hand-over ticket was accepted after its end")
         }
-        if let page = ticket.page, page.digest != child { fault("a ticket made two pages") }
+        if let page = ticket.page, page.digest != child {
+            fault("one hand-over ticket was answered with two different web sessions")
+        }
         guard let end = ticket.parent.loggedOut else { return }
         let patience = process.isUndisturbed(since: end.at) ? 3_000 : 5_000
         if process === end.by && askedAt >= end.at || askedAt > end.at + patience {
-            fault("a ticket of a session that was logged out at \(end.at) made a page")
+            fault("a hand-over ticket made a web session after the parent was logged out at \(end.at)")
         }
     }
 
@@ -52,7 +54,7 @@ extension Rules {
         for child in world.childRows.all(at: ticket.place) {
             if await world.hasEnded(child) { return }
         }
-        fault("a good ticket was refused: \(problem.code.rawValue)")
+        fault("a valid hand-over ticket was refused: \(problem.code.rawValue)")
     }
 
     /// Checks at the end of a run that all children of ended sessions have ended, even those whose answers were lost.
@@ -62,7 +64,7 @@ extension Rules {
                 let own = try? await world.memory.session(tokenDigest: parent)
             else { continue }
             if own.endedAt != nil, row.endedAt == nil {
-                fault("a child outlives its parent in the store: \(row.handle)")
+                fault("a child is live in the store after its parent has ended: \(row.handle)")
             }
         }
     }

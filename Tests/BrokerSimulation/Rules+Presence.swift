@@ -10,13 +10,15 @@ extension Rules {
         let (proof, now) = (show.proof, world.scheduler.now)
         proof.reached += 1
         world.say("\(show.words) is sent")
-        if proof.reached > 1 { fault("one proof of presence sent \(proof.reached) calls") }
-        if !proof.isByPresenceKey { fault("a proof by another key than the session's presence key sent a call") }
+        if proof.reached > 1 { fault("\(proof.reached) calls were sent with one presence proof") }
+        if !proof.isByPresenceKey {
+            fault("a call was sent with a proof by another key than the session's presence key")
+        }
         if proof.request != show.request || proof.session != show.session {
-            fault("a proof of presence for another call sent a call")
+            fault("a call was sent with a presence proof that is for another call")
         }
         if now > proof.endsAt + Self.clockTolerance, !world.weather.clocksStep {
-            fault("a proof of presence sent a call \(now - proof.endsAt) ms after its end")
+            fault("a call was sent \(now - proof.endsAt) ms after the end of its presence proof")
         }
     }
 
@@ -28,20 +30,22 @@ extension Rules {
         world.say("\(show.words) is refused: \(problem.code.rawValue)")
         switch problem.presence?.refusal {
         case .replayed?:
-            if show.isOnlyUse { fault("a proof of presence was refused as used, and no call was sent with it") }
+            if show.isOnlyUse { fault("a presence proof was refused as used, although it is unused") }
         case .limited?:
-            if !world.presences.mayBeLimited(show.session) { fault("a session has shown presence too seldom for 429") }
+            if !world.presences.mayBeLimited(show.session) {
+                fault("a presence proof was refused with 429 before the session had reached its limit")
+            }
         case .some(let refusal):
             guard show.isFirst, !world.weather.clocksStep else { return }
-            fault("a user's presence was refused: \(refusal)")
+            fault("a correct presence proof was refused at its first use: \(refusal)")
         case nil:
             guard world.weather.isFine, problem.code == .stepUpFailed || problem.code == .proofInvalid else { return }
-            fault("a call with presence was refused in fine weather: \(problem.code.rawValue)")
+            fault("a call with a correct presence proof was refused in fine weather: \(problem.code.rawValue)")
         }
     }
 
     /// Reports that another presence key was taken for a session that has one.
-    func replacedPresence() { fault("a session with a presence key took another one") }
+    func replacedPresence() { fault("a session that has a presence key accepted another presence key") }
 
     /// Judges the refusal of a presence key, which is the first that the session's app registers.
     func refusedKey(_ problem: BrokerProblem) {

@@ -14,17 +14,19 @@ extension Rules {
     /// Judges an access token that an app got for its session.
     func gave(own token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
         let text = token.token.reveal()
-        if text.contains("@") { fault("\(text), which is for another API, was handed out as a session's own") }
+        if text.contains("@") {
+            fault("access token \(text) for another API was handed out as the session's own access token")
+        }
         checkTime(token, askedAt)
         guard isSteady(process, askedAt) else { return }
         if let since = world.standing.uncheckedSince(session), since + Standing.cacheAge + Self.tolerance < askedAt {
-            fault("\(text) was handed out, whose subject is unchecked since \(since)")
+            fault("access token \(text) was handed out, although its subject is unchecked since \(since)")
         }
         if !world.standing.hadOwn(text, of: session, since: askedAt - Standing.cacheAge) {
-            fault("\(text) was handed out, which is of another session or time")
+            fault("access token \(text) was handed out, but the session's row did not contain it at that time")
         }
         if let scope = world.authority.scope(of: text), token.scope != scope {
-            fault("\(text) was handed out with the scope \(token.scope), and has \(scope)")
+            fault("access token \(text) was handed out with scope \(token.scope), but the provider granted \(scope)")
         }
     }
 
@@ -33,11 +35,13 @@ extension Rules {
         let text = token.token.reveal()
         checkTime(token, askedAt)
         if let since = world.standing.uncheckedSince(session), since + Self.tolerance < askedAt {
-            fault("\(text) was handed out, whose subject is unchecked since \(since)")
+            fault("access token \(text) was handed out, although its subject is unchecked since \(since)")
         }
         guard isSteady(process, askedAt) else { return }
         if !world.standing.hadKept(text, of: session, since: askedAt - Standing.cacheAge) {
-            fault("\(text) was handed out, which is of another API or time")
+            fault(
+                "access token \(text) was handed out, but the session's stored tokens did not include it then"
+            )
         }
     }
 
@@ -52,7 +56,7 @@ extension Rules {
         let asked = WallTime(milliseconds: SimulatedProcess.begin + Int64(askedAt - Self.tolerance))
         if end < asked {
             fault(
-                "\(token.token.reveal()) was handed out, which had expired \(asked.since(end).wholeMilliseconds) ms before"
+                "access token \(token.token.reveal()) was handed out \(asked.since(end).wholeMilliseconds) ms after its expiry"
             )
         }
     }
@@ -66,7 +70,7 @@ extension Rules {
         let shown = SimulatedProcess.name(ofCertificate: process.certificate)
         if token.certificate != shown, isRepeated(token, of: session, by: process, askedAt: askedAt) {
             fault(
-                "\(token.token.reveal()) of \(token.certificate ?? "no certificate") was handed out again under \(shown)"
+                "token \(token.token.reveal()) of \(token.certificate ?? "no certificate") was handed out again under \(shown)"
             )
         }
     }
@@ -82,7 +86,7 @@ extension Rules {
         // A step-up aborts the refreshes of the grant that it replaces, so their callers may be refused.
         if let steppedUp = world.steppedUpAt(ticket.holder.digest), steppedUp >= askedAt - Standing.cacheAge { return }
         fault(
-            "a session waited for its token in fine weather: \(problem.code.rawValue), \(problem.privateDetail ?? "")")
+            "an app got no access token in fine weather: \(problem.code.rawValue), \(problem.privateDetail ?? "")")
     }
 }
 

@@ -85,7 +85,9 @@ final class Rules: @unchecked Sendable {
         let begun = scheduler.now
         scheduler.after(Self.claimPatience) { [self] in
             guard let held = claims[claim.name], !held.isTouched, process.isUndisturbed(since: begun) else { return }
-            fault("process \(process.number) forgot its claim of version \(claim.tokenVersion)")
+            fault(
+                "process \(process.number) left its refresh claim of token version \(claim.tokenVersion) unused and unreleased"
+            )
         }
     }
 
@@ -100,7 +102,9 @@ final class Rules: @unchecked Sendable {
     func sends(_ session: Digest, by process: SimulatedProcess, deadline: Duration) {
         guard let asked = claimAsked[Place(process, session)] else { return }
         let rest = Int((deadline - process.monotonic).wholeMilliseconds)
-        if scheduler.now + rest > asked + Self.callBudget { fault("a call may outlive its claim's deadline") }
+        if scheduler.now + rest > asked + Self.callBudget {
+            fault("a token call has a deadline after the end of its claim's time for calls")
+        }
     }
 
     /// Returns the time when a process asked for its last claim of a session.
@@ -111,7 +115,9 @@ final class Rules: @unchecked Sendable {
     /// Notes that a process begins a step of a refresh; a session has one flight in a process, so it has one step at a time.
     func begins(_ session: Digest, in process: SimulatedProcess) {
         steps[Place(process, session), default: 0] += 1
-        if steps[Place(process, session), default: 0] > 1 { fault("two flights of process \(process.number)") }
+        if steps[Place(process, session), default: 0] > 1 {
+            fault("process \(process.number) has two flights of one session at the same time")
+        }
     }
 
     func ends(_ session: Digest, in process: SimulatedProcess) { steps[Place(process, session), default: 1] -= 1 }
@@ -149,7 +155,9 @@ final class Rules: @unchecked Sendable {
         let due = Duration.milliseconds(world.weather.accessTokenLife * 100 + 1_000)
         // The process's clock may be behind. A refresh is right if the token is due by this clock or by the true time.
         guard end.since(max(claim.now, world.wallTime)) > due else { return }
-        fault("version \(claim.tokenVersion) is refreshed, and nobody wants it")
+        fault(
+            "token version \(claim.tokenVersion) is refreshed before it is due, and without a request for a newer token"
+        )
     }
 
     /// Notes that a process has received the store's answer that a token version is stored.
@@ -158,12 +166,16 @@ final class Rules: @unchecked Sendable {
     }
 
     /// Reports that a caller asked for a token newer than a version, and got that version.
-    func notNewer(_ version: Int64) { fault("a newer token than version \(version) was asked for, and not given") }
+    func notNewer(_ version: Int64) {
+        fault("a caller that asked for a newer token than version \(version) got an older one or the same")
+    }
 
     /// Judges the version of an access token that an app got.
     func handedOut(_ token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
         let stored = known[Place(process, session), default: []].filter { $0.at < askedAt }.map(\.number).max() ?? 0
-        if token.version < stored { fault("version \(token.version) was handed out, \(stored) is stored") }
+        if token.version < stored {
+            fault("token version \(token.version) was handed out, although the process has stored version \(stored)")
+        }
     }
 
     // MARK: Changes of sessions
@@ -177,7 +189,9 @@ final class Rules: @unchecked Sendable {
     func served(_ row: SessionRow, by process: SimulatedProcess, askedAt: Int) {
         let told =
             notified[Place(process, row.tokenDigest), default: []].filter { $0.at < askedAt }.map(\.number).max() ?? 0
-        if row.version < told { fault("process \(process.number) served state \(row.version), \(told) was told") }
+        if row.version < told {
+            fault("process \(process.number) served session version \(row.version) after the notice of version \(told)")
+        }
     }
 
     // MARK: Answers
@@ -202,7 +216,7 @@ final class Rules: @unchecked Sendable {
             guard process.isUndisturbed(since: begun), !before.isDisjoint(with: waiting[place, default: []]) else {
                 return
             }
-            fault("who waits for a pair that cannot be written was not answered")
+            fault("a caller got no answer while its token pair could not be written")
         }
     }
 
@@ -220,7 +234,9 @@ final class Rules: @unchecked Sendable {
             guard call.process.isUndisturbed(since: begun), call.process.storeHeldSince(begun),
                 call.family?.isSessionEnded != true, call.family?.replacedAt == nil, !confirmed()
             else { return }
-            fault("process \(call.process.number) made no confirming call for token \(token)")
+            fault(
+                "process \(call.process.number) did not repeat the call with refresh token \(token) after a lost answer"
+            )
         }
     }
 
@@ -231,13 +247,15 @@ final class Rules: @unchecked Sendable {
         let begun = scheduler.now
         scheduler.after(100) { [self] in
             guard call.process.isUndisturbed(since: begun), !repeated() else { return }
-            fault("process \(call.process.number) made no call with \(call.given ?? "the nonce") that it was told")
+            fault(
+                "process \(call.process.number) did not repeat a refused call with the required \(call.given ?? "nonce")"
+            )
         }
     }
 
     /// Checks how often a call with a proof is sent.
     func proves(sending number: Int) {
-        if number > 2 { fault("a call is sent \(number) times for its nonce") }
+        if number > 2 { fault("one call was sent \(number) times because of its nonce") }
     }
 
     // MARK: Endings
@@ -255,7 +273,7 @@ final class Rules: @unchecked Sendable {
                 let process = listener.process
                 let knows = process === ender ? process.storeHeldSince(begun) : process.hasHeard(since: begun)
                 guard process.isUndisturbed(since: begun), knows else { continue }
-                fault("a listener of process \(listener.process.number) was not told of the end")
+                fault("a listener at process \(listener.process.number) was not notified of its session's end")
             }
         }
     }

@@ -288,7 +288,7 @@ package final class Simulation: @unchecked Sendable {
         if let token = refreshToken(commit.tokens, of: commit.tokenDigest),
             let family = authority.named(token)?.family, let own = families[commit.tokenDigest], own !== family
         {
-            say("FAULT: \(token) was stored, whose grant was replaced")
+            say("FAULT: \(token) was stored after a step-up had replaced its grant")
             verdict.rulesBroken += 1
         }
         wrote(commit.tokens, of: commit.tokenDigest)
@@ -309,14 +309,16 @@ package final class Simulation: @unchecked Sendable {
             let kept = try? StoredTokens(record: bytes),
             let family = authority.named(kept.tokens.accessToken.reveal())?.family
         else {
-            say("FAULT: an access token for another API does not open")
+            say("FAULT: a stored access token for another API cannot be opened")
             verdict.rulesBroken += 1
             return
         }
         standing.keeps(kept.tokens.accessToken.reveal(), as: row.key, of: row.session, at: scheduler.now)
         let isOwn = families[row.session].map { $0 === family || isLent(family, to: $0) } ?? false
         if kept.tokens.refreshToken != nil || !isOwn {
-            say("FAULT: \(kept.tokens.accessToken.reveal()) was stored, which is not of the session's grant")
+            say(
+                "FAULT: \(kept.tokens.accessToken.reveal()) was stored with a refresh token, or for a session of another grant"
+            )
             verdict.rulesBroken += 1
         }
     }
@@ -330,7 +332,7 @@ package final class Simulation: @unchecked Sendable {
     private func checkHasNoTargetTokens(_ session: Digest) {
         standing.drops(session, at: scheduler.now)
         guard memory.targetTokenRows.contains(where: { $0.session == session }) else { return }
-        say("FAULT: a session's tokens for other APIs are left")
+        say("FAULT: tokens for other APIs are still stored after the session's end or step-up")
         verdict.rulesBroken += 1
     }
 
@@ -343,7 +345,7 @@ package final class Simulation: @unchecked Sendable {
     ) {
         let text = token.token.reveal()
         guard let (family, number) = authority.named(text), text.hasSuffix("@" + SimulatedTarget(target).name) else {
-            say("FAULT: \(text) was handed out for \(target)")
+            say("FAULT: \(text) was handed out for the wrong target, \(target)")
             verdict.rulesBroken += 1
             return
         }
@@ -418,7 +420,7 @@ package final class Simulation: @unchecked Sendable {
     /// Notes that an app got the answer to its step-up, which has to be durable from then on.
     func told(of steppedUp: SteppedUp, _ ticket: Ticket) {
         guard let at = steppedUp.session.signIn.authenticatedAt else {
-            say("FAULT: a session was stepped up and does not know when")
+            say("FAULT: an answered step-up lacks the time of its sign-in")
             verdict.answeredWritesLost += 1
             return
         }
@@ -427,7 +429,7 @@ package final class Simulation: @unchecked Sendable {
 
     /// Reports that the repeat of an answered step-up was refused.
     func forgot(_ ticket: Ticket) {
-        say("FAULT: a repeated step-up was refused")
+        say("FAULT: the repetition of an answered step-up was refused")
         verdict.answeredWritesLost += 1
     }
 
@@ -509,7 +511,7 @@ package final class Simulation: @unchecked Sendable {
         }
         guard let (family, number) = authority.named(token.token.reveal()) else { return }
         if let from = family.strangerFrom, number >= from {
-            say("FAULT: a stranger's token \(token.token.reveal()) was handed out")
+            say("FAULT: access token \(token.token.reveal()) of another user was handed out")
             verdict.endedSessionsAlive += 1
         }
         let isLent = family.hasNoRefreshToken && family.person == families[ticket.holder.digest]?.person
@@ -527,7 +529,7 @@ package final class Simulation: @unchecked Sendable {
         // session is used for at most five seconds.
         let patience = process.isUndisturbed(since: end.at) ? 3_000 : 5_000
         if process === end.by && askedAt >= end.at || askedAt > end.at + patience {
-            say("FAULT: a session that was logged out or replaced at \(end.at) gave a token")
+            say("FAULT: a token was handed out for a session that was logged out or replaced at \(end.at)")
             verdict.endedSessionsAlive += 1
         }
     }
@@ -539,7 +541,7 @@ package final class Simulation: @unchecked Sendable {
     /// A lapsed session has to be refused.
     func used(_ ticket: Ticket, askedAt: Int) {
         if let idleEnd = weather.idleEnd, askedAt > ticket.usedAt + idleEnd + weather.lateEnd {
-            say("FAULT: a session was used \(askedAt - ticket.usedAt) ms after its last use")
+            say("FAULT: a session was accepted after its idle end, \(askedAt - ticket.usedAt) ms after its last use")
             verdict.endedSessionsAlive += 1
         }
         for used in ticket.isPage ? [ticket] : [ticket, ticket.holder] {
@@ -549,7 +551,7 @@ package final class Simulation: @unchecked Sendable {
 
     /// Reports that a stranger got the result of another user's code.
     func toldStranger(_ what: String) {
-        say("FAULT: a stranger was told: \(what)")
+        say("FAULT: a stranger got \(what)")
         verdict.endedSessionsAlive += 1
     }
 
@@ -563,7 +565,7 @@ package final class Simulation: @unchecked Sendable {
                 case let unused = scheduler.now - min(used, holders),
                 unused < idleEnd - max(1_500, idleEnd / 100 + 500)
             {
-                say("FAULT: a session was over \(unused) ms after its last use: \(row.handle)")
+                say("FAULT: a session was refused as lapsed only \(unused) ms after its last use: \(row.handle)")
                 verdict.wrongfulLogOuts += 1
             }
             if weather.clocksComeBack { return }
@@ -573,10 +575,10 @@ package final class Simulation: @unchecked Sendable {
         if let parent = ticket.parent, let row = try? await memory.session(tokenDigest: parent.digest),
             row.endedAt != nil
         {
-            say("FAULT: a child outlives its parent in the store")
+            say("FAULT: a child is live in the store after its parent has ended")
             verdict.endedSessionsAlive += 1
         }
-        say("FAULT: an app was told that a session is over which lives: \(row.handle)")
+        say("FAULT: an app was told that its session is over, but the session is live: \(row.handle)")
         verdict.wrongfulLogOuts += 1
     }
 
@@ -590,7 +592,9 @@ package final class Simulation: @unchecked Sendable {
 
     private func judge() async {
         verdict.codesCalledTwice += authority.codesCalledTwice.count
-        if !authority.codesCalledTwice.isEmpty { say("FAULT: called twice: \(authority.codesCalledTwice.sorted())") }
+        if !authority.codesCalledTwice.isEmpty {
+            say("FAULT: codes were sent to the provider twice: \(authority.codesCalledTwice.sorted())")
+        }
         for ticket in tickets { await judge(ticket) }
         for child in children { await judge(child: child) }
         // A caller with a valid token gets it before the refresh ends, so give each refresh the time to be written.
@@ -604,7 +608,7 @@ package final class Simulation: @unchecked Sendable {
                 continue
             }
             if !authority.written.contains("rt-\(family.number)-\(token)") {
-                say("FAULT: rt-\(family.number)-\(token) was thrown away")
+                say("FAULT: refresh token rt-\(family.number)-\(token) was received and never stored")
                 verdict.pairsThrownAway += 1
             }
         }
@@ -612,7 +616,7 @@ package final class Simulation: @unchecked Sendable {
         await rules.judgeChildren()
         for code in refusedCodes {
             guard let family = authority.family(of: code), sessions[family.number] != nil else { continue }
-            say("FAULT: the session of \(code) was made, and its user was told that it is lost")
+            say("FAULT: the session of \(code) was made, but its user was told to sign in again")
             verdict.answeredWritesLost += 1
         }
         for (token, byWrongClock) in givenUp {
@@ -646,18 +650,18 @@ package final class Simulation: @unchecked Sendable {
         guard let row = try? await memory.session(tokenDigest: child.digest),
             let parent = try? await memory.session(tokenDigest: child.holder.digest)
         else {
-            say("FAULT: a child's 201 was not kept")
+            say("FAULT: a child is missing in the store, although its app got a 201")
             verdict.answeredWritesLost += 1
             return
         }
         if child.replaced != nil, row.endedAt == nil {
-            say("FAULT: a child lives, whose replacement was answered: \(row.handle)")
+            say("FAULT: a child is live, although its replacement was answered: \(row.handle)")
             verdict.answeredWritesLost += 1
         }
         if parent.endedAt != nil {
             let seen = await User(world: self).token(child)
             guard row.endedAt == nil || seen == .lives else { return }
-            say("FAULT: a child outlives its parent: \(row.handle)")
+            say("FAULT: a child is usable after its parent has ended: \(row.handle)")
             verdict.endedSessionsAlive += 1
         } else if row.endedAt != nil, row.endReason != .replaced, !(child.isPage && row.endReason == .sessionLimit) {
             // The reason `replaced` is allowed. The app's first request for a child may reach the store last, and then it
@@ -679,13 +683,13 @@ package final class Simulation: @unchecked Sendable {
         }
         guard let row = try? await memory.session(tokenDigest: ticket.digest), let family = families[ticket.digest]
         else {
-            say("FAULT: a 201 was not kept")
+            say("FAULT: a session is missing in the store, although its app got a 201")
             verdict.answeredWritesLost += 1
             return
         }
         if ticket.loggedOut != nil {
             if row.endReason == nil {
-                say("FAULT: a 204 was not kept")
+                say("FAULT: a session is live in the store, although its app got a 204 for the log-out")
                 verdict.answeredWritesLost += 1
             }
             // Without evidence, a process whose clock is behind the store's last time revokes nothing (decision 48).
@@ -697,13 +701,13 @@ package final class Simulation: @unchecked Sendable {
         if row.endReason == nil, ticket.signedInAt > 0 {
             let at = (try? SessionFacts.open(row, vault))?.signIn.authenticatedAt ?? 0
             if at < ticket.signedInAt {
-                say("FAULT: a step-up was told of and is gone")
+                say("FAULT: an answered step-up is missing in the store")
                 verdict.answeredWritesLost += 1
             }
         }
         if row.endReason == nil, weather.shrinks > 0, weather.stepUps == 0 { judgeScope(row) }
         for old in former[ticket.digest, default: []] where old.death == nil && weather.reach == .token {
-            say("FAULT: grant \(old.number) lives at the provider, which a step-up replaced")
+            say("FAULT: grant \(old.number) lives at the provider, although a step-up has replaced it")
             verdict.endedSessionsAlive += 1
         }
         let hasLapsed = weather.idleEnd != nil && SessionLimits.lapse(of: row, at: wallTime) != nil
@@ -711,7 +715,7 @@ package final class Simulation: @unchecked Sendable {
         let isDead = family.death == .byItsUser || family.mayBeLost(weather.rotation, longestOutage: longestOutage)
         if row.endReason == nil, seen != .lives, weather.isCertified, isDead { return }
         if row.endReason == nil, seen != .lives, !hasLapsed {
-            say("FAULT: a session cannot be used any more: \(row.handle)")
+            say("FAULT: a session is live in the store, but the broker does not serve it: \(row.handle)")
             verdict.wrongfulLogOuts += 1
         }
         judge(row.endReason, ticket, family)
@@ -722,7 +726,7 @@ package final class Simulation: @unchecked Sendable {
         let granted = tokens(row.tokens, of: row.tokenDigest)?.scope ?? []
         let told = (try? SessionFacts.open(row, vault))?.scope ?? []
         guard granted != told else { return }
-        say("FAULT: a session has the scope \(told), and was granted \(granted)")
+        say("FAULT: a session has the scope \(told), but the provider granted \(granted)")
         verdict.rulesBroken += 1
     }
 
@@ -756,7 +760,7 @@ package final class Simulation: @unchecked Sendable {
         }
         say(
             """
-            FAULT: family \(family.number) ended wrongfully: \(reason?.rawValue ?? "") \
+            FAULT: the session of grant \(family.number) ended wrongfully: \(reason?.rawValue ?? "") \
             (at the provider: \(family.death.map { "\($0)" } ?? "alive"), mishaps: \(family.mishaps))
             """)
         verdict.wrongfulLogOuts += 1

@@ -46,9 +46,11 @@ extension Simulation {
         guard let signIn = stepUps.stores(commit, at: scheduler.now),
             let family = authority.family(of: signIn.code)
         else { return rules.fault("an unknown step-up was stored") }
-        if signIn.session != commit.tokenDigest { rules.fault("another session was stepped up by \(signIn.code)") }
+        if signIn.session != commit.tokenDigest {
+            rules.fault("the step-up of \(signIn.code) was stored in another session than its own")
+        }
         if family.isUnfit {
-            say("FAULT: \(signIn.code) stepped a session up, which is too weak or of another user")
+            say("FAULT: the step-up of \(signIn.code) was stored, although its sign-in is too weak or another user's")
             verdict.endedSessionsAlive += 1
         }
         if weather.nonces == .unbound, accessToken(commit.tokens, of: commit.tokenDigest) != "at-\(family.number)-0" {
@@ -59,7 +61,7 @@ extension Simulation {
     /// Checks that each sign-in whose tokens a process received reached its session, and that refused sign-ins' grants ended.
     func judgeStepUps() async {
         for code in refusedCodes.sorted() where stepUps.stored.contains(code) {
-            say("FAULT: the step-up of \(code) was stored, and its user heard of a loss")
+            say("FAULT: the step-up of \(code) was stored, but its user was told that it failed")
             verdict.answeredWritesLost += 1
         }
         for call in authority.calls where !call.process.isDead {
@@ -79,7 +81,7 @@ extension Simulation {
                 !weather.clocksStep
             else { continue }
             if await hasEnded(session) { continue }
-            say("FAULT: the step-up of \(code) is lost, whose answer was in hand")
+            say("FAULT: the step-up of \(code) is lost, although a process had the provider's answer")
             verdict.signInsLost += 1
         }
     }

@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test(
-        "A session ends for any reason → its tokens are revoked; only a log-out also ends the provider's session",
+        "A session ends → its tokens are revoked; only logged_out, logged_out_elsewhere or admin end the provider's session",
         arguments: EndReason.allCases)
     func reasons(_ reason: EndReason) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))

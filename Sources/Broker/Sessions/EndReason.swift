@@ -1,4 +1,7 @@
-/// The reason for a session's end (openapi.yaml contains the same list).
+/// The reason for a session's end.
+///
+/// `openapi.yaml` describes the shown reasons, and `strict.overlay.yaml` lists them. `contract.py` compares these lists with
+/// this one.
 package enum EndReason: String, Sendable, CaseIterable {
     case loggedOut = "logged_out"
     /// Logged out by an app that takes the user's browser to the provider's log-out page itself. It is shown as `logged_out`.

@@ -1,6 +1,6 @@
 """Checks openapi.yaml itself. It must be valid OpenAPI 3.1, in a form that client generators accept. With the strict rules of
 strict.overlay.yaml, every example fits its schema, and every answer's description names its possible codes. The two closed
-lists (problem codes, reasons of an ended session) equal those in the sources.
+lists (problem codes, reasons of an ended session) equal those in the sources and in docs/problems.md.
     python contract.py
 """
 
@@ -180,6 +180,23 @@ for schema, path in (("ProblemCode", "Sources/Broker/Basics/ProblemCode.swift"),
 described = set(re.findall(r"^### `(\w+)`", (root / "docs/problems.md").read_text(), re.M))
 codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
 say(described == codes, "docs/problems.md → has a paragraph for every code", ", ".join(sorted(described ^ codes)))
+
+# The reasons of an ended session are in several places. Each of them has to have every reason.
+reasons = set(contract["components"]["schemas"]["EndReason"]["enum"])
+section = re.search(r"^### `session_ended`\n(.*?)^### ", (root / "docs/problems.md").read_text(), re.M | re.S)[1]
+tabled = set(re.findall(r"^\| `(\w+)` \|", section, re.M))
+say(tabled == reasons, "docs/problems.md, its table of reasons → has exactly the reasons of EndReason", ", ".join(sorted(tabled ^ reasons)))
+described = set(re.findall(r"`(\w+)`", loose["components"]["schemas"]["EndReason"]["description"]))
+say(described == reasons, "EndReason, its description → names exactly the reasons that strict.overlay.yaml lists", ", ".join(sorted(described ^ reasons)))
+missing = reasons - set(contract["components"]["schemas"]["Problem"]["properties"]["reason"]["enum"])
+say(not missing, "Problem.reason in strict.overlay.yaml → has every reason of EndReason", ", ".join(sorted(missing)))
+# The reasons after which the broker also ends the provider's session.
+function = re.search(r"func wasLoggedOut.*?: true\n", (root / "Sources/Broker/Upkeep/Revocations.swift").read_text(), re.S)[0]
+values = dict(re.findall(r'case (\w+) = "(\w+)"', (root / "Sources/Broker/Sessions/EndReason.swift").read_text()))
+ending = {values.get(case, case) for case in re.findall(r"\.(\w+)(?=[,:])", function)}
+sentence = re.search(r"makes the call only for the reasons ([^.]+)\.", (root / "docs/decisions/0013-end-session.md").read_text())[1]
+decided = set(re.findall(r"`(\w+)`", sentence))
+say(decided == ending, "decision 13 → names exactly the reasons after which Revocations.swift ends the provider's session", ", ".join(sorted(decided ^ ending)))
 
 sources = {path.name for path in (root / "Sources").rglob("*.swift")}
 for page in ("a-login-step-by-step.md", "providers/adding-a-provider.md"):

@@ -167,7 +167,7 @@ enum IdentityReader {
                 section.report("method", "has to be `GET` or `POST`")
             }
         }
-        // `name` and `email` are always read. An operator may choose further names.
+        // If the configuration names any member, the named members replace all of the preset's and the standard ones.
         let further = section.keys.filter { !keys.contains($0) && isMember($0) }
         let members = (["name", "email"] + further).compactMap { name in
             section.pointer(name).map { (name: name, pointer: $0) }

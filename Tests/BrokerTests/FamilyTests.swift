@@ -450,7 +450,7 @@ import Testing
         #expect(ended.items.contains { $0.session.child?.kind == Self.watch && $0.reason == .loggedOutElsewhere })
     }
 
-    @Test("A refresh changes the user's identity → a child of the session shows the change, too")
+    @Test("A parent session's stored identity changes → its child shows the new identity, too")
     func inherited() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()

@@ -46,7 +46,9 @@ package struct SessionFacts: Sendable {
         self.child = child
     }
 
-    /// Returns a child's facts, with the user's facts taken from its parent, because a refresh may have changed them.
+    /// Returns a child's facts, with identity and scope taken from its parent.
+    ///
+    /// After the child was made, a step-up may have changed the identity, and a refresh the scope.
     func inheriting(_ parent: SessionFacts) -> SessionFacts {
         var facts = self
         facts.subject = parent.subject
@@ -71,7 +73,7 @@ extension SessionFacts {
         writer.integer(lifetimes.idle.wholeMilliseconds)
         writer.integer(lifetimes.absolute.wholeMilliseconds)
         writer.optional(signIn.authenticatedAt)
-        // The previous release stops reading here, and drops the following members when it seals the facts again.
+        // Version 0.1.0 stops reading here, and drops the following members when it seals the facts again.
         let hasMore = lentVersion != nil || lastStepUp != nil
         if signIn.contextClass != nil || !signIn.methods.isEmpty || hasMore {
             writer.optional(signIn.contextClass)

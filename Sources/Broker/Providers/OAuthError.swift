@@ -61,6 +61,8 @@ package struct OAuthError: Error, Sendable, Equatable {
     package var isAboutTarget: Bool { Self.aboutTargets.contains(code) && doubt == nil }
 
     /// Error codes about the client, its proof or the moment, which therefore do not concern the grant.
+    ///
+    /// In a token answer, `temporarily_unavailable` and `slow_down` are already a `retryable` failure (`TokenAnswer.read`).
     private static let aboutNoGrant: Set<String> = [
         "invalid_client", "unauthorized_client", "temporarily_unavailable", "server_error", "slow_down",
         "use_dpop_nonce", "invalid_dpop_proof",

@@ -5,9 +5,16 @@
 package enum ProviderFailure: Error, Sendable {
     /// The request was certainly not sent, because of DNS, connect, TLS, an open breaker or too many calls in progress.
     case notSent(detail: String)
-    /// The provider answered 429 or 5xx.
+    /// The broker may try again later.
+    ///
+    /// The reasons are:
+    /// - The status is 429, or 500 or more.
+    /// - A token answer has an error code for a passing state, such as `slow_down`, with any status (`isTransient`).
+    /// - The server refused the client's certificate in its answer.
+    /// - The server refused the proof's nonce a second time.
+    /// - The answer to a call without effects was lost. `status` is then 0.
     case retryable(status: Int, retryAfter: Duration?, detail: String)
-    /// The provider answered 4xx with an OAuth error (or its dialect's equivalent).
+    /// The provider answered with an OAuth error (or its dialect's equivalent), usually with 4xx.
     case rejected(OAuthError)
     /// The answer violates the protocol, for example a useless 2xx, a redirect, or a 4xx without an OAuth error.
     case unusable(detail: String)

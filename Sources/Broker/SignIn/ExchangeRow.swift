@@ -6,7 +6,7 @@ package struct ExchangeRow: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
         /// The owner of the claim is calling the provider. When the claim lapses, the owner counts as dead.
         case calling
-        /// The code is provably unused, or the provider answered 429 or 5xx, so the same starter may forward the code again.
+        /// The code is provably unused, or the failure was `retryable`, so the same starter may forward the code again.
         case released
         /// The exchange made the session with this token digest.
         case session(Digest)

@@ -10,7 +10,7 @@ struct ExchangeRunner: Sendable {
 
     /// The largest number of calls of one exchange that the provider may have seen.
     ///
-    /// After a 429 or 5xx, two more calls may follow the first (the failure table, docs/guarantees.md).
+    /// After a `retryable` failure, two more calls may follow the first (the failure table, docs/guarantees.md).
     static let maximumAttempts = 3
 
     /// Claims the exchange and makes its call, or waits for the call of another forward, or repeats the stored outcome to the

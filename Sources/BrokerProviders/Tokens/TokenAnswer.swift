@@ -61,7 +61,8 @@ struct TokenAnswer: Sendable {
 
     /// Reads an answer; if its tokens are unusable, the set's `refusal` has the reason.
     ///
-    /// Throws if the answer reports an error or is not an object. An error member has precedence over the status.
+    /// Throws if the answer reports an error or is not an object. A 429 or 5xx is `retryable` and a redirect `unusable`, with
+    /// any body. With other statuses, an error in the body decides, even with 200.
     func read(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         try answer.requireUsable(at: now)
         if !answer.isSuccess, let error = dialect?(answer) { throw .rejected(error) }

@@ -67,7 +67,7 @@ def named_in(row):
 
 
 def misplaced(text, source):
-    """Returns the pairs of an identifier and a file, if the file does not contain the identifier; `source` returns a file's text."""
+    """Returns the pairs of an identifier and a file that lacks this identifier; `source` returns a file's text."""
     return [
         (word, file) for line in text.splitlines() if line.startswith("| ") for word, file in sorted(named_in(line))
         if (content := source(file)) is not None and not all(re.search(rf"\b{part}\b", content) for part in word.split("."))]
@@ -98,7 +98,7 @@ for path in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd
 
 
 def source_of(file):
-    """Returns the text of a file, named by its path or its unique name; None without such a file."""
+    """Returns the text of a file, named by its path or its unique name, or None."""
     found = [root / file] if "/" in file else places.get(file, [])
     return found[0].read_text() if len(found) == 1 and found[0].is_file() else None
 

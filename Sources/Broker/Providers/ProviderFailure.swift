@@ -12,7 +12,7 @@ package enum ProviderFailure: Error, Sendable {
     /// - A token answer has an error code for a passing state, such as `slow_down`, with any status (`isTransient`).
     /// - The server refused the client's certificate in its answer.
     /// - The server refused the proof's nonce a second time.
-    /// - The answer to a call without effects was lost. `status` is then 0.
+    /// - The answer to a call that only reads was lost. `status` is then 0.
     case retryable(status: Int, retryAfter: Duration?, detail: String)
     /// The provider answered with an OAuth error (or its dialect's equivalent), usually with 4xx.
     case rejected(OAuthError)

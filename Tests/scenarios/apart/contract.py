@@ -190,13 +190,13 @@ described = set(re.findall(r"`(\w+)`", loose["components"]["schemas"]["EndReason
 say(described == reasons, "EndReason, its description → names exactly the reasons that strict.overlay.yaml lists", ", ".join(sorted(described ^ reasons)))
 missing = reasons - set(contract["components"]["schemas"]["Problem"]["properties"]["reason"]["enum"])
 say(not missing, "Problem.reason in strict.overlay.yaml → has every reason of EndReason", ", ".join(sorted(missing)))
-# The reasons after which the broker also ends the provider's session.
+# After these reasons, the broker also ends the provider's session.
 function = re.search(r"func wasLoggedOut.*?: true\n", (root / "Sources/Broker/Upkeep/Revocations.swift").read_text(), re.S)[0]
 values = dict(re.findall(r'case (\w+) = "(\w+)"', (root / "Sources/Broker/Sessions/EndReason.swift").read_text()))
 ending = {values.get(case, case) for case in re.findall(r"\.(\w+)(?=[,:])", function)}
 sentence = re.search(r"makes the call only for the reasons ([^.]+)\.", (root / "docs/decisions/0013-end-session.md").read_text())[1]
 decided = set(re.findall(r"`(\w+)`", sentence))
-say(decided == ending, "decision 13 → names exactly the reasons after which Revocations.swift ends the provider's session", ", ".join(sorted(decided ^ ending)))
+say(decided == ending, "decision 13, its reasons to end the provider's session → are exactly those of Revocations.swift", ", ".join(sorted(decided ^ ending)))
 
 sources = {path.name for path in (root / "Sources").rglob("*.swift")}
 for page in ("a-login-step-by-step.md", "providers/adding-a-provider.md"):

@@ -135,8 +135,8 @@ package struct Relay: Sendable {
         let shown = demand?.presence == true ? try await presence(session) : nil
         let body = try await body(of: request)
         var first = try await token(session, upstream.settings.token, false)
-        // A token that this upstream's connections cannot carry is refreshed, except on plain http, which carries no bound
-        // token.
+        // If the token is bound to another certificate than the one that the upstream is shown now, refresh the token. On
+        // plain http this is useless, because no certificate is shown.
         if upstream.settings.base.isSecure, !upstream.carries(first, of: session, certificates) {
             do throws(BrokerProblem) { first = try await token(session, upstream.settings.token, true) } catch {
                 // Go on with the first token if the session is not refreshable. The call then fails with the precise reason.

@@ -77,7 +77,7 @@ struct RelayedLocation {
 
     /// Returns whether a host and port belong to the upstream.
     ///
-    /// An API behind a proxy often reports its own https as http.
+    /// An API behind a proxy often reports its own https as http, so port 80 counts as port 443.
     private func isBase(_ host: String, _ port: Int) -> Bool {
         guard let name = Authority(base.authority), name.host == host else { return false }
         return port == base.port || (port == 80 && base.port == 443)

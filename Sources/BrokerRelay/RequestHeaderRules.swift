@@ -80,8 +80,8 @@ package enum RequestHeaderRules {
 
     /// Returns whether the app asks to change the connection to another protocol than HTTP/2 (SEC-80).
     ///
-    /// Some clients offer `h2c`, such as Java's by default. These clients continue with HTTP/1.1 if the offer is ignored (RFC
-    /// 9110 section 7.8).
+    /// Some clients offer HTTP/2 (`h2c`), for example Java's client by default. They continue with HTTP/1.1 if the offer is
+    /// ignored (RFC 9110 section 7.8).
     package static func asksForUpgrade(_ fields: HTTPFields) -> Bool {
         var offersHTTP2 = false
         var namesUpgrade = false

@@ -1,7 +1,7 @@
 import Broker
 import Foundation
 
-/// The machine's time in the domain's types.
+/// The machine's time in the types of the module `Broker`.
 enum SystemClock {
     /// The calendar time.
     static func wallTime() -> WallTime {
@@ -24,7 +24,7 @@ enum SystemClock {
         return .seconds(Int64(time.tv_sec)) + .nanoseconds(Int64(time.tv_nsec))
     }
 
-    /// The clock of the production composition.
+    /// The clock that the running broker uses.
     static let clock = BrokerClock(
         now: wallTime, monotonic: monotonic, sleep: { try await Task.sleep(for: $0, clock: .continuous) })
 }

@@ -49,7 +49,7 @@ extension Rules {
     /// Notes that the target of a process's last call for a session was refused.
     func refusedTarget(of session: Digest?, by process: SimulatedProcess, _ calls: [TokenCall]) {
         guard let session, let own = world.family(of: session) else { return }
-        // The session may use an access token that a step-up without a refresh token brought, which is of another family.
+        // The session may use an access token of another grant, which a step-up without a refresh token has brought.
         let last = calls.last { call in
             guard call.process === process, call.target != nil, let family = call.family else { return false }
             return family === own || (family.hasNoRefreshToken && family.person == own.person)

@@ -92,7 +92,7 @@ extension Rules {
 
 /// The targets that the provider has refused to a process.
 ///
-/// The process then requests the target no more, for a minute in the same session and for five seconds in the client's
+/// The process must not request the target again for a minute in the same session, and for five seconds in the client's
 /// other sessions.
 final class RefusedTargets {
     private struct Place: Hashable {
@@ -129,7 +129,7 @@ final class RefusedTargets {
         } ?? false
     }
 
-    /// Returns whether a call comes too soon after another session's refusal.
+    /// Returns whether a call comes too soon after its target was refused to another session of the client.
     func isTooSoonForClient(
         _ target: TokenTarget, of session: Digest, by process: SimulatedProcess, at moment: Int
     ) -> Bool {

@@ -1,6 +1,6 @@
 /// A fault that was once found in the broker, with the weather that shows it.
 package enum Scenario: String, CaseIterable, Sendable {
-    /// The provider calls of one claim share no deadline, so the claim lapses under a living owner.
+    /// The provider calls of one claim have no common deadline, so the claim lapses while its owner still works.
     case callsOutliveTheirClaim
     /// A take-over of a claim that ends in a release is forgotten, so the next refusal ends the session.
     case takeOverIsForgotten
@@ -19,7 +19,8 @@ package enum Scenario: String, CaseIterable, Sendable {
     case lostRotationMisnamed
     /// The wall clock steps during a refresh.
     case wallClockSteps
-    /// The wall clock is three months ahead, or an hour behind, for some seconds, and every session has run out.
+    /// For some seconds, the wall clock is an hour behind, or three months ahead, so that every session seems to have
+    /// lapsed.
     case wallClockLeaps
     /// The work for a logout token is interrupted between its steps, and its repeat is treated as a replay.
     case interruptedLogoutToken

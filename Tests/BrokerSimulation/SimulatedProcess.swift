@@ -110,7 +110,7 @@ final class SimulatedProcess: @unchecked Sendable {
             }
         }
         if world.weather.wallLeaps > 0 || world.weather.clocksComeBack {
-            // The real broker checks the outbox every second, and the clock every two seconds.
+            // The real broker looks for evidence of the time every two seconds. Here, the process looks every second.
             let inquiry = ClockInquiry(context, kernel: { nil }, sources: { [] })
             lane.start {
                 while !self.isDead {

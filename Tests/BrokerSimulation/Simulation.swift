@@ -216,8 +216,8 @@ package final class Simulation: @unchecked Sendable {
             comesBack { [self] in storeOffset = 0 }
         }
         moments(weather.wallLeaps) { [self] in
-            // All replicas get the same wrong clock. One wrong clock among several is another matter, because rows contain
-            // their writers' times.
+            // All replicas get the same wrong clock. A single wrong clock among several would be another fault, because rows
+            // contain their writers' times.
             //
             // The clock goes back by an hour only if no process starts meanwhile. Such a process could not know of the error,
             // and would treat a repeated forward as late. With a larger step back, a new session would be over once the time is
@@ -597,7 +597,7 @@ package final class Simulation: @unchecked Sendable {
         }
         for ticket in tickets { await judge(ticket) }
         for child in children { await judge(child: child) }
-        // A caller with a valid token gets it before the refresh ends, so give each refresh the time to be written.
+        // A caller with a valid token gets it before the refresh ends, so wait until the result of each refresh is written.
         let settled = Promise<Bool>()
         scheduler.after(30_000) { settled.resolve(true) }
         _ = await settled.wait()

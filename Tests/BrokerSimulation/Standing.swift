@@ -6,7 +6,9 @@ import Broker
 final class Standing {
     /// The greatest age of a cached session.
     static let cacheAge = 5_000
-    /// The longest time between two reads of a session's refresh token after a refused step-up, including two store calls.
+    /// The longest time between two reads of a session's refresh token after a refused step-up, in milliseconds.
+    ///
+    /// The time includes two store calls.
     private static let betweenLooks = 400
 
     /// An access token, and the end of its time in the store; nil while it is stored.

@@ -109,9 +109,9 @@ struct Weather {
     var logOutsThere = 0.0
     /// The time that a user waits between two uses.
     var idleRange = 500...25_000
-    /// The app asks for a newer token than its own.
+    /// The app asks for a newer access token than the one that it has.
     var forced = 0.15
-    /// The app asks every process before and after a log-out.
+    /// The app asks every process for an access token before and after a log-out.
     var probes = 0.3
     /// The app listens to the events of a session.
     var listeners = 0.3

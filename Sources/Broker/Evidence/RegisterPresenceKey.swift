@@ -99,7 +99,7 @@ package struct RegisterPresenceKey: Sendable {
                 outcome: "done"))
         let result: PresenceCommitResult
         do throws(StoreFailure) { result = try await context.store.registerPresence(commit) } catch {
-            // The key may be stored although the call failed.
+            // The key may be stored although the call failed, so the cached session may be out of date.
             context.cache.remove([session.tokenDigest])
             throw BrokerProblem(error)
         }

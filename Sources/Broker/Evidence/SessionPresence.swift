@@ -40,7 +40,7 @@ extension ResumeSession {
         try session.row.presence.map { stored throws(BrokerProblem) in try open(stored, of: session.row) }
     }
 
-    /// Opens a presence key of a session, which may have been stored after `row` was read.
+    /// Opens a session's presence key, even if the key was stored after `row` was read.
     func open(_ stored: StoredPresence, of row: SessionRow) throws(BrokerProblem) -> SessionPresence {
         do {
             return try SessionPresence(

@@ -44,9 +44,9 @@ struct SignInProof: Sendable {
         }
     }
 
-    /// Requires a proof by the key of a bound login, regardless of the client's present mode.
+    /// Requires a proof for a bound login or registration, regardless of the client's present mode.
     ///
-    /// Returns the thumbprint of the key that was proved, which may be another key than the login's.
+    /// Returns the thumbprint of the key that made the proof. The caller compares it with the key of the login.
     func demand(
         _ evidence: PresentedEvidence, of client: ClientName, at provider: ProviderName, paidBy payer: Digest,
         _ charge: Charge

@@ -41,7 +41,7 @@ package struct Charge: Sendable {
         if let wait { throw Self.refusal(wait, "\(item)") }
     }
 
-    /// Releases the share of an item whose row was not made.
+    /// Stops counting an item towards the address's share, because the item's row was not made.
     func drop(_ item: ChargedItem, for key: Digest) { ledger?.drop(item, key) }
 
     /// Refunds the charges for the items that led to a new session or a step-up, to the addresses that paid them.

@@ -59,7 +59,7 @@ package struct ClientProfile: Sendable {
     /// {reaches}`).
     package var revocationReach: RevocationReach
 
-    /// Returns the registered redirect URI that a text matches, in the configured spelling.
+    /// Returns the registered redirect URI that a text matches, in the configured spelling; nil if none matches.
     ///
     /// A loopback address gets the text's port.
     package func redirectURI(_ text: String) -> RedirectURI? {

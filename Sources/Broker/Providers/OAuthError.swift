@@ -18,8 +18,8 @@ package struct OAuthError: Error, Sendable, Equatable {
 
     /// A reason why a server may refuse a grant that is still valid.
     package enum Doubt: Sendable, Equatable {
-        /// The call had no proof, because the server had refused the previous proof. The server may require a proof, and the
-        /// broker's clock may be wrong.
+        /// The call had no proof, because the server had refused the previous proof. So the server may have refused the call
+        /// only because the proof was missing.
         case noProof
         /// The call showed another certificate than the one that the tokens are bound to, or were requested with.
         case otherCertificate
@@ -72,9 +72,9 @@ package struct OAuthError: Error, Sendable, Equatable {
     ///
     /// Only further refusals can confirm this.
     ///
-    /// An answer with an empty body counts, and so does an OAuth error of another name. For example, one real server answers
-    /// `invalid_request` for a refresh token that it rotated. An `invalid_grant` also counts if it may concern the call
-    /// instead of the grant (`doubt`).
+    /// An answer with an empty body counts. An OAuth error other than `invalid_grant` counts, too, unless its code is about
+    /// the client, its proof or the moment. For example, one real server answers `invalid_request` for a refresh token that
+    /// it rotated. An `invalid_grant` also counts if it may concern the call instead of the grant (`doubt`).
     package var mayMeanDeadGrant: Bool {
         if isEmpty { return true }
         if isInvalidGrant { return doubt != nil }

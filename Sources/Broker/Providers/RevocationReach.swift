@@ -18,7 +18,7 @@ package enum RevocationReach: String, Sendable, CaseIterable {
         }
     }
 
-    /// Returns whether revoking a token of one sign-in also ends the tokens of another.
+    /// Returns whether revoking a token of one sign-in also ends the tokens of another sign-in.
     func takes(_ other: SignInOrigin, from origin: SignInOrigin) -> Bool {
         switch taken(from: origin) {
         case .sid(let sid): other.sid == sid

@@ -107,7 +107,8 @@ extension TokenSet {
             set.key = key
             set.credential = answer.credential
         }
-        // The certificate that was shown for this access token decides its binding, even if its predecessor had another.
+        // The certificate that was shown for this access token decides its binding, even if the previous access token was
+        // bound to another certificate.
         if answer.certificate != nil || certificate != nil {
             set.certificate = answer.certificate
             set.credential = answer.credential

@@ -5,7 +5,7 @@ package struct AuditRow: Sendable, Equatable {
     package var actor: String
     /// The action's name, one of `end_session`, `end_sessions`, `backup`, `reseal_keys` and `session.presence_key_changed`.
     package var action: String
-    /// The object of the action, as a handle or a keyed pseudonym.
+    /// The object of the action, such as a handle, a provider and client with a keyed pseudonym of a subject, or `store`.
     package var target: String
     package var outcome: String
 

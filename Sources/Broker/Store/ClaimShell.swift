@@ -69,7 +69,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     /// Does the owner's work, and renews the claim during the work.
     ///
-    /// Once a second it checks whether a renewal is due.
+    /// Once a second, this method checks whether a renewal is due.
     ///
     /// - Parameters:
     ///   - look: Called with the time at each check.

@@ -81,8 +81,9 @@ package protocol SessionStore: Sendable {
     /// Stores an access token that the provider issued in exchange for the session's own, and releases the claim, in one
     /// transaction.
     ///
-    /// The session must not have ended. Its fence must still be the version of `row`, its version `tokenVersion`, and its
-    /// tokens `tokens` (nil skips this check). Otherwise nothing is stored, and the result is false.
+    /// The session must not have ended. Its fence must still equal `row.version`, and its token version must equal
+    /// `tokenVersion`. Its stored tokens must equal `tokens` (nil skips this check). Otherwise nothing is stored, and the
+    /// result is false.
     func keepTargetToken(_ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure)
         -> Bool
 

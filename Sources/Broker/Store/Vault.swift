@@ -13,8 +13,9 @@ package protocol Vault: ProofSigner {
     /// Returns the HMAC-SHA-256 of the parts (each length-prefixed) under the index key, which does not rotate.
     func index(_ kind: IndexKind, _ parts: [String]) -> Digest
 
-    /// Returns the session token `base64url(HMAC-SHA256(K, salt ‖ proof))` with the purpose key of ring key `keyID`
-    /// (decision 4), 43 characters.
+    /// Returns the session token `base64url(HMAC-SHA256(K, salt ‖ proof))`, 43 characters (decision 4).
+    ///
+    /// `K` is derived from the ring's key `keyID` for this purpose only.
     func sessionToken(keyID: String, salt: [UInt8], proof: Secret) throws(VaultFailure) -> Secret
 
     /// Returns whether a signature (`r` and `s`, 32 bytes each) over the message was made by the key (RFC 7518 section 3.4).

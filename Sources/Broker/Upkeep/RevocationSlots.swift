@@ -2,10 +2,10 @@ import Synchronization
 
 /// Limits the revocation calls in progress, in total and for each provider.
 ///
-/// A provider that answers quickly may get more and more calls at a time, up to its share. All providers share the batches,
-/// so a slow or failing provider must not fill them. For a slow provider, the number of calls is halved. Calls that began
-/// before the last halving do not halve it again. For a failing provider, the number becomes two. A provider that answers
-/// 429 gets no calls until the end of the pause that it asks for.
+/// A provider that answers quickly may get more and more calls at a time, up to its share. A batch of outbox rows may have
+/// rows of all providers, so a slow or failing provider must not fill it. For a slow provider, the number of calls is
+/// halved. Calls that began before the last halving do not halve it again. For a failing provider, the number becomes two. A
+/// provider that answers 429 gets no calls until the end of the pause that it asks for.
 ///
 /// A row that has to wait becomes due at least three milliseconds after the provider's last waiting row (`apart`). So even
 /// 100,000 rows of one provider leave room in each batch for the rows of other providers.

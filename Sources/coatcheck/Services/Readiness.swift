@@ -6,7 +6,7 @@ import Synchronization
 /// Makes the broker report unready at the beginning of a shutdown, so that load balancers notice it before the listeners close
 /// (SEC-123).
 final class Readiness: Service {
-    /// The longest time for a whole shutdown, including this delay.
+    /// The longest time for a whole shutdown, including the delay before the listeners close.
     let limit: Duration
     private let delay: Duration
     private let load: ServerLoad

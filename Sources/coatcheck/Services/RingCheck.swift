@@ -8,7 +8,7 @@ import BrokerVault
 struct RingCheck: Sendable, Equatable, CustomStringConvertible {
     private(set) var tried = 0
     private(set) var opened = 0
-    /// The keys that sealed sampled values and that the ring lacks.
+    /// The ids of the keys that sealed sampled values and that the ring lacks.
     private(set) var missing: Set<String> = []
     /// The number of values that do not open although the ring has their key.
     private(set) var faulty = 0

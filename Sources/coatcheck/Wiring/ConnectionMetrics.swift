@@ -84,7 +84,7 @@ struct ConnectionMetrics: Sendable {
 ///
 /// The number of addresses is limited. All further addresses share one line.
 final class AddressLines: Sendable {
-    /// The line to write: none, one about the address, or one that tells of more addresses.
+    /// The line to write: none, one about the address, or one that reports further addresses.
     enum Line: Equatable { case none, one, manyMore }
 
     private struct State {

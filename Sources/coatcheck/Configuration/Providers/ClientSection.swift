@@ -142,8 +142,9 @@ struct ClientSection: Sendable {
         if wire.senderConstraint == .mtls { section.report("sender_constrained", need) }
     }
 
-    /// Warns of a secret with reserved characters: RFC 6749 requires that they are encoded before base64, but many servers do
-    /// not decode them.
+    /// Warns of a secret with reserved characters.
+    ///
+    /// RFC 6749 requires that they are encoded before base64, but many servers do not decode them.
     private static func warnOfReserved(
         _ section: ConfigSection, _ authentication: ClientAuthentication, _ wire: WireSettings
     ) {

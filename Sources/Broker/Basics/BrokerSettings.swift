@@ -4,8 +4,9 @@ package struct BrokerSettings: Sendable {
     package var loginLifetime: Duration = .seconds(600)
     package var loginLimits = LoginLimits()
     package var sessionsPerSubjectAndClient = 50
-    /// The largest number of sessions of a subject that is a shop, for each client; a further session is refused, so that all
-    /// devices stay signed in.
+    /// The largest number of sessions of a shop (a subject with `own: device`) with one client.
+    ///
+    /// A further session is refused, so that all devices stay signed in.
     package var sessionsPerShopAndClient = 1000
     /// The time during which a settled exchange gives the same starter the same session again.
     package var replayWindow: Duration = .seconds(600)

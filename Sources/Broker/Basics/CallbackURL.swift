@@ -4,8 +4,8 @@
 package struct CallbackURL: Sendable {
     /// The text before the parameters that the provider added, byte for byte.
     ///
-    /// It must equal the login's redirect URI. If the redirect URI was registered with a query part, the text includes that
-    /// part.
+    /// This text must equal the login's redirect URI. If the redirect URI was registered with a query part, the text includes
+    /// that part.
     package let target: String
     /// The query's parameters, each name only once (SEC-11).
     package let parameters: FormPairs

@@ -11,7 +11,7 @@ package struct JSONParser {
         package let duplicates: [String]
         /// The texts that contained half a surrogate pair, by pointer, with U+FFFD in its place.
         ///
-        /// This is empty unless the parser replaces half pairs.
+        /// The dictionary is empty unless the parser replaces half pairs.
         var halvedTexts: [String: String] = [:]
     }
 

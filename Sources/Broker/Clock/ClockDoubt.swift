@@ -12,7 +12,7 @@ package enum ClockDoubt: String, Sendable, CaseIterable {
     case uncompared
     /// The database's clock has jumped.
     case storeJumped = "database_jumped"
-    /// A doubt has ended a short time ago, or at the start the clock was more than a day past the last time that the store
+    /// A doubt has ended a short time ago. Or the clock, at the start, was more than a day past the last time that the store
     /// has seen. Then only two acts are refused: burying rows, and moving the last time that the store has seen.
     case uncertain
 }

@@ -297,8 +297,8 @@ struct ClockState: Sendable {
 
     /// Adds the kernel's report to the evidence.
     ///
-    /// The report counts only if the kernel became synchronised after the doubt began, or if the machine was booted after the
-    /// last time that the store has seen. A restored snapshot still reports that it is synchronised.
+    /// The report counts only if the kernel became synchronised after the doubt began. It also counts if the machine was
+    /// booted after the last time that the store has seen. A restored snapshot still reports that it is synchronised.
     mutating func kernelSays(isSynchronised: Bool, at moment: Duration) {
         guard isOpen(moment) else { return }
         if !isSynchronised { hasSeenUnsynchronised = true }
@@ -342,8 +342,8 @@ struct ClockState: Sendable {
         }
         guard !isOff, evidence.isEnough(at: moment) else { return }
         let calm = moment + Self.calm
-        // Evidence must not take away an act that is already allowed again. So the calm time applies only if the doubt has
-        // not ended by itself.
+        // Evidence must not take away an act that is already allowed again. So the calm time applies only if the doubt is
+        // still open.
         if isDoubted(moment) { calmFrom = calm }
         certainFrom = isBehind ? calm : min(certainFrom ?? calm, calm)
         (doubtfulUntil, isBehind, isProven) = (nil, false, true)

@@ -73,8 +73,10 @@ package struct HandOver: Sendable {
 
     // MARK: Looking and spending
 
-    /// Checks a ticket without spending it; throws `handover_expired` if the ticket is unknown or expired, if it is for a
-    /// backend's origin, or if its session is over.
+    /// Checks a ticket without spending it.
+    ///
+    /// Throws `handover_expired` if the ticket is unknown or expired, if it is for a backend's origin, or if its session is
+    /// over.
     ///
     /// The owner of the session is not revealed.
     package func look(_ ticket: Secret) async throws(BrokerProblem) {

@@ -2,7 +2,7 @@
 package struct ListenToSession: Sendable {
     /// The number of listeners for each allowed session of a user at one client.
     ///
-    /// For example, a user who may have 50 sessions may have 100 listeners.
+    /// For example, if a user may have 50 sessions, the user may have 100 listeners.
     private static let perSession = 2
     /// The number of listeners that a child may have in addition to its family's listeners, because a page may be open in
     /// several tabs.

@@ -45,7 +45,7 @@ package final class LiveSession: Sendable {
 
     /// The session as its owner may see it.
     ///
-    /// It is made on demand, because a hundred thousand sessions may be cached.
+    /// The view is made on demand, because a hundred thousand sessions may be cached.
     package var view: SessionView {
         let view = SessionView(row: row, facts: facts, binding: binding)
         return family.map { view.within($0.parent.row) } ?? view

@@ -1,4 +1,6 @@
-/// Handles notices from other replicas: the cache forgets sessions, and event streams end (guarantee 6).
+/// Handles notices from other replicas (guarantee 6).
+///
+/// A notice removes its sessions from the cache. If the sessions have ended, their event streams end too.
 package struct ReplicaNotices: Sendable {
     private let cache: SessionCache
     private let notices: SessionNotices

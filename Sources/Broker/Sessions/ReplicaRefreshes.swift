@@ -1,8 +1,8 @@
 /// Polls the store for changes by other replicas: refreshes, presence keys and ends of sessions with listeners or followers
 /// here.
 ///
-/// Refreshes are polled because few sessions have a listener, but a notice of each refresh would cost work on every replica
-/// and a lock in the database.
+/// Only few sessions have a listener, so refreshes are polled. A notice of each refresh would cost work on every replica and
+/// a lock in the database.
 package struct ReplicaRefreshes: Sendable {
     private let notices: SessionNotices
     private let store: any SharedStore

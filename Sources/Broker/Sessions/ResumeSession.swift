@@ -159,13 +159,13 @@ package struct ResumeSession: Sendable {
 
     /// A copy of this type for waits that last for days.
     ///
-    /// It has no providers, because otherwise the wait would keep a replaced configuration in memory.
+    /// The copy leaves the providers out, because otherwise the wait would keep a replaced configuration in memory.
     package var waiting: ResumeSession { ResumeSession(context.with(ProviderDirectory([]), context.settings)) }
 
     /// Throws as `resume` does if the session of a token digest is over or cannot be read.
     ///
-    /// The sealed facts stay sealed, and a row from the store is left out of the cache, because the callers only wait for the
-    /// ends of many sessions.
+    /// The callers only wait for the ends of many sessions. So the sealed facts stay sealed, and a row from the store is left
+    /// out of the cache.
     package func checkLives(_ tokenDigest: Digest) async throws(BrokerProblem) {
         _ = try await lapse(of: tokenDigest) { tokenDigest throws(BrokerProblem) in try await row(of: tokenDigest) }
     }
@@ -209,7 +209,7 @@ package struct ResumeSession: Sendable {
 
     /// Moves the idle end of a live session if enough of the idle time has passed.
     ///
-    /// A use of a child also counts for its parent, so a user who opens a widget every day stays signed in even if the app
+    /// A use of a child also counts for its parent. So a daily use of a widget keeps the user signed in, even if the app
     /// itself stays closed. A use by a web page does not count, because a page's cookie is easier to steal.
     package func slide(_ session: LiveSession) {
         if let family = session.family, session.facts.child?.kind != .web { slide(family.parent) }
@@ -242,8 +242,8 @@ package struct ResumeSession: Sendable {
 
     /// Returns whether a cached row shows that its session is alive.
     ///
-    /// Only the store can show that a session has lapsed, because another replica may have moved the idle end since this
-    /// process cached the row (guarantee 3).
+    /// Another replica may have moved the idle end since this process cached the row. So only the store can show that a
+    /// session has lapsed (guarantee 3).
     private func isAlive(_ row: SessionRow) -> Bool {
         row.endedAt == nil && SessionStanding(row, context) == .lives
     }

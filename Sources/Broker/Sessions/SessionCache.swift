@@ -108,8 +108,9 @@ package final class SessionCache: Sendable {
         }
     }
 
-    /// Removes a session from the cache if its cached tokens differ from the tokens of `row`, and `row` has the same or a
-    /// higher token version.
+    /// Removes a session from the cache if `row` has other tokens and is not older.
+    ///
+    /// The row is not older if its token version is equal to the cached one, or higher.
     func remove(olderThan row: SessionRow) {
         let known = state.withLock { state in
             (state.young[row.tokenDigest] ?? state.old[row.tokenDigest])?.session.row

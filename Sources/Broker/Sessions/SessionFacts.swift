@@ -15,7 +15,7 @@ package struct SessionFacts: Sendable {
     package var signIn: SignInFacts
     /// The thumbprint of the device key that the session belongs to (RFC 7638).
     ///
-    /// It is sealed because it links the sessions of one device.
+    /// The thumbprint is sealed because it links the sessions of one device.
     package var thumbprint: Digest?
     /// The session's parent, kind and name; nil for a top-level session.
     package var child: ChildFacts?

@@ -6,8 +6,9 @@ package struct SessionPage: Sendable {
         package let current: Bool
         package let endedAt: WallTime?
         package let reason: EndReason?
-        /// The way in which the session's tokens are bound (RFC 8705, RFC 9449); nil if they are unbound, or if the list was
-        /// requested without it.
+        /// The constraint that binds the session's tokens (RFC 8705, RFC 9449).
+        ///
+        /// Nil for unbound tokens, and in a list that was requested without constraints.
         package internal(set) var senderConstraint: SenderConstraint?
     }
 

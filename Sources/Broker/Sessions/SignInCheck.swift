@@ -50,8 +50,8 @@ package struct SignInCheck: Sendable {
 
     /// Returns whether the access token comes from a sign-in before the session's last sign-in.
     ///
-    /// This happens if the last sign-in brought only an access token. When this token expires, the older sign-in's refresh
-    /// token brings the next one.
+    /// For example, the last sign-in brought only an access token, and this token has expired. Then the older sign-in's
+    /// refresh token has brought the present access token.
     private func isOfEarlierSignIn(
         _ session: LiveSession, _ target: TokenTarget?
     ) throws(BrokerProblem) -> Bool {

@@ -199,8 +199,8 @@ extension ExchangeSettlement {
             try StoredTokens(record: try vault.open($0, as: .tokens, row: row.tokenDigest))
         }
         // Some providers issue no new refresh token for a step-up, or answer with one that the session has or had. The grant
-        // is then the same. If it counted as new, the session's own refresh token would be revoked as the former grant, and
-        // the pair of a refresh in progress would be revoked as outgrown.
+        // is then the same. If this grant counted as new, the session's own refresh token would be revoked as the former
+        // grant. The pair of a refresh in progress would be revoked as outgrown.
         let hasGrant = old?.tokens.refreshToken != nil
         let isKept = hasGrant && (fresh.refreshToken == nil || exchange.seen.contains(fresh.refreshToken))
         let isNewGrant = !isKept

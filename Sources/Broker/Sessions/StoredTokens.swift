@@ -7,7 +7,7 @@ package struct StoredTokens: Sendable {
     package var tokens: TokenSet
     /// The time at which the access token was issued.
     ///
-    /// This time decides when a short-lived token is refreshed.
+    /// The time decides when a short-lived token is refreshed.
     package var issuedAt: WallTime
     /// The id_token of the last refresh, while its subject is unchecked.
     package var uncheckedIDToken: Secret?

@@ -1,6 +1,8 @@
 // A provider may answer a step-up with the refresh token of a refresh in progress, before the broker has stored that token.
 // Such a token looks like the token of another grant. Only the owner of the refresh can show that it belongs to the session's
-// grant. So the revocation of the session's grant waits for the end of the refresh. The step-up itself is stored at once.
+// grant.
+//
+// So the revocation of the session's grant waits for the end of the refresh. The step-up itself is stored at once.
 
 extension RefreshState {
     /// The time after the end of a claim in which its owner may still write.

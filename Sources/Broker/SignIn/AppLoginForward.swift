@@ -158,7 +158,8 @@ struct AppLoginForward: Sendable {
 
     /// Checks the scopes that the app reports from its own request.
     ///
-    /// These scopes count as granted if the provider's answer omits the scope. Each must be in the client's configured scope.
+    /// Each scope must be in the client's configured scope. If the provider's answer omits the scope, the reported scopes
+    /// count as granted.
     private static func checkScope(_ scope: [String]?, _ client: ClientProfile) throws(BrokerProblem) {
         guard scope?.allSatisfy(client.scope.contains) ?? true else {
             throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/scope", .notAllowed)]))

@@ -18,7 +18,7 @@ package struct ExchangeRow: Sendable, Equatable {
 
     /// The reason why a code is used up without a session.
     ///
-    /// It determines the answer to each further forward by the same starter.
+    /// The reason determines the answer to each further forward by the same starter.
     package enum SpentReason: Int, Sendable {
         case rejected = 1
         case providerError = 2

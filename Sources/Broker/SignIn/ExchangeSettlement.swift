@@ -335,8 +335,9 @@ struct ExchangeSettlement: Sendable {
 }
 
 extension BrokerProblem {
-    /// Creates the problem for the error of a write: a failure of the store or of the vault, or a problem, which stays as it
-    /// is.
+    /// Creates the problem for an error that a write has thrown.
+    ///
+    /// The error is a failure of the store or of the vault, or already a problem.
     init(storing error: any Error) {
         switch error {
         case let problem as BrokerProblem: self = problem

@@ -1,7 +1,7 @@
 /// A stored hosted callback that waits for its app (flow C), or the ticket of a hand-over.
 ///
-/// A login has at most one live row. A ticket has one of the eight places of its session in the field `login`, so a session
-/// has at most eight live tickets (decision 65).
+/// A login has at most one live row. For a ticket, the field `login` contains one of the eight places of its session. So a
+/// session has at most eight live tickets (decision 65).
 package struct HandoffRow: Sendable, Equatable {
     /// The state digest of the row's login; for a ticket, the digest of the ticket's place.
     package var login: Digest

@@ -30,8 +30,8 @@ package struct HostedCallback: Sendable {
             let fallbackTo = fallback.hostedCallbackTo
         else { throw BrokerProblem(.providerNotFound) }
         guard let state = parameters["state"], !state.isEmpty else {
-            // If the client demands an issuer in every answer, an error without a state is ignored, because its issuer is
-            // unchecked and the error may be forged.
+            // If the client demands an issuer in every answer, ignore an error without a state. Its issuer is unchecked, so
+            // the error may be forged.
             if let error = CallbackError(parameters), !fallback.demandsIssuer {
                 let problem = context.refusal(error, provider: name, client: fallback.name)
                 return Self.link(fallbackTo, [("error", problem.code.rawValue)])

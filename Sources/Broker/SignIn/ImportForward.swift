@@ -2,8 +2,9 @@
 struct ImportForward: Sendable {
     let context: BrokerContext
 
-    /// Returns the exchange, keyed by the refresh token, or by the access token if there is no refresh token, so that each of
-    /// these tokens is imported only one time.
+    /// Returns the exchange, whose key comes from the refresh token, or else from the access token.
+    ///
+    /// Therefore each of these tokens is imported only one time.
     func plan(_ tokens: ImportedTokens, _ input: ForwardCodeInput) throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else {
             throw BrokerProblem(.invalidRequest, with: .fields([FieldFault("/provider", .required)]))

@@ -40,7 +40,7 @@ struct ProviderStarted: Sendable {
     /// Returns the callback's parameters that the new login uses again.
     ///
     /// The district from Clever's portal is used again, so that the user selects the district only one time. A callback
-    /// without a state is easy to forge, so the district must have the form of Clever's ids, and the client must allow the
+    /// without a state is easy to forge. So the district must have the form of Clever's ids, and the client must allow the
     /// parameter.
     private static func kept(
         _ callback: CallbackURL, _ kind: ProviderKind, _ client: ClientProfile

@@ -1,6 +1,6 @@
 /// An access token that can be used now, for the relay and for token exchange.
 ///
-/// This is a class, so that a cached session shares one object between its calls.
+/// The type is a class, so that a cached session shares one object between its calls.
 package final class AccessToken: Sendable {
     package let token: Secret
     package let credential: TokenSet.Credential

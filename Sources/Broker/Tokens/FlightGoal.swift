@@ -17,7 +17,7 @@ protocol FlightGoal: Sendable {
 
     /// Decides the next step for the token that was found.
     ///
-    /// This is a pure function.
+    /// The function is pure.
     func next(
         _ found: FoundToken, _ need: RefreshStateMachine.Need, after progress: RefreshStateMachine.Progress
     ) -> RefreshStateMachine.NextStep

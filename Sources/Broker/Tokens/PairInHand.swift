@@ -5,7 +5,7 @@
 struct PairInHand: Sendable {
     /// The result of writing the pair.
     enum End: Sendable {
-        /// The pair is stored; the session is the one that it was stored in.
+        /// The pair is stored in the given session.
         case committed(OpenSession, isWithheld: Bool)
         case superseded
         /// A step-up has replaced the grant, and the pair is in the outbox.

@@ -108,8 +108,9 @@ extension RefreshFlight {
         }
     }
 
-    /// Returns the error code of a refusal that may mean a dead grant; empty if the answer had an empty body, and nil for other
-    /// failures.
+    /// Returns the error code of a refusal that may mean a dead grant; nil for other failures.
+    ///
+    /// The code is empty if the answer had an empty body.
     private func counted(_ work: Work) -> String? {
         guard let failed = work.failures.last, failed.call.provesGrant, case .rejected(let refusal) = failed.failure,
             refusal.mayMeanDeadGrant

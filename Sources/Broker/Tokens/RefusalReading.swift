@@ -1,7 +1,7 @@
 /// Reads the next event of a refresh from the provider's failure (guarantee 2).
 ///
-/// These are the rules for the question whether a refusal may end a session. They are pure, and each has a row in the tests'
-/// table.
+/// The type contains the rules that decide whether a refusal may end a session. The rules are pure, and each has a row in the
+/// tests' table.
 struct RefusalReading: Sendable {
     let call: RefreshCall
     /// Whether the call is the one retry after a lost or unclear answer.

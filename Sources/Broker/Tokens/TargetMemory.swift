@@ -123,7 +123,7 @@ final class TargetMemory: Sendable {
 
     /// Returns whether the use of a token is to be written to the store.
     ///
-    /// This is the case if the last written use is old enough.
+    /// The use is written if the last written use is old enough.
     func notes(_ key: Digest, at moment: Duration) -> Bool {
         state.withLock { state in
             if let last = state.used[key], moment - last < Self.noting { return false }

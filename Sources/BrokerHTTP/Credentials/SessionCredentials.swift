@@ -61,7 +61,7 @@ struct SessionCredentials {
                 try admission.check(session)
             }
         }
-        // A thief who has the cookie but lacks the key must not use up the limit of the session's own phone, so unproven
+        // A thief with the cookie, but without the key, must not use up the limit of the session's own phone. So unproven
         // requests are counted for each address.
         let address = api.rules.client(of: call).address.map(api.configuration.translators.client)
         return HeldBodies.Owner(session: found.row, address: found.isProven ? nil : address?.limitKey)

@@ -5,9 +5,9 @@ import HTTPTypes
 extension BrokerAPI {
     /// `GET /v1/forward-auth`: decides from the session whether a proxy may let a request pass.
     ///
-    /// Header fields about the original request are ignored (SEC-83 … SEC-85). The exception is the proof of a bound session:
-    /// it is checked against the forwarded method and address, if the backend has `original_request`. Any failure denies access
-    /// (SEC-87).
+    /// Header fields about the original request are ignored (SEC-83 … SEC-85). The exception is the proof of a bound session.
+    /// If the backend has `original_request`, the proof is checked against the forwarded method and address. Any failure
+    /// denies access (SEC-87).
     @Sendable func forwardAuth(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .forwardAuth)
         let demand = try demand(in: call.query, over: backend.configuration.require)
@@ -125,8 +125,8 @@ extension BrokerAPI {
 
     /// Returns the presence proof that the app sent to the proxy.
     ///
-    /// Throws `backend_not_allowed` if the proxy does not forward the original request, because otherwise the app would prompt
-    /// its user for a proof that cannot be checked.
+    /// Throws `backend_not_allowed` unless the proxy forwards the original request. Otherwise, the app would prompt its user
+    /// for a proof that cannot be checked.
     private func forwardedPresence(
         _ call: Call, _ backend: BackendConfiguration
     ) throws(BrokerProblem) -> PresentedEvidence {

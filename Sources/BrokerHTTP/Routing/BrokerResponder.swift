@@ -9,8 +9,8 @@ package import NIOCore
 /// The function `serve` replaces a stack of middlewares. It shows all rules in their order, and calling the rules costs no
 /// allocation.
 ///
-/// This is a class, because each request fetches it from the running configuration, and a copy of a struct would count some
-/// twenty references.
+/// The responder is a class, because each request fetches it from the running configuration. A copy of a struct would count
+/// some twenty references.
 package final class BrokerResponder: WireService {
     /// All routes, for the test that compares them with openapi.yaml.
     package let routes: [Route]
@@ -172,8 +172,8 @@ package final class BrokerResponder: WireService {
 
     /// Serves a request with a body, unless its head is enough to refuse it.
     ///
-    /// If the route's check (`proof`) fails or the media type is wrong, `100 Continue` is not sent and the body is not stored
-    /// (RFC 9110 section 10.1.1).
+    /// If the route's check (`proof`) fails or the media type is wrong, the broker refuses the request before it sends `100
+    /// Continue` and stores the body (RFC 9110 section 10.1.1).
     private func serveWithBody(_ call: Call, _ route: Route) async throws(BrokerProblem) -> Answer {
         // Check the permission first, so that a caller who lacks it learns only about the missing permission.
         let owner = try await route.proof?(call)

@@ -5,7 +5,7 @@ import NIOCore
 
 /// One request on its way through a route.
 ///
-/// This is a class, because functions pass the call on, and each copy of a struct would update more than twelve reference
+/// The type is a class, because functions pass the call on. Each copy of a struct would update more than twelve reference
 /// counts.
 final class Call: Sendable {
     let request: HTTPRequest

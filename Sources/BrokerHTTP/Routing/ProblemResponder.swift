@@ -103,8 +103,8 @@ struct ProblemResponder: Sendable {
 
     /// The challenge that requests a presence proof.
     ///
-    /// Its `error` is defined by the broker, so that a client of RFC 9449 or 9470 does not confuse it with an error of those
-    /// RFCs.
+    /// The broker defines the value of `error`, so that a client of RFC 9449 or 9470 cannot confuse this value with an error
+    /// of those RFCs.
     private static func challenge(_ code: ProblemCode, _ refusal: PresenceRefusal) -> HTTPField {
         let error = #"error="\#(code.rawValue)""#
         return HTTPField(

@@ -23,7 +23,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A backend's listed peer calls the public listener → it counts as unknown, even if the proxy reports its address",
+        "A peer from a backend's `peers` calls the public listener → 401 without a credential, whatever `X-Forwarded-For` says",
         arguments: ["", "X-Forwarded-For: 198.51.100.7\r\n", "X-Forwarded-For: 127.0.0.1\r\n"])
     func publicPeer(forwarded: String) async throws {
         let harness = try harness(own: false)
@@ -48,7 +48,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A backend's listed peer calls the backends' listener → it needs no credential, but a wrong credential is refused"
+        "A peer from a backend's `peers` calls the backends' listener → served without a credential, refused with a wrong one"
     )
     func peer() async throws {
         let harness = try harness()
@@ -67,7 +67,8 @@ struct BackendListenerTests {
         }
     }
 
-    @Test("An unlisted peer calls the backends' listener → refused without a credential, served with one")
+    @Test(
+        "A peer from no backend's `peers` calls the backends' listener → refused without a credential, served with one")
     func stranger() async throws {
         let harness = try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault, peers: ["10.1.2.3"])]
@@ -137,7 +138,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A proven backend asks about unknown sessions → not charged; a backend's credential is wrong → charged, then 429"
+        "A backend asks about unknown sessions → 401 each time; a backend's credential is wrong → 401, and after five times 429"
     )
     func wrongCookies() async throws {
         for own in [true, false] {

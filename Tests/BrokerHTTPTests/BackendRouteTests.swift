@@ -20,7 +20,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "Forward-auth gets no live session or no proven backend → 401, without identity fields (SEC-83, SEC-85, SEC-87)"
+        "A forward-auth call has no live session or no valid credential → 401, no identity fields (SEC-83, SEC-85, SEC-87)"
     )
     func denials() async throws {
         let harness = try harness()
@@ -58,7 +58,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("A proven backend calls forward-auth ten times without a session → 401 each time, and no limit applies")
+    @Test("A backend calls forward-auth ten times without a session → 401 each time, and no limit applies")
     func provenWithoutSession() async throws {
         let harness = try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault)]
@@ -72,7 +72,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "Forward-auth gets a live session in any of five ways → its answer has every identity field, and no token (SEC-86)"
+        "A forward-auth call has a live session's token in any allowed place → all identity fields, and no token (SEC-86)"
     )
     func identity() async throws {
         let harness = try harness()
@@ -100,7 +100,9 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("Forward-auth gets an ended session → `Coatcheck-Reason` has the reason, because some proxies drop the body")
+    @Test(
+        "A forward-auth call has an ended session's token → `Coatcheck-Reason` has the reason, because some proxies drop the body"
+    )
     func endReason() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -117,7 +119,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A user's claims have line ends or 20,000 bytes → escaped or empty in their fields; the subject is long → 403 (SEC-86)"
+        "Forward-auth: a subject has line ends → escaped; a name has 20,000 bytes → omitted; a long subject → 403 (SEC-86)"
     )
     func hostileClaims() async throws {
         let harness = try harness()
@@ -144,7 +146,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "The verdict on an e-mail address is not `true` → forward-auth leaves the address out (SEC-33)",
+        "The provider's `email_verified` is not `true` → forward-auth leaves the e-mail address out (SEC-33)",
         arguments: [
             JSONValue.bool(false), .string("false"), .string("no"), .string(""), .number("0"), .number("1"), .null,
             .array([]), .string("yes"),
@@ -158,7 +160,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "The verdict on an e-mail address is `true` → forward-auth passes the address on",
+        "The provider's `email_verified` is `true` → forward-auth passes the e-mail address on",
         arguments: [JSONValue.bool(true), .string("true"), .string("True")])
     func verified(_ verdict: JSONValue) async throws {
         let harness = try harness()
@@ -205,7 +207,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A backend introspects a live session → its members; it introspects any other token → `active: false` (RFC 7662)"
+        "A backend introspects a live session's token → the session's description; any other token → `active: false` (RFC 7662)"
     )
     func introspection() async throws {
         let harness = try harness()
@@ -239,7 +241,8 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A backend with the sliding setting introspects a session → counts as a use, if it may ask about this session")
+        "A backend introspects a session → the idle end moves only if the backend slides sessions and may ask about this session"
+    )
     func slidingIntrospection() async throws {
         for (slides, client, day) in [(false, "ios", 0), (true, "desk", 0), (true, "ios", 1)] {
             let time = TestClock()
@@ -297,7 +300,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A backend requests a whole entry of its `tokens` → served in any order; any other request → `invalid_target`"
+        "A token exchange names all resources, audience and scopes of one `tokens` entry → served; only some → `invalid_target`"
     )
     func targets() async throws {
         let harness = try HTTPHarness { configuration, vault in
@@ -342,7 +345,9 @@ struct BackendRouteTests {
         #expect(known.json?["active"]?.bool == true && known.json?["scope"]?.string == "")
     }
 
-    @Test("A backend exchanges a Zephr session's token → `invalid_target`, and forward-auth has no token")
+    @Test(
+        "A backend exchanges a Zephr session's token → `invalid_target`; forward-auth for this session → no access token"
+    )
     func zephr() async throws {
         let harness = try harness(token: true)
         harness.provider.change { $0.credential = .zephrCookie }
@@ -374,7 +379,9 @@ struct BackendRouteTests {
         #expect(after.json?["reason"]?.string == "provider_logout")
     }
 
-    @Test("A hosted callback → 303 to the app; HEAD and prefetch leave the login as it is (SEC-44, SEC-91, SEC-94)")
+    @Test(
+        "GET of a hosted callback → 303 to the app; HEAD or a prefetch → the login stays pending (SEC-44, SEC-91, SEC-94)"
+    )
     func hosted() async throws {
         let harness = try harness()
         let login = try await harness.useCases.startLogin.start(

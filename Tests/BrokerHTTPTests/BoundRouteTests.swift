@@ -107,7 +107,7 @@ struct BoundRouteTests {
     }
 
     @Test(
-        "A bound session's token is sent without evidence to any other route → `proof_required`; only the log-out works"
+        "A bound session's token has no proof or pass → `proof_required` at each route that needs a session, except the log-out"
     )
     func everyRoute() async throws {
         let token = try await bound()

@@ -26,7 +26,7 @@ struct ChargeRouteTests {
     private static func status(_ answer: String) -> String { String(answer.dropFirst(9).prefix(3)) }
 
     @Test(
-        "Arrivals have different login tokens → each is charged as a start of its address (SEC-119)",
+        "Callbacks without a state have different login tokens → each counts as a login start of its address (SEC-119)",
         .timeLimit(.minutes(1)))
     func providerStarted() async throws {
         let harness = try harness { $0.charges.loginsPerMinute = 5 }
@@ -69,7 +69,7 @@ struct ChargeRouteTests {
     }
 
     @Test(
-        "Clients behind a translator → counted by their IPv4 addresses; another prefix's addresses → by their /64 (SEC-119)"
+        "Clients behind a configured NAT64 prefix → limited by IPv4 address; behind another IPv6 prefix → by /64 (SEC-119)"
     )
     func translators() async throws {
         let time = TestClock()
@@ -120,7 +120,7 @@ struct ChargeRouteTests {
     }
 
     @Test(
-        "A body has 6,000 unknown members → one fault, `too_long`; it has 200 → the first 32 faults (SEC-106)",
+        "A body has 6,000 unknown members → one fault, `too_long`; a body has 200 unknown members → the first 32 faults (SEC-106)",
         .timeLimit(.minutes(1)))
     func members() async throws {
         let harness = try HTTPHarness()
@@ -133,7 +133,7 @@ struct ChargeRouteTests {
     }
 
     @Test(
-        "X-Forwarded-For from an untrusted peer → ignored; from a trusted proxy → its right-most untrusted address (SEC-104)"
+        "`X-Forwarded-For` of an untrusted peer → ignored; of a trusted proxy → its right-most untrusted address counts (SEC-104)"
     )
     func hops() throws {
         let trusted = [IPNetwork("10.0.0.0/8")].compactMap { $0 }

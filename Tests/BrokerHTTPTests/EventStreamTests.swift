@@ -124,7 +124,7 @@ struct EventStreamTests {
     }
 
     @Test(
-        "An address's only anonymous connection carries a session's event stream → the address may open another (SEC-105)"
+        "An address may open one connection before a sign-in; it opens a session's event stream → one more is allowed (SEC-105)"
     )
     func moreConnections() async throws {
         let harness = try HTTPHarness { configuration, _ in
@@ -168,7 +168,7 @@ struct EventStreamTests {
     }
 
     @Test(
-        "A user's streams in one client reach twice the cap of sessions → a further stream ends the oldest of them (SEC-105)"
+        "A user has two event streams per allowed session of a client → the next one ends the user's oldest stream (SEC-105)"
     )
     func perSubject() async throws {
         var harness = try harness()
@@ -194,7 +194,8 @@ struct EventStreamTests {
     }
 
     @Test(
-        "A hundred listeners of a session have left → eight others find free places, and a ninth supersedes the oldest")
+        "A session's 100 event streams have closed → eight new ones stay open together, and a ninth ends the oldest of them"
+    )
     func places() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()

@@ -105,7 +105,7 @@ struct FamilyRouteTests {
         [String(reply.status), reply.code].compactMap { $0 }.joined(separator: " ")
     }
 
-    @Test("A child's token is sent to each route → the answer in the table, and a closed route reveals no token")
+    @Test("A child's token is sent to each route → the answer from this test's table, without a provider's token")
     func everyRoute() async throws {
         let harness = try harness()
         let (parent, child) = try await child(harness)
@@ -140,7 +140,7 @@ struct FamilyRouteTests {
     }
 
     @Test(
-        "A bound child's request without a proof → refused at every route except the log-out, even if its parent is unbound"
+        "A bound child sends a request without a proof → refused, except at the log-out, even if its parent is unbound"
     )
     func boundWithoutEvidence() async throws {
         let harness = try harness(
@@ -177,7 +177,7 @@ struct FamilyRouteTests {
     }
 
     @Test(
-        "A kind's policy names upstreams and backends → its children may use these upstreams, and these backends ask about them"
+        "A child kind lists upstreams and backends → its children may call these upstreams, and these backends may ask about them"
     )
     func named() async throws {
         let harness = try harness(
@@ -206,7 +206,8 @@ struct FamilyRouteTests {
     }
 
     @Test(
-        "A request for a child is faulty → every fault is named; it is good → the child's token is in the body")
+        "An app's request for a child has faults → each fault is named; a valid request → the answer's body has the child's token"
+    )
     func made() async throws {
         let harness = try harness()
         let parent = try await harness.signIn()
@@ -247,7 +248,7 @@ struct FamilyRouteTests {
     }
 
     @Test(
-        "A bound parent asks for a child → it needs a proof by its own key instead of a pass, and a key for the child")
+        "A bound session asks for a child → the request must have a proof instead of a pass, and the child's own key")
     func boundParent() async throws {
         let harness = try HTTPHarness(binding: .enforce, children: [Self.widget: ChildPolicy()])
         let phone = SigningPhone()

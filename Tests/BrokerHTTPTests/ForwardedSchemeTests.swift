@@ -80,7 +80,7 @@ struct ForwardedSchemeTests {
     }
 
     @Test(
-        "The entry at the client's place in `X-Forwarded-Proto` is https or wss → served (SEC-104)", arguments: accepted
+        "The entry for the client in `X-Forwarded-Proto` is https or wss → served (SEC-104)", arguments: accepted
     )
     func secure(_ row: Row) async throws {
         let (text, _) = try await Self.answer(row)

@@ -119,7 +119,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "The hand-over page is read, or posted without the secret → it does not reveal the user, and the ticket stays good"
+        "The hand-over page is opened, or its form is sent without the secret → the user stays unknown, the ticket stays valid"
     )
     func addressAlone() async throws {
         let harness = try Self.harness()
@@ -162,7 +162,9 @@ struct HandoverRouteTests {
         #expect(done.status == 303 && done.headers[.location] == Self.own + "/checkout?a=1")
     }
 
-    @Test("A hand-over secret is malformed, but fits the ticket's digest → `verifier_mismatch`, and no cookie is set")
+    @Test(
+        "A hand-over secret is malformed, although its digest is the ticket's → `verifier_mismatch`, and no cookie is set"
+    )
     func shortSecret() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -181,7 +183,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "Eight wrong secrets for a ticket → 429 after five of them; a POST without a secret → free; the right secret → works"
+        "Ten forms without a secret for a ticket → 400; then eight wrong secrets → 429 after five; then the right secret → 303"
     )
     func guesses() async throws {
         var web = ChildPolicy()
@@ -291,7 +293,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "A web view already has a session → another user's living one stops the hand-over; one of the same user is replaced"
+        "A web view has a live session, and a hand-over brings another → 409 for another user, replaced for the same user"
     )
     func otherSession() async throws {
         let harness = try Self.harness()
@@ -320,7 +322,7 @@ struct HandoverRouteTests {
         #expect(free.status == 303)
     }
 
-    @Test("A ticket's minute is over, or its session has ended → the hand-over page and its form answer 410")
+    @Test("A ticket is older than a minute, or its session has ended → the hand-over page and its form answer 410")
     func late() async throws {
         let time = TestClock()
         var web = ChildPolicy()
@@ -342,7 +344,8 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "A ticket for another site's page → only this site's backend can redeem it, and a repeat gets the same session")
+        "A ticket is for a page of a foreign site → only this site's backend can redeem it, and a repeat gets the same session"
+    )
     func redeemed() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -375,7 +378,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "All places for children are taken → the web child unused longest makes room; children that the app asked for stay"
+        "A session has the most children allowed → a new child ends the web child unused longest; the app's own children stay"
     )
     func room() async throws {
         let harness = try Self.harness()

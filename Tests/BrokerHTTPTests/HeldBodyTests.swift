@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("The memory for the bodies of one user (SEC-105)", .timeLimit(.minutes(1)))
+@Suite("Memory for the request bodies of one user (SEC-105)", .timeLimit(.minutes(1)))
 struct HeldBodyTests {
     private func row(_ harness: HTTPHarness, _ signedIn: SignedIn) async throws -> SessionRow {
         try await harness.useCases.resumeSession.resume(signedIn.token).row
@@ -19,7 +19,7 @@ struct HeldBodyTests {
     }
 
     @Test(
-        "Bodies are held in memory → a session gets half of its user's share, and all sessions of the user the whole share"
+        "Request bodies are in memory → one session may use half of the user's memory, and all sessions together all of it"
     )
     func shares() async throws {
         let harness = try HTTPHarness()
@@ -42,7 +42,7 @@ struct HeldBodyTests {
     }
 
     @Test(
-        "Bodies with unverified evidence fill one address's share → other addresses and the proven phone keep theirs"
+        "Bodies with unverified proofs fill one address's memory → other addresses, and verified requests, keep their memory"
     )
     func unproven() async throws {
         let harness = try HTTPHarness()
@@ -62,7 +62,9 @@ struct HeldBodyTests {
         #expect(take(nil) == .rateLimited)
     }
 
-    @Test("A body for the broker's own route → counts for its session until the answer is sent; beyond the share → 429")
+    @Test(
+        "A session's request body is being served → it uses the session's memory; the memory is full → the next body gets 429"
+    )
     func ownRoutes() async throws {
         let harness = try HTTPHarness()
         let (signedIn, bodies) = (try await harness.signIn(), harness.load.bodies)
@@ -93,7 +95,9 @@ struct HeldBodyTests {
         #expect(bodies.entries == 0)
     }
 
-    @Test("A body's place is released → it can be used again, and owners without bodies are forgotten")
+    @Test(
+        "A request body's memory is released → the session's next body may use it; the last body is released → no entry stays"
+    )
     func givingBack() async throws {
         let harness = try HTTPHarness()
         let row = try await row(harness, try await harness.signIn())

@@ -94,7 +94,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "The database role lacked rights at the start → readiness is 503; it lost them later → they are only listed",
+        "The store's role lacked rights at the start → readiness 503; the role lost rights later → 200, with the missing rights",
         arguments: [(false, 503, "store_rights_missing"), (true, 200, "ready")])
     func rights(_ hadAll: Bool, _ status: Int, _ word: String) async throws {
         let harness = try harness()

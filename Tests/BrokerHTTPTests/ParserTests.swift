@@ -81,7 +81,7 @@ struct ParserTests {
     }
 
     @Test(
-        "A Content-Type → JSON if its media type is, in any letter case and with any parameters (SEC-45)",
+        "A Content-Type has the media type `application/json`, in any letter case → JSON; another media type → not JSON (SEC-45)",
         arguments: [
             ("text/plain", false), ("application/json,text/plain", false), ("text/plain; application/json", false),
             ("text/plain;a=application/json", false), ("application/json, application/json;charset=utf-8", false),
@@ -150,7 +150,9 @@ struct AddressTests {
         #expect(address.address == IPAddress(client))
     }
 
-    @Test("An address uses up its rate → refused; it recovers with time, and each address counts separately (SEC-119)")
+    @Test(
+        "An address makes three calls, its limit for a minute → the fourth is refused; 20 s later → one is served (SEC-119)"
+    )
     func buckets() throws {
         let now = TestClock()
         let buckets = TokenBuckets(perMinute: 3) { now.monotonic }

@@ -21,7 +21,7 @@ struct PeerPolicyTests {
     }
 
     @Test(
-        "IPv6 connections → a /64 gets one share, a /56 several; a /48 gets a quarter of all, or seven shares before a sign-in"
+        "IPv6 connections → a /64 may open at most 512, a /56 2,048, a /48 a quarter of all; fewer before a sign-in"
     )
     func levels() throws {
         let address = "2001:db8:1:2fe::7"
@@ -39,7 +39,7 @@ struct PeerPolicyTests {
         #expect(try policies(address, ofAll: nil).last == "2001:db8:1::/48: 896 \(Int.max) 32")
     }
 
-    @Test("Connections of an IPv4 address → limited by this address alone, to at most a quarter of all")
+    @Test("IPv4 connections → one address may open at most 512, and at most a quarter of all")
     func four() throws {
         #expect(try policies("192.0.2.1", ofAll: 100_000) == ["192.0.2.1/32: 128 512 8"])
         #expect(try policies("192.0.2.1", ofAll: 200) == ["192.0.2.1/32: 50 50 8"])

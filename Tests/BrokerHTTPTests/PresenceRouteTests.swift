@@ -189,7 +189,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "Forward-auth demands presence → a proof of the original request counts once; without this request's fields → refused"
+        "Forward-auth demands presence → one use of a proof for the original request; no fields name this request → refused"
     )
     func forwarded() async throws {
         let token = try await signIn(now)

@@ -80,7 +80,7 @@ struct ProblemTests {
     }
 
     @Test(
-        "A problem has a new login → a cookie client gets the login token as a cookie, a bearer client as a member",
+        "A problem comes with a new login → a cookie client gets the login token as a cookie, a bearer client in the body",
         arguments: [ClientProfile.Transport.cookie, .bearer])
     func login(transport: ClientProfile.Transport) throws {
         let login = StartedLogin(

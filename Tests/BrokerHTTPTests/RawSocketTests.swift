@@ -183,7 +183,7 @@ struct RawSocketTests {
     }
 
     @Test(
-        "A head suffices for a refusal, by its type, credential or path → no `100 Continue` (RFC 9110 section 10.1.1)",
+        "A request with `Expect` has a wrong type, credential or path → no `100 Continue` (RFC 9110 section 10.1.1)",
         arguments: [
             ("/v1/logins", "text/plain", "", 415, 0),
             ("/v1/logins", "application/json", "Content-Encoding: gzip\r\n", 415, 0),
@@ -231,7 +231,7 @@ struct RawSocketTests {
         #expect(responses(in: answer) == 1)
     }
 
-    @Test("A head with `Expect: 100-continue` passes the checks that are made on heads → `100 Continue`")
+    @Test("A request with `Expect: 100-continue` has a good type, credential and path → `100 Continue`")
     func headPasses() async throws {
         let harness = try HTTPHarness { configuration, vault in configuration.backends = [Backends.orders(vault)] }
         let token = try await harness.signIn().token.reveal()
@@ -331,7 +331,8 @@ struct RawSocketTests {
         #expect(!answer.contains("openapi: 3"))
     }
 
-    @Test("A client pipelines more requests than one turn serves → all are answered in order (SEC-105)")
+    @Test(
+        "A client pipelines 51 requests, more than a connection serves at a time → all are answered in order (SEC-105)")
     func turns() async throws {
         let get = "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n"
         let pair = get + Self.post + "Content-Length: 2\r\n\r\n[]"
@@ -434,7 +435,7 @@ struct RawSocketTests {
     }
 
     @Test(
-        "A trusted proxy sends forwarded fields → their client address counts, and plain http is refused (SEC-104, SEC-108)"
+        "A trusted proxy sends `X-Forwarded` fields → the client address is read from them; http → 400 (SEC-104, SEC-108)"
     )
     func trustedProxy() async throws {
         let harness = try HTTPHarness { configuration, _ in
@@ -453,7 +454,7 @@ struct RawSocketTests {
         #expect(harness.records.all.last?.client == "198.51.100.7")
     }
 
-    @Test("An event stream is opened → it begins with the session, reports its refresh and its end, and then closes")
+    @Test("A session is refreshed, and then ends → its open event stream has the session, both events, and then closes")
     func events() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(100) }
         let signedIn = try await harness.signIn()
@@ -503,7 +504,9 @@ struct RawSocketTests {
         #expect(text.hasSuffix("0\r\n\r\n"))
     }
 
-    @Test("An address opens four connections, but may have three → it is served again after they have closed (SEC-105)")
+    @Test(
+        "An address opens one connection too many → after all its connections have closed, the address is served again (SEC-105)"
+    )
     func connectionCap() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.limits.connectionsPerAddress = 3

@@ -121,7 +121,7 @@ struct RelayedAnswerTests {
     }
 
     @Test(
-        "A session ends during a relayed event stream → the stream looks complete, and the upstream's connection closes"
+        "A session ends during a relayed event stream → the app gets a complete answer, and the call to the upstream ends"
     )
     func logOut() async throws {
         try await run { running in
@@ -155,7 +155,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("A relayed event stream carries bytes → they count as use of its session")
+    @Test("A relayed event stream carries bytes → the session counts as used, so it does not reach its idle end")
     func use() async throws {
         let time = TestClock()
         try await run(time: time) { running in

@@ -19,13 +19,13 @@ struct RelayedEndingTests {
         return ending.rest(isEventStream: isEventStream)
     }
 
-    @Test("A pass ends → an event stream that it opened ends at once, any other answer an hour later")
+    @Test("A pass ends → an event stream that was opened with this pass ends at once, any other answer an hour later")
     func ends() {
         #expect(rest(isEventStream: true) == .seconds(60))
         #expect(rest(isEventStream: false) == .seconds(3660))
     }
 
-    @Test("A slow upload or a slow upstream uses up a pass's time → the time at which the answer ends does not move")
+    @Test("A call's upload or upstream is slow → the call's answer must still end at the time that its pass sets")
     func late() {
         #expect(rest(isEventStream: true, late: .seconds(40)) == .seconds(20))
         #expect(rest(isEventStream: true, late: .seconds(90)) == .zero)

@@ -69,7 +69,7 @@ struct SpoiledProofTests {
     }
 
     @Test(
-        "Invalid signatures for a session from one address → ten checks a minute; other sessions and addresses are served"
+        "An address sends 60 invalid proofs for one session → ten checks, then 429; other sessions and addresses are served"
     )
     func apps() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))
@@ -90,7 +90,7 @@ struct SpoiledProofTests {
     }
 
     @Test(
-        "Bodies with unverified proofs → use memory apart from the session's own phone, and from other clients of a translator"
+        "Verified bodies, or another NAT64 client's bodies, fill a session's memory → an unverified body still gets memory"
     )
     func bodies() async throws {
         let token = try await bound("canary-1")
@@ -122,7 +122,9 @@ struct SpoiledProofTests {
         }
     }
 
-    @Test("Invalid signatures come through a proven backend → ten checks; then only this session's calls get 429")
+    @Test(
+        "A backend presents 60 invalid proofs for one session → ten checks, then 429; its calls for other sessions are served"
+    )
     func backends() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))
         // All requests go to one responder, because each responder has its own ledger.
@@ -143,7 +145,7 @@ struct SpoiledProofTests {
         #expect(try await ask(other, isSpoiled: false).json?["active"]?.bool == true)
     }
 
-    @Test("Fifteen invalid presence proofs at a registration or a call → only ten signatures are checked")
+    @Test("Fifteen invalid presence proofs, to register a key or for a call → only ten signatures are checked")
     func presence() async throws {
         let now = harness.clock.now().seconds
         harness.provider.change { $0.signIn = SignInFacts(authenticatedAt: now) }

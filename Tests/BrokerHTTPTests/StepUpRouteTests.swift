@@ -30,7 +30,7 @@ struct StepUpRouteTests {
     }
 
     @Test(
-        "A step-up follows a refused call → the backend's next answer has the stepped-up session, even if the cache is older"
+        "A backend's call is refused, then the user steps up at another replica → the next call is served, despite an older cache"
     )
     func judged() async throws {
         let demand = StepUpDemand(contextClasses: ["mfa"])

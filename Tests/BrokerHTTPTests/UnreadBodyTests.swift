@@ -81,7 +81,7 @@ struct UnreadBodyTests {
     }
 
     @Test(
-        "Requests follow a GET with a body on one connection → they are discarded (SEC-101)",
+        "A client pipelines requests behind a GET with a body → only the GET is answered, the others are discarded (SEC-101)",
         arguments: [
             "Content-Length: 5\r\n\r\n", "Content-Length: 5\r\n\r\nhello", "Content-Length: 66\r\n\r\n",
             "Transfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",

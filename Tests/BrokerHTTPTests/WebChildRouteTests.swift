@@ -82,7 +82,7 @@ struct WebChildRouteTests {
     }
 
     @Test(
-        "A web page's session token is sent to each route → the answer in the table, and a closed route reveals no token"
+        "A web child's token is sent to each route → the answer from this test's table, without a provider's token"
     )
     func everyRoute() async throws {
         let harness = try harness()
@@ -118,7 +118,7 @@ struct WebChildRouteTests {
     }
 
     @Test(
-        "An app's token in a page's cookie, or a page's token as an app's → `session_required`, even at closed routes"
+        "A web child's token in an app's cookie or field, or an app's token in a web child's cookie → `session_required`"
     )
     func otherPlaces() async throws {
         let harness = try harness()

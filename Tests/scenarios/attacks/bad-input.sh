@@ -13,7 +13,7 @@ while IFS=$'\t' read -r path what pointer body; do
     if [ "$STATUS" != 400 ] || [ "$(json .code)" != invalid_request ]; then
         not_ok "POST $path, $what → 400 invalid_request" "expected 400 invalid_request"
     elif [ "$pointer" != - ] && ! grep -qF "\"$pointer\"" <<<"$(json .errors)"; then
-        not_ok "POST $path, $what → the errors name its pointer" "expected $pointer among the errors"
+        not_ok "POST $path, $what → the answer's errors name the faulty member" "expected $pointer among the errors"
     else
         ok "POST $path, $what → 400 invalid_request"
     fi
@@ -59,7 +59,7 @@ same 4 "${STATUS:0:1}" "GET of a path with a dot segment → refused"
 for pair in "GET /v1/logins" "PUT /v1/sessions" "POST /v1/session" "PATCH /v1/session" "DELETE /v1/providers" "GET /v1/session/refresh" "GET /v1/registrations" "TRACE /v1/session"; do
     request ${pair% *} "${pair#* }"
     expect_problem 405 method_not_allowed "request $pair"
-    matches '[A-Z]' "$(header Allow)" "request $pair → the answer has Allow: $(header Allow)"
+    matches '[A-Z]' "$(header Allow)" "request $pair, whose path lacks this method → the answer's field Allow is $(header Allow)"
 done
 
 step "6. Header fields"

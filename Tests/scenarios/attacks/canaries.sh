@@ -60,7 +60,7 @@ remember planted "$planted"
 post /v1/sessions "{\"callback_url\":\"com.example.app:/cb?code=$planted&state=$planted\"}"
 post /v1/sessions "{\"provider\":\"oidc\",\"code\":\"$planted\",\"unknown_member\":\"$planted\"}"
 post /v1/sessions "{\"$planted\":1}"
-if grep -qF -e "$planted" "$work/body"; then ok "body member with a planted name → the answer to its sender contains the name"; else ok "body member with a planted name → the answer does not contain the name"; fi
+if grep -qF -e "$planted" "$work/body"; then ok "body whose member has a planted name → the answer to the sender contains this name"; else ok "body whose member has a planted name → the answer does not contain this name"; fi
 JAR= request GET "/v1/session?session=$planted" -b "coatcheck=$planted" -H "Authorization: Bearer $planted" -H "User-Agent: ua-$(random_token)"
 request GET "/$planted"
 # Also record every token that the providers have issued.
@@ -102,7 +102,7 @@ while read -r value; do
     [ "$STATUS" = 401 ] || opened=$((opened + 1))
 done < <(head -300 "$work/values")
 matches '^[1-9]' "$(grep -c . "$work/values")" "values of the database → at least one to try as a cookie"
-same 0 "$opened" "$(wc -l <"$work/values") database values as cookies → no value opens a session"
+same 0 "$opened" "$(wc -l <"$work/values") values of the database, each sent as the session cookie → no value opens a session"
 
 step "4. No recorded secret is in the database, its log files or the broker's log"
 sleep 1

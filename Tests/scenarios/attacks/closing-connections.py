@@ -44,7 +44,7 @@ def endings(case):
                 if not good:
                     break
             case.verdict(
-                good, f"requests on the same connection after {what} → not executed",
+                good, f"further requests on the connection after {what} → not executed, and the connection closes",
                 f"answers {[answer[0] for answer in found]}, closes {closes}, upstream {posts}, session {alive}, {how}")
             if alive != 200:
                 session = broker.sign_in()
@@ -68,13 +68,13 @@ def endings(case):
             found = answers(data)
             case.verdict(
                 len(found) == 1 and found[0][0] == status and body in (None, found[0][2]),
-                f"{name}, {what} → answered", f"{[(answer[0], answer[2][:80]) for answer in found]}, {how}")
+                f"{name}, which closes its sending side after a {what} → still gets the answer", f"{[(answer[0], answer[2][:80]) for answer in found]}, {how}")
         with broker.connect() as end:
             end.sendall(head("GET /v1/session/events", session))
             end.recv(4096)
             end.shutdown(socket.SHUT_WR)
             _, how = read_all(end, 5)
-            case.verdict(how != "open", f"{name} of an event stream → the stream ends", how)
+            case.verdict(how != "open", f"{name}, which closes its sending side during an event stream → the broker ends the stream", how)
         # After a malformed request, a client gets its answer even if it continues to send.
         with broker.connect() as end:
             end.sendall(b"GARBAGE\r\n\r\n")
@@ -84,7 +84,7 @@ def endings(case):
             found = answers(got + more)
             case.verdict(
                 len(found) == 1 and found[0][0] == 400 and sent >= 64 * 1024,
-                f"a malformed request, and the client goes on sending → the answer 400 arrives completely",
+                f"a client goes on sending after a malformed request → it gets the complete answer 400",
                 f"{[answer[0] for answer in found]}, {sent} bytes taken, {why}, {how}")
 
 

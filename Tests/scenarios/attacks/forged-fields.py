@@ -106,24 +106,24 @@ def traefik(case):
     names = [f"X-Auth-{word}" for word in "Subject Provider Client Session Name Email Scope Kind Parent Acr Time Token".split()]
     for name in names:
         forged = [(form, "mallory") for form in spellings(name)]
-        case.same((401, None), gateway.serve("GET", "/orders", forged), f"{name} in {len(forged)} spellings, without a session → 401")
+        case.same((401, None), gateway.serve("GET", "/orders", forged), f"a request that forges {name} in {len(forged)} spellings, without a session → 401")
         status, held = gateway.serve("GET", "/orders", [cookie, *forged])
         seen = gateway.variables(held or {})
         of_auth = {key: values for key, values in seen.items() if key.startswith("X_AUTH_")}
         case.verdict(
             status == 200 and of_auth.get("X_AUTH_SUBJECT") == ["user-ana"] and "mallory" not in str(of_auth)
             and all(len(values) == 1 for values in of_auth.values()),
-            f"{name} in {len(forged)} spellings with a session → each variable has the broker's value, once", str(of_auth))
+            f"a request that forges {name} in {len(forged)} spellings, with a session → the service sees only the broker's value of each X-Auth field", str(of_auth))
     for form in spellings("X-Coatcheck-Session")[:4]:
-        case.same((401, None), gateway.serve("GET", "/orders", [(form, session)]), f"a session in the field {form} → 401")
+        case.same((401, None), gateway.serve("GET", "/orders", [(form, session)]), f"a session token only in the field {form}, a spelling of X-Coatcheck-Session → 401")
     _, held = gateway.serve("GET", "/orders", [cookie, *((form, "mallory") for form in spellings("X-Coatcheck-Session"))])
-    case.same([], [name for name, values in (held or {"none": "mallory"}).items() if "mallory" in values], "the field X-Coatcheck-Session in all spellings → removed")
+    case.same([], [name for name, values in (held or {"none": "mallory"}).items() if "mallory" in values], "a request with the field X-Coatcheck-Session in all spellings → the gateway removes all of them")
     # Check the model itself: if a recipe removes only names with some of the characters, a forged field has to arrive.
     for signs, forms in (("-", ("X_Auth_Subject", "X.Auth.Subject")), ("[-_.]", ("X!Auth!Subject", "X~Auth~Subject", "X-Auth'Subject"))):
         plain = Traefik(recipe.replace("[^a-z0-9]", signs), f"127.0.0.1:{port}")
         for form in forms:
             _, held = plain.serve("GET", "/orders", [cookie, (form, "mallory")])
-            case.verdict("mallory" in plain.variables(held)["X_AUTH_SUBJECT"], f"a recipe that removes only names with {signs} → the forged field {form} arrives")
+            case.verdict("mallory" in plain.variables(held)["X_AUTH_SUBJECT"], f"a weaker recipe, which removes only names with {signs} → the forged field {form} reaches the service")
 
 
 if __name__ == "__main__":

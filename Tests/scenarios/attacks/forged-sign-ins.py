@@ -55,7 +55,7 @@ def sign_ins(case):
         callback, cookie, _ = begin()
         answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback} | more, Cookie=f"coatcheck-login={cookie}")
         case.same("400 state_mismatch", answer.told, f"a forward with {word} → 400 state_mismatch")
-    for word, state in (("no state", None), ("an empty state", ""), ("two states", "twice"), ("another login's state", begin()[0]), ("a list", "[]")):
+    for word, state in (("no state", None), ("an empty state", ""), ("two states", "twice"), ("another login's state", begin()[0]), ("a list as its state", "[]")):
         callback, cookie, _ = begin()
         target, _, query = callback.partition("?")
         pairs = dict(urllib.parse.parse_qsl(query))
@@ -82,12 +82,12 @@ def sign_ins(case):
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&{urllib.parse.urlencode(forged)}"}, Cookie=f"coatcheck-login={cookie}")
     session = answer.json
     unverified = session.get("identity", {}).pop("unverified", None)
-    case.same({name: "mallory" for name in kept}, unverified, "user names in a callback → the session lists the configured callback members as unverified")
+    case.same({name: "mallory" for name in kept}, unverified, "a callback with forged user names → the session lists those of the configured callback members as unverified")
     seen = json.dumps({name: session.get(name) for name in ("subject", "identity", "provider")})
-    case.verdict(answer.status == 201 and session.get("subject") == "user-ana" and "mallory" not in seen, "forged user names in a callback → the session has the provider's user", f"{answer.told} {seen}")
+    case.verdict(answer.status == 201 and session.get("subject") == "user-ana" and "mallory" not in seen, "a callback with forged user names → the session has the user whom the provider reports", f"{answer.told} {seen}")
     callback, cookie, _ = begin()
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&sub=user-bob"}, Cookie=f"coatcheck-login={cookie}")
-    case.same("user-ana", answer.json.get("subject"), "one user's callback, with another user's subject → a session of the first user")
+    case.same("user-ana", answer.json.get("subject"), "ana's callback with ben's subject added → a session of ana")
 
     # The broker accepts the Cookie field's name in any letter case, and always checks the login token in it.
     callback, cookie, _ = begin()

@@ -25,8 +25,8 @@ def idle(case):
             time.sleep(2)
             begin = time.monotonic()
             served, *_ = broker.ask("GET", "/v1/providers", source="127.0.0.40")
-            case.verdict(served == 200 and time.monotonic() - begin < 5, f"{name}, another client → served within 5 s", served)
-            case.verdict(all(is_open(end) for end in ends), f"{name} → all connections are kept", sum(map(is_open, ends)))
+            case.verdict(served == 200 and time.monotonic() - begin < 5, f"{name}, a request of another client → served within 5 s", served)
+            case.verdict(all(is_open(end) for end in ends), f"{name} → the broker keeps all of them open", sum(map(is_open, ends)))
             broker.within(name)
         finally:
             for end in ends:
@@ -64,9 +64,9 @@ def hostile_uploads(case):
             time.sleep(1)
         good = seen.count(200)
         case.say(f"{name}: {good} of {len(seen)} calls of another user answered, the slowest in {worst:.2f} s")
-        case.verdict(good == len(seen), f"{name}, another user's calls at the same time → all are 200", seen)
+        case.verdict(good == len(seen), f"{name}, another user's calls to the same upstream meanwhile → all get 200", seen)
         alive = sum(map(is_open, streamed))
-        case.verdict(alive == 0, f"{name}, uploads below 1 KiB/s → ended", f"{alive} of {len(streamed)} go on")
+        case.verdict(alive == 0, f"{name} → the broker ends the uploads slower than 1 KiB/s", f"{alive} of {len(streamed)} go on")
         broker.within(name)
         for end in ends:
             end.close()
@@ -91,11 +91,11 @@ def descriptors(case):
             spent = broker.processor_time() - before
             ready = call(broker.management + "/readyz", seconds=3).status == 200
             case.say(f"{name}: {len(ends)} idle connections opened, {spent:.2f} s of processor time in 3 s")
-            case.verdict(spent < 0.15, f"{name}, all descriptors in use → almost no processor time", f"{spent:.2f} s of processor time in 3 s")
-            case.verdict(ready, f"{name}, all descriptors in use → /readyz is 200")
+            case.verdict(spent < 0.15, f"a broker with {name} and up to 300 idle connections → uses almost no processor time", f"{spent:.2f} s of processor time in 3 s")
+            case.verdict(ready, f"a broker with {name} and up to 300 idle connections → its /readyz is 200")
             if limit.endswith("4096"):
                 served, *_ = broker.ask("GET", "/v1/relay/app/bytes/10", session, source="127.0.0.20", seconds=3)
-                case.verdict(served == 200, f"{name}, a relayed call beyond the soft limit → 200", served)
+                case.verdict(served == 200, f"a broker with {name} and up to 300 idle connections, a relayed call → 200", served)
             broker.within(name)
             for end in ends:
                 end.close()
@@ -104,7 +104,7 @@ def descriptors(case):
                 if served == 200:
                     break
                 time.sleep(0.05)
-            case.verdict(served == 200, f"{name}, a relayed call after the idle connections have closed → 200", served)
+            case.verdict(served == 200, f"a broker with {name}, a relayed call after the idle connections have closed → 200", served)
 
 
 QUICK = {"idle": idle, "descriptors": descriptors}

@@ -40,7 +40,7 @@ def relayed(case):
         for form in {name, name.lower(), name.replace("-", "."), name.replace("-", "+"), name.replace("-", "_")}:
             status, _, body = raw(broker, "GET", "/v1/relay/narrow/echo", cookie, f"{form}: mallory")[0]
             found[form] = 400 if status == 400 and "_" in form else status if b"mallory" not in body else "arrived"
-        case.same({form: 400 if "_" in form else 200 for form in found}, found, f"the field {name} in five spellings → dropped, and 400 for `_`")
+        case.same({form: 400 if "_" in form else 200 for form in found}, found, f"relayed calls with the field {name} in five spellings → a spelling with `_` gets 400, and the relay drops the others")
     sandbox.control("DELETE", "/requests")
     for trick in TRICKS:
         status, fields, _ = raw(broker, "GET", "/v1/relay/narrow/echo" + trick, cookie)[0]
@@ -50,7 +50,7 @@ def relayed(case):
     behind = head(broker, "GET", "/v1/relay/narrow/bytes/10", cookie, "Connection: close")
     for protocol in ("websocket", "foo", "TLS/1.0"):
         found = sent(broker, head(broker, "GET", "/v1/relay/narrow/echo", cookie, "Connection: Upgrade", f"Upgrade: {protocol}") + behind)
-        case.same([400], [status for status, _, _ in found], f"a request sent after a request with `Upgrade: {protocol}` → one refusal for both, and the connection closes")
+        case.same([400], [status for status, _, _ in found], f"a relayed request with `Upgrade: {protocol}`, and a second request right behind it → the broker answers only the first, with 400")
     case.same([], reached(), "all requests with an `Upgrade`, and the requests after them → zero calls at the upstream")
     for framing, body in (("Transfer-Encoding: chunked", "5\r\nhello\r\n0\r\n\r\n"), ("Content-Length: 5", "hello")):
         for named in ("Transfer-Encoding", "Content-Length", "transfer-encoding, content-length, authorization, host"):
@@ -58,7 +58,7 @@ def relayed(case):
             found = sent(broker, first + body + behind)
             kept = [(status, b"hello" in body, b"Bearer" in body) for status, _, body in found]
             case.same(
-                [(200, True, True), (403, False, False)], kept, f"{framing} with `Connection: {named}` → the body arrives, and the request after it is refused")
+                [(200, True, True), (403, False, False)], kept, f"a relayed POST with {framing} and `Connection: {named}` → its body arrives, and the next request, to a forbidden path, gets 403")
     case.same(["/api/echo"] * 6, reached(), "six relayed requests with a body and a Connection field → exactly one call each at the upstream")
     status, _, body = raw(broker, "GET", "/v1/relay/narrow/echo", cookie)[0]
     case.verdict(status == 200 and b'"method"' in body, "a relayed call to the allowed path, without a trick → 200", str(status))

@@ -60,16 +60,16 @@ def last_byte(case):
         served, *_ = broker.ask("GET", "/v1/providers", source="127.0.0.51")
         case.say(f"{name}: {len(waiting)} wait, {refused} answered 429, {ended} ended unanswered")
         case.verdict(
-            64 <= len(waiting) <= 128, f"{name} → only the first 8 MiB are kept", f"{len(waiting)} connections")
-        case.verdict(refused + len(waiting) == 511, f"{name}, each body beyond the first 8 MiB → 429, and its connection is closed", f"{refused} of {511}")
-        case.verdict(served == 200, f"{name}, a request from another address → served", served)
+            64 <= len(waiting) <= 128, f"{name} → only the requests of the first 8 MiB stay open", f"{len(waiting)} connections")
+        case.verdict(refused + len(waiting) == 511, f"{name}, each request beyond the first 8 MiB → 429, and its connection is closed", f"{refused} of {511}")
+        case.verdict(served == 200, f"{name}, a request from another address meanwhile → served", served)
         broker.within(name)
         done = 0
         for end in waiting[:8]:
             end.sendall(b"}")
             found = answers(read_all(end, 3)[0])
             done += bool(found) and found[0][0] not in (0, 429)
-        case.verdict(done == len(waiting[:8]), f"{name}, the first eight bodies get their last byte → answered", done)
+        case.verdict(done == len(waiting[:8]), f"{name}, then the last byte of the first eight bodies arrives → these eight requests are answered", done)
         for end in waiting + [kept]:
             end.close()
 
@@ -86,7 +86,7 @@ def last_byte(case):
     with Broker(case, name, trusted=["127.0.0.60"]) as broker:
         waiting, refused, ended, _ = withheld(broker, 600, "127.0.0.60")
         case.verdict(
-            len(waiting) == 600, f"{name}, 600 connections with 64 KiB each → all stay open",
+            len(waiting) == 600, f"{name} opens 600 connections, each with an unfinished body → all stay open",
             f"{len(waiting)} wait, {refused} answered 429, {ended} ended")
         for end in waiting:
             end.close()
@@ -112,15 +112,15 @@ def user_bodies(case):
         waiting = [end for end in ends if is_open(end)]
         refused = sum(answers(read_all(end, 2)[0])[:1] != [] for end in ends if end not in waiting)
         case.say(f"{name}: {len(waiting)} wait, {refused} were answered")
-        case.verdict(len(waiting) == 128, f"{name} → only 8 MiB are kept", f"{len(waiting)} wait")
-        case.verdict(refused == 640 - len(waiting), f"{name}, each body beyond the first 8 MiB → answered", refused)
+        case.verdict(len(waiting) == 128, f"{name} → only the 128 requests of the first 8 MiB stay open", f"{len(waiting)} wait")
+        case.verdict(refused == 640 - len(waiting), f"{name}, each request beyond the first 8 MiB → answered at once", refused)
         broker.within(name)
         served, *_ = broker.ask("POST", "/v1/relay/app/taken/1", other, body=b"x" * 60_000, source="127.0.0.70")
-        case.verdict(served == 201, f"{name}, another user's request from the same address → served", served)
+        case.verdict(served == 201, f"{name}, another user's request from one of these addresses → served", served)
         for end in waiting[:4]:
             end.sendall(b"y")
         done = [answers(read_all(end, 5)[0])[:1] for end in waiting[:4]]
-        case.verdict(all(found and found[0][0] == 201 for found in done), f"{name}, the kept bodies after they are complete → answered", done)
+        case.verdict(all(found and found[0][0] == 201 for found in done), f"{name}, then the last byte of four open requests arrives → these four are answered", done)
         for end in ends:
             end.close()
 
@@ -145,16 +145,16 @@ def own_bodies(case):
         waiting = [end for end in ends if is_open(end)]
         refused = sum(found[:1] != [] and found[0][0] == 429 for found in (answers(read_all(end, 2)[0]) for end in ends if end not in waiting))
         case.say(f"{name}: {len(waiting)} wait, {refused} were answered 429")
-        case.verdict(len(waiting) == 128, f"{name} → only 8 MiB are kept", f"{len(waiting)} wait")
-        case.verdict(refused == 640 - len(waiting), f"{name}, each body beyond the first 8 MiB → 429", refused)
+        case.verdict(len(waiting) == 128, f"{name} → only the 128 requests of the first 8 MiB stay open", f"{len(waiting)} wait")
+        case.verdict(refused == 640 - len(waiting), f"{name}, each request beyond the first 8 MiB → 429", refused)
         broker.within(name)
         served, *_ = broker.ask("POST", "/v1/session/children", other, *fields, body=b"{}", source="127.0.0.70")
-        case.verdict(served in (400, 403), f"{name}, another user's request from the same address → served", served)
+        case.verdict(served in (400, 403), f"{name}, another user's request from one of these addresses → served", served)
         for end in waiting[:4]:
             end.sendall(b"}")
         done = [answers(read_all(end, 5)[0])[:1] for end in waiting[:4]]
         case.verdict(
-            all(found and found[0][0] in (400, 403) for found in done), f"{name}, the kept bodies after they are complete → answered", done)
+            all(found and found[0][0] in (400, 403) for found in done), f"{name}, then the last byte of four open requests arrives → these four are answered", done)
         for end in ends:
             end.close()
 

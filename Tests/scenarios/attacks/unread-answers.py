@@ -24,11 +24,11 @@ def pipelined(name, path, status, with_session=False):
                 sent, _, why = flood(broker, end, request * 1000, len(request) * 100_000, seconds=25)
                 time.sleep(0.5)
                 served, *_ = broker.ask("GET", "/v1/providers", source="127.0.0.10")
-                case.verdict(served == 200, f"{name} requests whose answers are not read, another client's request → served", served)
+                case.verdict(served == 200, f"{name} requests, and the client reads none of the answers → another client's request is served", served)
                 broker.within(name, f"{sent // len(request)} requests taken, then {why}")
                 end.settimeout(10)
                 start = end.recv(64)
-                case.verdict(start.startswith(b"HTTP/1.1 %d " % status), f"{name} requests, the first of the unread answers → has the status {status}", start)
+                case.verdict(start.startswith(b"HTTP/1.1 %d " % status), f"{name} requests, and the client reads an answer only at the end → the first answer has the status {status}", start)
 
     return run
 

@@ -38,15 +38,15 @@ def upgraded(name, line, status, *fields, with_session=False, host=NAME, stays=F
                 top = (got + more).partition(b"\r\n\r\n")[0].lower()
                 case.verdict(
                     top.startswith(b"http/1.1 %d " % status) and b"\r\nconnection: close" in top,
-                    f"{name}, an event stream's request → {status} over HTTP/1.1 with `Connection: close`", top[:300])
-                case.verdict((got + more).count(b"HTTP/1.1 ") == 1, f"{name}, the requests after an event stream's request → unanswered")
+                    f"{name}, and a flood of requests behind it → the stream gets {status} over HTTP/1.1 with `Connection: close`", top[:300])
+                case.verdict((got + more).count(b"HTTP/1.1 ") == 1, f"{name}, and a flood of requests behind it → only the stream's request is answered")
             else:
                 case.verdict(
                     [answer[0] for answer in found] == [status] and found[0][1].get("connection") == "close",
-                    f"{name}, the first request → only {status}, with `Connection: close`",
+                    f"{name}, and a flood of requests behind it → one answer in all, {status} with `Connection: close`",
                     [(answer[0], answer[1].get("connection")) for answer in found][:4])
             alive, *_ = broker.ask("GET", "/v1/session", session)
-            case.verdict(alive == 200, f"{name}, the log-out that follows on the connection → not executed", alive)
+            case.verdict(alive == 200, f"{name}, and a log-out behind it on the connection → the log-out is not executed", alive)
 
     return run
 

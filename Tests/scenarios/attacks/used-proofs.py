@@ -32,8 +32,8 @@ def flood(case):
             case.same("401 proof_invalid replayed", answer.told, f"{sentence} → 401 proof_invalid replayed: {method} {path}")
 
     for (method, path), proof in caught.items():
-        case.same(200, broker.call(method, path, phone.session, DPoP=proof).status, f"the first use of a proof → 200: {method} {path}")
-    again("a used proof")
+        case.same(200, broker.call(method, path, phone.session, DPoP=proof).status, f"a proof is used for the first time → 200: {method} {path}")
+    again("a proof is used a second time")
 
     # Send proofs for an address that occurs only in `Host` or `X-Forwarded-Host`.
     own = urllib.parse.urlsplit(broker.url).netloc
@@ -53,9 +53,9 @@ def flood(case):
     with ThreadPoolExecutor(8) as pool:
         told = [word for part in pool.map(send, range(8)) for word in part]
     taken = sum(word.startswith("200") for word in told)
-    case.verdict(4000 < taken <= 4096, "4,200 proofs of one key → served until 4,096 are stored for this key", f"{taken}: {sorted(set(told))}")
+    case.verdict(4000 < taken <= 4096, "4,200 requests, each with another proof of one key → served until 4,096 proofs are stored for this key", f"{taken}: {sorted(set(told))}")
     case.same("429 rate_limited", attacker.call("GET", "/v1/session", attacker.session).told, "a call with another proof of a key that has 4,096 stored proofs → 429 rate_limited")
-    again("a used proof after 4,200 proofs of another key")
+    again("a proof is used again after 4,200 proofs of another key")
 
     # Someone without a session sends 200 proofs by a key of its own, half of them with the victim's cookie.
     stranger = Phone(broker)
@@ -64,7 +64,7 @@ def flood(case):
     for number in range(200):
         proof = stranger.proof("GET", "/v1/session", phone.session, jti=f"stranger-{number}")
         broker.call("GET", "/v1/session", phone.session if number % 2 else None, connection=connection, DPoP=proof)
-    again("a used proof after 200 proofs of a stranger")
+    again("a proof is used again after 200 proofs of a stranger's key")
     case.same("200", phone.call("GET", "/v1/session", phone.session).told, "a new proof by the session's key after a stranger's flood of proofs → 200")
     third = Phone(broker)
     case.same(201, third.sign_in("eva").status, "another user's sign-in after a stranger's flood of proofs → 201")
@@ -73,8 +73,8 @@ def flood(case):
     broker.restart()
     for (method, path), proof in caught.items():
         answer = broker.call(method, path, phone.session, DPoP=proof)
-        case.same("401 use_dpop_nonce", answer.told, f"a used proof after a restart → 401 use_dpop_nonce: {method} {path}")
-    case.same("200", phone.call("GET", "/v1/session", phone.session).told, "a new proof by the session's key after a restart → 200")
+        case.same("401 use_dpop_nonce", answer.told, f"a proof is used again after a restart of the broker → 401 use_dpop_nonce: {method} {path}")
+    case.same("200", phone.call("GET", "/v1/session", phone.session).told, "a new proof by the session's key after a restart of the broker → 200")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ service() {
     pids+=($!)
     step "$1"
     wait_for 60 curl -s -o "$work/none" "http://127.0.0.1:$PORT/"
-    same 0 $? "$name: the example's script `run` → the service starts"
+    same 0 $? "$name: the script 'run' of the example → starts the service"
     request GET "http://127.0.0.1:$PORT/"
     expect_status 401 "$name: request without a token → 401"
     request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $(random_token)"
@@ -62,7 +62,7 @@ step "With a killed broker the services answer 503"
 kill_broker KILL
 for port in "${ports[@]}"; do
     request GET "http://127.0.0.1:$port/" -H "Authorization: Bearer $TOKEN"
-    same "503 5" "$STATUS $(header Retry-After)" "request to a service whose broker was killed → 503 with Retry-After"
+    same "503 5" "$STATUS $(header Retry-After)" "request to an example service after the broker was killed → 503 with Retry-After"
 done
 
 step "Introspection moves a session's idle end only for backends with \`slides\`"

@@ -136,7 +136,7 @@ matches 'backends.traefik.peers.*write `server: \{backend_listen:' "$(cat "$work
 sed -i "s|^  public_url:.*|&\n  backend_listen: 127.0.0.1:$BACKENDS_PORT|" "$own"
 "$COATCHECK" check --config "$own" >"$work/check" 2>&1
 same 0 $? "configuration with a backend's peers and backend_listen → check succeeds"
-matches 'server.trusted_proxies.*is empty' "$(cat "$work/check")" "configuration with backend_listen but without trusted_proxies → check warns about shared limits"
+matches 'server.trusted_proxies.*is empty' "$(cat "$work/check")" "configuration with backend_listen but without trusted_proxies → check warns that trusted_proxies is empty"
 start_broker
 device own
 sign_in oidc ios ana
@@ -158,7 +158,7 @@ for address in "$BROKER" "$BACKENDS"; do
     done
 done
 request GET "$BACKENDS/v1/forward-auth" "${peer[@]}" -b "coatcheck=$session"
-matches '.' "$(header X-Auth-Token)" "forward-auth by a listed peer with forward_access_token → gets the access token"
+matches '.' "$(header X-Auth-Token)" "forward-auth by a listed peer whose backend has forward_access_token → the answer contains the access token"
 request GET "$BACKENDS/v1/forward-auth" "${peer[@]}" -H 'X-Coatcheck-Backend: wrong' -b "coatcheck=$session"
 expect_problem 401 backend_unauthorized "forward-auth by a listed peer with a wrong credential"
 request POST "$BACKENDS/v1/token" "${peer[@]}" "${exchange[@]}" -d "subject_token=$session"
@@ -207,15 +207,15 @@ for name in __Host-coatcheck X-Coatcheck-Session; do
         esac
         seen="$seen $STATUS"
     done
-    same " 401 401 401 401 401 401 401" "$seen" "forward-auth with seven invented sessions in $name → 401 each time"
+    same " 401 401 401 401 401 401 401" "$seen" "seven calls of forward-auth, each with an invented session in $name → 401 each time"
 done
 request GET "$BACKENDS/v1/forward-auth" "${gateway[@]}" -b "__Host-coatcheck=$session"
-expect_status 200 "forward-auth with a live session after fourteen invented ones → 200"
+expect_status 200 "forward-auth with a live session, after fourteen calls with invented sessions → 200"
 seen=
 for _ in 1 2 3 4 5 6 7; do
     request GET "$BACKENDS/v1/forward-auth" -H "X-Coatcheck-Backend: $(random_token)" -b "__Host-coatcheck=$session"
     seen="$seen $STATUS"
 done
-same " 401 401 401 401 401 429 429" "$seen" "forward-auth with seven invented credentials → the last two get 429"
+same " 401 401 401 401 401 429 429" "$seen" "seven calls of forward-auth with invented credentials, of which five a minute are allowed → the last two get 429"
 
 finish

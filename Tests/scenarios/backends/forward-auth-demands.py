@@ -113,7 +113,7 @@ def stepping_up(gate, broker, prefix="", confirm=True):
     answer = gate.passes(pay, "a path that demands a step-up, after a fresh step-up → served", Cookie=f"coatcheck={strong}")
     seen = answer.json.get("fields", {})
     gate.says.verdict(
-        seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}, a call after a step-up → the service sees the sign-in's class and time", str(seen))
+        seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}, a call after a step-up → the service sees the class (acr) and the time of the sign-in", str(seen))
     gate.passes(pay, "a POST to a path that demands a step-up, after a fresh step-up → served", "POST", Cookie=f"coatcheck={strong}")
     gate.passes(pay, "a path that demands a step-up, with a bearer after a fresh step-up → served", Authorization=f"Bearer {strong_bearer}")
     gate.passes(orders + "?acr=mfa&max_age=60", "a path without a demand, with a demand in the client's query → served to a session without a step-up", Cookie=f"coatcheck={plain}")
@@ -188,7 +188,7 @@ def demands(server):
             quiet.print = quiet.lines.append
             stepping_up(Gate(quiet, server, recipes.forward_auth(case, server, [host], service.address, [edit], **values).url, service), broker)
             case.verdict(
-                any(line.startswith("not ok") and sentence in line for line in quiet.lines), f"{server}, a copy of the recipe with one edit ({edit[2] or 'no ' + edit[1]}) → a check fails",
+                any(line.startswith("not ok") and sentence in line for line in quiet.lines), f"{server}, the checks run on a recipe with a planted fault ({edit[2] or 'no ' + edit[1]}) → a check fails",
                 [line for line in quiet.lines if line.startswith("not ok")][:4])
 
     case_of_server.__doc__ = f"{server}: the demands of single paths."
@@ -248,13 +248,13 @@ def fields(case):
 
         expected = {name.lower().replace("-", "_"): [value] for name, value in full.items()}
         says.same(expected, seen(full), f"{server}, the client forges every identity field → the service sees only the broker's values")
-        says.same({"x_auth_session": [handle]}, seen({"X-Auth-Session": handle}), f"{server}, a field that the broker does not answer → the service does not see it")
+        says.same({"x_auth_session": [handle]}, seen({"X-Auth-Session": handle}), f"{server}, the client forges identity fields that the broker's answer lacks → the service sees only the broker's X-Auth-Session")
         asked = {name: broker.asked[name] for name in (
             "Host", "Cookie", "Authorization", "DPoP", "Coatcheck-Pass", "Coatcheck-Presence", "X-Coatcheck-Backend", "X-Coatcheck-Session", "X-Original-Method", "X-Original-URL")}
         says.same({
             "Host": "auth.example.com", "Cookie": "coatcheck=c; a=1", "Authorization": "Bearer b", "DPoP": "a.proof", "Coatcheck-Pass": "a-pass",
             "Coatcheck-Presence": "a.presence", "X-Coatcheck-Backend": "the-credential", "X-Coatcheck-Session": None, "X-Original-Method": "GET",
-            "X-Original-URL": ORIGIN + "/orders"}, asked, f"{server}, a forward-auth call → the broker gets the session, its evidence and the original request")
+            "X-Original-URL": ORIGIN + "/orders"}, asked, f"{server}, a client's request → the forward-auth call contains the session, the session's evidence and the original request")
 
     for server in recipes.SERVERS:
         look(case, server)
@@ -266,7 +266,7 @@ def fields(case):
         quiet = Verdicts()
         quiet.print = lambda _: None
         look(quiet, server, [edit])
-        case.verdict(quiet.failed, f"{server}, a copy of the recipe with one edit ({edit[2] or 'no ' + edit[1]}) → a check fails")
+        case.verdict(quiet.failed, f"{server}, the checks run on a recipe with a planted fault ({edit[2] or 'no ' + edit[1]}) → a check fails")
 
 
 if __name__ == "__main__":

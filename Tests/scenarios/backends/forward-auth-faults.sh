@@ -52,9 +52,9 @@ walk_faults() {
         become "${answer%% *}"
         answer=${answer#* }
         denied "$1: broker answers forward-auth with ${answer%% *}" 401 GET -H "Cookie: coatcheck=$late"
-        same "$answer" "$(json .code) $(json .title)" "$1: broker answers forward-auth with ${answer%% *} → the app gets its code and title"
+        same "$answer" "$(json .code) $(json .title)" "$1: broker answers forward-auth with ${answer%% *} → the app gets the code and title of this problem"
         expect_header Coatcheck-Code "${answer%% *}" "$1: broker answers forward-auth with ${answer%% *} → Coatcheck-Code repeats the code"
-        matches "error=\"(${answer%% *}|insufficient_user_authentication)\"" "$(header WWW-Authenticate)" "$1: broker answers forward-auth with ${answer%% *} → WWW-Authenticate has its error"
+        matches "error=\"(${answer%% *}|insufficient_user_authentication)\"" "$(header WWW-Authenticate)" "$1: broker answers forward-auth with ${answer%% *} → WWW-Authenticate contains the matching error"
         same "" "$(header Set-Cookie)" "$1: broker answers forward-auth with ${answer%% *} → the session cookie stays"
     done
     expect_json .reason nonce "$1: proof of presence with an old nonce → the app gets the reason nonce"

@@ -20,7 +20,7 @@ at_once() {
 
 # all_hers NAME SUBJECT: checks that each of the sixty answers to `at_once NAME` names this user
 all_hers() {
-    same "60 $2" "$(subjects "$1")" "sixty parallel requests of $2 ($1), next to another user's → every answer names $2"
+    same "60 $2" "$(subjects "$1")" "sixty parallel requests of $2 ($1), while another user sends requests too → every answer names $2"
     grep -v '^200  curl 0' "$work/$1.outcomes" | sed 's/^/#   /'
 }
 
@@ -78,7 +78,7 @@ walk_live() {
     saw cookie '["a=1; coatcheck-webs=2"]' "$1: request with the web view's and the hand-over's cookies among others → the service gets only the others"
     request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Coatcheck-Presence: a.b.c' -H 'Coatcheck_Presence: a.b.c'
     expect_status 200 "$1: request with a presence proof that was not demanded → served"
-    saw coatcheck_presence "" "$1: request with a presence proof that was not demanded → the service does not get it"
+    saw coatcheck_presence "" "$1: request with a presence proof that was not demanded → the service does not get the proof"
     request POST "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Content-Type: text/plain' --data-binary 'two coats'
     expect_status 200 "$1: POST with a live session → served"
     expect_json .method POST "$1: POST with a live session → the service gets the method"

@@ -7,16 +7,16 @@ source "$(dirname "$0")/../support/lib.bash"
 step "1. The broker is missing"
 for example in examples/compose examples/expo examples/swiftui examples/node; do
     COATCHECK_URL="http://127.0.0.1:$(free_port)" timeout 20 "$root/$example/run" >"$work/refused.log" 2>&1
-    same "1 make run" "$? $(grep -o 'make run' "$work/refused.log")" "$example without a broker → a hint to start make run"
+    same "1 make run" "$? $(grep -o 'make run' "$work/refused.log")" "$example is started without a broker → it fails with the hint to start make run"
 done
 
 step "2. With the broker of make run"
 start_run
 COATCHECK_URL=$BROKER CREDENTIAL='' timeout 20 "$root/examples/node/run" >"$work/refused.log" 2>&1
-same "1 CREDENTIAL" "$? $(grep -o CREDENTIAL "$work/refused.log")" "examples/node without its credential → a hint about the credential"
+same "1 CREDENTIAL" "$? $(grep -o CREDENTIAL "$work/refused.log")" "examples/node is started without its credential → it fails with a hint that names CREDENTIAL"
 for example in examples/expo examples/compose; do
     COATCHECK_URL=$BROKER timeout 300 "$root/$example/run" >"$work/app.log" 2>"$work/app.err"
-    same 0 $? "$example with its one command → succeeds"
+    same 0 $? "$example is run with its one command → the command succeeds"
     [ -s "$work/app.log" ] || tail -5 "$work/app.err"
     app_example "$example"
 done
@@ -32,7 +32,7 @@ pids+=($!)
 port=$(sed -nE 's/.*PORT=([0-9]+).*/\1/p' "$work/copy/run.sh")
 wait_for 20 curl -s -o "$work/none" "http://127.0.0.1:$port/" || give_up "the copy of examples/node"
 request GET "http://127.0.0.1:$port/" -H "Authorization: Bearer $(COATCHECK_URL=$BROKER "$root/examples/token")"
-same "200 user-ana" "$STATUS $(body)" "copy of a service, started with the lines of examples/README.md → names the user"
+same "200 user-ana" "$STATUS $(body)" "copy of an example service, started with the lines of examples/README.md → a request with a session gets the user's name"
 
 step "3. The files with views are marked as not compiled"
 for file in compose/ShopActivity.kt expo/App.tsx swiftui/Sources/Shop/ShopApp.swift; do

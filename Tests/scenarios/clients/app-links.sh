@@ -13,7 +13,7 @@ for path in /.well-known/apple-app-site-association /.well-known/assetlinks.json
     cp "$work/body" "$work/first"
     sign_in oidc ios ana
     get "$path"
-    if cmp -s "$work/body" "$work/first"; then ok "GET of the association file with a session → the same bytes"; else not_ok "GET of the association file with a session → the same bytes"; fi
+    if cmp -s "$work/body" "$work/first"; then ok "GET of the association file with a session → the same bytes as without a session"; else not_ok "GET of the association file with a session → the same bytes as without a session"; fi
     request HEAD "$path" -I
     expect_status 200 "HEAD of the association file → 200"
 done
@@ -45,6 +45,6 @@ step "The served contract"
 get /openapi.yaml
 expect_status 200 "GET of /openapi.yaml → 200"
 served=$(sed "s#  - url: https://auth.example.com#  - url: '$BROKER'#" "$root/openapi.yaml")
-if [ "$(cat "$work/body")" = "$served" ]; then ok "served contract → equals openapi.yaml with this address"; else not_ok "served contract → equals openapi.yaml with this address"; fi
+if [ "$(cat "$work/body")" = "$served" ]; then ok "served contract → equals openapi.yaml, with the broker's address as server"; else not_ok "served contract → equals openapi.yaml, with the broker's address as server"; fi
 
 finish

@@ -21,14 +21,14 @@ same 0 $status "tests of the Kotlin client's flows → run to their end"
 step "3. The sources and the files for Android compile, the Android files against stubs of the platform"
 stubs=$root/clients/kotlin/tests/android-stubs
 timeout 300 kotlinc "$root"/clients/kotlin/{sources,android}/*.kt "$root/clients/kotlin/OkHttp3.kt" "$stubs" -cp "$classpath" -d "$work/android.jar" >"$work/android.log" 2>&1
-same 0 $? "compilation of the sources and the files for Android → exit 0"
-same "" "$(grep -E 'warning: [^O]|error:' "$work/android.log" | grep -v 'Options -Xverify')" "compilation of the sources and the files for Android → no warning"
+same 0 $? "compilation of the Kotlin client with its files for Android → exit 0"
+same "" "$(grep -E 'warning: [^O]|error:' "$work/android.log" | grep -v 'Options -Xverify')" "compilation of the Kotlin client with its files for Android → no warning"
 mkdir "$work/planted"
 sed 's/setIsStrongBoxBacked/setStrongBoxBacked/' "$root/clients/kotlin/android/KeystoreProofKey.kt" >"$work/planted/KeystoreProofKey.kt"
 sed 's/^fun callback(intent: Intent): String?.*/fun callback(intent: Intent): String = intent.dataString/' "$root/clients/kotlin/android/CustomTabSignIn.kt" >"$work/planted/CustomTabSignIn.kt"
 timeout 300 kotlinc "$work"/planted/*.kt "$stubs" -cp "$work/client.jar:$classpath" -d "$work/planted.jar" >"$work/planted.log" 2>&1
 same 1 $? "compilation of Android files with two planted faults → fails"
-matches 'KeystoreProofKey.kt:[0-9:]* error: unresolved reference: setStrongBoxBacked' "$(cat "$work/planted.log")" "compilation of a misspelt name of an Android method → an error"
-matches 'CustomTabSignIn.kt:[0-9:]* error: type mismatch: inferred type is String\? but String was expected' "$(cat "$work/planted.log")" "compilation of an unchecked nullable Android value → an error"
+matches 'KeystoreProofKey.kt:[0-9:]* error: unresolved reference: setStrongBoxBacked' "$(cat "$work/planted.log")" "compilation of a file that calls a misspelt Android method → an error"
+matches 'CustomTabSignIn.kt:[0-9:]* error: type mismatch: inferred type is String\? but String was expected' "$(cat "$work/planted.log")" "compilation of a file that uses a nullable Android value without a check → an error"
 
 finish

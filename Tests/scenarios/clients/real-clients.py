@@ -48,7 +48,7 @@ def java_clients(case):
     for name, size in sizes.items():
         words = found.get(name, errors)
         case.verdict(words.startswith("200 HTTP_1_1 ") and f'"body_length":{size},' in words.replace(" ", ""), f"Java's HttpClient: {name} → 200 over HTTP/1.1 with the whole body", words[:300])
-    case.verdict(not any(word in " ".join(found.values()).lower() for word in ("http2-settings", '"upgrade"')), "Java's HttpClient, a relayed call with its offer of HTTP/2 → the upstream does not get the offer")
+    case.verdict(not any(word in " ".join(found.values()).lower() for word in ("http2-settings", '"upgrade"')), "Java's HttpClient, a relayed call that offers an upgrade to HTTP/2 → the upstream does not get the offer")
     case.same("200 data: 0||data: 1|", found.get("relay-events"), "Java's HttpClient, a relayed event stream → read to its end")
     for name, status in (
             ("stranger", 401), ("not-yours", 403), ("burned", 400), ("session", 200), ("url-connection", 200), ("login", 201), ("forward", 201),
@@ -103,7 +103,7 @@ def pythons(case):
     with requests.Session() as jar:
         jar.cookies.set("coatcheck", session)
         case.same([200, 200], [jar.get(read, timeout=10).status_code for _ in range(2)], "requests: two reads of the session on one connection → 200")
-        case.same([3000, 3000], [jar.post(echo, data=data, timeout=10).json()["body_length"] for data in (body, pieces())], "requests: relayed POSTs, plain and in chunks → the whole body arrives")
+        case.same([3000, 3000], [jar.post(echo, data=data, timeout=10).json()["body_length"] for data in (body, pieces())], "requests: a relayed POST with a length and one in chunks → each whole body arrives")
         case.same(200, jar.get(read, data=body, timeout=10).status_code, "requests, a read of the session with a body → 200")
     with httpx.Client(cookies={"coatcheck": session}) as jar:
         case.same([200, 3000], [jar.get(read).status_code, jar.post(echo, content=body).json()["body_length"]], "httpx, a read of the session and a relayed POST → both succeed")
@@ -115,7 +115,7 @@ def pythons(case):
     case.verdict(b'"handle"' in curl("--http2", read), "curl --http2, which offers h2c, a read of the session → the session object")
     case.same(3000, json.loads(curl("--http2", "--data-binary", body.decode(), echo))["body_length"], "curl --http2, which offers h2c, a relayed POST → the whole body arrives")
     begin = time.monotonic()
-    case.verdict(b'"handle"' in curl("-X", "GET", "-H", "Content-Length: 9", read) and time.monotonic() - begin < 5, "curl announces a body and omits it → the session object arrives within 5 s")
+    case.verdict(b'"handle"' in curl("-X", "GET", "-H", "Content-Length: 9", read) and time.monotonic() - begin < 5, "curl announces a body of 9 bytes for a read of the session, but sends none → the session object arrives within 5 s")
 
 
 def jars(case):

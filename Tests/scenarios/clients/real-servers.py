@@ -173,11 +173,11 @@ def introspection(case):
     for method in INTROSPECTION:
         wrong = openidc(case, broker.url, service.port, certificate, method, secret="another-credential-0815", name=f"wrong-{method}")
         answer = call(wrong + "/orders", Authorization=f"Bearer {session}")
-        case.same((401, []), (answer.status, service.seen), f"mod_auth_openidc: {method} with a wrong secret → 401")
+        case.same((401, []), (answer.status, service.seen), f"mod_auth_openidc asks for a session by {method} with a wrong secret → the client gets 401")
         url = openidc(case, broker.url, service.port, certificate, method, name=method)
         for token, status in (("guess", 401), (session, 200)):
             answer = call(url + "/orders", Authorization=f"Bearer {token}")
-            case.same(status, answer.status, f"mod_auth_openidc, {method} with {'a session' if status == 200 else 'a guess'} → {status}")
+            case.same(status, answer.status, f"mod_auth_openidc asks by {method} for {'a live session' if status == 200 else 'an invented token'} → the client gets {status}")
         service.seen.clear()
     broker.log_out(session)
 

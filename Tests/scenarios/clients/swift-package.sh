@@ -16,12 +16,12 @@ same coatcheck "$(ls "$work/app/.build/checkouts")" "app that depends on the Swi
 
 step "2. A first sign-in"
 COATCHECK_URL=$BROKER timeout 60 "$work/app/.build/debug/Shop" >"$work/app.log" 2>"$work/app.err"
-same 0 $? "app that depends on the Swift package → signs in with exit 0"
+same 0 $? "app that depends on the Swift package → runs, signs in and exits with 0"
 app_example "app"
 
 step "3. examples/swiftui with its one command"
 COATCHECK_URL=$BROKER timeout 400 "$root/examples/swiftui/run" >"$work/app.log" 2>"$work/app.err"
-same 0 $? "examples/swiftui with its one command → succeeds"
+same 0 $? "examples/swiftui is run with its one command → the command succeeds"
 [ -s "$work/app.log" ] || tail -5 "$work/app.err"
 app_example "examples/swiftui"
 follows_app examples/swiftui "$root/examples/swiftui/run" "$root/clients/swift/README.md"
@@ -36,7 +36,7 @@ for platform in ios macos; do
     mkdir -p "$modules"
     window=$([ "$platform" = ios ] && echo UIKit || echo AppKit)
     for module in Security LocalAuthentication CryptoKit "$window" AuthenticationServices WebKit; do
-        compile -emit-module -module-name "$module" -I "$modules" -emit-module-path "$modules/$module.swiftmodule" "$stubs/$module.swift" || not_ok "stub of $module → compiles"
+        compile -emit-module -module-name "$module" -I "$modules" -emit-module-path "$modules/$module.swiftmodule" "$stubs/$module.swift" || not_ok "compilation of the stub of Apple's module $module → succeeds"
     done
     compile -typecheck -module-name Coatcheck -I "$modules" "$sources"/*.swift "$sources"/Apple/*.swift >"$work/$platform.log"
     same "0 " "$? $(cat "$work/$platform.log")" "compilation of the Swift library with stubs of $window → no error and no warning"
@@ -47,7 +47,7 @@ sed -i 's/biometryCurrentSet/biometryCurentSet/' "$work/planted/SecureEnclavePre
 sed -i 's/return scene?.keyWindow ?? ASPresentationAnchor()/return scene.keyWindow ?? ASPresentationAnchor()/' "$work/planted/SystemBrowser.swift"
 compile -typecheck -module-name Coatcheck -I "$work/stubs/ios" "$sources"/*.swift "$work"/planted/*.swift >"$work/planted.log"
 same 1 $? "compilation of Apple files with two planted faults → fails"
-matches "SecureEnclavePresenceKey.swift:[0-9:]* error: .*biometryCurentSet" "$(cat "$work/planted.log")" "compilation of a misspelt name of Apple's frameworks → an error"
-matches "SystemBrowser.swift:[0-9:]* error: value of optional type" "$(cat "$work/planted.log")" "compilation of an unchecked optional Apple value → an error"
+matches "SecureEnclavePresenceKey.swift:[0-9:]* error: .*biometryCurentSet" "$(cat "$work/planted.log")" "compilation of a file with a misspelt name of Apple's frameworks → an error"
+matches "SystemBrowser.swift:[0-9:]* error: value of optional type" "$(cat "$work/planted.log")" "compilation of a file that uses an optional Apple value without a check → an error"
 
 finish

@@ -48,11 +48,11 @@ same 4 "${STATUS:0:1}" "logout token of 100,000 bytes → refused"
 
 step "3. A logout token with a sid ends exactly one session (SEC-68)"
 logout '"user":"ana","sid":"sid-1"'
-same 200 "$LOGOUT_STATUS" "logout token for sid-1 → accepted"
+same 200 "$LOGOUT_STATUS" "logout token for ana's provider session sid-1 → accepted"
 alive "$first"
-same "401 provider_logout" "$STATUS $(json .reason)" "logout token for sid-1 → its session ends with provider_logout"
-alive "$second"; same 0 $? "logout token for sid-1 → ana's second session is alive"
-alive "$ben"; same 0 $? "logout token for sid-1 → ben's session is alive"
+same "401 provider_logout" "$STATUS $(json .reason)" "logout token for ana's provider session sid-1 → the session from sid-1 ends with provider_logout"
+alive "$second"; same 0 $? "logout token for ana's provider session sid-1 → ana's second session is alive"
+alive "$ben"; same 0 $? "logout token for ana's provider session sid-1 → ben's session is alive"
 
 step "4. A logout token is used once (SEC-67)"
 token=$(json .token "$work/control")
@@ -65,12 +65,12 @@ same 200 "$LOGOUT_STATUS" "logout token with an unknown sid → 200"
 
 step "6. A logout token without a sid ends all sessions of the user"
 logout '"user":"ana","mutate":{"sid":null}'
-same 200 "$LOGOUT_STATUS" "logout token without a sid → accepted"
+same 200 "$LOGOUT_STATUS" "logout token for ana without a sid → accepted"
 alive "$second"
-same "401 provider_logout" "$STATUS $(json .reason)" "logout token without a sid → ana's second session ends"
+same "401 provider_logout" "$STATUS $(json .reason)" "logout token for ana without a sid → ana's second session ends"
 alive "$third"
-same "401 provider_logout" "$STATUS $(json .reason)" "logout token without a sid → ana's third session ends"
-alive "$ben"; same 0 $? "logout token without a sid → ben's session is alive"
+same "401 provider_logout" "$STATUS $(json .reason)" "logout token for ana without a sid → ana's third session ends"
+alive "$ben"; same 0 $? "logout token for ana without a sid → ben's session is alive"
 
 step "7. An id_token is not accepted as a logout token (SEC-31)"
 logout "\"user\":\"ben\",\"sid\":\"sid-4\",\"mutate\":{\"events\":null,\"nonce\":\"n\"}"

@@ -123,13 +123,13 @@ def everywhere(case, pooled, limit):
                     told(broker.call("GET", "/v1/session", Authorization=f"Bearer {token}")),
                     told(broker.call("GET", "/v1/session", Cookie=f"coatcheck-web={web}")), broker.call("GET", path).status,
                     broker.look(parent).status)
-                case.same(("200", "200", 200, 200), found, f"before the parent is ended by {name} → replica {broker.name} accepts its widget, page and ticket")
+                case.same(("200", "200", 200, 200), found, f"before the parent is ended by {name} → replica {broker.name} accepts the parent's widget, page and ticket")
             begun = time.monotonic()
-            case.verdict(end(brokers[1], sandbox, parent), f"the parent is ended by {name} → the call succeeds")
+            case.verdict(end(brokers[1], sandbox, parent), f"the parent session is ended by {name} → the call that ends the parent succeeds")
             dead = ("401 session_ended parent_ended",) * 2 + (410, "410 handover_expired")
             for broker in brokers:
                 wait_for(limit + 5, lambda: state(broker, token, web, path, secret) == dead)
-                case.same(dead, state(broker, token, web, path, secret), f"the parent was ended by {name} → replica {broker.name} refuses its widget, page and ticket")
+                case.same(dead, state(broker, token, web, path, secret), f"the parent was ended by {name} → replica {broker.name} refuses the parent's widget, page and ticket")
                 slow[name] = time.monotonic() - begun
         # Next, a parent lapses. Its client has a short idle time and no simulated clock, because a replica ends no session
         # while its clock differs from the database's.
@@ -141,7 +141,7 @@ def everywhere(case, pooled, limit):
             (told(broker.call("GET", "/v1/session", Authorization=f"Bearer {token}")), broker.call("GET", path).status)
             for broker in brokers]
         if time.monotonic() - begun < IDLE:
-            case.same([("200", 200)] * 3, seen, "before the parent lapses → every replica accepts its widget and ticket")
+            case.same([("200", 200)] * 3, seen, "before the parent session lapses → every replica accepts the parent's widget and ticket")
         dead = ("401 session_ended", 410, "410 handover_expired")
 
         def lapsed(broker):
@@ -152,10 +152,10 @@ def everywhere(case, pooled, limit):
         begun = time.monotonic()
         for broker in brokers:
             wait_for(limit + 5, lambda: lapsed(broker) == dead)
-            case.same(dead, lapsed(broker), f"the parent has lapsed → replica {broker.name} refuses its widget and ticket")
+            case.same(dead, lapsed(broker), f"the parent session has lapsed → replica {broker.name} refuses the parent's widget and ticket")
         slow["its lapse"] = time.monotonic() - begun
         worst = max(slow, key=slow.get)
-        case.verdict(slow[worst] < limit, f"a parent session ends, in whatever way → all replicas refuse its children within {limit} s", f"{worst}: {slow[worst]:.3f} s")
+        case.verdict(slow[worst] < limit, f"a parent session ends, in each of the tested ways → all replicas refuse the child sessions within {limit} s", f"{worst}: {slow[worst]:.3f} s")
         print("# " + ", ".join(f"{name} {seconds:.3f} s" for name, seconds in slow.items()), flush=True)
 
 
@@ -185,16 +185,16 @@ def places(case):
             # A parent gets at most eight tickets a minute, so fill the other places with widgets.
             pages = [opened(broker, parent, broker.url) for _ in range(7)]
             made = [child(broker, parent, f"w{n}") for n in range(9)]
-            case.same([201] * 9, [answer.status for answer in made], f"{name}: nine widgets next to seven pages → made, because a family has sixteen places")
-            case.same(["200"] * 7, [page(web) for web in pages], f"{name}: nine widgets next to seven pages → all page sessions are alive")
+            case.same([201] * 9, [answer.status for answer in made], f"{name}: a session with seven page sessions makes nine widgets → all are made, because a family has sixteen places")
+            case.same(["200"] * 7, [page(web) for web in pages], f"{name}: a session with seven page sessions makes nine widgets → all page sessions stay alive")
             made += [child(broker, parent, f"w{n}") for n in range(9, 16)]
-            case.same([201] * 16, [answer.status for answer in made], f"{name}: seven more widgets when all sixteen places are taken → made, because the seven pages' sessions end")
-            case.same(["401 session_ended session_limit"] * 7, [page(web) for web in pages], f"{name}: widgets took the places of seven pages → the pages' sessions ended with the reason session_limit")
-            case.same("409 too_many_sessions", told(child(broker, parent, "one-more")), f"{name}, a widget next to sixteen widgets → 409 too_many_sessions")
+            case.same([201] * 16, [answer.status for answer in made], f"{name}: seven page sessions and nine widgets fill a family, and seven more widgets are made → 201 each time")
+            case.same(["401 session_ended session_limit"] * 7, [page(web) for web in pages], f"{name}: seven more widgets are made in a full family → the seven page sessions end with the reason session_limit")
+            case.same("409 too_many_sessions", told(child(broker, parent, "one-more")), f"{name}, a session that has sixteen widgets makes one more → 409 too_many_sessions")
             answer = spend(broker, *ticket(broker, parent, broker.url))
-            case.same("409 too_many_sessions", told(answer), f"{name}, a page next to sixteen widgets → 409 too_many_sessions")
+            case.same("409 too_many_sessions", told(answer), f"{name}, a page is opened for a session that has sixteen widgets → 409 too_many_sessions")
             alive = [told(broker.call("GET", "/v1/session", Authorization=f"Bearer {one.json['session_token']}")) for one in made]
-            case.same(["200"] * 16, alive, f"{name}: a widget and a page next to sixteen widgets were refused → the sixteen widgets are alive")
+            case.same(["200"] * 16, alive, f"{name}: a widget and a page were refused because a session has sixteen widgets → the sixteen widgets stay alive")
 
 
 if __name__ == "__main__":

@@ -110,9 +110,9 @@ def interrupted_logout(case):
                 database.execute("DELETE FROM sessions WHERE ended_at IS NULL")
     for outcome, count in sorted(outcomes.items()):
         case.say(f"{count} × {outcome}")
-    case.same(0, bad, f"{ROUNDS} times kill -9 while the broker processes a logout token → the sessions have ended, or the token works when it is sent again")
+    case.same(0, bad, f"{ROUNDS} times kill -9 while the broker processes a logout token → each time, the sessions have ended, or the token works when the provider sends it again")
     amid = sum(count for outcome, count in outcomes.items() if not outcome.startswith("answered"))
-    case.verdict(amid >= ROUNDS / 3, f"{ROUNDS} times kill -9 while the broker processes a logout token → at least a third come before its answer", amid)
+    case.verdict(amid >= ROUNDS / 3, f"{ROUNDS} times kill -9 while the broker processes a logout token → at least a third of the kills come before the broker's answer", amid)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ sign_in oidc shared
 request DELETE '/v1/session?logout_url=true' -H 'Sec-Fetch-Site: cross-site'
 expect_problem 403 cross_origin "log-out from another site"
 get /v1/session
-expect_status 200 "log-out from another site → the session is alive"
+expect_status 200 "page of another site sends a log-out → the session is alive"
 
 step "2. A log-out without the page: the browser stays signed in at the provider"
 device phone
@@ -83,7 +83,7 @@ matches '^[A-Za-z0-9_-]{43}$' "$(url_value state "$page")" "log-out with logout_
 JAR= request GET /v1/session -b "coatcheck=$old"
 same "401 logged_out" "$STATUS $(json .reason)" "log-out with logout_url=true → the ended session's cookie gets 401"
 JAR= request DELETE '/v1/session?logout_url=true' -b "coatcheck=$old"
-same "200 null" "$STATUS $(json .logout_url)" "second log-out with logout_url=true and the old cookie → logout_url is null"
+same "200 null" "$STATUS $(json .logout_url)" "second log-out with logout_url=true and the ended session's cookie → logout_url is null"
 wait_for 10 eval '[ "$(calls oidc/revoke)" -ge 1 ]'
 same 0 $? "log-out with logout_url=true → the tokens are revoked"
 sleep 1

@@ -30,35 +30,35 @@ step "1. The answer to the write that completes a sign-in is lost"
 lose "INSERT INTO sessions"
 signed_in phone ana
 was_lost
-expect_status 201 "sign-in, the answer to the session's INSERT is lost → 201"
-same 1 "$(calls oidc/token)" "sign-in, the answer to the session's INSERT is lost → one token call"
+expect_status 201 "sign-in, while PostgreSQL's answer to the INSERT of the session is lost → 201"
+same 1 "$(calls oidc/token)" "sign-in, while PostgreSQL's answer to the INSERT of the session is lost → one token call at the provider"
 get /v1/session
-expect_status 200 "sign-in, the answer to the session's INSERT is lost → the session is alive"
+expect_status 200 "sign-in, while PostgreSQL's answer to the INSERT of the session is lost → the session is alive"
 
 step "2. The answer to a log-out of the user's other sessions is lost"
 signed_in old ben
 elsewhere=$COOKIE
 signed_in new ben
 alone "$elsewhere"
-expect_status 200 "session on another device before the log-out elsewhere → alive, and in the broker's cache"
+expect_status 200 "session on ben's old device, before the new device logs out all others → alive, and in the broker's cache"
 lose "s.subject = \$1 AND s.token <> \$2 AND"
 request DELETE "/v1/sessions?except=current"
 was_lost
-expect_status 204 "PostgreSQL's answer to a log-out elsewhere is lost → 204"
+expect_status 204 "device logs out all others while PostgreSQL's answer is lost → 204"
 alone "$elsewhere"
-same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "PostgreSQL's answer to a log-out elsewhere is lost → the other device's session is refused at once"
+same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "device logs out all others while PostgreSQL's answer is lost → the other device's session is refused at once"
 get /v1/session
-expect_status 200 "PostgreSQL's answer to a log-out elsewhere is lost → the session of the device that sent it is alive"
+expect_status 200 "device logs out all others while PostgreSQL's answer is lost → this device's own session is alive"
 
 step "3. The answer to the write of a provider's logout token is lost"
 signed_in third cyd sid-1
 alone "$COOKIE"
-expect_status 200 "session before the logout token → alive, and in the broker's cache"
+expect_status 200 "session before the provider sends a logout token for the session → alive, and in the broker's cache"
 lose "INSERT INTO logout_tokens"
 sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"ios-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"cyd\",\"sid\":\"sid-1\"}"
 was_lost
-same 200 "$(json .status "$work/control")" "logout token, the answer to its INSERT is lost → accepted"
+same 200 "$(json .status "$work/control")" "logout token, while PostgreSQL's answer to the INSERT of the token is lost → accepted"
 alone "$COOKIE"
-same "401 provider_logout" "$STATUS $(json .reason)" "logout token, the answer to its INSERT is lost → the session is refused at once"
+same "401 provider_logout" "$STATUS $(json .reason)" "logout token, while PostgreSQL's answer to the INSERT of the token is lost → the session is refused at once"
 
 finish

@@ -179,11 +179,11 @@ def endings(case):
             case.verdict(status in (200, 204), f"the session is ended by {name} → 200 or 204", status)
             wait_for(8, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in streams))
             times = [stream.after(begun) for stream in streams]
-            case.verdict(all(is_within(time, AT_ONCE) for time in times), f"the session is ended by {name} → at both replicas, its streams, its child's streams and their upstream calls end within a second", [told(time) for time in times])
-            case.verdict(all(stream.is_whole for stream in streams), f"the session is ended by {name} → each of its streams looks complete", [stream.how for stream in streams])
+            case.verdict(all(is_within(time, AT_ONCE) for time in times), f"a session is ended by {name} → at both replicas, the streams of the session and its child end within a second, and so do their upstream calls", [told(time) for time in times])
+            case.verdict(all(stream.is_whole for stream in streams), f"a session is ended by {name} → each of the session's streams looks complete", [stream.how for stream in streams])
             case.verdict(rest.ended is None, f"the session is ended by {name} → another session's stream continues")
             case.same(204, one.log_out(others[session]).status, "a log-out of a session whose stream is open → 204")
-            case.verdict(wait_for(5, lambda: rest.is_whole), "a log-out of a session whose stream is open → its stream looks complete")
+            case.verdict(wait_for(5, lambda: rest.is_whole), "a log-out of a session whose stream is open → the stream ends and looks complete")
 
 
 def silent(case):
@@ -209,8 +209,8 @@ def silent(case):
         case.same(204, stage.two.log_out(loading).status, "a log-out of the session with downloads → 204")
         wait_for(12, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in unnoticed + downloads))
         times = [stream.after(begun) for stream in unnoticed]
-        case.verdict(all(is_within(time, WITHOUT_NOTICE) for time in times), "a session ends and the replicas get no notice → its streams end within five seconds", [told(time) for time in times])
-        case.verdict(all(stream.is_whole for stream in unnoticed), "a session ends and the replicas get no notice → its streams look complete", [stream.how for stream in unnoticed])
+        case.verdict(all(is_within(time, WITHOUT_NOTICE) for time in times), "a session ends and the replicas get no notice → the session's streams end within five seconds", [told(time) for time in times])
+        case.verdict(all(stream.is_whole for stream in unnoticed), "a session ends and the replicas get no notice → the session's streams look complete", [stream.how for stream in unnoticed])
         times = [stream.after(ended) for stream in downloads]
         case.verdict(all(is_within(time, 5 + AT_ONCE, 4.9) for time in times), "a session ends during downloads → the downloads continue for five seconds", [told(time) for time in times])
         case.verdict(not any(stream.data.endswith(b"0\r\n\r\n") for stream in downloads), "a session ended during downloads → the downloads are broken off, so that they look incomplete", [stream.how for stream in downloads])

@@ -53,7 +53,7 @@ expect_status 201 "callback of the web client → a session"
 expect_json .identity.email ben@example.org "session of the web client → has ben's e-mail address"
 start_login clever district '"parameters":{"district_id":"650000000000000000000d01"}'
 expect_status 201 "app starts a login with district_id, which this client allows → 201"
-same 650000000000000000000d01 "$(url_value district_id "$AUTHORIZATION_URL")" "login with district_id → the authorization URL contains it"
+same 650000000000000000000d01 "$(url_value district_id "$AUTHORIZATION_URL")" "login with district_id → the authorization URL contains this district_id"
 
 step "5. A launch from Clever's portal has a code without a state; the broker never redeems such a code"
 device b-phone
@@ -64,7 +64,7 @@ expect_problem 409 login_required "app forwards a portal launch, whose code has 
 same "$before" "$(calls clever/token)" "portal launch, whose code has no state → no token call"
 browser "$(json .login.authorization_url)" cleo
 forward "$CALLBACK"
-expect_status 201 "user finishes the new login that the 409 started → a session"
+expect_status 201 "launch from the portal got 409 with a new login, and the user finishes this login → a session"
 same "" "$(json .identity.email)" "user without an e-mail address → the session's identity has no e-mail"
 
 step "5a. Logins that open the Clever app, and the district_id in a launch from the portal"
@@ -80,10 +80,10 @@ same 58da8c6d4cdb5d2e1c8b4567 "$(url_value district_id "$(json .login.authorizat
 device portal-phone-2
 forward "clever-ios-0002://oauth?code=portal&district_id=x%26client_id%3Devil"
 expect_problem 409 login_required "launch from the portal with a malformed district_id"
-same "" "$(url_value district_id "$(json .login.authorization_url)")" "launch from the portal with a malformed district_id → the new login's URL omits it"
+same "" "$(url_value district_id "$(json .login.authorization_url)")" "launch from the portal with a malformed district_id → the new login's URL omits district_id"
 device portal-phone-3
 forward "clever-ios-0001://oauth?code=portal&district_id=58da8c6d4cdb5d2e1c8b4567"
-same "" "$(url_value district_id "$(json .login.authorization_url)")" "launch of a client that does not allow district_id → the new login's URL omits it"
+same "" "$(url_value district_id "$(json .login.authorization_url)")" "launch with a district_id, for a client that does not allow the parameter → the new login's URL omits district_id"
 
 step "6. A launch without a code starts a login; a second such launch in a row does not"
 device c-phone
@@ -187,16 +187,16 @@ import web at-x "$secret"
 expect_problem 403 client_not_allowed "Clever import by a client whose configuration lacks import_tokens"
 import ios at-x "$secret" '"refresh_token":"rt-x"'
 expect_problem 400 invalid_request "Clever import with a refresh token, although Clever never issues one"
-same 0 "$(calls clever/tokeninfo)" "two Clever imports that the broker itself refuses → no tokeninfo call"
+same 0 "$(calls clever/tokeninfo)" "two imports of Clever tokens that the broker itself refuses → no tokeninfo call at Clever"
 import ios at-invented "$secret"
 expect_problem 400 code_rejected "Clever import of an invented access token"
 clever_token other-app
 import ios "$TOKEN" "$(random_token)"
 expect_problem 400 code_rejected "Clever import of another application's access token"
-same "0 0" "$(calls clever/me) $(calls clever/users)" "Clever import of another application's token → the broker reads no user data"
+same "0 0" "$(calls clever/me) $(calls clever/users)" "import of a Clever token of another application → the broker reads no user data at Clever"
 clever_token ios-0001
 import ios "$TOKEN" "$secret"
-expect_status 201 "Clever import of the app's own access token → a session"
+expect_status 201 "import of a Clever access token of the app itself → a session"
 expect_json .identity.email ben@example.org "session from an imported access token → has ben's e-mail address"
 expect_json .tokens.refreshable false "session from an imported access token → not refreshable"
 same "$(json .tokens.expires_at)" "$(json .expires_at)" "session from an imported access token → expires together with this token"

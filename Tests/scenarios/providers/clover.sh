@@ -54,7 +54,7 @@ expect_problem 409 login_required "launch from Clover's dashboard with a code bu
 same "$before" "$(calls clover/token)" "launch from Clover's dashboard without a state → no token call"
 browser "$(json .login.authorization_url)" ana
 forward "$CALLBACK"
-expect_status 201 "user finishes the new login that the 409 started → a session"
+expect_status 201 "launch from Clover's dashboard got 409 with a new login, and the user finishes this login → a session"
 
 step "5. Import: an app that already has Clover tokens passes them on once"
 device d-phone
@@ -68,10 +68,10 @@ sandbox DELETE /requests
 post /v1/sessions "${import/\"rt-/\"rt-invented-},\"login_token\":\"$(random_token)\"}"
 expect_problem 400 code_rejected "Clover import of a refresh token that Clover does not know"
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
-expect_status 201 "Clover import of the app's own tokens → a session"
+expect_status 201 "import of Clover tokens of the app itself → a session"
 sandbox GET '/requests?provider=clover'
-same "refresh refresh merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "a refused Clover import, then a good one → two refreshes and one merchant call"
-same AFAKE0001 "$(jq -r '.[1].body | fromjson.client_id' "$work/control")" "Clover import, its refresh call → has the broker's client id"
+same "refresh refresh merchant" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "an import of Clover tokens is refused, and then another one succeeds → two refreshes and one merchant call"
+same AFAKE0001 "$(jq -r '.[1].body | fromjson.client_id' "$work/control")" "import of Clover tokens → the broker's refresh call has the client id of the configuration"
 expect_json .subject "$(url_value merchant_id "$CALLBACK")" "session from imported tokens → its subject is the merchant id"
 handle=$(json .handle)
 post /v1/sessions "$import,\"login_token\":\"$secret\"}"
@@ -136,10 +136,10 @@ refresh_token() { sandbox GET '/requests?provider=clover&endpoint=refresh'; jq -
 step "8. A client with a secret recovers a lost token pair"
 lose_pair web
 request POST /v1/session/refresh
-expect_status 200 "client with a secret, refresh whose first answer is lost → 200"
+expect_status 200 "client with a secret refreshes, and Clover's first answer is lost → 200"
 sandbox GET '/requests?provider=clover'
-same "refresh refresh recovery" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "client with a secret, lost refresh answer → calls refresh twice, then recovery"
-same "0 401 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "client with a secret, lost refresh answer → Clover's first answer is lost, the others are 401 and 200"
+same "refresh refresh recovery" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "client with a secret refreshes, and Clover's first answer is lost → the broker calls refresh twice, then recovery"
+same "0 401 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "client with a secret refreshes, and Clover's first answer is lost → Clover's next answers are 401 and 200"
 same "POST /clover-api/oauth/v2/recovery" "$(jq -r '.[2] | "\(.method) \(.path)"' "$work/control")" "a refresh's answer is lost → the recovery call is POST /oauth/v2/recovery at Clover's API host"
 same '["client_id","client_secret","recovery_token"]' "$(jq -c '.[2].body | fromjson | keys' "$work/control")" "Clover's recovery call → has exactly client_id, client_secret and recovery_token"
 same "$(refresh_token 0)" "$(sandbox GET '/requests?provider=clover&endpoint=recovery'; jq -r '.[0].body | fromjson.recovery_token' "$work/control")" "Clover's recovery call → its recovery_token is the refresh token of the lost call"
@@ -194,7 +194,7 @@ begun=$(date +%s)
 for second in 3 6 9 12; do
     wait_for 20 eval '[ $(($(date +%s) - begun)) -ge '"$second"' ]'
     request POST /v1/session/refresh
-    expect_status 200 "refresh tokens live eight seconds, a refresh $second s after the sign-in → 200"
+    expect_status 200 "each refresh token lives eight seconds, and the app refreshes $second s after the sign-in → 200"
 done
 get /v1/session
 expect_status 200 "first refresh token's lifetime is over, but each refresh brought a new token → the session is alive"

@@ -138,20 +138,20 @@ def module(case, server, authentication, binding, name):
     """Runs one module; returns the broker's answer."""
     label = name
     if not server.play(name, binding):
-        case.verdict(name in WITHOUT_MEANING[binding], f"{label}, the sandbox refuses to play the module → the plan leaves this module out for {binding}")
+        case.verdict(name in WITHOUT_MEANING[binding], f"{label}, the sandbox refuses to play this module for {binding} → the test plan expects the refusal")
         return "– (no proofs, no nonces)"
     placed = [fault["fault"] for fault in server.control("GET", "/faults").json["items"]]
     if name in PLAYED:
-        case.same([PLAYED[name]], placed, f"{label}, the sandbox plays the module → it has placed the module's fault")
+        case.same([PLAYED[name]], placed, f"{label}, the sandbox plays this module → it has placed exactly the module's fault")
     made = broker(case, server, authentication, binding, name)
     try:
         begun = begin(made)
         if begun.status != 201:
-            case.same(ANSWERS[name], begun.told, f"{label}, a login → its start is refused as the plan expects")
-            case.same(0, server.calls("oidc/par") + server.calls("oidc/token"), f"{label}, a login whose start is refused → zero calls of the PAR and token endpoints")
+            case.same(ANSWERS[name], begun.told, f"{label}, the broker refuses to start a login → with the answer that the test plan expects")
+            case.same(0, server.calls("oidc/par") + server.calls("oidc/token"), f"{label}, the broker refuses to start a login → zero calls of the PAR and token endpoints")
             return begun.told
         callback, answer = forward(made, begun)
-        case.same(ANSWERS[name], answer.told, f"{label}, a forwarded callback → answered as the plan expects")
+        case.same(ANSWERS[name], answer.told, f"{label}, a forwarded callback → gets the answer that the test plan expects")
         told = answer.told
         made_sessions = made.query("SELECT count(*) FROM sessions")[0][0]
         if answer.status == 201:
@@ -177,11 +177,11 @@ def module(case, server, authentication, binding, name):
             case.same((None, 0), (session_of(answer), made_sessions), f"{label}, a refused callback → no session")
             if told == REFUSED_TOKEN:
                 good = [r for r in server.requests("token") if r["status"] == 200]
-                case.same(1, len(good), f"{label}, a refused id_token → its code was redeemed once")
-                case.verdict(wait_for(10, lambda: server.calls("oidc/revoke") >= 1), f"{label}, a refused id_token → its tokens are revoked")
+                case.same(1, len(good), f"{label}, the broker refuses the id_token of a login → the login's code was redeemed once")
+                case.verdict(wait_for(10, lambda: server.calls("oidc/revoke") >= 1), f"{label}, the broker refuses the id_token of a login → it revokes the tokens that came with the id_token")
                 live = wait_for(5, lambda: not any(i["live"] for i in server.control("GET", "/tokens?provider=oidc").json["items"]))
-                case.verdict(live, f"{label}, a refused id_token → none of its tokens is alive")
-                case.same(0, server.calls("oidc/userinfo") + server.calls("api/api"), f"{label}, a refused id_token → no call of userinfo or the API")
+                case.verdict(live, f"{label}, the broker refuses the id_token of a login → at the server, no token is alive")
+                case.same(0, server.calls("oidc/userinfo") + server.calls("api/api"), f"{label}, the broker refuses the id_token of a login → no call of userinfo or the API")
             else:
                 case.same(0, server.calls("oidc/token"), f"{label}, a refused callback → no token call")
             before = server.calls("oidc/token")
@@ -199,7 +199,7 @@ def variant(authentication, binding):
     def run(case):
         server = Server(case, authentication, binding)
         known = server.control("GET", "/modules").json["items"]
-        case.same([PREFIX + name for name in ANSWERS], known, "the sandbox's list of modules → the plan's 23 modules, in its order")
+        case.same([PREFIX + name for name in ANSWERS], known, "the sandbox's list of modules → equals the test plan's 23 modules, in the same order")
         found = {}
         for name in ANSWERS:
             server.control("POST", "/revoke", {"provider": "oidc"})

@@ -58,15 +58,15 @@ browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
 expect_status 201 "callback of a login with a pushed request → a session"
 sandbox GET '/requests?provider=cloudentity&endpoint=token'
-same "grant_type code redirect_uri code_verifier client_id client_assertion_type client_assertion" "$(form_names)" "token request of a client with a key → has a client assertion"
+same "grant_type code redirect_uri code_verifier client_id client_assertion_type client_assertion" "$(form_names)" "token request of a client that authenticates with a key → has a client assertion"
 same "$SANDBOX/cloudentity/example/demo" "$(jq -r '.[0].body | capture("client_assertion=[^.]+\\.(?<claims>[^.]+)").claims | gsub("-"; "+") | gsub("_"; "/")
-    | . + ["", "", "==", "="][length % 4] | @base64d | fromjson.aud' "$work/control")" "client assertion → its audience is the issuer (SEC-19)"
+    | . + ["", "", "==", "="][length % 4] | @base64d | fromjson.aud' "$work/control")" "token request of a client that authenticates with a key → the assertion's audience is the issuer (SEC-19)"
 fault cloudentity '{"fault":"status","endpoint":"par","status":400,"body":"{\"error\":\"invalid_request\",\"error_code\":\"INVALID_REQUEST\",\"status_code\":400}","times":1}'
 start_login cloudentity service
 same "502 provider_error" "$STATUS $(json .code)" "Cloudentity refuses the pushed request → the login fails (SEC-10)"
 log_out
 told cloudentity/end_session 1
-matches 'client_id=web-jwt$' "$(json '[0].body' "$work/control")" "log-out of a session of the client with a key → end_session has this client's id"
+matches 'client_id=web-jwt$' "$(json '[0].body' "$work/control")" "log-out of a session of a client that authenticates with a key → end_session has this client's id"
 
 step "5. Cloudentity behind a vanity domain, without the vendor's path"
 device b-vanity
@@ -147,7 +147,7 @@ expect_problem 400 invalid_request "app forwards Apple's authorizationCode witho
 # Apple's call would end everything that the user has granted. The user of these tokens is unknown, so they are not revoked
 # (decision 21).
 wait_for 10 eval '[ "$(curl -s "$MANAGEMENT/metrics" | sed -n "s/^coatcheck_revocations_pending //p")" = 0 ]'
-same 0 "$(calls apple/revoke)" "refused login at Apple → its tokens are not revoked"
+same 0 "$(calls apple/revoke)" "broker refuses Apple's token answer, so the user is unknown → the tokens of this answer are not revoked"
 log_out
 told apple/revoke 2
 same "token token_type_hint client_id client_secret" "$(form_names)" "Apple's revocation → has exactly token, token_type_hint, client_id and client_secret"
@@ -160,7 +160,7 @@ sandbox DELETE /requests
 sign_in github web ana
 expect_status 201 "user signs in at GitHub → a session"
 matches '^[0-9]+$' "$(json .subject)" "GitHub's numeric user id → the session's subject is the same number as text"
-expect_json .identity.email ana@example.org "GitHub session → its e-mail address is from the second call"
+expect_json .identity.email ana@example.org "GitHub session → has the e-mail address from a second call, to GitHub's list of addresses"
 expect_json .tokens.refreshable false "GitHub session → not refreshable"
 sandbox GET '/requests?provider=github&endpoint=token'
 same "POST /github/login/oauth/access_token" "$(json '[0].method' "$work/control") $(json '[0].path' "$work/control")" "GitHub's token request → is a POST to GitHub's path"

@@ -37,7 +37,7 @@ def documents(case):
     for member in ("token_endpoint", "jwks_uri", "authorization_endpoint"):
         sandbox.settings("oidc", discovery={member: "/relative"})
         broker = Broker(case, sandbox, name=member)
-        case.same(502, broker.log_in()[0].status, f"metadata whose {member} is a relative URL → start of a login is 502")
+        case.same(502, broker.log_in()[0].status, f"metadata whose {member} is a relative URL → the start of a login gets 502")
         broker.stop()
 
 
@@ -46,7 +46,7 @@ def tokens(case):
     sandbox, broker = stack(case)
     for quirk, words in (("duplicate-claim", "stands twice"), ("duplicate-scope", "the member /scope stands twice")):
         sandbox.fault("oidc", fault=quirk, times=1)
-        case.same(502, broker.log_in()[1].status, f"a token answer with {quirk} → the sign-in is 502")
+        case.same(502, broker.log_in()[1].status, f"a token answer with {quirk} → the sign-in gets 502")
         case.verdict(wait_for(5, lambda: words in broker.log()), f"a token answer with {quirk} → the log names the repeated member", broker.log()[-400:])
     for quirk in OF_TOKENS + OF_BODIES:
         sandbox.fault("oidc", fault=quirk, times=1)
@@ -87,10 +87,10 @@ def identities(case):
     """A userinfo endpoint that refuses a new token at first, and one whose answer has an error next to a profile."""
     sandbox, broker = stack(case, provider={"identity": {"source": "userinfo"}})
     sandbox.fault("oidc", fault="userinfo-not-yet", times=2)
-    case.same(502, broker.log_in()[1].status, "userinfo refuses the token twice → the sign-in is 502")
+    case.same(502, broker.log_in()[1].status, "userinfo refuses the token twice → the sign-in gets 502")
     case.same(2, sandbox.calls("oidc/userinfo"), "userinfo refuses the token twice → the broker has called it twice")
     sandbox.fault("oidc", fault="userinfo-error-ok", value="invalid_token", times=1)
-    case.same(502, broker.log_in()[1].status, "userinfo answers a whole profile with the error invalid_token → the sign-in is 502")
+    case.same(502, broker.log_in()[1].status, "userinfo answers a whole profile with the error invalid_token → the sign-in gets 502")
     for status in (401, 403, 404):
         sandbox.fault("oidc", fault="userinfo-not-yet", status=status, times=1)
         case.same(201, broker.log_in()[1].status, f"userinfo answers {status} once, then the profile → a sign-in succeeds")
@@ -104,19 +104,19 @@ def dead_grants(case):
     sandbox, broker = stack(case, name="unnamed")
     session = broker.sign_in()
     sandbox.fault("oidc", fault="dead-grant")
-    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant, reported in a member that the settings do not name → 503")
-    case.same("200", broker.look(session).told, "a dead grant, reported in a member that the settings do not name → the session is alive")
+    case.verdict(broker.refresh(session).is_passing_fault, "a refresh, and the provider reports a dead grant in a member that the settings do not name → 503")
+    case.same("200", broker.look(session).told, "a refresh, and the provider reports a dead grant in a member that the settings do not name → the session is alive")
     broker.stop()
     sandbox, broker = stack(case, name="named", provider=named)
     session = broker.sign_in()
     two = {"success": False, "errors": [{"errorType": "invalid_grant"}, {"errorType": "system"}]}
     sandbox.fault("oidc", fault="dead-grant", value=two)
-    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant next to an error that the settings do not name → 503")
-    case.same("200", broker.look(session).told, "a dead grant next to an error that the settings do not name → the session is alive")
+    case.verdict(broker.refresh(session).is_passing_fault, "a refresh, and the provider reports a dead grant together with an unknown error → 503")
+    case.same("200", broker.look(session).told, "a refresh, and the provider reports a dead grant together with an unknown error → the session is alive")
     sandbox.control("DELETE", "/faults")
     sandbox.fault("oidc", fault="dead-grant")
     ended = wait_for(40, lambda: (found := broker.refresh(session)).status == 401 and found.told, 0.5)
-    case.same("401 session_ended grant_revoked", ended, "a dead grant, reported in the member that the settings name → the session ends as grant_revoked")
+    case.same("401 session_ended grant_revoked", ended, "a refresh, and the provider reports a dead grant in the member that the settings name → the session ends as grant_revoked")
 
 
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
@@ -137,7 +137,7 @@ KEPT = {
 DEAD = {
     "JSON as text/plain": (b'{"error":"invalid_grant"}', "text/plain; charset=utf-8", 400), "status 401": (b'{"error":"invalid_grant"}', "application/json", 401),
     "status 200": (b'{"error":"invalid_grant"}', "application/json", 200), "a form": (b"error=invalid_grant", "application/x-www-form-urlencoded", 400),
-    "a second word next to it": (b'{"error":"invalid_grant","status":"BAD_REFRESH_TOKEN","message":"x"}', "application/json", 400),
+    "an error with a second word next to it": (b'{"error":"invalid_grant","status":"BAD_REFRESH_TOKEN","message":"x"}', "application/json", 400),
 }
 
 
@@ -146,16 +146,16 @@ def answers(case):
     front = Front(case)
     broker = Broker(case, front.sandbox)
     front.edits["/oidc/token"] = with_members(token_type="jwt-bearer")
-    case.same(502, broker.log_in()[1].status, "a token type outside the settings → the sign-in is 502")
+    case.same(502, broker.log_in()[1].status, "a token answer whose token_type the settings do not allow → the sign-in gets 502")
     front.edits.clear()
     session = broker.sign_in()
     front.edits["/oidc/token"] = lambda *_: (400, {"Content-Type": "application/json"}, b'{"status":"BAD_REFRESH_TOKEN","message":"x"}')
-    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant, reported in another member than `error` → 503 with Retry-After")
+    case.verdict(broker.refresh(session).is_passing_fault, "a refresh, and the provider reports a dead grant in another member than `error` → 503 with Retry-After")
     for name, (body, media, status) in DEAD.items():
         front.edits.clear()
         session = broker.sign_in()
         front.edits["/oidc/token"] = lambda *_, found=(status, {"Content-Type": media}, body): found
-        case.same("401 session_ended grant_revoked", broker.refresh(session).told, f"a dead grant, reported as {name} → the session ends as grant_revoked")
+        case.same("401 session_ended grant_revoked", broker.refresh(session).told, f"a refresh, and the provider reports a dead grant as {name} → the session ends as grant_revoked")
     for edits, mode in ((ANSWERS, "rotate"), (KEPT, "keep")):
         front.sandbox.settings("oidc", refresh_mode=mode)
         for name, edit in edits.items():

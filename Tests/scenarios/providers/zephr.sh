@@ -34,8 +34,8 @@ expect_json .tokens.refreshable false "Zephr session → not refreshable"
 same 1 "$(calls zephr/account)" "known user's callback → the broker verifies the Zephr session with one account call"
 handle=$(json .handle)
 forward "$CALLBACK"
-expect_status 201 "forward repeated after a lost answer → 201"
-expect_json .handle "$handle" "forward repeated after a lost answer → the same session handle"
+expect_status 201 "app repeats a forward because the broker's answer was lost → 201"
+expect_json .handle "$handle" "app repeats a forward because the broker's answer was lost → the same session handle"
 device a-stranger
 forward "$CALLBACK"
 same 4 "${STATUS:0:1}" "another device forwards Zephr's callback URL → refused"
@@ -50,18 +50,18 @@ sandbox PUT /settings/zephr '{"signed_in":true}'
 device a-tablet
 zephr_login ana
 forward "$CALLBACK"
-expect_status 201 "first login on the tablet → a session"
+expect_status 201 "first login of a user on a tablet, at Zephr → a session"
 first=$(url_value session_id "$CALLBACK")
 zephr_login ana
 same "$first" "$(url_value session_id "$CALLBACK")" "user who is signed in at Zephr starts a second login → Zephr returns the same session id"
 before=$(calls zephr/logout)
 forward "$CALLBACK"
-expect_status 201 "second login on the tablet, with the same Zephr session id → a session"
+expect_status 201 "second login of the user on the tablet, with the same Zephr session id → a session"
 wait_for 10 shows 'coatcheck_revocations_total.*shared.* [1-9]'
-same 0 $? "second login replaces the tablet's session → the outbox counts its revocation as shared"
-same "$before" "$(calls zephr/logout)" "replaced session, whose Zephr session id is still in use → no Zephr logout call"
+same 0 $? "second login replaces the tablet's session → the outbox counts the old session's revocation as shared"
+same "$before" "$(calls zephr/logout)" "second login replaces a session, and both use the same Zephr session id → no Zephr logout call"
 get /v1/relay/news/blaize/profile
-expect_status 200 "relay call of the session that replaced another one → 200"
+expect_status 200 "relay call of the session from the second login → 200"
 request DELETE /v1/session
 expect_status 204 "user logs out of the last session with this Zephr session id → 204"
 wait_for 10 eval '[ "$(calls zephr/logout)" -gt "$before" ]'
@@ -85,8 +85,8 @@ expect_json .fields[0].required true "new user with missing attributes → the f
 same "" "$(cookie coatcheck)" "new user with missing attributes → no session cookie"
 first=$STATE_KEY
 forward "$CALLBACK"
-expect_status 202 "forward that began a registration, repeated → 202"
-same "$first" "$(json .state_key)" "forward that began a registration, repeated → the same state_key"
+expect_status 202 "app repeats the forward that began a registration → 202"
+same "$first" "$(json .state_key)" "app repeats the forward that began a registration → the same state_key"
 device a-stranger
 register "$first" '{"first-name":"Mallory"}'
 expect_problem 403 login_not_yours "another device submits the registration's state_key"
@@ -172,10 +172,10 @@ sandbox DELETE /requests
 fault zephr '{"fault":"drop-after","endpoint":"register","times":1}'
 register "$STATE_KEY" '{"first-name":"N"}'
 expect_problem 503 provider_unavailable "Zephr's register answer is lost"
-expect_json .retry new_login "Zephr's register answer is lost → the app has to start a new login"
+expect_json .retry new_login "Zephr's answer to the register call is lost → the broker's answer has retry new_login"
 register "$STATE_KEY" '{"first-name":"N"}'
 expect_problem 409 login_required "app repeats the registration after Zephr's register answer is lost"
-same 1 "$(calls zephr/register)" "Zephr's register answer is lost, and the app repeats the registration → one register call at Zephr in all"
+same 1 "$(calls zephr/register)" "Zephr's answer to the register call is lost, and the app repeats the registration → one register call at Zephr in all"
 sandbox DELETE /faults
 
 step "9. The user refuses, or the callback has an unknown status"

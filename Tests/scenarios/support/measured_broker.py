@@ -77,7 +77,7 @@ class Broker(PlainBroker):
         before, peak = self.lowest / MIB, self.highest / MIB
         self.case.say(f"{name}: {before:.0f} → {peak:.0f} MiB{' (' + note + ')' if note else ''}")
         self.case.verdict(
-            self.highest - self.lowest <= ALLOWED, f"{name}, the broker's resident memory → grows by at most 32 MiB",
+            self.highest - self.lowest <= ALLOWED, f"{name} → the broker's resident memory grows by at most 32 MiB",
             f"{before:.1f} → {peak:.1f} MiB")
 
     def processor_time(self):

@@ -21,7 +21,9 @@ struct AuthorizationTests {
             clients: [client])
     }
 
-    @Test("A client's authorization parameters include max_age and acr_values → every sign-in has them as its demand")
+    @Test(
+        "A client's configured authorization parameters have max_age and acr_values → each sign-in demands this age and class"
+    )
     func configuredSignIn() throws {
         let settings = settings("https://id.example.com") {
             $0.wire.authorizationParameters = [("prompt", "consent"), ("max_age", "300"), ("acr_values", "mfa phr")]
@@ -99,7 +101,7 @@ struct AuthorizationTests {
     }
 
     @Test(
-        "PAR is required and the push fails → no login starts; PAR is optional → the login starts without a push (SEC-10)",
+        "A pushed request fails: PAR is required → no login starts; PAR is optional → the login starts without it (SEC-10)",
         arguments: [400, 500, 200, 302])
     func pushDemanded(_ status: Int) async throws {
         let server = try RawServer { _ in .json(#"{"error":"invalid_request"}"#, status: status) }

@@ -49,7 +49,7 @@ struct CachedFetchTests {
         #expect(source.calls.withLock { $0 } == 1)
     }
 
-    @Test("100 demands in a minute for newer keys → three fetches, so strangers cannot flood a provider (SEC-27)")
+    @Test("100 callers ask for newer keys in one minute → three fetches, so strangers cannot flood a provider (SEC-27)")
     func bucket() async throws {
         let source = Source()
         let clock = TestClock()
@@ -68,7 +68,7 @@ struct CachedFetchTests {
     }
 
     @Test(
-        "Strangers' tokens use up their share of the key fetches → logins still have their own share, and the reverse (SEC-27)",
+        "Strangers' tokens or logins use up their share of the key fetches → the others still have their own share (SEC-27)",
         arguments: [true, false])
     func buckets(_ strangersFirst: Bool) async throws {
         let source = Source()
@@ -88,7 +88,9 @@ struct CachedFetchTests {
         #expect(granted == [3, 3])
     }
 
-    @Test("A caller wants a document newer than its own, and the cache has one → the cached document, without a fetch")
+    @Test(
+        "A caller needs a newer document than its own, and the cached document is newer → the caller gets this, without a fetch"
+    )
     func older() async throws {
         let source = Source()
         let cache = cache(source, TestClock())
@@ -98,7 +100,9 @@ struct CachedFetchTests {
         #expect(source.calls.withLock { $0 } == 2)
     }
 
-    @Test("Every new fetch of a document fails → the cached document is used for a day, with a fetch every half minute")
+    @Test(
+        "Every new fetch of a document fails → the cached document is used for a day, and each half minute has one more fetch"
+    )
     func stale() async throws {
         let source = Source()
         let clock = TestClock()
@@ -116,7 +120,7 @@ struct CachedFetchTests {
         await #expect(throws: ProviderFailure.self) { try await cache.current() }
     }
 
-    @Test("A fetch hangs → callers get the cached document at once, and after the fetch the new document")
+    @Test("A fetch hangs → callers get the cached document at once; the fetch ends → callers get the new document")
     func hanging() async throws {
         let source = Source()
         let clock = TestClock()

@@ -38,7 +38,9 @@ struct ClientAuthenticationTests {
         "grant_type=authorization_code&code=c0de-1&redirect_uri=com.example.app%3A%2Foauth2redirect&code_verifier="
         + String(repeating: "V", count: 43)
 
-    @Test("auth: none → the client id is in the body, and there is no Authorization field")
+    @Test(
+        "A client with `auth: none` calls the token endpoint → the client id is in the body, without an Authorization field"
+    )
     func none() async throws {
         let request = try await sent(.none)
         #expect(request.body == body + "&client_id=cid-1")
@@ -47,7 +49,9 @@ struct ClientAuthenticationTests {
         #expect(request.header("Host")?.hasPrefix("127.0.0.1:") == true)
     }
 
-    @Test("client_secret_post → client id and secret are only in the body (SEC-18)")
+    @Test(
+        "A client with client_secret_post calls the token endpoint → client id and secret are only in the body (SEC-18)"
+    )
     func post() async throws {
         let request = try await sent(.clientSecretPost(Secret("s&=1")))
         #expect(request.body == body + "&client_id=cid-1&client_secret=s%26%3D1")
@@ -55,7 +59,8 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "client_secret_basic, form-encoded or raw → client id and secret are only in the Authorization field (SEC-18)")
+        "A client with client_secret_basic, form-encoded or raw → id and secret are only in the Authorization field (SEC-18)"
+    )
     func basic() async throws {
         let form = try await sent(.clientSecretBasic(Secret("s:c %+")), clientID: "a b")
         #expect(form.body == body)
@@ -81,7 +86,7 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "private_key_jwt, two calls → each assertion is for the issuer only, typed, valid for a minute, with a new jti (SEC-19)"
+        "Two calls with private_key_jwt → each assertion has the issuer as only audience, a typ, a minute and a new jti (SEC-19)"
     )
     func privateKeyJWT() async throws {
         try await withSandbox { sandbox in
@@ -116,7 +121,7 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "private_key_jwt with a file that is empty or has a malformed key → the broker does not start",
+        "The key file of private_key_jwt is empty or has a malformed key → the broker does not start",
         arguments: ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"])
     func badKey(_ pem: String) async {
         await #expect(throws: (any Error).self) {
@@ -139,7 +144,7 @@ struct ClientAuthenticationTests {
     private static let bothNames = ["EdDSA", "ES256", "Ed25519"]
 
     @Test(
-        "The metadata lists EdDSA, Ed25519, both or no list → the assertion has a listed name, else the configured (RFC 9864)",
+        "The metadata lists EdDSA, Ed25519 or both → assertions have a listed name; has no list → the configured name (RFC 9864)",
         arguments: [
             (["EdDSA", "ES256"], "Ed25519", "EdDSA"), (["ES256", "Ed25519"], "EdDSA", "Ed25519"),
             (["Ed25519"], nil, "Ed25519"), (bothNames, "EdDSA", "EdDSA"), (bothNames, "Ed25519", "Ed25519"),
@@ -209,7 +214,9 @@ struct ClientAuthenticationTests {
         #expect(request.header("X-Idempotency-Key") == nil)
     }
 
-    @Test("The provider grants less than a required scope → the tokens are refused, and kept for revocation (SEC-20)")
+    @Test(
+        "The granted scope lacks a required scope → the tokens are refused, and kept so that they can be revoked (SEC-20)"
+    )
     func requiredScope() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1","scope":"email"}"#) }
         try await Support.with(settings(server.base, .none) { $0.requiredScope = ["repo"] }) { client in
@@ -229,7 +236,7 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "A token answer is unusable but contains tokens → the tokens are kept for revocation",
+        "A token answer is unusable but contains tokens → the tokens are kept so that they can be revoked",
         arguments: [
             #"{"access_token":"at-1","token_type":"DPoP","refresh_token":"rt-1"}"#,
             #"{"access_token":"a\nb","refresh_token":"rt-1"}"#, #"{"access_token":"at-1","id_token":"\u0000"}"#,
@@ -251,7 +258,8 @@ struct ClientAuthenticationTests {
         )
     }
 
-    @Test("client_secret_jwt → the assertion is signed with the secret (HS256), and the secret is not sent")
+    @Test(
+        "A client with client_secret_jwt → its assertion is signed with the secret (HS256), and the secret is not sent")
     func secretJWT() async throws {
         let secret = String(repeating: "s3cret-", count: 6)
         let request = try await sent(.clientSecretJWT(Secret(secret)))

@@ -56,7 +56,7 @@ struct ClientProofTests {
     }
 
     @Test(
-        "A revocation is refused as invalid_client with both methods → two calls; refused for another reason → one call"
+        "A revocation is refused as invalid_client → one more call, with the other authentication method; else → no more call"
     )
     func refusedBoth() async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
@@ -76,7 +76,7 @@ struct ClientProofTests {
     }
 
     @Test(
-        "The revocation endpoint refuses a public client, or a client with a key → one call, because it has one method only",
+        "The revocation endpoint refuses a public client or a client with a key → no second call, because it has only one method",
         arguments: [true, false])
     func oneWay(_ isPublic: Bool) async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
@@ -115,7 +115,7 @@ struct ClientProofTests {
     }
 
     @Test(
-        "The metadata's method is refused at the revocation → the configured method is tried and remembered (Glewlwyd)",
+        "A revocation with the metadata's client authentication is refused → the configured one is tried and kept (Glewlwyd)",
         arguments: [401, 400])
     func revocation(_ status: Int) async throws {
         let server = try server(#"["client_secret_basic"]"#) { request in
@@ -131,7 +131,9 @@ struct ClientProofTests {
         #expect(revoked.allSatisfy { $0.body.contains("token=rt-") })
     }
 
-    @Test("The revocation endpoint refuses the remembered method → the other method is tried, and remembered")
+    @Test(
+        "The revocation endpoint refuses the remembered authentication method → the other method is tried and remembered"
+    )
     func changed() async throws {
         let takesBasic = Mutex(false)
         let server = try server(#"["client_secret_basic"]"#) { request in
@@ -146,7 +148,8 @@ struct ClientProofTests {
         #expect(ways(server) == ["basic", "post", "post", "basic", "basic"])
     }
 
-    @Test("The configured method is refused at PAR → the metadata's method is tried, and remembered")
+    @Test(
+        "The PAR endpoint refuses the configured authentication method → the metadata's method is tried and remembered")
     func pushed() async throws {
         let server = try server(#"["client_secret_basic"]"#) { request in
             request.header("Authorization") != nil

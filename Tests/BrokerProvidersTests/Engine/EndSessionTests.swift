@@ -45,7 +45,7 @@ struct EndSessionTests {
     }
 
     @Test(
-        "A 2xx or a redirect as the answer to end_session → done, and the redirect is not followed (SEC-17)",
+        "end_session is answered with 2xx or a redirect → the call counts as done, and the redirect is not followed (SEC-17)",
         arguments: [200, 204, 302, 303, 307])
     func done(_ status: Int) async throws {
         let server = try RawServer { _ in .http(status, [("Location", "/elsewhere")], Array("<html>".utf8)) }
@@ -53,7 +53,7 @@ struct EndSessionTests {
         #expect(server.received.map(\.target) == ["/oidc/logout"])
     }
 
-    @Test("end_session answered with 4xx → never repeated; with 429, 5xx or no answer → tried later")
+    @Test("end_session is answered with 4xx → never repeated; with 429, 5xx or not at all → tried later")
     func failures() async throws {
         func failure(_ reply: RawServer.Reply) async throws -> String? {
             let server = try RawServer { _ in reply }
@@ -99,7 +99,7 @@ struct EndSessionTests {
     }
 
     @Test(
-        "A discovered end_session endpoint → one call, and the session ends, or stays if the page asks the user",
+        "The metadata has an end_session endpoint → one call ends the provider's session, unless its page asks the user first",
         arguments: ["", "end-session-confirm", "discovery-no-end-session"])
     func sandbox(_ fault: String) async throws {
         try await withSandbox { sandbox in
@@ -149,7 +149,8 @@ struct EndSessionTests {
     }
 
     @Test(
-        "end_session has no endpoint, is disabled, or its URL already has a client_id → no log-out URL for the browser")
+        "end_session is disabled, or its endpoint is missing or already has a client_id → the browser gets no log-out URL"
+    )
     func noPage() async throws {
         #expect(try await page(settings("https://as.example", RevocationSettings(endSession: false)), tokens) == nil)
         var settings = settings("https://as.example")

@@ -79,7 +79,7 @@ struct LogoutTokenTests {
     }
 
     @Test(
-        "Forged logout tokens use up their key fetches, then the keys rotate → a login still fetches the new keys (SEC-27)"
+        "Forged logout tokens use up their share of key fetches, and then keys rotate → a login still fetches new keys (SEC-27)"
     )
     func forgedBeforeRotation() async throws {
         try await withSandbox { sandbox in
@@ -113,7 +113,7 @@ struct LogoutTokenTests {
         else { return #expect(Bool(false), "\(change)") }
     }
 
-    @Test("An id_token in place of a logout token, or the reverse → refused (SEC-31)")
+    @Test("An id_token sent as a logout token, or a logout token sent as an id_token → refused (SEC-31)")
     func crossing() async throws {
         try await withSandbox { sandbox in
             let settings = ProviderSettings(

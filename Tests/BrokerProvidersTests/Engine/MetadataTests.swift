@@ -163,7 +163,9 @@ struct MetadataTests {
         #expect(try await replaced.signIn(settings).identity.subject == "u1")
     }
 
-    @Test("A revocation endpoint whose address may not be called → the log-out, readiness and the probe report it")
+    @Test(
+        "A revocation endpoint whose address may not be called → the log-out, readiness and the probe report this fault"
+    )
     func revocation() async throws {
         var answers = RawProvider.Answers()
         answers.metadata = ["revocation_endpoint": #""/revoke""#]
@@ -247,7 +249,7 @@ struct MetadataTests {
     }
 
     @Test(
-        "The metadata promises the parameter iss → iss is required (SEC-09); 50 starts at once → one fetch of the metadata"
+        "The metadata promises `iss` in callbacks → callbacks need iss (SEC-09); 50 logins start at once → one metadata fetch"
     )
     func promised() async throws {
         let base = Mutex("")

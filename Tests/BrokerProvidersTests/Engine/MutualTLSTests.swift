@@ -90,7 +90,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "The configuration sets the token endpoint → it replaces the mTLS alias, and both addresses count as the provider's"
+        "The configuration sets the token endpoint → this address replaces the mTLS alias, and both count as the provider's own"
     )
     func own() async throws {
         let authority = try TestAuthority()
@@ -228,7 +228,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "A TLS alert → the call counts as not sent; if a certificate was shown, the alert also reports it as refused"
+        "A TLS alert ends a call → the call counts as not sent; the broker showed a certificate → also reported as refused"
     )
     func alert() async throws {
         let authority = try TestAuthority()
@@ -275,7 +275,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "A proxy's page about a missing or wrong certificate → a refused certificate; any other answer → the server's own answer",
+        "A proxy's page about a missing or wrong certificate → counts as a refused certificate; any other answer → does not",
         arguments: [
             (495, "text/html", "", true), (496, "text/html", "", true),
             (400, "text/html", "<h1>400 Bad Request</h1>The SSL certificate error", true),

@@ -127,7 +127,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A server forgets its nonces → one more call; its challenge repeats the refused nonce → no further call (SEC-22)"
+        "A challenge has a new nonce → one more call with this nonce; has the refused nonce again → no further call (SEC-22)"
     )
     func forgets() async throws {
         try await withSandbox { sandbox in
@@ -166,7 +166,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A DPoP client's code brings a Bearer token → refused, kept for revocation; its refresh brings one → not kept (SEC-22)"
+        "A DPoP client gets a Bearer token for a code → refused, kept for revocation; by a refresh → dropped (SEC-22)"
     )
     func bearer() async throws {
         try await withSandbox { sandbox in
@@ -200,7 +200,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "The nonce is old, and the server may spend the token before it checks nonces → a pushed request gets a new nonce first"
+        "A refresh with an old nonce, and the server may use up the token before it checks nonces → PAR gets a new nonce first"
     )
     func primes() async throws {
         try await withSandbox { sandbox in
@@ -236,7 +236,9 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A server spends the refresh token and then refuses the nonce → the token counts as possibly spent")
+    @Test(
+        "A server uses up the refresh token and then refuses the nonce → the broker treats the token as possibly used up"
+    )
     func spentPerhaps() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(
@@ -253,7 +255,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A refresh is repeated with a new nonce → it has a new idempotency key, and the call that confirms it has the same key"
+        "A refresh is repeated with a new nonce, then confirmed → both calls have the same idempotency key and nonce"
     )
     func idempotency() async throws {
         try await withSandbox { sandbox in
@@ -359,7 +361,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A nonce challenge without a usable nonce, or a second challenge → no further call, and the code may be sent again later"
+        "A nonce challenge without a usable nonce, or a second challenge → no further call, and the app may send the code again"
     )
     func notSatisfied() async throws {
         for fields in [
@@ -395,7 +397,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A code's call got two nonce challenges, and the code is sent again later → the later call has a new idempotency key"
+        "A code's call gets two nonce challenges, and later the code is sent again → the later call has a new idempotency key"
     )
     func laterCode() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
@@ -412,7 +414,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A code's call fails without a challenge → the next call has the same idempotency key, so the answer can be replayed"
+        "A code's call fails without a challenge → the next call has the same idempotency key, so the answer can be repeated"
     )
     func sameCode() async throws {
         for fields in [[], [("DPoP-Nonce", "n-1")]] as [[(String, String)]] {
@@ -463,7 +465,8 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A server refuses the proof at a refresh → an unbound token is refreshed without a proof, a bound token is not")
+        "A server refuses the proof of a refresh → if the token is unbound, one more call without a proof; if it is bound, none"
+    )
     func bare() async throws {
         let bearer = RawServer.Reply.json(#"{"access_token":"at-2","token_type":"Bearer","refresh_token":"rt-2"}"#)
         try await refusedProof(isBound: true, bearer) { tokens, failure, _, sent in
@@ -557,7 +560,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A newer nonce arrives during a call → the call's proof counts as outdated, unless the call confirms an earlier call"
+        "A newer nonce arrives during a call → the call's proof counts as outdated, except if this call confirms an earlier call"
     )
     func oldAtSending() throws {
         for confirms in [false, true] {
@@ -677,7 +680,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "The last calls to a provider failed → no pushed request for a nonce, so the breaker's probe is the refresh itself"
+        "The last calls to a provider failed → the refresh itself is the breaker's probe, without a pushed request for a nonce"
     )
     func primesNothingThatFails() async throws {
         #expect(try await priming(par: 201, refreshes: [200, 200]) == (2, 2))
@@ -690,7 +693,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A pushed request for a nonce → has a code challenge only if the client uses PKCE",
+        "A pushed request that is sent only to get a nonce → has a code challenge only if the client uses PKCE",
         arguments: [(ClientProfile.PKCE.required, true), (.unsupported, false)])
     func primesAsSignIns(_ pkce: ClientProfile.PKCE, _ isChallenged: Bool) async throws {
         try await twoWays(
@@ -709,7 +712,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A token, device, CIBA or registration endpoint, even with an extra slash → the provider's own; another path → not its own"
+        "A token, device, CIBA or registration endpoint, even with an extra slash → counts as the provider's; another path → not"
     )
     func owns() async throws {
         try await twoWays({ _, _ in .json("{}") }, { _ in }) { client, server in
@@ -770,7 +773,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A refresh without a nonce gets invalid_grant and the server's first nonce → this does not yet prove a dead grant"
+        "A refresh without a nonce gets invalid_grant and the server's first nonce → the grant does not yet count as dead"
     )
     func firstNonce() async throws {
         let refused = #"{"error":"invalid_grant"}"#

@@ -42,7 +42,7 @@ struct RefreshTests {
         #expect(server.received.isEmpty)
     }
 
-    @Test("A refresh's deadline comes before the call's own limit → the call ends at the deadline (SEC-54)")
+    @Test("A refresh's deadline comes before the usual time limit of a call → the call ends at the deadline (SEC-54)")
     func endsInTime() async throws {
         let server = try RawServer { _ in .hang }
         try await Support.with(settings(server.base)) { client in
@@ -67,7 +67,7 @@ struct RefreshTests {
     }
 
     @Test(
-        "A refresh is refused with invalid_grant in an OAuth error → a dead grant; with any other answer → not (SEC-58)"
+        "A refresh gets an OAuth error with the code invalid_grant → a dead grant; any other answer → no dead grant (SEC-58)"
     )
     func deadGrant() async throws {
         func isDead(_ result: Result<TokenSet, ProviderFailure>) -> Bool {
@@ -84,7 +84,7 @@ struct RefreshTests {
     }
 
     @Test(
-        "A refresh answer lacks a value → the value is nil; it has a refresh token or scope → the result has them (SEC-57)"
+        "A refresh's answer has a refresh token or scope → so does the result; lacks a value → this value is nil (SEC-57)"
     )
     func parts() async throws {
         let kept = try await refresh(.json(#"{"access_token":"at-2"}"#)).get()
@@ -111,7 +111,7 @@ struct RefreshTests {
     }
 
     @Test(
-        "A refreshed id_token is good, wrong, unverifiable or missing → its subject, foreign, unverifiable or absent (SEC-59)",
+        "A refreshed id_token is good → the result is its subject; wrong, unverifiable or absent → the result names this (SEC-59)",
         arguments: [
             "", "refresh-invalid-sub", "refresh-invalid-issuer", "off", "foreign-key", "idtoken-sig-none",
             "invalid-aud",

@@ -31,7 +31,9 @@ struct RevocationTests {
         }
     }
 
-    @Test("A revocation → first the refresh token, then the access token, each with hint and client (SEC-63)")
+    @Test(
+        "A token pair is revoked → first the refresh token, then the access token, each with its hint and the client id (SEC-63)"
+    )
     func order() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await revoke(server) == nil)
@@ -43,7 +45,8 @@ struct RevocationTests {
     }
 
     @Test(
-        "The first token's revocation is refused → the next token is still revoked, and failures to retry are reported")
+        "The revocation of the refresh token is refused → the access token is still revoked; this fails, too → tried later"
+    )
     func both() async throws {
         let server = try RawServer { request in
             request.body.contains("rt-1") ? .json(#"{"error":"invalid_request"}"#, status: 400) : .http(200, [], [])
@@ -146,7 +149,7 @@ struct RevocationTests {
         }
     }
 
-    @Test("A client has no revocation endpoint, or the style none → no revocation call")
+    @Test("A client has no revocation endpoint, or the revocation style `none` → no revocation call")
     func nothing() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await revoke(server, RevocationSettings(style: .none)) == nil)

@@ -46,7 +46,7 @@ struct TargetTests {
         return (result, try FormPairs(parsing: sent.body), sent.header("Authorization"))
     }
 
-    @Test("A token exchange's answer lacks its token or one of its types, or has another type → unusable")
+    @Test("A token exchange's answer lacks the token, issued_token_type or token_type, or has a wrong type → unusable")
     func badAnswers() async throws {
         let type = #""issued_token_type":"\#(TokenAnswer.accessTokenType)""#
         for body in [
@@ -93,7 +93,7 @@ struct TargetTests {
     }
 
     @Test(
-        "A refresh for a target → sends resource, audience and scope, even if settings omit them; a plain refresh → does not"
+        "A refresh for a target → sends resource, audience and scope, even if settings omit them; a plain refresh → sends none"
     )
     func refreshed() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
@@ -148,7 +148,8 @@ struct TargetTests {
         }
     }
 
-    @Test("A configured parameter has the name under which a target's audience is sent → the target's value is sent")
+    @Test(
+        "A configured fixed parameter has the same name as a target's audience parameter → the target's value is sent")
     func renamed() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         let settings = settings(server.base) {
@@ -219,7 +220,7 @@ struct TargetTests {
     }
 
     @Test(
-        "A token exchange for bound tokens → sends a proof with the server's nonce; an unbound answer → loses its access token"
+        "A token exchange for bound tokens → sends a proof with the server's nonce; the answer's token is unbound → dropped"
     )
     func bound() async throws {
         try await withSandbox { sandbox in

@@ -42,7 +42,8 @@ struct CleverTests {
         #expect(![endpoints.authorization, endpoints.token, endpoints.api, endpoints.introspection].contains(nil))
     }
 
-    @Test("A code for a client without a secret → the token request is JSON, with Basic and an empty secret")
+    @Test(
+        "Clever, a client without a secret redeems a code → the token request is JSON, with Basic and an empty secret")
     func wire() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"il-1","token_type":"bearer"}"#) }
         try await Support.with(settings(server.base)) { client in
@@ -102,7 +103,7 @@ struct CleverTests {
     }
 
     @Test(
-        "An import with a refresh token or merchant_id → refused; tokeninfo's answer is lost → the import may be repeated"
+        "A Clever import with a refresh token or merchant_id → refused; tokeninfo's answer is lost → the import may be repeated"
     )
     func importMembers() async throws {
         try await withSandbox { sandbox in
@@ -127,7 +128,7 @@ struct CleverTests {
     }
 
     @Test(
-        "An access token of this application → imported, with and without OpenID Connect",
+        "An app imports a Clever access token of this application → accepted, with and without OpenID Connect",
         arguments: [false, true])
     func imported(_ openID: Bool) async throws {
         try await withSandbox { sandbox in
@@ -154,7 +155,7 @@ struct CleverTests {
         }
     }
 
-    @Test("A login with a district → the authorization URL has the district, and neither scope nor challenge")
+    @Test("A Clever login with a district → the authorization URL has the district, and neither scope nor challenge")
     func authorize() async throws {
         try await Support.with(settings("http://127.0.0.1:1")) { client in
             var flow = try flow(client)
@@ -166,7 +167,7 @@ struct CleverTests {
         }
     }
 
-    @Test("A used code, which Clever refuses in plain text, or a wrong client secret → a rejection")
+    @Test("Clever refuses a used code (in plain text) or a wrong client secret → the broker reports a rejection")
     func errors() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(sandbox.baseURL + "/clever")) { client in
@@ -216,7 +217,7 @@ struct CleverTests {
     }
 
     @Test(
-        "A sign-in → the identity is from /me and its canonical link, with role, district, name and e-mail address as claims"
+        "A Clever sign-in → identity from /me and its canonical link, with role, district, name and e-mail address as claims"
     )
     func identity() async throws {
         try await withSandbox { sandbox in

@@ -37,7 +37,7 @@ struct CloverTests {
     }
 
     @Test(
-        "Each of Clover's environments → has its own pair of hosts",
+        "Each of Clover's environments → has two hosts, which no other environment has",
         arguments: [
             (CloverSettings.Environment.sandbox, "https://sandbox.dev.clover.com", "https://apisandbox.dev.clover.com"),
             (.us, "https://www.clover.com", "https://api.clover.com"),
@@ -65,7 +65,7 @@ struct CloverTests {
     }
 
     @Test(
-        "An old-style token is invented, or belongs to another app or merchant → its migration fails, and no code is redeemed"
+        "Clover: an old-style token is invented, or another app's or merchant's → its migration fails, and no code is redeemed"
     )
     func migrationRefused() async throws {
         try await withSandbox { sandbox in
@@ -116,7 +116,7 @@ struct CloverTests {
     }
 
     @Test(
-        "An old-style token → exchanged for a pair: with PKCE if the client has no secret, else with the secret",
+        "Clover: an old-style token → exchanged for a token pair, with the secret if the client has one, otherwise with PKCE",
         arguments: [ClientAuthentication.none, .clientSecretPost(Secret("web-secret"))])
     func migration(_ authentication: ClientAuthentication) async throws {
         try await withSandbox { sandbox in
@@ -148,7 +148,7 @@ struct CloverTests {
     }
 
     @Test(
-        "A redirect URI outside the Site URL → the broker does not start",
+        "A Clover client's redirect URI is not below the configured Site URL → the broker does not start",
         arguments: [
             "https://evil.example.com/clover", "http://127.0.0.1/clover", "https://app.example.com:8443/clover",
             "https://app.example.com/shopping", "com.example.app:/clover",
@@ -163,7 +163,7 @@ struct CloverTests {
         #expect(CloverWire.lies(RedirectURI(redirect)!, under: "https://app.example.com/shop") == false)
     }
 
-    @Test("A client without a secret redeems a code → the token request has only client_id, code and verifier")
+    @Test("A Clover client without a secret redeems a code → the token request has only client_id, code and verifier")
     func lowTrust() async throws {
         let server = try RawServer { _ in
             .json(
@@ -187,7 +187,7 @@ struct CloverTests {
         )
     }
 
-    @Test("A client with a secret redeems a code → the secret is in the body, without verifier and challenge")
+    @Test("A Clover client with a secret redeems a code → the secret is in the body, without verifier and challenge")
     func highTrust() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
         let settings = settings(
@@ -200,7 +200,7 @@ struct CloverTests {
         #expect(server.received.first?.body == #"{"code":"c0de-1","client_id":"AFAKE0001","client_secret":"s3cret"}"#)
     }
 
-    @Test("A client with a secret refreshes → the body has only the client id and the refresh token")
+    @Test("A Clover client with a secret refreshes → the body has only the client id and the refresh token")
     func refreshWire() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2","refresh_token":"rt-2"}"#) }
         let settings = settings(web: server.base, api: server.base, authentication: .clientSecretPost(Secret("s3cret")))
@@ -214,7 +214,8 @@ struct CloverTests {
     }
 
     @Test(
-        "The answer to a refresh is lost → a client with a secret recovers the new tokens, a client without one cannot")
+        "The answer to a Clover refresh is lost → a client with a secret recovers the new tokens, a client without secret cannot"
+    )
     func recovery() async throws {
         try await withSandbox { sandbox in
             for (authentication, clientID, recovers) in [
@@ -251,7 +252,7 @@ struct CloverTests {
         }
     }
 
-    @Test("A refresh gets a proxy's HTML page with status 401 → not a dead grant, so no user is logged out")
+    @Test("A Clover refresh gets a proxy's HTML page with status 401 → not a dead grant, so no user is logged out")
     func proxyPage() async throws {
         let server = try RawServer { _ in .http(401, [("Content-Type", "text/html")], Array("<html></html>".utf8)) }
         try await Support.with(settings(web: server.base, api: server.base)) { client in
@@ -267,7 +268,7 @@ struct CloverTests {
     }
 
     @Test(
-        "A token that can read the merchant → the merchant is the subject, the employee is unverified, no PIN is kept (SEC-16)"
+        "A Clover token can read the merchant → the merchant is the subject, the employee unverified, and no PIN stored (SEC-16)"
     )
     func identity() async throws {
         try await withSandbox { sandbox in
@@ -282,7 +283,7 @@ struct CloverTests {
     }
 
     @Test(
-        "The callback names a merchant that the token cannot read, or the API returns another merchant → no sign-in",
+        "A Clover callback names a merchant that the token cannot read, or the API returns another merchant → no sign-in",
         arguments: ["wrong-merchant-callback", "userinfo-invalid-sub"])
     func wrongMerchant(_ fault: String) async throws {
         try await withSandbox { sandbox in
@@ -301,7 +302,7 @@ struct CloverTests {
     }
 
     @Test(
-        "A malformed merchant_id → never becomes part of a path",
+        "A Clover callback with a malformed merchant_id → the merchant_id never becomes part of an API path",
         arguments: ["", "..", "a/b", "a%2Fb", "M?x=1", "M#", "ü", String(repeating: "M", count: 33)])
     func hostileMerchant(_ id: String) async throws {
         let server = try RawServer { _ in .json("{}") }
@@ -317,7 +318,7 @@ struct CloverTests {
         }
     }
 
-    @Test("A callback with another app's client_id → refused before an API call")
+    @Test("A Clover callback with another app's client_id → refused before an API call")
     func otherApp() async throws {
         let server = try RawServer { _ in .json(#"{"id":"M1"}"#) }
         try await Support.with(settings(web: server.base, api: server.base)) { client in
@@ -332,7 +333,7 @@ struct CloverTests {
         }
     }
 
-    @Test("A code is redeemed a second time → Clover's rejection is reported")
+    @Test("A code is redeemed at Clover a second time → the broker reports Clover's rejection")
     func usedCode() async throws {
         try await withSandbox { sandbox in
             try await Support.with(sandboxed(sandbox.baseURL)) { client in

@@ -8,7 +8,7 @@ import Testing
 @testable import BrokerProviders
 
 /// The id_tokens of native SDKs, against the sandbox.
-@Suite("Native id_tokens", .timeLimit(.minutes(2)))
+@Suite("Sign-ins with an id_token from a native SDK", .timeLimit(.minutes(2)))
 struct NativeIDTokenTests {
     /// The kind of provider that the sandbox plays.
     enum Kind: String, CaseIterable, Sendable { case oidc, google, apple, facebook }
@@ -80,7 +80,7 @@ struct NativeIDTokenTests {
     }
 
     @Test(
-        "A native id_token for another client or nonce → refused; for one of the client's configured audiences → accepted"
+        "A native id_token is for another client or nonce → refused; is for one of the client's configured audiences → accepted"
     )
     func audiences() async throws {
         try await withSandbox { sandbox in
@@ -119,7 +119,7 @@ struct NativeIDTokenTests {
     }
 
     @Test(
-        "An id_token with the nonce, raw or hashed → accepted, and the identity comes only from the id_token",
+        "A native id_token with the nonce, raw or hashed → accepted, and the identity comes only from this id_token",
         arguments: Kind.allCases)
     func identity(_ kind: Kind) async throws {
         try await withSandbox { sandbox in
@@ -164,7 +164,7 @@ struct NativeIDTokenTests {
     }
 
     @Test(
-        "An id_token is over 12 hours old, so a used one may be forgotten → refused, even if the settings allow a day"
+        "A native id_token is over 12 hours old → refused even if the settings allow a day, as the record of its use may be gone"
     )
     func age() async throws {
         try await withSandbox { sandbox in
@@ -186,7 +186,7 @@ struct NativeIDTokenTests {
     }
 
     @Test(
-        "Strangers' id_tokens name unknown keys → key fetches are charged, and logins keep their own fetches (SEC-27)"
+        "Strangers send id_tokens with unknown keys → their key fetches are charged, and logins keep their own share (SEC-27)"
     )
     func strangersKeys() async throws {
         try await withSandbox { sandbox in

@@ -21,7 +21,7 @@ extension PresetTests {
     }
 
     @Test(
-        "GitHub: a login → the numeric id is the subject, a second call gets the e-mail address, and an error with 200 rejects"
+        "GitHub: a login → the subject is the numeric id, and a second call gets the address; an error with 200 → a rejection"
     )
     func github() async throws {
         try await withSandbox { sandbox in
@@ -53,7 +53,7 @@ extension PresetTests {
     }
 
     @Test(
-        "GitHub: a grant is revoked → DELETE with Basic and the client id in the path, even if other calls use the body",
+        "GitHub: a grant is revoked → DELETE with Basic and client id in the path, even if other calls send the secret in a body",
         arguments: [
             ClientAuthentication.clientSecretBasic(Secret("web-secret")), .clientSecretPost(Secret("web-secret")),
         ])

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Presets against the sandbox", .timeLimit(.minutes(2)))
+@Suite("Sign-ins with presets at the sandbox", .timeLimit(.minutes(2)))
 struct PresetTests {
     /// The preset's settings, with the given issuer and endpoints in place of the vendor's.
     func settings(
@@ -39,7 +39,7 @@ struct PresetTests {
     }
 
     @Test(
-        "Every address of a preset → a URL that the broker may call",
+        "Every address of every preset → is a URL that the broker may call",
         arguments: [
             ("apple", 1), ("github", 6), ("slack", 5), ("facebook", 4), ("tiktok", 5), ("amazon", 4), ("ebay", 4),
             ("asana", 5), ("fitbit", 5), ("hubspot", 4),
@@ -130,7 +130,9 @@ struct PresetTests {
         }
     }
 
-    @Test("Facebook: a wrong secret, a dead code or a dead token → refusals in the Graph API's own form")
+    @Test(
+        "Facebook refuses a wrong secret, a dead code or a dead token in the form of the Graph API → the broker sees a rejection"
+    )
     func facebookRefusals() async throws {
         try await withSandbox { sandbox in
             var settings = try facebook(sandbox.baseURL)

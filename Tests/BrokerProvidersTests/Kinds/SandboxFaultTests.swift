@@ -49,7 +49,7 @@ struct SandboxFaultTests {
     }
 
     @Test(
-        "A token answer's expires_in is a number → that lifetime; is a word → no lifetime",
+        "A token answer's expires_in is a number → the token has this lifetime; is a word → no known lifetime",
         arguments: [(JSON.int(120), true), (.string("soon"), false)])
     func lifetime(_ value: JSON, _ isKnown: Bool) async throws {
         let tokens = try await login([Fault(provider: "oidc", "expires-in", value: value)]).get()
@@ -64,14 +64,14 @@ struct SandboxFaultTests {
         #expect(throws: Never.self) { try result.get() }
     }
 
-    @Test("The provider signs with a new key, and the old key stays published → the sign-in succeeds")
+    @Test("The provider signs an id_token with a new key, and still publishes the old key → the sign-in succeeds")
     func rotationKeeps() async throws {
         let result = try await login([Fault(provider: "oidc", "signing-key-rotation-keep")])
         #expect(throws: Never.self) { try result.get() }
     }
 
     @Test(
-        "The metadata promises iss → iss is required; otherwise → optional",
+        "The metadata promises `iss` in callbacks → iss is required; makes no such promise → optional",
         arguments: [("", true), ("discovery-no-iss-parameter", false)])
     func promise(_ fault: String, _ demanded: Bool) async throws {
         try await withSandbox { sandbox in

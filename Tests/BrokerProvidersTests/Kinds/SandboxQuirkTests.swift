@@ -29,7 +29,9 @@ struct SandboxQuirkTests {
         }
     }
 
-    @Test("A repeated claim or scope → refused, and the log names the claim or scope")
+    @Test(
+        "A claim of the id_token, or scope in a token answer, occurs twice → sign-in refused, and the failure names the member"
+    )
     func twice() async throws {
         for (fault, words) in [
             (Fault(provider: "oidc", "duplicate-claim"), "stands twice"),
@@ -41,7 +43,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "Any other quirk of the sandbox → the sign-in succeeds",
+        "An id_token, key set, metadata or encoding with a quirk that the broker tolerates → the sign-in succeeds",
         arguments: [
             "null-claims", "null-header", "large-claims", "x5c-header", "half-emoji", "alg-ed25519", "jwks-nulls",
             "jwks-padded", "jwks-base64", "jwks-twice", "jwks-strangers", "discovery-unusable", "discovery-empty",
@@ -52,7 +54,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "Userinfo with a quirk that the broker tolerates → signed in; email_verified is the text false → address not verified",
+        "Userinfo with a tolerated quirk → the sign-in succeeds; email_verified is the text false → the address is not verified",
         arguments: [
             "userinfo-error-ok", "userinfo-half-emoji", "userinfo-verified-text", "byte-order-mark", "raw-deflate",
         ])
@@ -73,7 +75,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "A revocation answer with a content coding and no body → done; a dead grant in a list → recognised if configured"
+        "A revocation's answer has a content coding and no body → done; a list of errors has a dead grant → found if configured"
     )
     func afterSignIn() async throws {
         try await withSandbox { sandbox in

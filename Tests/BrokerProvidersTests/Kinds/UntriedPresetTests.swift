@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerProviders
 
 /// Presets made from documents only, against a sandbox that plays each vendor's quirks.
-@Suite("Presets made from documents", .timeLimit(.minutes(2)))
+@Suite("Presets that follow the vendor's documents and were never tried with the vendor", .timeLimit(.minutes(2)))
 struct UntriedPresetTests {
     /// The preset's settings, with the sandbox's addresses in place of the vendor's.
     private func settings(_ name: String, _ base: String, secret: Bool = true) throws -> ProviderSettings {
@@ -46,7 +46,7 @@ struct UntriedPresetTests {
     }
 
     @Test(
-        "A sign-in and a refresh with a preset → tokens and identity in the vendor's form",
+        "A sign-in, a refresh and a revocation with a preset, in the vendor's form → succeed with the expected subject",
         arguments: [
             ("salesforce", "!", "user-ana"), ("cognito", "", "user-ana"), ("tiktok", "act.!", "user-ana"),
             ("amazon", "Atza|", "amzn1.account.user-ana"), ("ebay", "v^1.1#", "user-ana"), ("asana", "2/1201:", nil),
@@ -122,7 +122,7 @@ struct UntriedPresetTests {
     }
 
     @Test(
-        "A dead refresh token, as Fitbit and HubSpot document it → a dead grant (guarantee 2)",
+        "Fitbit or HubSpot refuses a refresh token in the form of its documents → a dead grant (guarantee 2)",
         arguments: [("fitbit", true), ("hubspot", true)])
     func deadGrants(_ name: String, _ isDead: Bool) async throws {
         try await withSandbox { sandbox in

@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerProviders
 
 /// Each provider's requests that contain a secret, in full: method, path, ordered header fields, body.
-@Suite("Exact requests", .timeLimit(.minutes(2)))
+@Suite("The exact requests to known providers", .timeLimit(.minutes(2)))
 struct WireTests {
     private static let verifier = String(repeating: "v", count: 43)
     private static let key = String(repeating: "k", count: 43)

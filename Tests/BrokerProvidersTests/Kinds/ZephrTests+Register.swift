@@ -5,7 +5,9 @@ import Testing
 @testable import BrokerProviders
 
 extension ZephrTests {
-    @Test("The register request → has exactly the expected form, with the state key as validators.token_exchange")
+    @Test(
+        "A Zephr registration → its request has exactly the expected form, with the state key as validators.token_exchange"
+    )
     func registerWire() async throws {
         let server = try RawServer { _ in
             .json(
@@ -58,7 +60,7 @@ extension ZephrTests {
     }
 
     @Test(
-        "The register call is refused → the result depends on the status only, and never on the text",
+        "Zephr refuses a register call → the result depends only on the answer's status, and never on its text",
         arguments: [
             (400, "bad_attributes"), (401, "state_invalid"), (403, "email_domain_denied"), (404, "state_invalid"),
             (409, "user_exists"), (410, "state_invalid"), (429, "rate_limited"),
@@ -83,7 +85,9 @@ extension ZephrTests {
         }
     }
 
-    @Test("The configuration maps status 409 to state_invalid → a register answer of 409 is state_invalid")
+    @Test(
+        "The configuration maps status 409 to state_invalid, and a register call gets 409 → the result is state_invalid"
+    )
     func statusMap() async throws {
         let server = try RawServer { _ in .http(409, [], []) }
         try await with(settings(server.base) { $0.statusMap = [409: .stateInvalid] }) { client in

@@ -62,7 +62,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "A social provider that is not configured → the login does not start",
+        "A Zephr login names no social provider, or one that is not configured → the login does not start",
         arguments: ["facebook", "../account", "", nil] as [String?])
     func unknownSocial(_ name: String?) async throws {
         try await with(settings("https://news.example.org")) { client in
@@ -73,7 +73,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "start: fetch → the URL is from the Location field or a JSON answer; an answer without a usable URL → unusable")
+        "Zephr with `start: fetch` → the login's URL is the answer's Location or JSON member; no usable URL → unusable")
     func fetchedStart() async throws {
         for (mode, expected) in [("redirect", true), ("json", true)] {
             try await withSandbox { sandbox in
@@ -98,7 +98,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "A Zephr session without an e-mail address, or a dead or anonymous one → rejected",
+        "A Zephr session that is dead, anonymous or without an e-mail address → rejected",
         arguments: [
             RawServer.Reply.http(401, [], []), .http(404, [], []), .json("{}"),
             .json(#"{"identifiers":{"email_address":""}}"#),
@@ -119,7 +119,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "The sandbox's account has no e-mail address → rejected; has one → accepted",
+        "The sandbox's Zephr account has no e-mail address → the sign-in is rejected; has an address → accepted",
         arguments: ["", "account-no-email"])
     func noAddress(_ fault: String) async throws {
         try await withSandbox { sandbox in
@@ -137,7 +137,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "A session id with characters that a Cookie field cannot hold → never sent (SEC-78)",
+        "A Zephr session id with characters that a Cookie field cannot hold → never sent (SEC-78)",
         arguments: ["", "a;b=1", "a b", "a\r\nX: y", "ü", String(repeating: "a", count: 4097)])
     func hostileSession(_ id: String) async throws {
         let server = try RawServer { _ in .json("{}") }
@@ -154,7 +154,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("An HTML account page with status 200 → does not count as an account")
+    @Test("Zephr answers the account call with an HTML page and status 200 → does not count as an account")
     func htmlAccount() async throws {
         let server = try RawServer { _ in .http(200, [], Array("<html></html>".utf8)) }
         try await with(settings(server.base)) { client in
@@ -206,7 +206,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "A registration form → has the configured attributes; with fields: schema → the fields of the site's schema, fetched once"
+        "A Zephr registration form → has the configured fields; with `fields: schema` → the site's schema's fields, fetched once"
     )
     func fields() async throws {
         try await withSandbox { sandbox in
@@ -224,7 +224,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("The date in a cookie → parsed; a malformed date → nil")
+    @Test("A cookie's date is well formed → parsed; malformed → nil")
     func dates() {
         #expect(HTTPDate.parse("Tue, 02 Nov 2027 10:00:00 GMT") == WallTime(seconds: 1_825_149_600))
         #expect(HTTPDate.parse("Thu, 01-Jan-1970 00:00:00 GMT") == WallTime(seconds: 0))

@@ -63,7 +63,7 @@ struct ContentCodingTests {
     }
 
     @Test(
-        "A token answer in gzip, x-gzip or deflate → the code is redeemed; in another coding than declared → not redeemed",
+        "A token answer in gzip, x-gzip or deflate → the sign-in has its tokens; in another coding than declared → has none",
         arguments: [("x-gzip", gzip, true), ("gzip", gzip, true), ("deflate", raw, true), ("gzip", raw, false)])
     func redeemed(_ coding: String, _ body: [UInt8], _ isGood: Bool) async throws {
         let server = try RawServer { _ in
@@ -78,7 +78,7 @@ struct ContentCodingTests {
     }
 
     @Test(
-        "A revocation is answered with 200, a Content-Encoding and an empty body → done",
+        "A revocation is answered with 200, a Content-Encoding and an empty body → the revocation counts as done",
         arguments: ["gzip", "deflate", "x-gzip"])
     func revoked(_ coding: String) async throws {
         let server = try RawServer { _ in .http(200, [("Content-Encoding", coding)], []) }

@@ -63,7 +63,7 @@ struct DeadGrantPlaceTests {
     }
 
     @Test(
-        "A dead_grants value with an access token, in the answer to a code, or without a dead_grants setting → no dead grant"
+        "A dead_grants value next to an access token, in a code's answer, or at a client without dead_grants → no dead grant"
     )
     func others() async throws {
         let granted = try await failures(

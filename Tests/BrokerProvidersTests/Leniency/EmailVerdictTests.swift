@@ -58,7 +58,9 @@ struct EmailVerdictTests {
         #expect(verdict(try await provider.signIn().identity) == .bool(true))
     }
 
-    @Test("An id_token with an e-mail address and no email_verified → the address is kept, without a verdict")
+    @Test(
+        "An id_token with an e-mail address and no email_verified → the identity has the address, and no email_verified"
+    )
     func missing() async throws {
         let identity = try await RawProvider().signIn().identity
         #expect(verdict(identity) == nil)
@@ -66,7 +68,7 @@ struct EmailVerdictTests {
     }
 
     @Test(
-        "Two sources of claims → email_verified comes from the address's source; the other source counts only if it has false"
+        "Two sources of claims → email_verified is from the source of the address, but a false from the other source fills a gap"
     )
     func sources() {
         typealias Claims = [(name: String, value: JSONValue)]

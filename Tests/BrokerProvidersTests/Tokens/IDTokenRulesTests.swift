@@ -119,7 +119,7 @@ struct IDTokenRulesTests {
         #expect(throws: Never.self) { try check(Self.good + #","acr":"b","email":"e""#, demands: claims) }
     }
 
-    @Test("The sign-in sent no nonce, and the id_token has one → refused; has none → accepted")
+    @Test("The sign-in sent no nonce: an id_token with a nonce → refused; without a nonce → accepted")
     func strayNonce() {
         #expect(throws: ProviderFailure.self) { try check(Self.good + #","nonce":"n""#, nonce: .absent) }
         #expect(throws: ProviderFailure.self) { try check(Self.good + #","nonce":"""#, nonce: .absent) }

@@ -98,7 +98,8 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "A token request is refused with an OAuth error → may mean a dead grant; in another form → never (guarantee 3)")
+        "A token request is refused with an OAuth error → this may mean a dead grant; in any other form → never (guarantee 3)"
+    )
     func named() {
         for (body, isNamed) in [
             (#"{"error":"invalid_request","error_description":"Refresh token inactive"}"#, true),
@@ -112,7 +113,7 @@ struct TokenAnswerTests {
         }
     }
 
-    @Test("A token answer with an error code that is configured as a dead grant → counts as invalid_grant")
+    @Test("A token answer with an error code that the configuration lists as a dead grant → counts as invalid_grant")
     func aliases() {
         let settings = TokenResponseSettings(invalidGrantCodes: ["bad_refresh_token"])
         guard case .rejected(let error) = failure(#"{"error":"bad_refresh_token"}"#, settings) else {
@@ -187,7 +188,7 @@ struct TokenAnswerTests {
     }
 
     @Test(
-        "An answer with 429 and Retry-After or X-RateLimit-Reset → the wait until that time; past or far-off → unknown",
+        "A 429 with Retry-After or X-RateLimit-Reset → the wait ends at this time; the time is past or far off → unknown wait",
         arguments: [
             ("Retry-After", "7", 7), ("X-RateLimit-Reset", "1800000030", 30), ("Retry-After", "999999", nil),
             ("X-RateLimit-Reset", "-9223372036854775808", nil), ("Retry-After", "Tue, 02 Nov 2027 10:00:00 GMT", nil),

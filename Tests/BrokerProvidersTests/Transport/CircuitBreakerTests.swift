@@ -31,7 +31,9 @@ struct CircuitBreakerTests {
         #expect(breaker.state == .closed(failures: 0))
     }
 
-    @Test("The breaker's pause is over, and two calls ask → one call is sent as a probe")
+    @Test(
+        "The breaker's pause is over, and two callers want to call → one call is sent as a probe, and the other is refused"
+    )
     func probes() {
         var breaker = opened()
         let first = breaker.admit(at: .seconds(5))
@@ -71,7 +73,8 @@ struct CircuitBreakerTests {
         #expect(next)
     }
 
-    @Test("A call from before the breaker opened fails during the pause → the pause stays the same")
+    @Test(
+        "A call begins, then the breaker opens, and then this call fails during the pause → the pause does not change")
     func lateFailures() {
         var breaker = opened()
         breaker.fail(at: .seconds(4))

@@ -11,7 +11,7 @@ import Testing
     private static let date = "Fri, 20 Nov 2026 21:20:00 GMT"
 
     @Test(
-        "An answer from a cache, or with two Dates, a malformed Date or none → no evidence for the clock",
+        "An answer from a cache, or with no Date, two Dates or a malformed Date → no evidence about the clock",
         arguments: [
             [], [("Date", date), ("Age", "0")], [("Date", date), ("Age", "86400")], [("Date", date), ("Date", date)],
             [("Date", "yesterday")], [("Last-Modified", date)],
@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(
-        "The request for a provider's time → has no proof, assertion or body, so the provider cannot repeat a time from it"
+        "The broker asks a provider for its time → the request has no proof, assertion or body, so it shows no time to repeat"
     )
     func question() throws {
         let request = ProviderTime.request(try #require(EndpointURL("https://as.example/token")))
@@ -31,7 +31,7 @@ import Testing
         #expect(request.method == .GET && request.body == nil && request.url == "https://as.example/token")
     }
 
-    @Test("A provider's answer has one Date field → this time is the evidence")
+    @Test("A provider's answer has one Date field → the broker uses this time as evidence about its clock")
     func evidence() {
         #expect(ProviderTime.evidence(in: ["Date": Self.date])?.seconds == 1_795_209_600)
     }
@@ -58,7 +58,9 @@ import Testing
         #expect(cases.map { ProviderTime.addresses(areInternal: true).allows($0) } == [true, true, true, true, true])
     }
 
-    @Test("The client for the time connects to an address of this machine → it disconnects before it sends a byte")
+    @Test(
+        "The HTTP client that asks for the time reaches an address of this machine → it disconnects before it sends a byte"
+    )
     func thisMachine() async throws {
         let server = try RawServer { _ in .http(200, [("Date", Self.date)], []) }
         for isElsewhere in [true, false] {

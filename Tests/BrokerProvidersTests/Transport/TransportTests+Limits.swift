@@ -81,7 +81,7 @@ extension TransportTests {
     }
 
     @Test(
-        "A head or trailer over 16 KiB a field, 64 KiB in all or 128 fields → lost long before the time limit (SEC-120)",
+        "An answer's head or trailer has over 64 KiB, 128 fields or 16 KiB a field → lost long before the time limit (SEC-120)",
         arguments: [
             fields(6, of: 12_000), fields(1, of: 16 * 1024 + 1), fields(129, of: 1),
             "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + fields(6, of: 12_000),

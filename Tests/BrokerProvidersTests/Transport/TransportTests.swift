@@ -177,7 +177,7 @@ struct TransportTests {
         }
     }
 
-    @Test("Three token calls → three connections; three reads → one connection (library note 5)")
+    @Test("Three token calls → three connections; three GET calls → one connection (library note 5)")
     func connections() async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with { fixture in
@@ -188,7 +188,7 @@ struct TransportTests {
         }
     }
 
-    @Test("The server closes a kept connection at the second read → the read is repeated")
+    @Test("The server closes a reused connection at the second GET call → the GET call is repeated")
     func staleConnection() async throws {
         let count = Mutex(0)
         let server = try RawServer { _ in

@@ -5,7 +5,7 @@ import Testing
 @Suite("Allow-lists (SEC-71, SEC-73)", .timeLimit(.minutes(2)))
 struct AllowListTests {
     @Test(
-        "A call has `employees` as a path segment, or `employee` in `expand` → it concerns employees; elsewhere → it does not",
+        "A call has the path segment `employees`, or `employee` in `expand` → it is about employees; a call with neither → not",
         arguments: [
             ("/v3/merchants/M1/employees", nil, true), ("/v3/merchants/M1/Employees/E1", nil, true),
             ("/v3/merchants/M1/orders", "expand=employee", true),
@@ -20,7 +20,7 @@ struct AllowListTests {
     }
 
     @Test(
-        "An `allow` entry that is malformed, or that two readers could understand differently → refused",
+        "An `allow` entry that is malformed, or that two programs could read differently → refused",
         arguments: [
             "", "GET", "GET ", " /a", "GET  /a", "GET /a b", "GET a", "get /a", "GET,,POST /a", "GET, POST /a",
             "G3T /a",

@@ -65,7 +65,7 @@ struct CanonicalPathTests {
     }
 
     @Test(
-        "A query → sent as received, but each character that RFC 3986 forbids is percent-encoded",
+        "An app's query → sent to the upstream unchanged, except that each character that RFC 3986 forbids is percent-encoded",
         arguments: [
             ("filter[name]=a%20b", "filter%5Bname%5D=a%20b"), ("a=1&b=2", "a=1&b=2"), ("q=%", "q=%25"),
             ("q=%4", "q=%254"), ("q=%zz", "q=%25zz"), ("q=%41%2e", "q=%41%2e"), ("q=é", "q=%C3%A9"), ("", ""),
@@ -81,7 +81,7 @@ struct CanonicalPathTests {
     func badQuery(raw: String) { #expect(CanonicalQuery(raw[...]) == nil) }
 
     @Test(
-        "A relay target → split into upstream, path and query, without decoding",
+        "A relay target → split into the upstream's name, the path and the query, without decoding",
         arguments: [
             ("/v1/relay/api", "api", "/", nil), ("/v1/relay/api/", "api", "/", nil),
             ("/v1/relay/api/a%2fb?x=1?2", "api", "/a%2fb", "x=1?2"), ("/v1/relay/api?x", "api", "/", "x"),
@@ -96,7 +96,7 @@ struct CanonicalPathTests {
     }
 
     @Test(
-        "A target of another route → not a relay target",
+        "The target of a request to another route than the relay → not split as a relay target",
         arguments: ["", "/v1/relay", "/v1/relays/api", "/V1/relay/api/x"])
     func otherTarget(raw: String) { #expect(RelayTarget(raw) == nil) }
 }

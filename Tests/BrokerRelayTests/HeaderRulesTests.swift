@@ -39,7 +39,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "A relayed call is traced → `traceparent` is the broker's; the app's `tracestate` is sent only if its trace continues"
+        "A call is traced → `traceparent` is the broker's; the app's `tracestate` is sent only if the broker continues its trace"
     )
     func traced() throws {
         struct FixedSpan: TraceSpan {
@@ -65,7 +65,8 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "An app's fields that the relay or `request_headers` lists → sent with every value; its other fields → removed")
+        "An app sends fields that the relay or `request_headers` lists → sent with every value; it sends other fields → removed"
+    )
     func passed() throws {
         let sent = try Self.sent(
             [
@@ -169,7 +170,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "An upstream's `X-Accel-Buffering: no` or `yes` → passed on; another value, or named in `Connection` → removed (SEC-77)"
+        "An upstream's `X-Accel-Buffering` is `no` or `yes` → passed on; another, or named in `Connection` → removed (SEC-77)"
     )
     func buffering() throws {
         let name = try #require(HTTPField.Name("X-Accel-Buffering"))
@@ -180,7 +181,9 @@ struct HeaderRulesTests {
         #expect(try Self.answered([("X-Accel-Buffering", "no"), ("Connection", "X-Accel-Buffering")])[name] == nil)
     }
 
-    @Test("An upstream's other response fields → passed on; its `Cache-Control` is kept, with `private` added (SEC-41)")
+    @Test(
+        "An upstream sends ordinary response fields → passed on, and `private` is added to its `Cache-Control` (SEC-41)"
+    )
     func responsePassed() throws {
         let fields = try Self.answered([
             ("Content-Type", "text/plain"), ("ETag", "\"x\""), ("Cache-Control", "max-age=5"), ("Vary", "Accept"),
@@ -196,7 +199,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "An upstream's answer does not allow shared caches → it becomes private, and Vary names the credentials (SEC-41)",
+        "An upstream's answer does not allow shared caches → it becomes private, and its Vary lists the credentials (SEC-41)",
         arguments: [
             ["max-age=300"], ["must-revalidate, max-age=300"], ["no-cache"], [""], ["private=\"Set-Cookie\""],
             ["private=\"X, public\", max-age=5"], ["ext=\"public\""], ["ext=\"a\\\", public, b\""], ["public=\"x\""],
@@ -225,7 +228,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "An upstream's answer is private or no-store → its Cache-Control stays, and Vary names the credentials",
+        "An upstream's answer is private or no-store → its Cache-Control stays, and its Vary lists the credentials",
         arguments: ["private", "no-store, Private", "private,max-age=1"])
     func keptPrivate(value: String) throws {
         let fields = try Self.answered([("Cache-Control", value)])
@@ -244,7 +247,7 @@ struct HeaderRulesTests {
         #expect(fields[.coatcheckSource] == "upstream")
     }
 
-    @Test("An upstream's `Location` or `Link` repeats the session's token → removed (SEC-77)")
+    @Test("An upstream's `Location` or `Link` repeats the access token of the call → this field is removed (SEC-77)")
     func tokenInLocation() throws {
         let fields = try Self.answered([
             ("Location", "https://x/?access_token=TOKEN"), ("Link", "<https://x/TOKEN>"), ("Content-Location", "/ok"),
@@ -285,7 +288,9 @@ struct HeaderRulesTests {
         #expect(throws: ResponseHeaderRules.Fault.ambiguousFraming) { try Self.answered(list) }
     }
 
-    @Test("An upstream's status below 200 or above 599 → 502 (SEC-80)", arguments: [100, 101, 103, 199, 600, 999])
+    @Test(
+        "An upstream answers with a status below 200 or above 599 → 502 (SEC-80)",
+        arguments: [100, 101, 103, 199, 600, 999])
     func badStatus(code: Int) {
         #expect(throws: ResponseHeaderRules.Fault.badStatus) {
             try ResponseHeaderRules.status(HTTPResponseStatus(statusCode: code, reasonPhrase: "x"))

@@ -75,7 +75,7 @@ struct RelayCertificateTests {
     }
 
     @Test(
-        "The token's certificate is shown → the token is sent; another certificate, or none → one refresh, then not sent"
+        "The relay shows the token's certificate → the token is sent; another or none → one refresh, then sent only if it fits"
     )
     func shown() async throws {
         // This upstream closes each connection, so the test only checks whether a connection was tried.
@@ -87,7 +87,9 @@ struct RelayCertificateTests {
         #expect(try await call(["first", nil], shown: nil, refreshable: false) == (.upstreamNotAllowed, 2, false))
     }
 
-    @Test("A certificate-bound token, and an upstream without TLS → the token is not sent, and no refresh is forced")
+    @Test(
+        "A session's token is bound to a certificate, and its upstream has no TLS → the token is not sent, and not refreshed"
+    )
     func plain() async throws {
         #expect(try await call(["first"], shown: "first", secure: false) == (.upstreamNotAllowed, 1, false))
     }

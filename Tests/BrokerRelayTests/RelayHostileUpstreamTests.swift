@@ -38,7 +38,9 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An unknown status with a reason phrase → the status is passed on without the phrase (SEC-78)")
+    @Test(
+        "An upstream answers with an unknown status and a reason phrase → the status is passed on without the phrase (SEC-78)"
+    )
     func reasonPhrase() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil { try await connection.answer("299 a\u{1}b") }
@@ -85,7 +87,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An upstream sends bytes without a request → its connection is closed",
+        "An upstream sends bytes on an idle connection → the connection is closed",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", "HTTP/1.1 200 OK\r\nContent-Le", "H", "\r\n",
             "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n",
@@ -113,7 +115,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An upstream sends part of an unrequested answer, and its rest at the next call → the call never gets this answer"
+        "An upstream sends half of an answer without a request, and the rest at the next call → the call never gets this answer"
     )
     func halfUnasked() async throws {
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
@@ -140,7 +142,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An answer without a length ends when the upstream closes the connection, or only its own side → complete",
+        "An upstream's answer has no length, and the upstream closes the connection or its side → the answer is complete",
         arguments: [true, false])
     func untilClose(isHalf: Bool) async throws {
         try await ScriptedUpstream.run({ connection in
@@ -165,7 +167,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An answer's head exceeds 16 KiB in a field, 64 KiB in all or 128 fields → 502; its connection is not reused (SEC-81)",
+        "An upstream's head exceeds 16 KiB a field, 64 KiB or 128 fields → 502, and its connection is not used again (SEC-81)",
         arguments: [
             "HTTP/1.1 200 OK\r\n" + fields(1, of: 16 * 1024 + 1) + "\r\n",
             "HTTP/1.1 200 OK\r\n" + String(repeating: "x", count: 16 * 1024 + 1) + ": v\r\n\r\n",
@@ -189,7 +191,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An answer's head with 120 long fields, or with four fields of 15,000 bytes → accepted")
+    @Test("An upstream's head has 120 long fields, or four fields of 15,000 bytes → accepted")
     func ordinaryHead() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -243,7 +245,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An answer's trailers exceed the limits, alone or with the head's fields → the answer does not count as complete",
+        "An upstream's trailers exceed the limits, alone or together with the head's fields → the app's answer breaks off",
         arguments: [(0, 300), (100, 40), (0, 6)])
     func trailers(fields: Int, trailers: Int) async throws {
         try await ScriptedUpstream.run({ connection in
@@ -301,7 +303,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An upload takes longer than the timeout for the head, and makes progress → it continues, and its answer arrives"
+        "An upload makes progress for longer than the timeout for the answer's head → it continues, and the answer arrives"
     )
     func slowUpload() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -318,7 +320,9 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upstream closes within a small body → 502; within a long body → the app's stream fails")
+    @Test(
+        "An upstream breaks off a short body → the app gets 502; it breaks off a long body → the answer to the app breaks off"
+    )
     func brokenOff() async throws {
         try await ScriptedUpstream.run({ connection in
             guard let request = try await connection.request() else { return }
@@ -334,7 +338,9 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upstream's body stops for longer than the read timeout → the stream fails, and the connection is closed")
+    @Test(
+        "An upstream's body stops for longer than the read timeout → the app's answer breaks off, and the connection is closed"
+    )
     func silentBody() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -349,7 +355,8 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upstream closes each connection after one answer → the next idempotent calls still succeed")
+    @Test(
+        "An upstream closes each connection after one answer, without notice → the next idempotent calls still succeed")
     func stalePooled() async throws {
         try await ScriptedUpstream.run({ connection in
             if try await connection.request() != nil { try await connection.answer() }
@@ -363,7 +370,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An upstream's only place is taken → the same user gets `rate_limited`, and another user `upstream_busy`"
+        "One user makes the only call that an upstream may have → this user's next call `rate_limited`, others' `upstream_busy`"
     )
     func places() async throws {
         try await ScriptedUpstream.run({ connection in

@@ -27,7 +27,9 @@ struct RelayPresenceTests {
         } catch { return error.code }
     }
 
-    @Test("A call lacks its proof of presence → it gets no token, the upstream is not called, and no proof is taken")
+    @Test(
+        "A call that needs presence has no proof of it → refused, no access token is read, and no proof is marked as used"
+    )
     func refused() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9", require: try Presences.entries()) {
             (fixture) async throws in
@@ -41,7 +43,7 @@ struct RelayPresenceTests {
     }
 
     @Test(
-        "A call writes the path of a `require` entry for presence in another spelling → the call needs presence, too"
+        "A `require` entry needs presence, and a call spells the entry's path in another way → the call needs presence, too"
     )
     func encoded() async throws {
         let require = try Presences.entries("POST /payments/*/transfer:confirm")
@@ -73,7 +75,9 @@ struct RelayPresenceTests {
 
     private static let challenge = #"Bearer error="insufficient_user_authentication", acr_values="mfa""#
 
-    @Test("The upstream refuses a call, and the app gets the broker's own problem → the proof of presence is released")
+    @Test(
+        "The upstream refuses a call, and the broker answers with its own problem → the call's presence proof may be used again"
+    )
     func refusedByUpstream() async throws {
         for (signIns, expected) in [(SignIns(.stepUpRequired), ProblemCode.stepUpRequired), (SignIns(), .stepUpFailed)]
         {
@@ -101,7 +105,7 @@ struct RelayPresenceTests {
     }
 
     @Test(
-        "The relay repeats a call after a 401, and the repeat's fate is unknown → the proof of presence counts as used")
+        "The relay repeats a call after a 401, and the repeat gets no answer → the call's proof of presence stays used")
     func sentAgain() async throws {
         try await ScriptedUpstream.run(Self.refusing("Bearer", calls: 1)) { upstream in
             try await RelayFixture.run(at: upstream.url, require: try Presences.entries()) { (fixture) async throws in
@@ -113,7 +117,9 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("A call's first attempt is lost, and the upstream refuses the repeat → the proof of presence counts as used")
+    @Test(
+        "A call's first attempt gets no answer, and the upstream refuses the repeat → the call's proof of presence stays used"
+    )
     func refusedRepeat() async throws {
         let connections = Mutex(0)
         try await ScriptedUpstream.run({ connection in
@@ -142,7 +148,7 @@ struct RelayPresenceTests {
     }
 
     @Test(
-        "The caller leaves before a connection exists → the proof of presence is released; after the call was read → used"
+        "A caller leaves before the upstream has the call → the presence proof may be used again; later → the proof stays used"
     )
     func abandoned() async throws {
         // The upstream never answers the TLS handshake.
@@ -173,7 +179,9 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The sign-in is too weak, or no entry requires presence → the proof of presence is neither checked nor taken")
+    @Test(
+        "A call's sign-in is too weak, or no entry requires presence → its proof of presence is not checked and stays unused"
+    )
     func order() async throws {
         var both = StepUpDemand(contextClasses: ["mfa"])
         both.presence = true
@@ -189,7 +197,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("A proof of presence cannot be taken → the call is not sent")
+    @Test("A call's proof of presence cannot be marked as used → the call is not sent")
     func untaken() async throws {
         let calls = Mutex(0)
         try await ScriptedUpstream.run({ connection in
@@ -214,7 +222,7 @@ struct RelayPresenceTests {
     }
 
     @Test(
-        "No connection to the upstream → the proof of presence is released; the upstream read the call → the proof is used"
+        "The upstream accepts no connection → a call's presence proof may be used again; it reads the call → the proof stays used"
     )
     func givenBack() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:1", require: try Presences.entries()) {
@@ -234,7 +242,7 @@ struct RelayPresenceTests {
     }
 
     @Test(
-        "The relay repeats a call after an upstream's 401 → the proof of presence is taken one time for both attempts")
+        "The relay repeats a call after an upstream's 401 → the call's proof of presence is marked as used only once")
     func repeated() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -250,7 +258,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("`request_headers` names Coatcheck-Presence → refused, so the proof of presence never reaches an upstream")
+    @Test("`request_headers` lists `Coatcheck-Presence` → refused, so that no upstream gets a proof of presence")
     func header() throws {
         #expect(throws: UpstreamFault.self) { try RequestHeaderRules.extraName("coatcheck-presence") }
     }

@@ -97,7 +97,7 @@ struct RelayProofTests {
     }
 
     @Test(
-        "A call with a bound token → has the configured scheme, and a proof for the upstream's address without the query"
+        "A token is bound → the call has the configured scheme, and a DPoP proof for the upstream's address without the query"
     )
     func goesOut() async throws {
         var elsewhere = ProofPresentation()
@@ -155,7 +155,7 @@ struct RelayProofTests {
     }
 
     @Test(
-        "A nonce challenge has a short body → its connection is kept; it has a long body → its connection is closed"
+        "An upstream's nonce challenge has a short body → its connection serves the repeat; a long body → the connection closes"
     )
     func challengeBodies() async throws {
         for (size, connections) in [(4096, 1), (1_000_000, 2)] {
@@ -199,7 +199,8 @@ struct RelayProofTests {
         }
     }
 
-    @Test("A DPoP proof cannot be signed → the call is not sent")
+    @Test(
+        "The signing of a call's DPoP proof fails → the call is not sent, and its proof of presence may be used again")
     func unsigned() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             let proofs = RelayProofs(PaperSigner(isAway: true), Self.clock, ProofNonces())
@@ -215,7 +216,7 @@ struct RelayProofTests {
     }
 
     @Test(
-        "An upstream asks for a nonce after a streamed body was sent → `upstream_nonce` with a time to wait, instead of its 401"
+        "An upstream asks for a nonce after it got a streamed body → the app gets `upstream_nonce` with a time to wait"
     )
     func streamed() async throws {
         let presences = Presences()
@@ -237,7 +238,9 @@ struct RelayProofTests {
         }
     }
 
-    @Test("An upstream asks for a new nonce each time → two calls, then `upstream_nonce`, and no refresh")
+    @Test(
+        "An upstream asks for a new nonce at each attempt → after two attempts `upstream_nonce`, and no refresh of the token"
+    )
     func endless() async throws {
         try await run(
             { connection in
@@ -261,7 +264,9 @@ struct RelayProofTests {
         }
     }
 
-    @Test("An upstream refuses the proof → its 401 is passed on; it refuses the token → one refresh and one repeat")
+    @Test(
+        "An upstream refuses a call's DPoP proof → its 401 is passed on; it refuses the token → one refresh and one repeat"
+    )
     func refused() async throws {
         for (error, calls) in [("invalid_dpop_proof", 1), ("invalid_token", 2)] {
             try await run({ connection in
@@ -279,7 +284,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("The relay has no signer of proofs → a bound token is not sent")
+    @Test("The relay has no signer of DPoP proofs → a bound token is not sent")
     func noSigner() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { fixture in

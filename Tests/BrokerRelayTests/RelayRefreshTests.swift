@@ -32,7 +32,9 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("The upstream answers the repeat with 401, too → the 401 is passed on without its challenge (SEC-82)")
+    @Test(
+        "An upstream answers a call and its repeat with 401 → the second 401 is passed on without its challenge (SEC-82)"
+    )
     func remains() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {
@@ -52,7 +54,7 @@ struct RelayRefreshTests {
     }
 
     @Test(
-        "A 401 to a long streamed body, or to a POST without a challenge → not repeated; to a POST with one → repeated (SEC-60)"
+        "An upstream's 401 to a long stream, or without a challenge → no repeat; to a short POST, with one → one repeat (SEC-60)"
     )
     func noReplay() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
@@ -77,7 +79,7 @@ struct RelayRefreshTests {
     }
 
     @Test(
-        "The refresh after a 401 fails → the app gets the broker's problem; there is no refresh token → the upstream's 401"
+        "An upstream's 401 cannot be followed by a refresh: the refresh failed → its problem; no refresh token → the 401"
     )
     func refreshFails() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in

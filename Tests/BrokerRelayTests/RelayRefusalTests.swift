@@ -25,7 +25,9 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A session of another provider or client than the upstream's → refused before its token is read (SEC-72)")
+    @Test(
+        "A session has another provider or client than the upstream's → its call is refused before its token is read (SEC-72)"
+    )
     func wrongSession() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9", clients: ["ios"]) { (fixture) async throws in
             for (provider, client) in [("apple", "ios"), ("google", "android"), ("Google", "ios")] {
@@ -51,7 +53,9 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A session's credential is of another kind than the upstream's `credential` → never sent (SEC-72)")
+    @Test(
+        "A session's credential has another kind than the upstream's setting `credential` → the credential is never sent (SEC-72)"
+    )
     func wrongCredential() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, credential: .zephrCookie) { (fixture) async throws in
@@ -61,7 +65,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("CONNECT or TRACE → 405; an upgrade to another protocol than h2c → 400 (SEC-80)")
+    @Test("An app relays CONNECT or TRACE → 405; it asks for an upgrade to another protocol than h2c → 400 (SEC-80)")
     func methods() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9") { (fixture) async throws in
             #expect(try await fixture.problem(.connect, "/x").code == .methodNotAllowed)
@@ -96,7 +100,7 @@ struct RelayRefusalTests {
     }
 
     @Test(
-        "A session's token has bytes that could end its field → it is not sent (SEC-78)",
+        "A session's access token has bytes that could end its header field → the token is not sent (SEC-78)",
         arguments: ["a\r\nX: y", "a b", "a\u{0}", "", "é", "a\u{7F}"])
     func badToken(text: String) async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -136,7 +140,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A call after the relay's shutdown → refused at once", .timeLimit(.minutes(1)))
+    @Test("An app makes a call after the relay's shutdown → refused at once", .timeLimit(.minutes(1)))
     func afterShutdown() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -151,7 +155,7 @@ struct RelayRefusalTests {
     }
 
     @Test(
-        "A public upstream's connection leads to a private address → nothing is sent, and the call fails at once (SEC-74)"
+        "A public upstream's name leads to a private address → nothing is sent, and the call fails at once (SEC-74)"
     )
     func privateAddress() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in

@@ -10,7 +10,7 @@ struct RelaySignInTests {
     private static let mfa = StepUpDemand(contextClasses: ["mfa"])
 
     @Test(
-        "Several `require` entries match a call → it needs the shortest age and a common `acr`; none matches → no demand"
+        "Several `require` entries match → the call needs the shortest age and an `acr` that all accept; none match → no demand"
     )
     func entries() throws {
         let entries = [
@@ -30,7 +30,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A call that an upstream may treat as a call in a `require` entry → the entry's demand applies",
+        "Servers could treat a call as one in a `require` entry, for example in other letter case → the entry's demand applies",
         arguments: [
             ("POST /payments/**", "POST", "/payments", true), ("POST /payments/**", "POST", "/payments/", true),
             ("POST /payments/**", "POST", "/Payments/1", true), ("POST /payments/**", "POST", "/PAYMENTS", true),
@@ -72,7 +72,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A `require` entry matches no call that the `allow` list allows → it counts as unreachable; otherwise as reachable",
+        "A `require` entry matches a call that the `allow` list allows → reported as reachable; it matches none → as unreachable",
         arguments: [
             ("POST /a/**", true), ("POST /a", false), ("PUT /a/b", false), ("ANY /*/b", true), ("POST /a/b/c", true),
             ("POST /*", false), ("POST /x/**", false), ("GET /g", true), ("GET /g/", true), ("HEAD /g", false),
@@ -113,7 +113,9 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("An upstream challenges for a sign-in → the broker answers with its own challenge, without a forced refresh")
+    @Test(
+        "An upstream's 401 asks for a better sign-in → the broker answers with its own challenge, without a forced refresh"
+    )
     func passed() async throws {
         let signIns = SignIns(.stepUpRequired)
         try await ScriptedUpstream.run(answering(Self.challenge)) { upstream in
@@ -126,7 +128,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "An upstream challenges a session that meets the demand and has no newer token → `step_up_failed`, no forced refresh"
+        "An upstream asks for a sign-in that the session already has, with its newest token → `step_up_failed`, no forced refresh"
     )
     func named() async throws {
         let signIns = SignIns()
@@ -150,7 +152,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "The check of a demand finds a newer state of the session → the call uses the token of this newer state")
+        "The check of a demand loads a newer state of the session → the call has the access token of this newer state")
     func judged() async throws {
         let signIns = SignIns(judged: RelayFixture.session(subject: "ben"))
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -165,7 +167,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "An upstream challenges a call, and the session has a newer token → one repeat with it, without a forced refresh"
+        "An upstream asks for a sign-in, and the session has a newer token → one repeat with this token, without a forced refresh"
     )
     func other() async throws {
         for works in [true, false] {
@@ -197,7 +199,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "`challenges: off`, or a challenge with a syntax error → one forced refresh, then the upstream's 401 is passed on"
+        "An upstream's challenge has a syntax error, or `challenges: off` is set → one forced refresh, then its 401 is passed on"
     )
     func off() async throws {
         let signIns = SignIns(.stepUpRequired)
@@ -222,7 +224,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A challenge with more than 16 parameters, or more than 16 challenges in all → ignored (SEC-106)",
+        "An upstream's challenge has over 16 parameters, or its 401 has over 16 challenges → the challenge is ignored (SEC-106)",
         arguments: [(16, 0, true), (17, 0, false), (500, 0, false), (1, 15, true), (1, 16, false), (1, 900, false)])
     func largeChallenges(parameters: Int, others: Int, isRead: Bool) async throws {
         let field = Self.challenge(parameters: parameters, others: others)
@@ -236,7 +238,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A `WWW-Authenticate` field asks for a sign-in → read as a demand; it asks for none, or a challenge has a fault → nil",
+        "A `WWW-Authenticate` field asks for a sign-in → read as a demand; it asks for something else, or is malformed → ignored",
         arguments: [
             (#"DPoP error="insufficient_user_authentication""#, StepUpDemand()),
             (#"Bearer error=insufficient_user_authentication,max_age=0"#, StepUpDemand(maximumAge: 0)),

@@ -100,7 +100,9 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("The caller leaves before an answer's head, or within its body → the connection to the upstream closes")
+    @Test(
+        "An app hangs up before the head of a relayed answer, or within the body → the connection to the upstream closes"
+    )
     func cancellation() async throws {
         try await ScriptedUpstream.run({ connection in
             guard let request = try await connection.request() else { return }
@@ -127,7 +129,7 @@ struct RelayStreamTests {
     }
 
     @Test(
-        "An upstream answers before the request's end and closes → the app gets the answer, and its body is no longer read"
+        "An upstream answers an unfinished upload and closes the connection → the relay stops reading the upload from the app"
     )
     func earlyAnswer() async throws {
         try await ScriptedUpstream.run({ connection in

@@ -11,7 +11,7 @@ import Testing
 @Suite("Uploads and early answers (SEC-79, SEC-81)", .serialized, .timeLimit(.minutes(2)))
 struct RelayUploadTests {
     @Test(
-        "An upstream answers before the request's end → the answer is passed on, and its connection serves the next call",
+        "An upstream answers before an upload's end → the app gets the answer, and the connection serves the next call",
         arguments: [
             "200 OK\r\nContent-Length: 2\r\n\r\nok", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
             "204 No Content\r\n\r\n",
@@ -36,7 +36,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "An answer arrives during an upload that does not end → passed on, and its connection closes after the read timeout"
+        "An upstream answers an upload that never ends → the app gets the answer; after the read timeout, the connection closes"
     )
     func neverEnded() async throws {
         try await ScriptedUpstream.run({ connection in
@@ -56,7 +56,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "An upstream sends a whole answer and closes before the request's end → the app gets the whole answer",
+        "An upstream answers completely and closes the connection before an upload's end → the app gets the whole answer",
         arguments: [
             "200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", "204 No Content\r\nConnection: close\r\n\r\n",
         ])
@@ -91,7 +91,7 @@ struct RelayUploadTests {
     enum Manner: String, CaseIterable { case hangsUp, closesItsSide, hangsUpWithinBody, closesItsSideWithinBody }
 
     @Test(
-        "An upstream sends a whole answer within an upload, then closes the connection or its side → the answer is complete",
+        "An upstream answers an unfinished upload, then closes the connection or its side → the app gets a complete answer",
         arguments: answers,
         Manner.allCases)
     func early(_ answer: String, _ manner: Manner) async throws {
@@ -119,7 +119,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "An answer breaks off before the upload's end → the app's stream fails",
+        "An upstream's answer breaks off before the upload's end → the app's answer breaks off",
         arguments: ["Content-Length: 3\r\n\r\nok", "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"])
     func earlyAndCut(_ answer: String) async throws {
         try await ScriptedUpstream.run({ connection in
@@ -177,7 +177,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "An upstream refuses a stalled upload → the whole refusal is passed on, and the body's reader ends",
+        "An app's upload stalls, and the upstream refuses it → the app gets the whole refusal, and the relay stops reading",
         arguments: [
             "Content-Length: 9\r\n\r\ntoo large", "Transfer-Encoding: chunked\r\n\r\n9\r\ntoo large\r\n0\r\n\r\n",
         ])
@@ -207,7 +207,9 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("The upstream closes during a stalled upload → the call fails, and the body's reader ends")
+    @Test(
+        "An app's upload stalls, and the upstream closes the connection → the call fails, and the relay stops reading the upload"
+    )
     func upstreamGone() async throws {
         let (signal, go) = AsyncStream<Never>.makeStream()
         try await ScriptedUpstream.run({ connection in
@@ -230,7 +232,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("The caller leaves during its stalled upload → the body's reader ends")
+    @Test("An app's upload stalls, and the app hangs up → the relay stops reading the upload")
     func heldUp() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.head()

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("The bytes that the relay sends and receives", .timeLimit(.minutes(2)))
 struct RelayWireTests {
-    @Test("A relayed GET → the upstream gets exactly the expected bytes")
+    @Test("An app makes a GET call through the relay → the upstream gets exactly the expected bytes")
     func get() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url + "/base") { (fixture) async throws in
@@ -29,7 +29,7 @@ struct RelayWireTests {
     }
 
     @Test(
-        "A path and query → the upstream gets the canonical path and the encoded query, without further changes",
+        "An app's call has a path and a query → the upstream gets the canonical path and the encoded query",
         arguments: [
             ("/a?filter[name]=a%20b", "/a?filter%5Bname%5D=a%20b"), ("/a?q=%41%2e%2F", "/a?q=%41%2e%2F"),
             ("/a?", "/a?"), ("/?x", "/?x"), ("/a%20b/caf%c3%a9?é=1", "/a%20b/caf%C3%A9?%C3%A9=1"),
@@ -67,7 +67,7 @@ struct RelayWireTests {
     }
 
     @Test(
-        "A token of any visible ASCII characters → sent byte for byte",
+        "An access token consists of any visible ASCII characters → sent byte for byte",
         arguments: ["00D5!AQ8", "Atza|x", "v^1.1#i^1", "2/12:00", #"a,b;c"d\e{f}g%h$i"#])
     func visible(_ text: String) async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -80,7 +80,8 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A Zephr session → its id is sent as Zephr's cookie, and the app's cookie is removed")
+    @Test(
+        "A Zephr session makes a call → Zephr's session id is sent as Zephr's cookie, and the app's cookie is removed")
     func zephr() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, credential: .zephrCookie) { (fixture) async throws in
@@ -97,7 +98,7 @@ struct RelayWireTests {
     }
 
     @Test(
-        "A relayed body's length is known → sent with it; unknown → sent in chunks; there is no body → neither (SEC-79)"
+        "A relayed body's length is known → sent with this length; unknown → sent in chunks; no body → no chunks (SEC-79)"
     )
     func bodies() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -156,7 +157,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("Answers to HEAD, 204 and 304 → have no body; all except HEAD keep the connection")
+    @Test("An upstream's answer to HEAD, or with 204 or 304 → has no body; after 204 or 304, its connection is kept")
     func bodiless() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {

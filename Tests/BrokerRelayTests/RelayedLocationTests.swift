@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerRelay
 
-@Suite("The references of an upstream (SEC-77)", .timeLimit(.minutes(1)))
+@Suite("References in an upstream's answer (SEC-77)", .timeLimit(.minutes(1)))
 struct RelayedLocationTests {
     private static let own = Set(["https://auth.example.com", "other.example:8443"].compactMap { OwnName($0) })
 
@@ -15,7 +15,7 @@ struct RelayedLocationTests {
     }
 
     @Test(
-        "A reference in an upstream's answer that the app would resolve at the broker's origin → removed",
+        "An upstream's `Location` would lead the app to a path of the broker outside of this upstream → removed",
         arguments: [
             // Paths of the broker, and of another upstream.
             "/v1/relay/other/transfer?to=evil", "/v1/session/refresh", "/", "/v3.0x/items", "/v3", "?", "/?a",
@@ -44,7 +44,7 @@ struct RelayedLocationTests {
     }
 
     @Test(
-        "A reference in an upstream's answer, under the upstream's base URL → its relay path",
+        "An upstream's `Location` is under the upstream's base URL → replaced by the relay's path for this upstream",
         arguments: [
             ("/v3.0/items/5", "/v1/relay/api/items/5"), ("/v3.0", "/v1/relay/api/"), ("/v3.0/", "/v1/relay/api/"),
             ("/v3.0?a=b", "/v1/relay/api/?a=b"),
@@ -61,7 +61,7 @@ struct RelayedLocationTests {
     func relayed(value: String, expected: String) throws { #expect(try mapped(value) == expected) }
 
     @Test(
-        "An absolute reference in an upstream's answer, to another place → unchanged",
+        "An upstream's `Location` is an absolute URL outside of the base URL and the broker → unchanged",
         arguments: [
             "https://api.example.com/v4/items", "https://api.example.com/v3.0x", "https://api.example.com",
             "https://api.example.com:8443/v3.0/x", "https://cdn.example.com/v3.0/x",
@@ -79,7 +79,7 @@ struct RelayedLocationTests {
     }
 
     @Test(
-        "An upstream without a base path, or on the broker's host → only references under its base URL become relay paths"
+        "An upstream's base URL has no path, or the broker's host → only references under this base URL become relay paths"
     )
     func bases() throws {
         #expect(try mapped("/v1/session", base: "http://127.0.0.1:9000", target: "/x") == "/v1/relay/api/v1/session")

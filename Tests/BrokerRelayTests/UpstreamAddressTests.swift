@@ -54,7 +54,7 @@ struct UpstreamAddressTests {
     }
 
     @Test(
-        "An upstream's name leads to a forbidden address → the connection is closed before anything is sent",
+        "An upstream's name leads to a forbidden address → the broker closes the connection before it sends anything",
         arguments: [
             "localhost", "127.0.0.1",
         ])
@@ -72,7 +72,7 @@ struct UpstreamAddressTests {
     }
 
     @Test(
-        "An upstream with a forbidden literal address, behind a proxy → the proxy is not contacted",
+        "An upstream's URL has a forbidden IP address, and calls go through a proxy → the proxy is not contacted",
         arguments: ["10.1.2.3", "fd00::7"])
     func literalRefused(host: String) async throws {
         let policy = Policy(refusing: [host])
@@ -87,7 +87,7 @@ struct UpstreamAddressTests {
     }
 
     @Test(
-        "A call through a proxy → the upstream's address or name is judged, and never the proxy's",
+        "A call goes through a proxy → the broker checks the upstream's IP address, if it has one, and never the proxy's",
         arguments: [
             ("192.0.2.7", "192.0.2.7:8443", ["192.0.2.7"]), ("2001:db8::7", "[2001:db8::7]:8443", ["2001:db8::7"]),
             ("api.example.test", "api.example.test:8443", []),

@@ -69,7 +69,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("Several kept connections → the connection that was used last is used first")
+    @Test("An upstream has several idle connections → the next call uses the connection that was used last")
     func lastFirst() async throws {
         try await ScriptedUpstream.run(Self.numbered(4)) { (upstream) async throws in
             let client = Self.client(upstream)
@@ -82,7 +82,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("A kept connection is unused for the idle time → it is closed; it is used in time → it stays open")
+    @Test("A kept connection is unused for the idle time → closed; another is used within this time → it stays open")
     func idle() async throws {
         try await ScriptedUpstream.run(Self.numbered(2)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.idle = .seconds(3) }
@@ -101,7 +101,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("Four calls end, and the pool may keep one connection → the other three are closed")
+    @Test("Four simultaneous calls end, and the pool may keep one connection → the other three connections are closed")
     func bound() async throws {
         try await ScriptedUpstream.run(Self.numbered(4)) { (upstream) async throws in
             // With an idle time of an hour, the idle timer closes no connection during this test.
@@ -119,7 +119,9 @@ struct UpstreamPoolTests {
 
     // MARK: Calls that end their connection
 
-    @Test("HEAD, or a GET, DELETE or OPTIONS with a body → uses a new connection, which is closed afterwards")
+    @Test(
+        "A call is a HEAD, or a GET, DELETE or OPTIONS with a body → it uses a new connection, which is closed afterwards"
+    )
     func ownConnection() async throws {
         try await ScriptedUpstream.run(Self.numbered(1)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.linger = .milliseconds(20) }
@@ -141,7 +143,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "A HEAD ends, and the upstream or the broker closes its connection → no port stays occupied (TIME_WAIT)",
+        "A HEAD call has ended, and the upstream or the broker closes the connection → no port stays occupied (TIME_WAIT)",
         arguments: [true, false])
     func noPorts(closes: Bool) async throws {
         try await ScriptedUpstream.run({ connection in
@@ -175,7 +177,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "Ten connections that the upstream should close stay open → the broker waits for two of them, and closes the others"
+        "The upstream does not close ten connections after `Connection: close` → the broker closes eight and waits for two"
     )
     func lingering() async throws {
         try await ScriptedUpstream.run({ connection in
@@ -194,7 +196,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "An upstream treats an unread body as another request → no call gets the answer to this request (SEC-79)",
+        "An upstream treats a call's body as another request, and answers it → no call gets this second answer (SEC-79)",
         arguments: [HTTPMethod.GET, .HEAD, .DELETE, .OPTIONS, .POST, .PUT])
     func unreadBody(_ method: HTTPMethod) async throws {
         let asked = Counters()
@@ -237,7 +239,8 @@ struct UpstreamPoolTests {
         return UpstreamClient(target, limits, on: MultiThreadedEventLoopGroup.singleton.next())
     }
 
-    @Test("Ten callers give up before a connection exists → one connection attempt, which the next caller takes over")
+    @Test(
+        "Ten callers give up before a connection is open → only one connection attempt, which the next call takes over")
     func givenUpWaiting() async throws {
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { (upstream) async throws in
             let client = Self.stuck(upstream, connect: .minutes(1))
@@ -253,7 +256,9 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("A call takes over an abandoned call's connection attempt → it still has its own full time to connect")
+    @Test(
+        "A call takes over the connection attempt of an abandoned call → the new call still has its full time to connect"
+    )
     func inherited() async throws {
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { (upstream) async throws in
             let client = Self.stuck(upstream, connect: .seconds(3))
@@ -290,7 +295,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "A kept connection closes at a GET, PUT, DELETE or OPTIONS → the call is sent a second time",
+        "An upstream closes a kept connection when it gets a GET, PUT, DELETE or OPTIONS → the call is sent a second time",
         arguments: [HTTPMethod.GET, .PUT, .DELETE, .OPTIONS])
     func again(_ method: HTTPMethod) async throws {
         try await ScriptedUpstream.run(Self.dying()) { (upstream) async throws in
@@ -307,7 +312,8 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "A connection dies at a POST, PATCH or streamed call, after a byte of the answer, or when new → not sent again")
+        "An upstream closes a connection at a POST, PATCH or stream, after a first byte, or at its first call → no second attempt"
+    )
     func notAgain() async throws {
         let stream = UpstreamRequest.Stream(limit: 5) {
             let once = Mutex<ByteBuffer?>(ByteBuffer(string: "hello"))
@@ -335,7 +341,8 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("200 calls are given up at random moments → the next call succeeds, and the shutdown closes all connections")
+    @Test(
+        "Callers give up 200 calls at random moments → the next call succeeds, and the shutdown closes all connections")
     func givenUp() async throws {
         try await ScriptedUpstream.run(Self.numbered(1)) { (upstream) async throws in
             let client = Self.client(upstream)
@@ -352,7 +359,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "An upstream adds unrequested bytes in many ways → no call gets another call's answer (SEC-61, SEC-79)",
+        "An upstream sends bytes that no call asked for, in many ways → no call gets another call's answer (SEC-61, SEC-79)",
         .timeLimit(.minutes(10)))
     func cheating() async throws {
         let count = ProcessInfo.processInfo.environment["UPSTREAM_EXCHANGES"].flatMap(Int.init) ?? 6000

@@ -16,7 +16,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A base URL lacks https, or has more than host, port and plain path → refused",
+        "An upstream's base URL lacks https, or has more than a host, a port and a plain path → refused",
         arguments: [
             "", "api.example.com", "http://api.example.com", "http://10.0.0.1", "ftp://x", "https://", "https:///a",
             "https://user@api.example.com", "https://user:pw@api.example.com", "https://a?b", "https://a#b",
@@ -32,7 +32,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A base URL is valid → its prefix and its authority are read from it in a normalised form",
+        "An upstream's base URL is valid → its prefix and its authority are read in a normalised form",
         arguments: [
             ("https://API.Example.com", "https://api.example.com", "api.example.com"),
             ("https://a:443/", "https://a", "a"), ("https://a:8443/v1/", "https://a:8443/v1", "a:8443"),
@@ -47,7 +47,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A base URL with a private address → refused; with `internal: true` → accepted",
+        "An upstream's base URL has https and a private address → refused; with `internal: true` → accepted",
         arguments: ["https://10.0.0.1", "https://[fd00::1]", "https://169.254.169.254", "https://168.63.129.16"])
     func privateAddress(url: String) throws {
         #expect(throws: UpstreamFaults.self) { try Self.settings(url) }
@@ -55,14 +55,14 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A base URL with plain http and a public or link-local address → refused, even with `internal: true`",
+        "An upstream's base URL has http and a public or link-local address → refused, even with `internal: true`",
         arguments: ["http://8.8.8.8", "http://169.254.169.254", "http://[2606:4700::1111]", "http://[fe80::1]"])
     func plainOutside(url: String) {
         #expect(throws: UpstreamFaults.self) { try Self.settings(url, isInternal: true) }
     }
 
     @Test(
-        "A base URL with plain http and a private name or address → refused; with `internal: true` → accepted",
+        "An upstream's base URL has http and a private name or address → refused; with `internal: true` → accepted",
         arguments: ["http://orders.shop.svc.cluster.local:8080", "http://10.0.0.1", "http://[fd00::1]"])
     func plainInside(url: String) throws {
         #expect(throws: UpstreamFaults.self) { try Self.settings(url) }
@@ -70,7 +70,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "An http upstream's name resolves to a public address → refused; an https upstream's → the address policy decides"
+        "An upstream has http and a name that leads to a public address → refused; it has https → only the address policy counts"
     )
     func plainConnections() throws {
         let addresses = ["8.8.8.8", "169.254.169.254", "::ffff:1.1.1.1", "10.0.0.1", "127.0.0.1"].map { IPAddress($0) }
@@ -82,7 +82,7 @@ struct UpstreamSettingsTests {
     }
 
     @Test(
-        "A configured header with a name that the relay sets itself → refused (SEC-75)",
+        "`request_headers` lists a field that the relay sets itself, or a malformed name → refused (SEC-75)",
         arguments: [
             "Authorization", "cookie", "Host", "Connection", "Transfer-Encoding", "content-length", "TE", "Upgrade",
             "X-Forwarded-For", "x-forwarded-anything", "Forwarded", "X-Real-IP", "Proxy-Authorization",
@@ -94,7 +94,7 @@ struct UpstreamSettingsTests {
         #expect(throws: UpstreamFaults.self) { try Self.settings(headers: [name]) }
     }
 
-    @Test("An upstream's settings have several faults → all are reported together")
+    @Test("An upstream's settings have several faults → all faults are reported together")
     func together() {
         do {
             _ = try Self.settings(

@@ -5,14 +5,14 @@ import HTTPTypes
 import NIOCore
 import Testing
 
-@Suite("The shares of an upstream's places", .timeLimit(.minutes(1)))
+@Suite("The shares of users and sessions in an upstream's calls", .timeLimit(.minutes(1)))
 struct UpstreamSharesTests {
     private static func handle(_ number: Int) -> SessionHandle {
         SessionHandle(random: (0..<16).map { UInt8(truncatingIfNeeded: number >> (8 * ($0 % 4))) })
     }
 
     @Test(
-        "An upstream's places → one user may take a quarter, one session an eighth; at least two, if one place stays free",
+        "An upstream's limit of calls → a user may have a quarter, a session an eighth; at least two, if one stays for others",
         arguments: [
             (1, 1, 1), (2, 1, 1), (3, 2, 2), (4, 2, 2), (8, 2, 2), (12, 3, 2), (16, 4, 2), (40, 10, 5),
             (1024, 256, 128), (65_536, 16_384, 8192),
@@ -24,7 +24,7 @@ struct UpstreamSharesTests {
     }
 
     @Test(
-        "A session or user has its whole share → its next call is refused; all places are taken → every call is refused",
+        "A session or user has as many calls as its share allows → its next is refused; all places are taken → all are refused",
         arguments: [16, 40])
     func refusals(limit: Int) throws {
         var shares = UpstreamShares(limit: limit)
@@ -42,7 +42,7 @@ struct UpstreamSharesTests {
         try shares.take("new", Self.handle(9))
     }
 
-    @Test("A user's last call ends → the user's entry is removed, and a second release has no effect")
+    @Test("A user's last call ends → the user's entry is removed, and a second release of this call has no effect")
     func bounded() throws {
         var shares = UpstreamShares(limit: 64)
         for round in 0..<1000 {
@@ -55,7 +55,7 @@ struct UpstreamSharesTests {
         #expect(shares.count == 0)
     }
 
-    @Test("An upload waits for the rest of its short body → it takes no place of the upstream")
+    @Test("A short upload waits for the rest of its body → it does not count among the upstream's simultaneous calls")
     func heldBody() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, maximumConcurrent: 1) { (fixture) async throws in
@@ -72,7 +72,7 @@ struct UpstreamSharesTests {
         }
     }
 
-    @Test("One user starts eight uploads at an upstream with eight places → two go on, and six get 429")
+    @Test("One user starts eight uploads at an upstream with eight simultaneous calls → two go on, and six get 429")
     func uploads() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, maximumConcurrent: 8) { (fixture) async throws in

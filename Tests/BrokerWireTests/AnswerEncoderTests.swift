@@ -38,14 +38,18 @@ struct AnswerEncoderTests {
         #expect(wire(whole, framing) == expected.dropLast() + length + "\r\n")
     }
 
-    @Test("The answer to HEAD with a known length → has Content-Length, and no other framing")
+    @Test(
+        "The broker answers HEAD, and the body's length is known → the head has this Content-Length, and no other framing"
+    )
     func headKeepsLength() {
         var answer = Answer(.ok, [], body: .whole(ByteBuffer(string: "abc")))
         answer.leaveBodyOut()
         #expect(wire(answer, Self.head) == "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n")
     }
 
-    @Test("A body of unknown length → sent in chunks, with its trailers at the end; an empty piece → no chunk")
+    @Test(
+        "An answer's body has an unknown length → sent in chunks, with its trailers at the end; an empty piece → no chunk"
+    )
     func chunks() {
         let answer = Answer(.ok, [], body: Self.stream)
         let long = String(repeating: "x", count: 300)
@@ -57,7 +61,9 @@ struct AnswerEncoderTests {
                 == "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nDate: now\r\n\r\n")
     }
 
-    @Test("A body of unknown length for HTTP/1.0 → sent without chunks, because its end is the connection's end")
+    @Test(
+        "An HTTP/1.0 client gets a body of unknown length → sent without chunks, and the connection closes at the body's end"
+    )
     func connectionEnd() {
         #expect(
             wire(Answer(.ok, [], body: Self.stream), Self.old, pieces: ["abc", "", "d"], trailers: [.date: "now"])
@@ -75,7 +81,9 @@ struct AnswerEncoderTests {
         #expect(wire(stream, Self.plain, pieces: [body]) == expected)
     }
 
-    @Test("A status has no phrase → the usual phrase is sent; a phrase or value has line breaks → it stays in its line")
+    @Test(
+        "An answer's status has no phrase → the usual phrase is sent; its phrase or a field has line breaks → no new line begins"
+    )
     func lines() throws {
         #expect(wire(Answer(.init(code: 503), []), Self.plain).hasPrefix("HTTP/1.1 503 Service Unavailable\r\n"))
         #expect(wire(Answer(.init(code: 299), []), Self.plain).hasPrefix("HTTP/1.1 299 \r\n"))

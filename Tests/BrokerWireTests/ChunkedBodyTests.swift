@@ -42,7 +42,7 @@ struct ChunkedBodyTests {
     }
 
     @Test(
-        "Two parsers could end a chunked body at different places → malformed, even if it arrives in two parts (SEC-101)",
+        "A chunked body could be read differently by two parsers → malformed, even if it arrives in two parts (SEC-101)",
         arguments: [
             "zz\r\n", "\r\n", ";a\r\n", "-2\r\n{}", "+2\r\n{}", "0x2\r\n{}", " 2\r\n{}", "2 \r\n{}", "2\n{}", "2\r{}",
             "2\r\r\n",
@@ -82,7 +82,7 @@ struct ChunkedBodyTests {
     }
 
     @Test(
-        "A body has 11,000 chunks of one byte → one piece for each read, with little more memory than its bytes (SEC-105)"
+        "A chunked body has 11,000 one-byte chunks → one piece for each read, in at most twice the body's memory (SEC-105)"
     )
     func small() {
         var reader = ChunkedBody()
@@ -102,7 +102,7 @@ struct ChunkedBodyTests {
         #expect(held <= 2 * body, "\(held) bytes are held")
     }
 
-    @Test("A chunk is long → one piece in the memory of the input, without a copy")
+    @Test("A chunked body has a chunk of 10,000 bytes → handed on as one piece, without a copy in memory")
     func long() throws {
         var reader = ChunkedBody()
         var input = ByteBuffer(string: "4000\r\n" + String(repeating: "x", count: 10_000))
@@ -112,7 +112,9 @@ struct ChunkedBodyTests {
         #expect(piece.storageCapacity == memory)
     }
 
-    @Test("A head arrives in two parts, split at any byte → its end is found at the right place")
+    @Test(
+        "A request's head arrives in two parts, split at any byte → the empty line at its end is found at the right place"
+    )
     func emptyLines() {
         for (text, length) in [
             ("\r\n\r\n", 4), ("GET / HTTP/1.1\r\nHost: a\r\n\r\nrest", 27), ("a\r\n\r\r\n\r\n", 8), ("a\r\r\n\r\nb", 6),

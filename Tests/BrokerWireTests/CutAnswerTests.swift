@@ -8,7 +8,7 @@ import Testing
 /// The end of a connection after an answer that was complete or broken off.
 ///
 /// Only a whole answer has an orderly end.
-@Suite("Answers that are broken off", .timeLimit(.minutes(2)))
+@Suite("Answers that break off before their end", .timeLimit(.minutes(2)))
 struct CutAnswerTests {
     private struct BrokenOff: Error {}
 
@@ -49,7 +49,7 @@ struct CutAnswerTests {
     }
 
     @Test(
-        "A service breaks off an answer, with or without TLS → the end of the connection is not orderly",
+        "A service breaks off an answer, with or without TLS → the client sees a broken connection instead of an orderly end",
         arguments: manners)
     func brokenOff(_ manner: Manner) async throws {
         try await Self.service.run(isSecure: manner.tls != nil) { (port) async throws in
@@ -65,7 +65,7 @@ struct CutAnswerTests {
     }
 
     @Test(
-        "A client does not read an endless answer → the broker cuts the connection, and its end is not orderly",
+        "A client does not read an endless answer → the broker breaks the connection off, without an orderly end",
         arguments: manners)
     func unread(_ manner: Manner) async throws {
         var limits = ConnectionLimits()
@@ -83,7 +83,8 @@ struct CutAnswerTests {
     }
 
     @Test(
-        "A client does not read a body of 32 MiB over TLS → the broker cuts the connection, and its end is not orderly")
+        "A client does not read a body of 32 MiB over TLS → the broker breaks the connection off, without an orderly end"
+    )
     func unreadSlices() async throws {
         var limits = ConnectionLimits()
         limits.rateWindow = .milliseconds(500)

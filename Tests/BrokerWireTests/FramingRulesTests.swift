@@ -79,7 +79,9 @@ struct FramingRulesTests {
         #expect(verdict("/", [("Host", "a.example")] + headers) == .refuse)
     }
 
-    @Test("HTTP/1.0 with `Transfer-Encoding` → refused; HTTP/1.0, an Upgrade or `Connection: close` → the last request")
+    @Test(
+        "HTTP/1.0 with `Transfer-Encoding` → refused; HTTP/1.0, `Upgrade` or `Connection: close` → the connection's last request"
+    )
     func oldVersion() {
         let host = ("Host", "a.example")
         #expect(verdict("/", [host, ("Transfer-Encoding", "chunked")], version: .http1_0) == .refuse)

@@ -92,7 +92,7 @@ struct HTTPServerTests {
 
     // MARK: Requests and the end of the input
 
-    @Test("A client sends 60 complete requests and a FIN → all are answered (RFC 9112 section 9.6)")
+    @Test("A client sends 60 complete requests, half of another and a FIN → the 60 are answered (RFC 9112 section 9.6)")
     func pipelinedFIN() async throws {
         let served = Mutex(0)
         let service = TestService { request, _, _ in
@@ -164,7 +164,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("A client pipelines 500 requests → other work of the event loop gets its turn between them (SEC-105)")
+    @Test("A client pipelines 500 requests → after at most 64 of them, the event loop does other work (SEC-105)")
     func turns() async throws {
         let served = Mutex(0)
         let servedBefore = Mutex<Int?>(nil)
@@ -189,7 +189,9 @@ struct HTTPServerTests {
         #expect(before <= 64, "\(before) requests were served in one turn")
     }
 
-    @Test("A client's FIN comes within a body → `incomplete`; a chunk is malformed → `malformed`")
+    @Test(
+        "A client closes its side within a request body → the service gets `incomplete`; a chunk is malformed → `malformed`"
+    )
     func brokenBody() async throws {
         let service = TestService { _, body, _ in
             do throws(BodyFault) {
@@ -217,7 +219,7 @@ struct HTTPServerTests {
     // MARK: Charges to the address
 
     @Test(
-        "A client sends 50 requests of 6 KB in turn, with a limit of 16 KiB → all are answered, as bytes are released (SEC-105)"
+        "A client's requests may use 16 KiB, and it sends 50 of 6 KB in turn → each answer frees its request's bytes (SEC-105)"
     )
     func answeredBytes() async throws {
         try await TestService { _, _, _ in .text("ok") }.run(heldBytes: 16 * 1024) { (port) async throws in
@@ -233,7 +235,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "A large body with a session → not charged; then one without a session on the same connection → refused (SEC-105)"
+        "A large body comes with a session → served; then one comes without a session on this connection → refused (SEC-105)"
     )
     func sessionOfOneRequest() async throws {
         let service = TestService { request, body, connection in
@@ -279,7 +281,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "A request's body has 11,000 chunks of one byte → at most 100 pieces, in at most 64 KiB of memory (SEC-105)",
+        "A request's body has 11,000 one-byte chunks → the service gets at most 100 pieces, in 64 KiB of memory (SEC-105)",
         arguments: [false, true])
     func smallChunks(isSecure: Bool) async throws {
         try await Self.counting().run(isSecure: isSecure) { (port) async throws in
@@ -295,7 +297,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "Requests follow chunked bodies with or without trailers, split at any byte → answered in order (SEC-101)"
+        "A client pipelines requests with chunked bodies and trailers, split at any byte → all are answered in order (SEC-101)"
     )
     func chunkedPipelines() async throws {
         let requests = [
@@ -320,7 +322,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "A head ends with only LF, before a chunked body → refused, and no request in the body is served (SEC-101)",
+        "A request's head ends with LF instead of CRLF → refused, and no request within its chunked body is served (SEC-101)",
         arguments: ["\n\n", "\r\n\n", "\n\r\n"])
     func bareLineFeeds(end: String) async throws {
         try await Self.counting().run { (port) async throws in

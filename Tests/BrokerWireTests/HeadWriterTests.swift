@@ -9,7 +9,7 @@ struct HeadWriterTests {
     private static let long = String(repeating: "z", count: 1100)
 
     @Test(
-        "A head needs two passes, and the second writes bytes that the first did not count → they are left out",
+        "A head is written twice, and the second time has more bytes than the memory measured the first time → these are left out",
         arguments: [0, 1, 7, 300])
     func uncounted(more: Int) {
         var passes = 0
@@ -26,7 +26,7 @@ struct HeadWriterTests {
     }
 
     @Test(
-        "A head needs two passes, and the second writes less than the first counted → the head has only the written bytes"
+        "A head is written twice, and the second time has fewer bytes than the first → the result has only these bytes"
     )
     func unwritten() {
         var passes = 0
@@ -40,7 +40,7 @@ struct HeadWriterTests {
     }
 
     @Test(
-        "In a head's second pass, a text does not fit → this text and all following texts are left out, even short ones"
+        "A head is written twice, and in the second pass a text does not fit → this text and all later ones are left out"
     )
     func holes() {
         var passes = 0
@@ -55,7 +55,7 @@ struct HeadWriterTests {
     }
 
     @Test(
-        "A head with ASCII or other letters, of any length → written whole; a head that fits in the first buffer → one pass",
+        "A head has any length and letters → written whole; it fits into the first buffer → written in one pass, otherwise in two",
         arguments: [0, 1, 15, 16, 500, 993, 994, 5000])
     func whole(length: Int) {
         for value in [

@@ -35,7 +35,7 @@ struct ListeningSocketTests {
     }
 
     @Test(
-        "A handed-over descriptor is closed, or is not a listening TCP socket → refused, and the message has its number"
+        "A service manager passes a descriptor that is no open, listening TCP socket → refused, and the message has its number"
     )
     func refuses() throws {
         // The number is above the system's limit, so a concurrent test cannot have a descriptor with this number.
@@ -51,7 +51,9 @@ struct ListeningSocketTests {
         for descriptor in [file, datagrams, local, bound] { close(descriptor) }
     }
 
-    @Test("A listening socket is handed over → accepted, and programs that the broker starts do not inherit it")
+    @Test(
+        "A service manager passes a listening socket → accepted, and programs that the broker starts do not inherit the socket"
+    )
     func takes() throws {
         let made = try Self.descriptor(AF_INET, SOCK_STREAM, bound: true)
         try #require(listen(made, 1) == 0)
@@ -66,7 +68,9 @@ struct ListeningSocketTests {
         #expect(wasOpen && (!isOpen || after.st_ino != before.st_ino))
     }
 
-    @Test("A listener's address is in use → the error `inUse`; it belongs to another machine → the error `address`")
+    @Test(
+        "A listener's address is in use → the error `inUse`; the address belongs to another machine → the error `address`"
+    )
     func addresses() throws {
         let first = try ListeningSocket(host: "127.0.0.1", port: 0)
         let port = try Self.port(first)
@@ -148,7 +152,7 @@ struct ListeningSocketTests {
         }
     }
 
-    @Test("A client connects after a socket's first server has drained → the socket's second server answers")
+    @Test("A client connects after a listening socket's server has drained → the next server on this socket answers")
     func waits() async throws {
         let socket = try ListeningSocket(host: "127.0.0.1", port: 0)
         let first = try await HTTPServer.start(Named(name: "first"), HTTPServer.Configuration(), on: socket)
@@ -164,7 +168,7 @@ struct ListeningSocketTests {
         #expect(throws: Refused.self) { _ = try Self.connect(port) }
     }
 
-    @Test("20 clients connect, and send their requests while the server drains → all are answered")
+    @Test("20 clients connect, and then send their requests while the server drains → all requests are answered")
     func fresh() async throws {
         let socket = try ListeningSocket(host: "127.0.0.1", port: 0)
         var configuration = HTTPServer.Configuration()

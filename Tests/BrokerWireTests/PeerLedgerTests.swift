@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerWire
 
-@Suite("The limits of one address", .timeLimit(.minutes(1)))
+@Suite("The limits of one client address", .timeLimit(.minutes(1)))
 struct PeerLedgerTests {
     private static let one = PeerAddress(high: 0, low: 0xFFFF_0101_0101)
     private static let proxy = PeerAddress(high: 0, low: 0xFFFF_0A00_0001)
@@ -20,7 +20,7 @@ struct PeerLedgerTests {
     }
 
     @Test(
-        "An address has as many connections as it may → one more is refused; an exempt address is never refused (SEC-105)"
+        "An address has as many connections as allowed → one more is refused; a trusted proxy has more → never refused (SEC-105)"
     )
     func connections() throws {
         let ledger = ledger()
@@ -33,7 +33,8 @@ struct PeerLedgerTests {
     }
 
     @Test(
-        "An address has a connection with a living session → its limit is higher until all its connections are closed")
+        "An address has a connection with a living session → it may open more connections, until all its connections have closed"
+    )
     func session() throws {
         let ledger = ledger()
         let first = try #require(ledger.open(Self.one))
@@ -47,7 +48,7 @@ struct PeerLedgerTests {
     }
 
     @Test(
-        "An address holds more request bytes than its share → refused; its request is answered → the bytes are released"
+        "An address's unanswered requests exceed its memory → refused; one of these requests is answered → its bytes are released"
     )
     func heldBytes() throws {
         let account = try #require(ledger().open(Self.one))
@@ -91,7 +92,7 @@ struct PeerLedgerTests {
     }
 
     @Test(
-        "A connection is opened → counted for its address and its network; it is refused → counted for neither (SEC-105)"
+        "A connection is accepted → its address and its network count it; a connection is refused → neither counts it (SEC-105)"
     )
     func networks() throws {
         let refused = Mutex<[PeerPolicy.Key]>([])
@@ -112,7 +113,9 @@ struct PeerLedgerTests {
         #expect(ledger.count == 0)
     }
 
-    @Test("A network's share refuses bytes → they are charged neither to the network nor to the address")
+    @Test(
+        "A network's request bytes use up its memory → more bytes are refused, and do not count for the network or the address"
+    )
     func networkBytes() throws {
         let ledger = levels(bytes: 15_000)
         let one = try #require(ledger.open(Self.peer(1, 1)))
@@ -126,7 +129,7 @@ struct PeerLedgerTests {
         #expect(!two.take(1))
     }
 
-    @Test("An address's limit changes while connections are open → the next connection follows the new limit")
+    @Test("An address's limit of connections changes while some are open → its next connection follows the new limit")
     func adoption() throws {
         let limit = Mutex(1)
         let ledger = PeerLedger { peer in
@@ -144,7 +147,8 @@ struct PeerLedgerTests {
     }
 
     @Test(
-        "A listener has as many connections as it may → it stops accepting, reports this, and resumes when one closes")
+        "A listener has as many connections as allowed → it stops accepting, reports this, and accepts again when one closes"
+    )
     func cap() {
         let told = Mutex(0)
         let cap = ConnectionCap(maximum: 2) { told.withLock { $0 += 1 } }

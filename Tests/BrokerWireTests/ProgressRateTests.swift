@@ -1,7 +1,7 @@
 import BrokerWire
 import Testing
 
-@Suite("The lowest average rate (SEC-105)", .timeLimit(.minutes(1)))
+@Suite("The lowest average rate of a stream (SEC-105)", .timeLimit(.minutes(1)))
 struct ProgressRateTests {
     private static let second: Int64 = 1_000_000_000
 
@@ -27,7 +27,7 @@ struct ProgressRateTests {
     }
 
     @Test(
-        "A stream is below the lowest rate, in any rhythm → it counts as too slow after the grace time and one window",
+        "A stream is slower than the lowest rate, in any rhythm → too slow after the grace time (10 s) and a window (30 s)",
         arguments: [(0, 1), (1, 20), (900, 1), (10_000, 10)] as [(Int, Int64)])
     func tooSlow(bytes: Int, seconds: Int64) throws {
         let end = try #require(Self.end(bytes, every: seconds * Self.second))
@@ -41,7 +41,9 @@ struct ProgressRateTests {
         #expect(Self.end(bytes, every: seconds == 0 ? Self.second / 10 : seconds * Self.second) == nil)
     }
 
-    @Test("A burst of bytes comes in the grace time → no more time; it comes in the window after it → 30 s more")
+    @Test(
+        "A slow stream has a burst in the grace time → still too slow at the usual time; in the window after → 30 s later"
+    )
     func burst() throws {
         let inGrace = try #require(Self.end(0, every: Self.second, burst: 1 << 30, at: 5 * Self.second))
         #expect(inGrace <= 43 * Self.second)
@@ -51,7 +53,7 @@ struct ProgressRateTests {
         #expect(kept > 69 * Self.second && kept <= 73 * Self.second, "\(kept)")
     }
 
-    @Test("A rate has extreme limits and times → no crash")
+    @Test("A stream's lowest rate has extreme limits and times → no crash")
     func odd() {
         var none = ProgressRate(bytesPerSecond: 1, window: 0, grace: -5)
         none.account(.max, at: 0)

@@ -19,7 +19,7 @@ struct RequestEncoderTests {
         return text
     }
 
-    @Test("A request has no body → its head is followed by no bytes, even if a body is written")
+    @Test("A request to an upstream has no body → no bytes follow its head, even if a caller writes a body")
     func nothing() {
         let head = "/a?b=c HTTP/1.1\r\nHost: h\r\nX-A: \r\nx-a: 2\r\n"
         #expect(wire(.GET, .none, pieces: ["a"]) == "GET \(head)\r\n")
@@ -30,7 +30,7 @@ struct RequestEncoderTests {
     }
 
     @Test(
-        "GET, HEAD, DELETE or OPTIONS has a body → the connection ends with the call (`Connection: close`)",
+        "A GET, HEAD, DELETE or OPTIONS to an upstream has a body → `Connection: close`, so no call follows on this connection",
         arguments: [HTTPMethod.GET, .HEAD, .DELETE, .OPTIONS])
     func last(method: HTTPMethod) {
         let bodies: [UpstreamRequest.Body] = [
@@ -51,7 +51,7 @@ struct RequestEncoderTests {
     }
 
     @Test(
-        "A request's body has a known length → sent unchanged, with one Content-Length",
+        "A request to an upstream has a body of known length → sent unchanged, with one Content-Length",
         arguments: [0, 3, 4096, 4097, 70_000])
     func length(count: Int) {
         let body = String(repeating: "y", count: count)
@@ -61,7 +61,7 @@ struct RequestEncoderTests {
         #expect(wire(.PUT, .stream(Self.stream, length: count), pieces: [body]) == expected)
     }
 
-    @Test("A request's body has an unknown length → sent in chunks; an empty piece → no chunk")
+    @Test("A request to an upstream has a body of unknown length → sent in chunks; an empty piece of it → no chunk")
     func chunks() {
         let head = "POST /a?b=c HTTP/1.1\r\nHost: h\r\nX-A: \r\nx-a: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
         let long = String(repeating: "x", count: 300)

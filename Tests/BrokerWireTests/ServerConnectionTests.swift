@@ -210,7 +210,9 @@ struct ServerConnectionTests {
             phase: .closed),
     ]
 
-    @Test("An event in a state of the connection → the expected effects and phase", arguments: table)
+    @Test(
+        "A listener's connection is in a state of this test's table, and an event comes → the expected effects and phase",
+        arguments: table)
     func effects(row: Row) {
         var machine = Self.machine()
         for event in row.before { _ = machine.handle(event, at: 0) }
@@ -219,7 +221,9 @@ struct ServerConnectionTests {
         if let takesInput = row.takesInput { #expect(machine.takesInput == takesInput) }
     }
 
-    @Test("A request, and the connection's state → the HTTP version of the answer, and whether it announces the close")
+    @Test(
+        "A connection answers a request → the answer has the client's HTTP version, and says whether the connection closes"
+    )
     func framing() {
         func framing(_ events: [Event], more: Bool = false) -> ServerConnection.AnswerFraming {
             var machine = Self.machine()
@@ -252,7 +256,7 @@ struct ServerConnectionTests {
     }
 
     @Test(
-        "A kept connection is idle → closed 75 s after its last answer, so that proxies close first (nginx, AWS: 60 s)"
+        "A connection is idle after an answer → closed after 75 s, so that proxies close first (nginx, AWS: 60 s)"
     )
     func keptConnection() {
         var machine = Self.machine()
@@ -263,7 +267,8 @@ struct ServerConnectionTests {
     }
 
     @Test(
-        "The configured idle time is above 75 s → only for trusted proxies; it is below 75 s → for all peers (SEC-105)")
+        "`keep_alive` is above 75 s → applies only to trusted proxies; it is below 75 s → applies to all peers (SEC-105)"
+    )
     func keepAlive() {
         var limits = ConnectionLimits()
         func deadline(ofProxy: Bool, after events: [ServerConnection.Event]) -> Int64? {
@@ -286,7 +291,8 @@ struct ServerConnectionTests {
     }
 
     @Test(
-        "A service discards a body → its request is the last of the connection, which lingers for a second")
+        "A service discards a request's body → no request follows on this connection, which closes one second after the answer"
+    )
     func droppedBody() {
         var machine = Self.machine()
         _ = machine.handle(Self.post, at: 0)
@@ -303,7 +309,9 @@ struct ServerConnectionTests {
         #expect(machine.handle(Self.head(), at: 2 * Self.second) == [])
     }
 
-    @Test("The server shuts down, and a connection has no request yet → closed a second after it was accepted")
+    @Test(
+        "The server shuts down, and a new connection has sent no request → closed one second after the connection was accepted"
+    )
     func firstRequest() {
         var machine = Self.machine()
         _ = machine.handle(.quiesce(more: false, pending: false), at: Self.second / 2)
@@ -313,13 +321,15 @@ struct ServerConnectionTests {
         #expect(late.handle(.quiesce(more: false, pending: false), at: Self.second) == .close)
     }
 
-    @Test("A connection's deadline passes while bytes are still unsent → the connection is reset")
+    @Test("A connection's idle time passes while bytes of an answer are still unsent → the connection is reset")
     func idleWithPending() {
         var machine = Self.machine()
         #expect(machine.checkDeadlines(at: 60 * Self.second, taken: 0, pending: true) == .reset)
     }
 
-    @Test("A service reads a body slowly → the client's deadline is suspended, because only waiting for bytes counts")
+    @Test(
+        "A service reads a request's body slowly → no deadline for the client, because only waiting for its bytes counts"
+    )
     func slowBodyReader() {
         var machine = Self.machine()
         for event in [Self.post, .body] { _ = machine.handle(event, at: Self.second) }
@@ -331,7 +341,9 @@ struct ServerConnectionTests {
         #expect(machine.checkDeadlines(at: 61 * Self.second, taken: 0, pending: false) == [.close, .failBody])
     }
 
-    @Test("A client's FIN comes before the service has read the whole body → no deadline while the service is busy")
+    @Test(
+        "A client closes its side, and the service has not yet read the whole body → no deadline while the service is busy"
+    )
     func halfClosedBody() {
         var machine = Self.machine()
         let get = Self.head { $0.hasBody = true }
@@ -341,7 +353,8 @@ struct ServerConnectionTests {
     }
 
     @Test(
-        "Bytes of a next request arrive before the answer is written → they wait until the answer is written (SEC-105)")
+        "Bytes of a second request arrive before the first answer is written → read only after the answer is written (SEC-105)"
+    )
     func pipelined() {
         var machine = Self.machine()
         for event in Self.get + [Self.answer, .writable(false), Self.ended] { _ = machine.handle(event, at: 0) }
@@ -350,7 +363,7 @@ struct ServerConnectionTests {
         #expect(machine.takesPart)
     }
 
-    @Test("A complete request is being served → the connection has no deadline")
+    @Test("A service works on a complete request → the client's connection has no deadline")
     func serving() {
         var machine = Self.machine()
         for event in Self.get { _ = machine.handle(event, at: 0) }
@@ -372,7 +385,7 @@ struct ServerConnectionTests {
         }
     }
 
-    @Test("A client does not read the last answer → the connection is reset")
+    @Test("A client does not read the last answer of its connection → the connection is reset")
     func closing() {
         var machine = Self.machine()
         for event in [Self.head { $0.closes = true }, .end, Self.answer, .writable(false), Self.ended] {
@@ -385,7 +398,7 @@ struct ServerConnectionTests {
         #expect(effects == .reset)
     }
 
-    @Test("A connection lingers → closed two seconds after its output was closed")
+    @Test("The broker has closed its side of a connection → the whole connection is closed two seconds later")
     func linger() {
         var machine = Self.machine()
         for event in [Self.head { $0.closes = true }, .end, Self.answer, Self.ended, .outputClosed] {
@@ -396,7 +409,7 @@ struct ServerConnectionTests {
     }
 
     @Test(
-        "A FIN comes during a safe request → cancelled 10 s after the last written byte; an unsafe request goes on"
+        "A client closes its side during a GET → cancelled 10 s after the last written byte; during a POST → the POST goes on"
     )
     func halfClosed() {
         var machine = Self.machine()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerWire
 
-@Suite("The certificate of a listener", .timeLimit(.minutes(1)))
+@Suite("A listener's certificate", .timeLimit(.minutes(1)))
 struct ServerTLSTests {
     private static let otherKey = """
         -----BEGIN PRIVATE KEY-----
@@ -46,7 +46,7 @@ struct ServerTLSTests {
         }
     }
 
-    @Test("There is one handshake more than the limit → the oldest unfinished handshake is closed (SEC-105)")
+    @Test("A listener has one TLS handshake more than allowed → its oldest unfinished handshake is closed (SEC-105)")
     func room() {
         let room = HandshakeRoom(maximum: 3)
         let gone = Mutex<[Int]>([])

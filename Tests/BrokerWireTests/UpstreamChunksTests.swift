@@ -77,7 +77,9 @@ struct UpstreamChunksTests {
         }
     }
 
-    @Test("20,000 pieces of one byte wait for their reader → they are merged into at most four pieces")
+    @Test(
+        "20,000 one-byte pieces of an upstream's answer wait for their reader → they are merged into at most four pieces"
+    )
     func waiting() {
         let exchange = UpstreamExchange(UpstreamRequest(.GET, "/x", [:], within: .seconds(1)))
         var memory = 0
@@ -100,7 +102,7 @@ struct UpstreamChunksTests {
     }
 
     @Test(
-        "A chunked answer comes in two parts, split at any byte → the same body, and its connection serves the next call"
+        "An upstream's chunked answer comes in two parts, split at any byte → the body is the same, and the connection is kept"
     )
     func cuts() async throws {
         let text =

@@ -215,7 +215,9 @@ struct UpstreamConnectionTests {
         return machine
     }
 
-    @Test("An event in a state of an upstream connection → the expected effects and phase", arguments: table)
+    @Test(
+        "An upstream's connection is in a state of this test's table, and an event comes → the expected effects and phase",
+        arguments: table)
     func row(_ row: Row) {
         var machine = Self.machine(after: row.before)
         #expect(machine.handle(row.event, at: 1) == row.effects)
@@ -226,7 +228,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(
-        "A connection waits for the upstream → it has a deadline; it waits for the caller → it has none",
+        "A connection waits for bytes of an upstream → it has a deadline; it waits for the broker's caller → it has no deadline",
         arguments: [
             ([], idle, .close), ([get], limit, [.fail, .close]), ([post], nil, []),
             ([post, .writable(false)], limit, [.fail, .stopSending, .close]),
@@ -250,7 +252,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(
-        "A piece is written, or a byte follows the head → the deadline moves; a byte of an unfinished head comes → it stays"
+        "An upstream gets a piece, or sends a byte of a body → the deadline moves; a byte of an unfinished head → no change"
     )
     func progress() {
         var machine = Self.machine(after: [Self.post, .writable(false)])
@@ -265,7 +267,9 @@ struct UpstreamConnectionTests {
         #expect(machine.deadline == 11 + Self.silence)
     }
 
-    @Test("Events come in any order → each call ends exactly one time, and the next call begins after this end")
+    @Test(
+        "An upstream's connection gets events in any order → each call ends once, and the next call begins after this end"
+    )
     func anyOrder() {
         let events: [UpstreamConnection.Event] = [
             Self.get, Self.last, Self.post, .requestPart, .requestEnd, .requestCut, .writable(false), .writable(true),

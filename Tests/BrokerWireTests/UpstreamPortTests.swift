@@ -8,7 +8,7 @@ import Testing
 @testable import BrokerWire
 
 /// The local ports that connections to an upstream occupy after their end.
-@Suite("Ports of upstreams' connections", .timeLimit(.minutes(1)))
+@Suite("Local ports of connections to upstreams", .timeLimit(.minutes(1)))
 struct UpstreamPortTests {
     /// Answers HEAD and sends TLS's closing message.
     private final class Answering: ChannelInboundHandler {
@@ -31,7 +31,9 @@ struct UpstreamPortTests {
         }
     }
 
-    @Test("An upstream sends TLS's closing message, and its FIN only after the broker's FIN → no port stays occupied")
+    @Test(
+        "An upstream sends TLS's closing message, and its FIN only after the broker's FIN → no local port stays occupied"
+    )
     func goodbye() async throws {
         let served = try TestCertificate.served()
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)

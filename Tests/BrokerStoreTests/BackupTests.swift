@@ -35,7 +35,7 @@ struct BackupTests {
         }
     }
 
-    @Test("A file that is not the broker's backup → refused, and nothing changes")
+    @Test("A restore from a file that is not an intact backup of the broker → refused, and nothing changes")
     func foreign() async throws {
         try await TemporaryStore.withDirectory { directory in
             let (path, copy) = (directory + "/data/coatcheck.db", directory + "/copy.db")
@@ -115,7 +115,9 @@ struct BackupTests {
         }
     }
 
-    @Test("A backup made during writes → a restore brings back the session from before it, and keeps the old database")
+    @Test(
+        "A backup is made during writes, then restored → sessions from before the backup are back, and the old database is kept"
+    )
     func roundTrip() async throws {
         try await TemporaryStore.withDirectory { directory in
             let (path, copy) = (directory + "/data/coatcheck.db", directory + "/copy.db")

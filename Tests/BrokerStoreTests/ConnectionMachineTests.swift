@@ -192,7 +192,9 @@ struct ConnectionMachineTests {
             ]),
     ]
 
-    @Test("A connection's events, one after the other → the expected actions", arguments: scenarios)
+    @Test(
+        "A connection gets the events of a listed scenario → it takes the scenario's actions, in order",
+        arguments: scenarios)
     func scenario(_ scenario: Scenario) {
         var machine = ConnectionMachine(scenario.limits)
         for (index, step) in scenario.steps.enumerated() {
@@ -201,7 +203,7 @@ struct ConnectionMachineTests {
         }
     }
 
-    @Test("An error code of the server → its kind: repeat, reconnect, duplicate or refused")
+    @Test("PostgreSQL reports an error code → its kind is repeat, reconnect, duplicate or refused")
     func faults() {
         for (state, kind) in [
             ("40001", ServerFault.Kind.repeat), ("40P01", .repeat), ("08006", .reconnect), ("08P01", .reconnect),

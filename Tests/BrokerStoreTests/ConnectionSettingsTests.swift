@@ -29,7 +29,7 @@ struct ConnectionSettingsTests {
     }
 
     @Test(
-        "A host other than this machine → its certificate is verified in full, unless the URL or environment sets sslmode",
+        "A store URL names another machine → its certificate is verified in full, unless the URL or environment sets sslmode",
         arguments: [
             ("postgresql://db.example/x", false), ("postgresql://localhost,db.example/x", false),
             ("postgresql://10.0.0.1/x", false), ("postgresql://127.0.0.1.example.com/x", false),
@@ -73,7 +73,7 @@ struct ConnectionSettingsTests {
         #expect(value("sslmode", of: said) == nil && value("sslrootcert", of: said) == nil)
     }
 
-    @Test("The options of a store URL → libpq itself reads them, without a connection")
+    @Test("The broker needs the options of a store URL → libpq itself reads them, without a connection")
     func options() {
         let found = ResolvedOptions.find(["host": "192.0.2.1", "dbname": "x", "target_session_attrs": "any"])
         #expect(found["host"] == "192.0.2.1" && found["dbname"] == "x" && found["port"] == "5432")

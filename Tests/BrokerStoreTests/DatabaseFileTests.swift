@@ -23,7 +23,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("The database file and the store's own directory are open to other users → the start closes them (SEC-51)")
+    @Test("Other users have access to the database file and its own directory → the start removes this access (SEC-51)")
     func tightened() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/own/coatcheck.db"
@@ -39,7 +39,9 @@ struct DatabaseFileTests {
 
     private func reopen(_ path: String) async throws -> SQLiteStore { try await SQLiteStore.open(path: path) }
 
-    @Test("A shared directory that others may write to → refused; a directory that others may read → keeps its mode")
+    @Test(
+        "The database's directory has other files and others may write to it → refused; others may only read → keeps its mode"
+    )
     func sharedDirectory() async throws {
         try await TemporaryStore.withDirectory { directory in
             try Data("x".utf8).write(to: URL(fileURLWithPath: directory + "/neighbour"))
@@ -55,7 +57,8 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("A second store opens the database → refused with a message; the first store is closed → it opens (SEC-127)")
+    @Test(
+        "A second store opens the database → refused with a message; after the first store is closed → opens (SEC-127)")
     func locked() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -72,7 +75,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("A symbolic link, a directory, another program's database or a text file → refused")
+    @Test("The database's path is a symbolic link, a directory, a text file or in a missing directory → refused")
     func foreignFiles() async throws {
         try await TemporaryStore.withDirectory { directory in
             let target = directory + "/target.db"

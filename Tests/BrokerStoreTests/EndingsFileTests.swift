@@ -167,7 +167,7 @@ struct EndingsFileTests {
     // MARK: The file's disk
 
     @Test(
-        "The endings file is gone → sessions end as \"not written\", and the file gets the endings when it is back"
+        "The endings file disappears → sessions end, reported as \"not written\"; the file is back → it gets these endings"
     )
     func gone() async throws {
         try await with { place in
@@ -228,7 +228,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A logout token that was answered with \"not written\" comes again → not treated as a replay")
+    @Test("The provider repeats a logout token that was answered with \"not written\" → not treated as a replay")
     func noticeAgain() async throws {
         try await with { place in
             let store = try await place.open()
@@ -280,7 +280,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A reload makes sessions live longer → the file records the longer lifetime")
+    @Test("A reload raises the longest lifetime of sessions → the endings file records this lifetime")
     func longerLife() async throws {
         try await with { place in
             let store = try await place.open()
@@ -298,7 +298,8 @@ struct EndingsFileTests {
     // MARK: Crashes
 
     @Test(
-        "A crash at each step of an ending → the file has the answered endings, and gets the others at the next start")
+        "A crash at any step of an ending → the endings file has all answered endings, and gets the others at the next start"
+    )
     func crashes() async throws {
         try await with { place in
             let rows = [Rows.session(), Rows.session()]
@@ -456,7 +457,7 @@ struct EndingsFileTests {
     }
 
     @Test(
-        "The store was closed for 31 days, longer than tombstones are kept → the endings file covers only the time since"
+        "The store was closed for 31 days, longer than tombstones are kept → the endings file covers only the time after this"
     )
     func neglected() async throws {
         try await with { place in
@@ -472,7 +473,7 @@ struct EndingsFileTests {
     // MARK: Restoring
 
     @Test(
-        "A backup is restored with the endings file → sessions that ended after the backup are ended; without the file → live"
+        "A backup is restored with the endings file → sessions that ended after the backup end again; without the file → they live"
     )
     func restoring() async throws {
         try await with { place in

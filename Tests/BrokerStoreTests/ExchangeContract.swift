@@ -110,7 +110,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "An exchange is released three times with a counted attempt → no fourth claim; without counting → no limit",
+        "An exchange is released three times as a counted attempt → no fourth claim; releases that are not counted → no limit",
         arguments: StoreEngine.allCases)
     func attempts(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -148,7 +148,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A claim lapsed while the store was unavailable → stays its owner's; at another time → the code counts as spent",
+        "An exchange's claim lapses during an outage of the store → stays with its owner; at another time → the code is spent",
         arguments: StoreEngine.allCases)
     func spared(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -187,7 +187,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "An exchange's owner dies → its code counts as spent, and a late result of the owner is refused",
+        "The process that claimed an exchange dies → the code counts as spent, and a late result of this process is refused",
         arguments: StoreEngine.allCases
     )
     func lapsedOwner(_ engine: StoreEngine) async throws {
@@ -303,7 +303,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A registration's exchange is released → the registration is open again; it makes a session → closed",
+        "A registration's exchange is released → the registration is open again; makes a session → the registration is closed",
         arguments: StoreEngine.allCases)
     func registrationCompleted(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -327,7 +327,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A device signs in again → its old session is replaced, and its tokens go to the outbox (SEC-62)",
+        "A device signs in again → its old session is replaced, and the old session's tokens go to the outbox (SEC-62)",
         arguments: StoreEngine.allCases)
     func replaced(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -399,7 +399,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A starter without a proof → never recognised as the same starter, and cannot claim a released exchange",
+        "An exchange without a proof of its starter is released → no caller counts as its starter, so it cannot be claimed again",
         arguments: StoreEngine.allCases)
     func proofless(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -6,7 +6,7 @@ import Testing
 @Suite("Store contract: families", .timeLimit(.minutes(2)))
 struct FamilyContract {
     @Test(
-        "A child → read back with all its values, and it replaces the former child in its place",
+        "A new child → is read back with all its values, and replaces the former child in its place",
         arguments: StoreEngine.allCases)
     func places(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -33,7 +33,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "All places are taken → a child for another place is refused; lapsed children take no place",
+        "All of a parent's places are taken → a child for another place is refused; lapsed children take no place",
         arguments: StoreEngine.allCases)
     func full(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -82,7 +82,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "A log-out with a sid that the parent had before a step-up → the child lives on; with its present sid → both end",
+        "A provider logs out a sid from before the parent's step-up → parent and child live on; the present sid → both end",
         arguments: StoreEngine.allCases)
     func outgrownSignIn(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -105,7 +105,7 @@ struct FamilyContract {
     enum Ending: CaseIterable { case token, subject, logoutToken, replaced, limit, condemned, lapsed }
 
     @Test(
-        "A session ends in any way → exactly its children end in the same transaction (guarantee 10)",
+        "A session ends in any way → its children, and no other sessions, end in the same transaction (guarantee 10)",
         arguments: StoreEngine.allCases)
     func together(_ engine: StoreEngine) async throws {
         for ending in Ending.allCases {
@@ -185,7 +185,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "A list of living sessions → no children; of ended sessions → with children; ending all others → the caller's own stay",
+        "A list of living sessions → without children; of ended sessions → with children; ending all others → own children stay",
         arguments: StoreEngine.allCases)
     func lists(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

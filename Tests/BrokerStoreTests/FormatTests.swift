@@ -7,7 +7,7 @@ import Testing
 @Suite("SQLite: formats and versions", .timeLimit(.minutes(2)))
 struct FormatTests {
     @Test(
-        "Rows have a newer version's format → calls for them fail, sweeps and lists skip them, and they stay unchanged (SEC-130)"
+        "Rows have the format of a newer release → calls for them fail, sweeps and lists skip them, and no row changes (SEC-130)"
     )
     func newerRows() async throws {
         try await TemporaryStore.with { store, _ in
@@ -57,7 +57,7 @@ struct FormatTests {
     }
 
     @Test(
-        "A newer version only added to the schema → the database opens; it changed it incompatibly → refused (SEC-130)"
+        "A newer release only added to the schema → the database opens; changed the schema incompatibly → refused (SEC-130)"
     )
     func newerSchema() async throws {
         try await TemporaryStore.withDirectory { directory in
@@ -121,7 +121,7 @@ struct FormatTests {
         }
     }
 
-    @Test("A row with an unknown end reason or outcome → treated as a newer version's row (SEC-130)")
+    @Test("A row with an unknown end reason or outcome → treated as a row of a newer release (SEC-130)")
     func unknownWords() async throws {
         try await TemporaryStore.with { store, _ in
             let session = Rows.session()

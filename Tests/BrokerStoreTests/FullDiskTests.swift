@@ -89,7 +89,9 @@ struct FullDiskTests {
         }
     }
 
-    @Test("After a full disk → only endings are written until the reserve exists again", .timeLimit(.minutes(1)))
+    @Test(
+        "The disk was full, and the reserve file is used up → only endings are written until the reserve exists again",
+        .timeLimit(.minutes(1)))
     func endingsOnly() async throws {
         try await TemporaryStore.with { store, path in
             // If the path is a symbolic link, the reserve can be removed, but not made again.
@@ -117,7 +119,9 @@ struct FullDiskTests {
         }
     }
 
-    @Test("A complete reserve file on a full disk → ready; an incomplete one → refused, and its file is unchanged")
+    @Test(
+        "The disk is full: a reserve file with all its blocks → ready; a file that lacks blocks → refused and unchanged"
+    )
     func reserveStands() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/reserve"
@@ -185,7 +189,7 @@ struct FullDiskTests {
     }
 
     @Test(
-        "1,000 endings while a reader delays the checkpoint → they use less space than the reserve file has",
+        "A reader delays the checkpoint during 1,000 endings → these endings use less space than the reserve file has",
         .timeLimit(.minutes(2))
     )
     func measured() async throws {

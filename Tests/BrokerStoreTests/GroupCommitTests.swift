@@ -9,7 +9,9 @@ import Testing
 struct GroupCommitTests {
     private struct Refusal: Error {}
 
-    @Test("200 writes wait for the writer → one transaction makes them all, and each caller gets its result")
+    @Test(
+        "200 writes wait for the writer → one transaction commits them all, and each caller gets the result of its write"
+    )
     func grouped() async throws {
         try await TemporaryStore.with { store, _ in
             let hold = await WriterHold.take(store)
@@ -28,7 +30,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("Two of three writes in a transaction fail → they change nothing, and the third write succeeds")
+    @Test("Two of three writes in a transaction fail → these two change nothing, and the third write succeeds")
     func failingMember() async throws {
         try await TemporaryStore.with { store, _ in
             let login = Rows.login()
@@ -57,7 +59,9 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("SQLite itself rolls a transaction back → all its writes fail, and none commits alone (library note 10)")
+    @Test(
+        "SQLite itself rolls a transaction back → all writes of this transaction fail, and none commits alone (library note 10)"
+    )
     func lostTransaction() async throws {
         try await TemporaryStore.with { store, _ in
             let (early, late) = (Rows.login(), Rows.login())
@@ -79,7 +83,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("A caller is cancelled → it stops waiting, but its write is made (library note 9)")
+    @Test("The caller of a write is cancelled → the caller stops waiting, but the write is still made (library note 9)")
     func cancelledCaller() async throws {
         try await TemporaryStore.with { store, _ in
             let login = Rows.login()
@@ -127,7 +131,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("64 callers write at the same time, beside sweeps → each write succeeds, without SQLITE_BUSY (SEC-127)")
+    @Test("64 callers write at the same time, during sweeps → each write succeeds, without SQLITE_BUSY (SEC-127)")
     func manyWriters() async throws {
         try await TemporaryStore.with { store, _ in
             try await withThrowingTaskGroup(of: Void.self) { group in

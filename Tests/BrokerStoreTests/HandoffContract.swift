@@ -45,7 +45,7 @@ struct HandoffContract {
     }
 
     @Test(
-        "An unused handoff → swept after two minutes; a redeemed one → kept as long as the exchange that took its login",
+        "A handoff stays unused → swept after two minutes; an exchange claims its login → swept together with this exchange",
         arguments: StoreEngine.allCases)
     func swept(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

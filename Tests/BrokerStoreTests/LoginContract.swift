@@ -27,7 +27,7 @@ struct LoginContract {
     }
 
     @Test(
-        "A hundred logins of one token at the same time → stay within the cap (SEC-119)",
+        "A hundred logins of one login token begin at the same time → eight are stored, which is the cap (SEC-119)",
         arguments: StoreEngine.allCases)
     func capContended(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -45,7 +45,7 @@ struct LoginContract {
     }
 
     @Test(
-        "The cap of pending logins is reached → refused until a login is taken, burned or expires (SEC-119)",
+        "The cap of pending logins is reached → new logins are refused until one is claimed, burned or expires (SEC-119)",
         arguments: StoreEngine.allCases)
     func capInTotal(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -7,7 +7,7 @@ struct MaintenanceContract {
     private static let day: Int64 = 86_400
 
     @Test(
-        "Outbox work → only one worker gets a row, and the row that is due longest comes first",
+        "Workers take outbox rows at the same time → each row goes to one worker, and the rows that are due longest go first",
         arguments: StoreEngine.allCases)
     func outbox(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -36,7 +36,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A batch of outbox rows → postponed to different times or removed, in one transaction for each",
+        "A worker postpones a batch of outbox rows to different times, or removes a batch → one transaction for the batch",
         arguments: StoreEngine.allCases)
     func outboxBatches(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -69,7 +69,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "Outbox work is postponed for months, as by a wrong clock → the work is due at once",
+        "An outbox row was postponed for months, for example by a wrong clock → the row is due at once",
         arguments: StoreEngine.allCases)
     func putOffTooFar(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -84,7 +84,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "The clock is in doubt → rows that prevent a second use of a code or token are kept",
+        "A sweep while the clock is in doubt → keeps the rows that prevent a second use of a code or logout token",
         arguments: StoreEngine.allCases)
     func doubtedSweep(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -121,7 +121,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token with a sid → ends its sessions, and its subject's without a sid; with only a subject → all the subject's",
+        "A logout token with sid → ends the sid's sessions, and the subject's without sid; without sid → ends all the subject's",
         arguments: StoreEngine.allCases)
     func logoutSelector(_ engine: StoreEngine) async throws {
         let (sid, subject, app, web) = (Rows.digest(), Rows.digest(), Rows.digest(), Rows.digest())
@@ -170,7 +170,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token ends many sessions → several steps, and only the last one uses up the token (SEC-67)",
+        "A logout token ends many sessions in several steps → only the last step records the token as used (SEC-67)",
         .timeLimit(.minutes(1)), arguments: StoreEngine.allCases)
     func logoutTokenSteps(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -235,7 +235,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A sweep → removes only rows whose keeping time is over", arguments: StoreEngine.allCases)
+    @Test("A sweep → removes only rows whose retention time is over", arguments: StoreEngine.allCases)
     func sweep(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let day = Self.day
@@ -294,7 +294,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A session has lapsed in several ways → the first of its ends is the reason, in a sweep and in answers",
+        "Several time limits of a session are over → the earliest limit is its end reason, in a sweep and in answers",
         arguments: StoreEngine.allCases)
     func lapseReasons(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -33,7 +33,8 @@ struct NeighbourTests {
     }
 
     @Test(
-        "All sessions of a user are ended, and one row is unreadable → every row ends", .timeLimit(.minutes(1)),
+        "All sessions of a user are ended, and one session's row is unreadable → every session ends, including this one",
+        .timeLimit(.minutes(1)),
         arguments: Harm.allCases)
     func endings(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, subject in
@@ -48,7 +49,9 @@ struct NeighbourTests {
         }
     }
 
-    @Test("An unreadable row is ended → its sealed tokens go to the outbox unchanged", .timeLimit(.minutes(1)))
+    @Test(
+        "A session whose row is unreadable is ended → its sealed tokens go to the outbox unchanged",
+        .timeLimit(.minutes(1)))
     func outbox() async throws {
         try await with(.newerFormat) { store, sessions, subject in
             let ended = try await store.endSessions(.subject(subject), reason: .admin, now: Rows.seconds(9))
@@ -60,7 +63,7 @@ struct NeighbourTests {
     }
 
     @Test(
-        "A device has an unreadable session → it can sign in again", .timeLimit(.minutes(1)),
+        "The row of a device's session is unreadable → the device can sign in again", .timeLimit(.minutes(1)),
         arguments: Harm.allCases)
     func signIn(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, subject in
@@ -86,7 +89,7 @@ struct NeighbourTests {
     }
 
     @Test(
-        "A sweep finds a damaged session → ends it; finds one of a newer format → skips it; other sessions end in both cases",
+        "A sweep finds a damaged session row → ends it; a row of a newer format → skips it; all other lapsed sessions end",
         .timeLimit(.minutes(1)), arguments: Harm.allCases
     )
     func sweep(_ harm: Harm) async throws {
@@ -113,7 +116,9 @@ struct NeighbourTests {
         }
     }
 
-    @Test("A pending login of a newer format → other logins of its device go on", .timeLimit(.minutes(1)))
+    @Test(
+        "A device's list of pending logins has a row of a newer format → the list has the device's other logins",
+        .timeLimit(.minutes(1)))
     func logins() async throws {
         try await TemporaryStore.with { store, _ in
             let token = Rows.digest()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerStore
 
-@Suite("The choice of a connection for waiting jobs", .timeLimit(.minutes(2)))
+@Suite("A PostgreSQL lane's choice of a connection for waiting jobs", .timeLimit(.minutes(2)))
 struct PipelineLaneTests {
     /// A job that records its result.
     private final class Job: PipelineJob {
@@ -50,7 +50,7 @@ struct PipelineLaneTests {
         func add() { value.add(1, ordering: .relaxed) }
     }
 
-    @Test("A lane that gathers no jobs → each job wakes a connection, as long as one is idle")
+    @Test("A lane that gathers no jobs → each new job wakes an idle connection, if there is one")
     func spreads() throws {
         let bench = try Bench(gathering: 0)
         for awake in 1...3 {
@@ -63,7 +63,7 @@ struct PipelineLaneTests {
         #expect(bench.lane.take(64, for: 0).count == 4)
     }
 
-    @Test("A job arrives while a connection works → it waits for this connection, for a limited time")
+    @Test("A job arrives while a connection works → the job waits for this connection, for a limited time")
     func gathers() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()
@@ -88,7 +88,7 @@ struct PipelineLaneTests {
         #expect(bench.lane.awakeCount == 1)
     }
 
-    @Test("More jobs wait than one connection should take → another connection is woken")
+    @Test("More jobs wait than one connection should take → the lane wakes another connection")
     func much() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()
@@ -99,7 +99,9 @@ struct PipelineLaneTests {
         #expect(bench.lane.awakeCount == 3)
     }
 
-    @Test("A silent connection → delays the jobs of others by at most 50 ms")
+    @Test(
+        "A connection waits for the server's answer → new jobs wait for this connection at most 50 ms, then another takes them"
+    )
     func haste() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()

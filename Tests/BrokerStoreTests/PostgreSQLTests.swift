@@ -60,7 +60,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "An operator already ran the statements of upgrades.md → the migration to families succeeds, and new rows are checked"
+        "An operator ran the statements of upgrades.md → the migration to session families succeeds, and new rows are checked"
     )
     func familiesBeforehand() async throws {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
@@ -94,7 +94,9 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A transaction delays a migration → other calls continue, and the migration succeeds afterwards")
+    @Test(
+        "A migration waits for a transaction that has read the tables → other calls continue, and then the migration succeeds"
+    )
     func blockedMigration() async throws {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
             try PostgreSQLServer.execute(PostgreSQLSchema.versionTable, in: url)
@@ -128,7 +130,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "A newer version only added to the schema → the database opens; it changed it incompatibly → refused (SEC-130)"
+        "A newer release only added to the schema → the database opens; changed the schema incompatibly → refused (SEC-130)"
     )
     func newerSchema() async throws {
         try await PostgreSQLServer.withDatabase(isSpoilt: true) { url, _ in
@@ -152,7 +154,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "A replica checks its cached sessions → it gets the server's time, and the versions of sessions that have not ended"
+        "A replica checks its cached sessions → it reads the server's time, and the versions of sessions that have not ended"
     )
     func replicasAsk() async throws {
         try await withReplicas(2) { stores, _ in
@@ -177,7 +179,8 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "A proof of presence is released → can be taken again; a presence key is stored → other replicas see it")
+        "A used presence proof is released → any replica accepts it again; a presence key is stored → other replicas see the key"
+    )
     func replicas() async throws {
         try await withReplicas(2) { stores, _ in
             let name = Rows.digest()
@@ -304,7 +307,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Rows have a newer version's format → calls for them fail, lists skip them, and they can still be ended (SEC-130)"
+        "Rows have the format of a newer release → calls for them fail, lists skip them, and the sessions can be ended (SEC-130)"
     )
     func newerRows() async throws {
         try await withReplicas(1) { stores, url in
@@ -357,7 +360,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Three replicas make one call at once → one claim, one refresh, one use of a logout token, and each outbox row once"
+        "Three replicas do the same work at once → one of them gets the exchange, the refresh, the logout token, each outbox row"
     )
     func acrossReplicas() async throws {
         try await withReplicas(3) { stores, _ in
@@ -409,7 +412,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Connections are killed under load → nothing is lost: the result is in doubt, and a claim is found again by its name"
+        "Connections are killed under load → a repeated claim is granted under its name, and every answered sign-in is stored"
     )
     func killedConnections() async throws {
         try await withReplicas(2) { stores, url in
@@ -523,7 +526,8 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "An operator's lists wait for a locked table → a login begins without waiting for them", .timeLimit(.minutes(3))
+        "An operator's lists wait for a locked table → a login begins without waiting for the lists",
+        .timeLimit(.minutes(3))
     )
     func walks() async throws {
         try await withReplicas(1, connections: 5) { stores, url in
@@ -580,7 +584,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("PostgreSQL made its plans for empty tables → it makes new plans as the tables grow")
+    @Test("PostgreSQL made its query plans for empty tables → it makes new plans as the tables grow")
     func growth() async throws {
         let count = 2000
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
@@ -632,7 +636,9 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A replica ends sessions → the others know it within a second; the listening connection is lost → reported")
+    @Test(
+        "A replica ends sessions → the others know within 1.5 s; a replica loses its connection for notices → it reports the loss"
+    )
     func notices() async throws {
         try await withReplicas(2, listening: true) { stores, url in
             let heard = stores.map { _ in HeardNotices([EndingNotice]()) }
@@ -691,7 +697,9 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("The role's setting switches synchronous commits off → the store switches them on (guarantee 4)")
+    @Test(
+        "The store URL switches synchronous commits off → the store switches them on; through a pooler → refused (guarantee 4)"
+    )
     func durability() async throws {
         try await withReplicas(1) { stores, url in
             let found = try await stores[0].read(
@@ -726,7 +734,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "The server does not answer → the opening fails with a message that contains no password",
+        "PostgreSQL is not reachable → opening the store fails with a message that contains no password",
         .timeLimit(.minutes(1)))
     func unreachable() async throws {
         let settings = try ConnectionSettings(url: "postgresql://u:hunter2hunter2@127.0.0.1:1/x")

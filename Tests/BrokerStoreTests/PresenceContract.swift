@@ -6,7 +6,7 @@ import Testing
 @Suite("Store contract: presence keys", .timeLimit(.minutes(2)))
 struct PresenceContract {
     @Test(
-        "A presence key → stored for a living session, except a child; a second key is reported and changes nothing",
+        "A presence key → stored if the session lives and is not a child; a second key → reported, and changes nothing",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -45,7 +45,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A lapsed claim is taken over, and its first owner commits late → its pair is stored, despite its old fence (SEC-125)",
+        "A lapsed refresh claim is taken over, then its first owner commits → this pair is stored, despite its old fence (SEC-125)",
         arguments: StoreEngine.allCases)
     func lateWinner(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -86,7 +86,9 @@ struct RefreshContract {
         }
     }
 
-    @Test("A hundred commits of one version at the same time → one pair is stored", arguments: StoreEngine.allCases)
+    @Test(
+        "A hundred refreshes commit for one token version at the same time → one pair is stored",
+        arguments: StoreEngine.allCases)
     func oneCommit(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -104,7 +106,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A refresh ends after a log-out → the session stays ended (SEC-64)",
+        "A user logs out during a refresh, and then the refresh commits or condemns → the session stays ended (SEC-64)",
         arguments: StoreEngine.allCases)
     func afterLogout(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -125,7 +127,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A log-out and a commit at the same time → the session ends, and the outbox has the pair that was stored last",
+        "A log-out and a refresh's commit at the same time → the session ends, and the outbox has the last stored token pair",
         arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -173,7 +175,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A refresh claim is released with its own fence and version → it is free; with another → the claim stays",
+        "A refresh claim is released with its own fence and version → free; with another fence or version → the claim stays",
         arguments: StoreEngine.allCases)
     func release(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -216,7 +218,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A refresh claim is repeated with its name → granted again; with another name → refused as busy",
+        "A process repeats a refresh claim under the same name → granted again; under another name → refused as busy",
         arguments: StoreEngine.allCases)
     func named(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -230,7 +232,9 @@ struct RefreshContract {
         }
     }
 
-    @Test("A refresh claim → lasts as long as its owner renews it with its own fence", arguments: StoreEngine.allCases)
+    @Test(
+        "A refresh claim → lasts as long as its owner renews it with the claim's own fence",
+        arguments: StoreEngine.allCases)
     func renewal(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
             let session = Rows.session()
@@ -264,7 +268,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A refresh's take-over, lost answer, refusals and pause → stay in the row until a commit clears them",
+        "The marks of a refresh's take-over, lost answer, refusals and pause → stay in the row until a commit clears them",
         arguments: StoreEngine.allCases)
     func memory(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -320,7 +324,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "PostgreSQL's clock is set back by an hour after a claim → the claim counts as lapsed; by five minutes → it stays",
+        "PostgreSQL's clock is set back by an hour after a claim → the claim counts as lapsed; by five minutes → the claim stays",
         arguments: [StoreEngine.postgresql])
     func clockSetBack(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in

@@ -26,7 +26,7 @@ struct SessionContract {
     }
 
     @Test(
-        "Sessions are listed or ended by a selector → exactly the selected ones; by the digest of an unknown sid → none (SEC-68)",
+        "Sessions are listed or ended by a selector → exactly these sessions; by the digest of an unknown sid → none (SEC-68)",
         arguments: StoreEngine.allCases)
     func selectors(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -174,7 +174,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A slide to a later idle end → stored; a slide back, after the idle end or of an ended session → changes nothing",
+        "A slide to a later idle end → stored; to an earlier one, after the idle end or of an ended session → changes nothing",
         arguments: StoreEngine.allCases)
     func slide(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -198,7 +198,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A use is written late → moves the idle end if the session lived at that time, up to its absolute end",
+        "A session's use is written late → moves the idle end, up to the absolute end, if the session lived when it was used",
         arguments: StoreEngine.allCases)
     func slideLate(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -221,7 +221,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A use with a shorter idle time → leaves the idle end, because the later of the two ends counts",
+        "A session is used with a shorter idle time than before → its idle end stays, because the later of both ends applies",
         arguments: StoreEngine.allCases)
     func slideShorter(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -40,7 +40,7 @@ struct StandbyTests {
     }
 
     @Test(
-        "A commit's wait for the standby is cancelled → the result is in doubt; after a failover → everything answered is there",
+        "A commit's wait for the standby is cancelled → the result is in doubt; a failover → the standby has all answered writes",
         .timeLimit(.minutes(3)))
     func standby() async throws {
         let server = try StandbyServer()
@@ -92,7 +92,7 @@ struct StandbyTests {
     }
 
     @Test(
-        "A retry finds its work already committed → the standby confirms it before the retry is answered",
+        "A retry finds its work already committed → the standby confirms this commit before the retry is answered",
         .timeLimit(.minutes(3)))
     func foundDone() async throws {
         let server = try StandbyServer()

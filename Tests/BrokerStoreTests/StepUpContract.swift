@@ -159,7 +159,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "A step-up finds the mark of an unchecked subject → removed with a new grant, kept with the same grant",
+        "A session's subject is marked as unchecked: a step-up with a new grant → mark removed; with the same grant → mark kept",
         arguments: StoreEngine.allCases)
     func uncheckedSubject(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -223,7 +223,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "Two step-ups start from the same row → the second one is refused and has to read the row again",
+        "Two step-ups start from the same session row → the second commit is refused, and has to read the row again",
         arguments: StoreEngine.allCases)
     func twoOfOneRow(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -256,7 +256,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "Another step-up has already changed the session → the exchange is over, and the new tokens go to the outbox",
+        "A step-up finds that another step-up has changed the session → its exchange is finished, its tokens go to the outbox",
         arguments: StoreEngine.allCases)
     func overtaken(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -9,7 +9,7 @@ import Testing
 @testable import BrokerStore
 
 /// The embedded store next to a slow disk, a long read and a second process.
-@Suite("SQLite under strain", .serialized, .timeLimit(.minutes(2)))
+@Suite("SQLite: long reads, a hanging disk and full queues", .serialized, .timeLimit(.minutes(2)))
 struct StrainTests {
     /// Returns the time that `body` took, on the monotonic clock.
     private func elapsed(_ body: () async throws -> Void) async rethrows -> Duration {
@@ -19,7 +19,7 @@ struct StrainTests {
         return clock.now - begin
     }
 
-    @Test("A long read occupies one lane → reads on other lanes continue", .timeLimit(.minutes(1)))
+    @Test("A long read occupies one of the store's lanes → reads on other lanes continue", .timeLimit(.minutes(1)))
     func longRead() async throws {
         try await TemporaryStore.with { store, _ in
             let session = Rows.session()
@@ -40,7 +40,9 @@ struct StrainTests {
         }
     }
 
-    @Test("Another process reads during a sweep → the sweep does not delay writes", .timeLimit(.minutes(1)))
+    @Test(
+        "Another process reads the database during a sweep → the sweep does not delay the broker's writes",
+        .timeLimit(.minutes(1)))
     func sweepBesideRead() async throws {
         try await TemporaryStore.with { store, path in
             for _ in 0..<50 { try await store.signIn(Rows.session()) }
@@ -80,7 +82,9 @@ struct StrainTests {
         }
     }
 
-    @Test("The disk hangs → a caller's write fails after ten seconds, and is withdrawn", .timeLimit(.minutes(1)))
+    @Test(
+        "The disk hangs → a caller's write fails after ten seconds, and is not carried out later",
+        .timeLimit(.minutes(1)))
     func hangingDisk() async throws {
         try await TemporaryStore.with { store, _ in
             let hold = await WriterHold.take(store)

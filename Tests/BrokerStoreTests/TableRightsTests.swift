@@ -30,7 +30,7 @@ struct TableRightsTests {
         }
     }
 
-    @Test("The list of needed rights → names exactly the tables of the newest schema")
+    @Test("The store's list of the rights that a role needs → names exactly the tables of the newest schema")
     func complete() async throws {
         try await PostgreSQLServer.withDatabase { owner, _ in
             let tables = try PostgreSQLServer.execute(

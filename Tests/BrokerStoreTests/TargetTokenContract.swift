@@ -18,7 +18,7 @@ struct TargetTokenContract {
     }
 
     @Test(
-        "A refreshed pair is refused → its API token is not stored either; another session looks up an API token → not found",
+        "A refresh's commit is refused → its API token is not stored either; another session looks up an API token → not found",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -117,7 +117,7 @@ struct TargetTokenContract {
     }
 
     @Test(
-        "An exchanged API token → stored only with the claim's own fence and version, and storing it releases the claim",
+        "A token exchange brings an API token → stored only with the claim's own fence and version, which releases the claim",
         arguments: StoreEngine.allCases)
     func exchanged(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -153,7 +153,7 @@ struct TargetTokenContract {
     }
 
     @Test(
-        "A session ends, is replaced or steps up → its API tokens are deleted; it lapses → they are deleted at its burial",
+        "A session ends, is replaced or steps up → its API tokens are deleted; the session lapses → deleted when it is buried",
         arguments: StoreEngine.allCases)
     func ends(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

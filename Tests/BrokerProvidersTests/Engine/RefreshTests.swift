@@ -111,7 +111,7 @@ struct RefreshTests {
     }
 
     @Test(
-        "A refreshed id_token is good → the result is its subject; wrong, unverifiable or absent → the result names this (SEC-59)",
+        "A refreshed id_token is good → the result is its subject; otherwise → foreign, unverifiable or absent (SEC-59)",
         arguments: [
             "", "refresh-invalid-sub", "refresh-invalid-issuer", "off", "foreign-key", "idtoken-sig-none",
             "invalid-aud",

@@ -58,7 +58,7 @@ break_recipe() {
     rm -rf "$recipes"
     cp -r "$root/deploy/proxy" "$recipes"
     sed -i "$4" "$recipes/$3"
-    ! cmp -s "$root/deploy/proxy/$3" "$recipes/$3" || not_ok "edit of a recipe → changes the recipe's file: $4"
+    ! cmp -s "$root/deploy/proxy/$3" "$recipes/$3" || not_ok "edit \`$4\` of a recipe → changes the recipe's file"
     serve "$1"
     site[$2]=$SITE
     logs[$2]=${logs[$1]}
@@ -70,7 +70,7 @@ break_recipe() {
 notices() {
     at "$1"
     (PATIENCE=1 LONG=30 failed=0; "walk_$2" "$1") >"$work/$1.red" 2>&1
-    matches "$3" "$(grep '^not ok' "$work/$1.red")" "recipe with the edit \`$4\` → the check \`$3\` fails"
+    matches "$3" "$(grep '^not ok' "$work/$1.red")" "proxy runs on a recipe with the fault \`$4\` → the check \`$3\` fails"
 }
 
 away=()

@@ -117,14 +117,14 @@ def cookies(case, broker, _):
         callback = call(begun.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
         made = broker.call(
             "POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f'$Version="1"; coatcheck-login="{token}";$Path="/"')
-        case.same(201, made.status, "forward with a quoted login cookie → a session")
+        case.same(201, made.status, "a forward whose login cookie has quotes around its value → a session")
         out = broker.log_out(session)
         set_fields = [begun.fields["Set-Cookie"], *made.fields.get_all("Set-Cookie"), *out.fields.get_all("Set-Cookie")]
         for field in set_fields:
             case.verdict(
                 re.search(r"; Max-Age=\d+; Expires=[A-Z][a-z]{2}, \d\d-[A-Z][a-z]{2}-\d{4} \d\d:\d\d:\d\d GMT$", field),
-                "a cookie that the broker sets → Expires follows Max-Age", field)
-        case.same(set(wanted), {field.split("=")[0] for field in set_fields}, "a sign-in and a log-out → set only the session's and the login's cookie")
+                "a cookie that the broker sets → has Expires right after Max-Age", field)
+        case.same(set(wanted), {field.split("=")[0] for field in set_fields}, "a sign-in and a log-out → set no cookies but coatcheck and coatcheck-login")
 
 
 def java(case, broker, sandbox):
@@ -144,16 +144,16 @@ def java(case, broker, sandbox):
     found = [run.result() for run in runs]
     late.stop()
     case.same("POST 201|jar coatcheck-login version 0 age True".lower(), "|".join(found[0].stdout.split("\n")[:-1]).lower(),
-              "the broker's clock two hours behind → Java's cookie jar keeps the cookie")
+              "a Java app starts a login while the broker's clock is two hours behind → the cookie jar keeps the login cookie")
     whole = "POST 201|jar coatcheck-login version 0 age true|GET 302|POST 201|"
     both = {f"{whole}{jar}|GET 200|DELETE 204|" for jar in (
         "jar coatcheck version 0 age true|jar coatcheck-login version 0 age true",
         "jar coatcheck-login version 0 age true|jar coatcheck version 0 age true")}
     plain = "|".join(found[1].stdout.split("\n")[:-1])
-    case.verdict(any(plain.startswith(one) for one in both), "sign-in and log-out with Java's cookie jar → succeed, and the jar keeps the cookies unquoted", plain + found[1].stderr[-300:])
+    case.verdict(any(plain.startswith(one) for one in both), "a Java app with a cookie jar signs in and logs out → both succeed, and the jar keeps the cookies unquoted", plain + found[1].stderr[-300:])
     case.verdict("jar coatcheck version" not in plain.split("DELETE 204")[-1], "Java's cookie jar after the log-out → has no session cookie", plain)
     quoted = [line for line in found[2].stdout.split("\n") if not line.startswith("jar")][:-1]
-    case.same("POST 201|GET 302|POST 201|GET 200|DELETE 204", "|".join(quoted), "a Java cookie jar that quotes → signs in, reads the session and logs out")
+    case.same("POST 201|GET 302|POST 201|GET 200|DELETE 204", "|".join(quoted), "a Java app whose cookie jar quotes the values signs in, reads the session and logs out → all calls succeed")
 
 
 def begin(broker, client="ios", user="ana", **more):
@@ -183,11 +183,11 @@ def callbacks(case, broker, _):
         if name:
             case.verdict(name in found.json["detail"], f"a callback URL with {wrong[:30]} at its end → the detail names the faulty part", found.json["detail"])
     control = forward(broker, login, callback + "&x=\x07")
-    case.same(400, control.status, "a callback with a raw control byte → 400")
+    case.same(400, control.status, "a callback URL that contains a raw control byte → 400")
     scheme, rest = callback.split(":/", 1)
     for other in (scheme + ":/%63b" + rest[2:], scheme + "x:/" + rest, scheme + ":///" + rest, scheme + ":/c|b" + rest[2:]):
-        case.same("400 invalid_callback", forward(broker, login, other).told, f"a callback with another target, {other.split('?')[0]} → 400 invalid_callback")
-    case.same(201, forward(broker, login, callback).status, "a good callback, forwarded after refused callbacks → a session")
+        case.same("400 invalid_callback", forward(broker, login, other).told, f"a callback to {other.split('?')[0]}, which differs from the redirect URI → 400 invalid_callback")
+    case.same(201, forward(broker, login, callback).status, "a login's unchanged callback, forwarded after its faulty copies were refused → a session")
     for more in (
             "&", "&&", "&&&", "&x=%E9", "&x=caf%e9&y=%", "&x=100%&z=%zz", "&x=a|b", '&x={"a":["<b>"]}', "&x=\\^`", "&x=1&x=2", "&=x", "&=", "&x",
             "&%=1&%E9=2", "&scope=a%20|b", "&session_state=%E9", "&x= y", "&x=\u00e9\u6f22", "&x=a%0D%0Ab", "&x=?a/b:c@d", "&user=%E9",
@@ -218,7 +218,7 @@ def callbacks(case, broker, _):
     case.verdict(posted.status == 303 and "handoff=" in posted.fields["Location"], "the hosted callback as a form post with unusual parameters → a handoff", posted.told)
     handoff = urllib.parse.parse_qs(posted.fields["Location"].split("?")[1])["handoff"][0]
     made = broker.call("POST", "/v1/sessions", body={"handoff": handoff, **login[1]}, **login[0])
-    case.same(201, made.status, "the handoff of a form post → a session")
+    case.same(201, made.status, "an app redeems the handoff from a form post with unusual parameters → a session")
     login, callback = begin(broker, "hosted", user="denied")
     sent = broker.call("GET", callback.replace(broker.url, "") + "&error_description=caf%E9|")
     case.verdict("error=access_denied" in (sent.fields["Location"] or ""), "the hosted callback with an unusual error description → the error goes to the app", sent.fields["Location"])
@@ -234,22 +234,22 @@ def spellings(case, broker, sandbox):
             ("myscheme", "myscheme:///"), ("mypath", "myscheme:/cb"), ("mypath", "MyScheme:/Cb/"), ("site", "https://site.example/x"),
             ("site", "https://site.example./"), ("site", "https://site.example:0443/"), ("site", "http://site.example/"),
             ("port", "https://port.example:80/cb"), ("port", "https://port.example/%63b"), ("port", "https://port.example/CB"), ("loop", "http://localhost:443/")):
-        case.same("400 invalid_callback", comes_back(client, target).told, f"the redirect URI {SCHEMES[client]} that comes back as {target} → 400 invalid_callback")
+        case.same("400 invalid_callback", comes_back(client, target).told, f"the redirect URI is {SCHEMES[client]}, and the callback comes to {target} → 400 invalid_callback")
     for client, target in (
             ("myscheme", "myscheme://"), ("myscheme", "MYSCHEME://"), ("mypath", "myscheme:/Cb"), ("site", "https://site.example/"),
             ("site", "HTTPS://SITE.EXAMPLE:443/"), ("port", "https://port.example/cb"), ("port", "https://PORT.example:443/cb"), ("loop", "http://localhost/"),
             ("loop", "http://localhost:80")):
         for named in (None, target):
-            case.same(201, comes_back(client, target, named).status, f"the redirect URI {SCHEMES[client]} that comes back as {target} → a session")
+            case.same(201, comes_back(client, target, named).status, f"the redirect URI is {SCHEMES[client]}, and the callback comes to {target} → a session")
     begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "site", "redirect_uri": "https://site.example/"})
     sent = urllib.parse.parse_qs(begun.json["authorization_url"].split("?")[1])["redirect_uri"][0]
-    case.same("https://Site.example", sent, "a redirect URI named in another spelling → the provider gets the configured spelling")
+    case.same("https://Site.example", sent, "an app names its redirect URI in another spelling → the provider gets the configured spelling")
     clients = broker.settings["providers"]["oidc"]["clients"]
     twice = {"providers": {"oidc": {"clients": {"twin": clients["site"] | {"client_id": "twin-app", "redirect_uris": ["https://site.example:443/"]}}}}}
     refused = Broker(case, sandbox, name="twice", settings=twice | {"session": broker.settings["session"]}, start=False)
     refused.configure(providers={"oidc": {"clients": {"site": clients["site"]}}})
     checked = subprocess.run([refused.program, "check", "--config", str(refused.configuration)], capture_output=True, text=True, check=False)
-    case.verdict(checked.returncode != 0 and "redirect URI that client" in checked.stdout + checked.stderr, "a configuration whose two clients have one redirect URI in two spellings → `check` refuses", checked.stdout[-300:])
+    case.verdict(checked.returncode != 0 and "redirect URI that client" in checked.stdout + checked.stderr, "a configuration whose two clients have the same redirect URI in two spellings → `check` refuses the configuration", checked.stdout[-300:])
 
 
 def origins(case, broker, _):
@@ -262,7 +262,7 @@ def origins(case, broker, _):
             case.same("403 cross_origin", broker.call(method, path, **shell, **fields).told, f"{method} from a web shell's origin with {fields} → 403 cross_origin")
     for other in ("null", "file://localhost", "capacitor://evil", "ionic://localhost:1", "capacitor://localhost/"):
         found = broker.call("POST", "/v1/logins", body=login, Origin=other)
-        case.verdict(found.status == 403 and not found.fields["Access-Control-Allow-Origin"], f"a login from the origin {other} → 403", found.told)
+        case.verdict(found.status == 403 and not found.fields["Access-Control-Allow-Origin"], f"a login from the origin {other}, which is not listed → 403", found.told)
     for origin in ("capacitor://localhost", "ionic://localhost", "chrome-extension://abcdefghijklmnopabcdefghijklmnop", "app://-"):
         asked = broker.call("OPTIONS", "/v1/logins", Origin=origin, Access_Control_Request_Method="POST")
         begun = broker.call("POST", "/v1/logins", body=login, Origin=origin)

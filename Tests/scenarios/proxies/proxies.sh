@@ -48,12 +48,12 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Unready).serve_
     wait_for 10 listens "$unready_port"
     two_servers 's/ inter 2s/ inter 200ms/'
     wait_for 20 grep -q 'coatcheck/coatcheck2 is DOWN' "$work/two.log"
-    same 0 $? "HAProxy's second server is not ready → the health check removes it"
-    same "200 " "$(answers)" "HAProxy has removed one of two servers → the ready server answers every request"
-    same 0 "$(grep -c 'coatcheck/coatcheck1 is DOWN' "$work/two.log")" "HAProxy has removed one of two servers → the ready server stays in use"
+    same 0 $? "HAProxy has two servers, and one is not ready → the health check removes this server"
+    same "200 " "$(answers)" "HAProxy's health check has removed one of two servers → the other one answers every request"
+    same 0 "$(grep -c 'coatcheck/coatcheck1 is DOWN' "$work/two.log")" "HAProxy's health check has removed one of two servers → the ready server stays in use"
     two_servers 's/ inter 2s/ inter 200ms/; s|option httpchk GET /readyz|option httpchk|'
     wait_for 20 grep -q 'coatcheck/coatcheck1 is DOWN' "$work/two.log"
-    same 0 $? "HAProxy's health check without the path /readyz → removes the ready server, too"
+    same 0 $? "HAProxy's health check, changed to lack the path /readyz → removes the ready server, too"
 fi
 kill_broker KILL
 for server in "${servers[@]}"; do
@@ -66,6 +66,6 @@ JAR=
 start_broker
 for server in "${servers[@]}"; do
     request GET "${site[$server]}/v1/session" -H "Cookie: coatcheck=${late[$server]}"
-    expect_status 200 "$server: the broker runs again → the session from before is served"
+    expect_status 200 "$server: the broker runs again after a kill → a session from before the kill is served"
 done
 finish

@@ -60,8 +60,8 @@ def schemes(case):
 
     for row in PLAIN:
         case.same([400], status(row), f"X-Forwarded-For and X-Forwarded-Proto as {row} → 400")
-    case.verdict(wait_for(5, lambda: "2 entries behind 3 hops" in broker.log()), "an X-Forwarded-Proto with too few entries → the log gives both numbers")
-    case.verdict("entry 2 from the right" in broker.log(), "an X-Forwarded-Proto with an `http` entry → the log gives the entry's place")
+    case.verdict(wait_for(5, lambda: "2 entries behind 3 hops" in broker.log()), "an X-Forwarded-Proto with fewer entries than hops → the log contains both numbers")
+    case.verdict("entry 2 from the right" in broker.log(), "an X-Forwarded-Proto with an `http` entry → the log contains the entry's position")
     for row in SECURE:
         case.same([200], status(row), f"X-Forwarded-For and X-Forwarded-Proto as {row} → 200")
     broker.configure(server={"trusted_proxies": ["192.0.2.1"]})
@@ -84,7 +84,7 @@ def bodies(case):
             found, how, _ = raw(broker, "GET", "/v1/forward-auth", *gate, coding, rest=rest + SMUGGLED + SMUGGLED)
             # If the bytes are not a valid chunk, the request is malformed (SEC-101).
             status = 400 if "chunked" in coding and not rest.startswith(b"0") else 200
-            case.same([status], [answer[0] for answer in found], f"forward-auth with {coding} and the bytes {rest} → one answer")
+            case.same([status], [answer[0] for answer in found], f"forward-auth with {coding}, the body {rest} and two smuggled requests → one answer in all")
     for fields in (("Upgrade: websocket", "Connection: Upgrade"), ("Connection: Upgrade",), ("Upgrade: TLS/1.2", "Connection: Upgrade"),
                    ("Upgrade: h2c, websocket", "Connection: Upgrade"), ("Upgrade: h2c", "Upgrade: websocket", "Connection: Upgrade")):
         found, _, _ = raw(broker, "GET", "/v1/relay/api/echo", cookie, *fields, "Connection: close")
@@ -97,28 +97,28 @@ def bodies(case):
             without, _, _ = raw(broker, method, path, *fields, "Connection: close")
             for announced in ANNOUNCED:
                 found, how, took = raw(broker, method, path, *fields, *announced)
-                case.same((without[0][0], 1, "close"), (found[0][0], len(found), found[0][1].get("connection")), f"{method} {path} with {announced} → the usual answer, once, and the connection closes")
-                case.verdict(took < 5, f"{method} {path} with {announced} → answered within 5 s", took)
+                case.same((without[0][0], 1, "close"), (found[0][0], len(found), found[0][1].get("connection")), f"{method} {path} with {announced}, which announces a body → the usual answer once, and the connection closes")
+                case.verdict(took < 5, f"{method} {path} with {announced}, which announces a body → answered within 5 s", took)
     for path in ("/livez", "/readyz", "/metrics"):
         found, _, took = raw(broker, "GET", path, "Content-Length: 27", port=broker.management_port)
-        case.verdict(found[0][0] == 200 and took < 5, f"{path} with an announced body → 200 within 5 s", (found[0][0], took))
+        case.verdict(found[0][0] == 200 and took < 5, f"GET {path} announces a body but sends none → 200 within 5 s", (found[0][0], took))
 
     form = json.dumps({"a": "b" * 3000}).encode()
     chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(form), form)
     for fields, rest in (((), b""), ((f"Content-Length: {len(form)}",), form), (("Transfer-Encoding: chunked",), chunked)):
         found, _, _ = raw(broker, "POST" if rest else "GET", "/v1/relay/api/echo", cookie, *OFFER, *fields, rest=rest)
-        case.same([200], [answer[0] for answer in found], f"a relayed call with an offer of h2c and {fields} → answered over HTTP/1.1")
+        case.same([200], [answer[0] for answer in found], f"a relayed call with an offer of HTTP/2 (h2c) and {fields} → answered over HTTP/1.1")
         seen = json.loads(found[0][2])
         names = {name.lower() for name, _ in seen["headers"]}
-        case.same((len(form) if rest else 0, set()), (seen["body_length"], names & {"upgrade", "http2-settings"}), "a relayed call with an offer of h2c → the upstream gets the body without the offer")
+        case.same((len(form) if rest else 0, set()), (seen["body_length"], names & {"upgrade", "http2-settings"}), "a relayed call with an offer of HTTP/2 (h2c) → the upstream gets the body without the offer")
     for path, *fields in (("/v1/session", cookie), ("/v1/forward-auth", *gate), ("/v1/providers",)):
         found, _, _ = raw(broker, "GET", path, *fields, *OFFER, rest=b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SMUGGLED)
-        case.same([200], [answer[0] for answer in found], f"{path} with an offer of h2c and a second request after it → one answer")
+        case.same([200], [answer[0] for answer in found], f"GET {path} with an offer of HTTP/2 (h2c), and a second request right behind it → only the first is answered")
 
     for path, version in (("/v1/session/events", "1.1"), ("/v1/session/events", "1.0"), ("/v1/relay/api/events/2", "1.0"), ("/v1/relay/api/events/2", "1.1")):
         found, _, _ = raw(broker, "GET", path, cookie, version=version, seconds=1.5)
         fields, body = found[0][1], found[0][2]
-        case.same(("no", True), (fields.get("x-accel-buffering"), b"data: " in body), f"HTTP/{version} {path} → X-Accel-Buffering is `no`, and the first event arrives")
+        case.same(("no", True), (fields.get("x-accel-buffering"), b"data: " in body), f"the event stream {path} over HTTP/{version} → has X-Accel-Buffering `no`, and its first event arrives")
 
 
 def kept(case):
@@ -133,8 +133,8 @@ def kept(case):
         for end, answered in zip(ends, (200, 0)):
             data, how = read_all(end, 15)
             took = time.monotonic() - begin
-            case.same(answered, answers(data)[0][0] if data else 0, f"a connection with {'a whole' if answered else 'half a'} request head → {'answered' if answered else 'no answer'}")
-            case.verdict(how == "fin" and 4.5 < took < 12, f"an idle connection after {'a whole' if answered else 'half a'} request head → closed after five seconds", (how, took))
+            case.same(answered, answers(data)[0][0] if data else 0, f"a client sends {'a whole' if answered else 'half a'} request head and then waits → {'the answer' if answered else 'no answer'}")
+            case.verdict(how == "fin" and 4.5 < took < 12, f"a client sends {'a whole' if answered else 'half a'} request head and then waits → its connection is closed after keep_alive, five seconds", (how, took))
 
 
 def files(case):
@@ -189,17 +189,17 @@ def files(case):
             (own.replace("client_id", "x-note: 1, client_id"), None, "x-note"), (own.replace("<<", '"<<"'), None, "<<"),
             (own.replace("*app", "[*app, 7]"), None, "`<<` takes a mapping")):
         status, said = check(clients(lines, top))
-        case.verdict(status != 0 and words in said and "line " in said, f"a faulty merge key → `check` refuses: {words}", said[-300:])
+        case.verdict(status != 0 and words in said and "line " in said, f"a configuration with a faulty YAML merge key → `check` refuses the configuration: {words}", said[-300:])
     status, said = check(clients(own, top.replace("login: both", "login: sometimes")))
-    case.verdict(status != 0 and "line 4: providers.oidc.clients.ios.login" in said, "a fault in a merged mapping → `check` prints the line of the value", said[-300:])
+    case.verdict(status != 0 and "line 4: providers.oidc.clients.ios.login" in said, "a configuration with a wrong value in a merged YAML mapping → `check` prints the line of this value", said[-300:])
     laughs = "x-0: &a0 [ha]\n" + "\n".join(f"x-{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40))
     status, said = check(clients(own, top + "\n" + laughs))
     case.verdict(status != 0 and "10,000" in said, "a configuration with more than 10,000 aliases → `check` refuses", said[-300:])
     status, said = check(clients(own + '      android: {<<: [*old, *app], client_id: android-app, redirect_uris: ["com.example.android:/cb"]}', top))
-    case.same(0, status, f"clients with merge keys → `check` accepts {said[-300:] if status else ''}")
+    case.same(0, status, f"a configuration whose clients have YAML merge keys → `check` accepts {said[-300:] if status else ''}")
     broker.start()
-    case.verdict(broker.sign_in(), "a client with one merged mapping → a sign-in succeeds")
-    case.verdict(broker.sign_in(client="android"), "a client with two merged mappings → a sign-in succeeds")
+    case.verdict(broker.sign_in(), "a client whose settings merge one YAML mapping → a sign-in succeeds")
+    case.verdict(broker.sign_in(client="android"), "a client whose settings merge two YAML mappings → a sign-in succeeds")
 
 
 CASES = {"schemes": (schemes, 40), "bodies": (bodies, 40), "kept": (kept, 40), "files": (files, 40)}

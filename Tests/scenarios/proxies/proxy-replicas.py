@@ -127,8 +127,8 @@ def once(says, url, replicas, what):
     answers = many(lambda n: call(url + "/v1/logins", "POST", b"x" * 1000 * (n % 2), seconds=20), 6, 3)
     for replica in replicas:
         replica.what = "answers"
-    says.same(6, sum(replica.count("POST") for replica in replicas) - before, f"a replica that reads a POST {what}, six POSTs → six requests at the replicas, so no POST is repeated")
-    says.same([], [a.status for a in answers if a.status not in (0, 502, 503)], f"a replica that reads a POST {what} → the sender of each POST gets an error")
+    says.same(6, sum(replica.count("POST") for replica in replicas) - before, f"six POSTs, and each replica reads a POST and {what} → six requests at the replicas, so no POST is repeated")
+    says.same([], [a.status for a in answers if a.status not in (0, 502, 503)], f"each replica reads a POST and {what} → the sender of each POST gets an error")
 
 
 def malformed(says, url):
@@ -141,7 +141,7 @@ def malformed(says, url):
             with contextlib.suppress(OSError):
                 connection.recv(100)
     answers = many(lambda _: call(url + "/v1/providers", seconds=20), 8)
-    says.same({"200": 8}, told(answers), "after malformed uploads by a client, eight GETs → all are answered")
+    says.same({"200": 8}, told(answers), "eight GETs after malformed uploads by one client → all are answered, so no replica is out of use")
 
 
 class Titled:
@@ -222,7 +222,7 @@ def behind(server):
                 once(quiet, front(first, second, edits=[edit]), both, what)
             says.verdict(
                 any(line.startswith("not ok") and sentence in line for line in quiet.lines),
-                "a copy of the recipe with one edit → a check fails: " + " ".join((edit[2] or f"no {edit[1]}").split()), quiet.lines[:4])
+                "the checks run on a proxy recipe with a planted fault → a check fails: " + " ".join((edit[2] or f"no {edit[1]}").split()), quiet.lines[:4])
 
     stand_ins.__doc__ = f"{server}: one replica refuses connections, or drops them; one reads a request and breaks off, or hangs."
     return stand_ins

@@ -97,7 +97,7 @@ def brokers(case):
     for broker in replicas:
         broker.restart(signal.SIGTERM)
     lost = [answer for method, answer in load.stop()["nginx"] if method == "GET" and b"is away for a moment" in answer.body]
-    case.verdict(lost, "nginx, a copy of the recipe without max_fails=0 → requests are lost in a restart")
+    case.verdict(lost, "nginx runs on its recipe without max_fails=0, and each replica is restarted → requests are lost")
 
     replicas[1].stop(signal.SIGTERM)
     load = Load(plain)
@@ -127,7 +127,7 @@ def brokers(case):
 
     case.verdict(share(answers["apache"]) < 0.2, "apache, one replica drains → fewer than a fifth of the requests get the draining replica's 503", f"{share(answers['apache']):.2f}")
     for server in without:
-        case.verdict(share(lost[server]) > 0.3, f"{server}, a recipe that keeps a draining replica → more than 30 % of the requests get 503", f"{share(lost[server]):.2f}")
+        case.verdict(share(lost[server]) > 0.3, f"{server} runs on a recipe that still uses a draining replica → more than 30 % of the requests get 503", f"{share(lost[server]):.2f}")
     file.write_text(file.read_text().replace(line + " down", line))
     nginx.process.send_signal(signal.SIGHUP)
     replicas[0].process.kill()

@@ -105,7 +105,7 @@ session=$(cookie __Host-coatcheck)
 STATUS=$(curl -s -o "$work/body" -w '%{http_code}' -H 'Authorization: Bearer gateway-credential-4f1d9c' -H "X-Coatcheck-Session: $session" "https://127.0.0.1:$BACKEND_PORT/v1/forward-auth")
 expect_status 200 "forward-auth on the backends' listener over TLS → 200"
 STATUS=$(curl -s -o "$work/body" -w '%{http_code}' -H "X-Forwarded-For: 203.0.113.9" -H 'X-Forwarded-Proto: http' "$BROKER/v1/providers")
-expect_status 200 "request with forwarding headers from an untrusted client → 200, because they are ignored"
+expect_status 200 "request with forwarding headers from an untrusted client → 200, because the broker ignores these headers"
 
 step "4. If an upstream breaks its answer off, the client sees an error"
 for version in --http1.0 --http1.1; do

@@ -202,16 +202,16 @@ def trouble(example, app):
         for how, title in ((signal.SIGKILL, "killed"), (signal.SIGTERM, "restarted")):
             before = example.pid(name)
             os.kill(before, how)
-            app.goes_on(f"{name} is {title}")
+            app.goes_on(f"replica {name} is {title}")
             back = wait_for(60, lambda: example.pid(name) != before and example.is_ready(name), 0.1)
-            says.verdict(back, f"{name} is {title} → the process is started again")
+            says.verdict(back, f"replica {name} is {title} → the example's command starts the process again")
         os.kill(example.pid(name), signal.SIGSTOP)
         try:
             # The calls to the paused replica wait. The other replica answers the rest.
             time.sleep(4)
         finally:
             os.kill(example.pid(name), signal.SIGCONT)
-        app.goes_on(f"{name} was paused for four seconds")
+        app.goes_on(f"replica {name} was paused for four seconds")
 
 
 def main():
@@ -225,7 +225,7 @@ def main():
         says.verdict("playground-token" in page, "a request for the playground's page → the page is served")
         with tempfile.TemporaryDirectory() as folder:
             app = App(example, folder)
-            app.goes_on("sign-in")
+            app.goes_on("the app has signed in")
             answer = call(example.url + "/orders/", Authorization=f"Bearer {app.token}")
             says.same((200, "user-ana"), (answer.status, answer.json.get("user")), "protected service with a session → names the user")
             trouble(example, app)
@@ -233,8 +233,8 @@ def main():
             app.thread.join(90)
             said, _ = app.process.communicate(timeout=90)
             last = json.loads(said.splitlines()[-1])
-            says.same(([], "signedOut", 1), (last["faults"], last["standing"]["kind"], last["ended"]), "the user signs out → the app is signed out")
-            says.verdict(last["put_off"] <= 4, "two replicas were killed → their claims delay at most four forced refreshes", last["put_off"])
+            says.same(([], "signedOut", 1), (last["faults"], last["standing"]["kind"], last["ended"]), "the app's user signs out at the end → the client library reports signedOut once, and no call has failed")
+            says.verdict(last["put_off"] <= 4, "replicas were killed while they had claims → these claims delay at most four forced refreshes of the app", last["put_off"])
             call(example.url + "/v1/session", "DELETE", Authorization=f"Bearer {app.token}")
             for name in ("broker-1", "broker-2"):
                 at = f"http://{example.settings(name)['server']['listen']}/v1/session"

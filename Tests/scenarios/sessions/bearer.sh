@@ -33,7 +33,7 @@ expect_status 200 "session read with its bearer token → 200"
 expect_json .handle "$handle" "session read with its bearer token → the handle of this session"
 same "" "$(json .session_token)" "session read with its bearer token → no session token in the body"
 get /v1/session -H "authorization: bearer $session"
-expect_status 200 "session read with the scheme `bearer` in lower case → 200"
+expect_status 200 "session read with the scheme 'bearer' in lower case → 200"
 get /v1/session
 expect_problem 401 session_required "session read without the bearer token"
 matches '.' "$(header WWW-Authenticate)" "session read without the bearer token → the 401 has WWW-Authenticate"

@@ -113,7 +113,7 @@ def backends(case):
     case.same("401 proof_invalid address", told(gate(DPoP=proved(), X_Original_Method="GET", X_Original_URL="https://app.example.com/transfer")), "forward-auth with a proof for another address → refused")
     case.same("401 proof_invalid method", told(gate(DPoP=proved(), X_Original_Method="POST", X_Original_URL=address)), "forward-auth with a proof for another method → refused")
     case.same("401 proof_invalid address", told(gate(
-        DPoP=proved("https://evil.example/orders"), X_Original_Method="GET", X_Original_URL="https://evil.example/orders")), "forward-auth at an origin outside the list → refused")
+        DPoP=proved("https://evil.example/orders"), X_Original_Method="GET", X_Original_URL="https://evil.example/orders")), "forward-auth with a proof for an origin that the backend's list lacks → refused")
     case.same("400 invalid_request", told(gate(
         DPoP=proved(), X_Original_Method="GET", X_Original_URL=address, X_Forwarded_Method="GET", X_Forwarded_Proto="https",
         X_Forwarded_Host="app.example.com", X_Forwarded_Uri="/transfer")), "forward-auth with a proof, and X-Original-* differs from X-Forwarded-* → 400")
@@ -176,13 +176,13 @@ def streams(case):
         "/v1/relay/far/events", Cookie=f"coatcheck={phone.session}", DPoP=phone.proof("GET", "/v1/relay/far/events", phone.session))
     whole = by_pass.read().decode()
     took = time.monotonic() - begun
-    case.verdict(40 < took < 75, "pass expires → the event stream that it opened ends", f"{took:.1f} s")
-    case.verdict("event: session\n" in whole and "session_ended" not in whole, "pass expires → the event stream that it opened ends without the event session_ended", whole[-200:])
+    case.verdict(40 < took < 75, "a pass expires → the event stream that was opened with this pass ends", f"{took:.1f} s")
+    case.verdict("event: session\n" in whole and "session_ended" not in whole, "a pass expires → the event stream that was opened with this pass ends without the event session_ended", whole[-200:])
     far = relayed.result(timeout=20)
     case.verdict(
-        len(far) > 200 and not len(far) % 4 and time.monotonic() - begun < 80, "pass expires → the relayed event stream that it opened ends after a whole event", str(len(far)))
-    case.verdict(wait_for(10, lambda: Upstream.broken_off == ["/events"]), "relayed event stream has ended because its pass expired → the connection to the upstream closes", str(Upstream.broken_off))
-    case.verdict(download.read1(4) and far_by_proof.read1(4), "pass has expired → a relayed download that it opened, and a relayed stream opened with a proof, continue")
+        len(far) > 200 and not len(far) % 4 and time.monotonic() - begun < 80, "a pass expires → the relayed event stream that was opened with this pass ends after a whole event", str(len(far)))
+    case.verdict(wait_for(10, lambda: Upstream.broken_off == ["/events"]), "a pass expires, so a relayed event stream ends → the broker also closes the connection to the upstream", str(Upstream.broken_off))
+    case.verdict(download.read1(4) and far_by_proof.read1(4), "a pass has expired → a relayed download opened with this pass, and a relayed stream opened with a proof, continue")
     phone.call("DELETE", "/v1/session", phone.session)
     case.verdict("logged_out" in by_proof.read().decode(), "bound session's log-out → the event stream opened with a proof reports logged_out")
 
@@ -213,15 +213,15 @@ def replicas(case):
             found = [told(answer.result(30)) for answer in answers]
             good = sum(word.startswith("200") for word in found)
             if good != 1 or set(word for word in found if not word.startswith("200")) != {"401 proof_invalid replayed"}:
-                case.verdict(False, "one proof, nine refreshes at three replicas at the same time → one succeeds", str(found))
+                case.verdict(False, "nine refreshes with the same proof, at the same time at three replicas → one succeeds", str(found))
                 break
         else:
-            case.verdict(True, "one proof, nine refreshes at three replicas at the same time, ten times → one succeeds each time")
+            case.verdict(True, "nine refreshes with the same proof, at the same time at three replicas, ten times → one succeeds each time")
         answer = brokers[1].log_out(phone.session)
         case.same(204, answer.status, "bound session's log-out at one replica → 204")
         ended = wait_for(6, lambda: told(brokers[2].call(
             "GET", "/v1/session", phone.session, Coatcheck_Pass=phone.held_pass)).startswith("401 session_ended"))
-        case.verdict(ended, "bound session's log-out at one replica → another replica refuses its pass within 6 s")
+        case.verdict(ended, "bound session's log-out at one replica → another replica refuses the session's pass within 6 s")
 
 
 CASES = {

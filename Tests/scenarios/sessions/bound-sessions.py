@@ -66,11 +66,11 @@ def sign_ins(case):
             "POST", "/v1/sessions", header={"jwk": other.jwk}), **fields), "proof_invalid signature", "a bound login's forward with a broken proof → refused")
     calls = sandbox.calls("oidc/token")
     answer = phone.forward(callback, fields)
-    case.same("201", told(answer), "a bound login's forward with a proof by its own key, after two refused forwards → a session")
+    case.same("201", told(answer), "a bound login's forward with a proof by the login's own key, after two refused forwards → a session")
     case.same(calls + 1, sandbox.calls("oidc/token"), "a bound login with two refused forwards and a good one → one token call")
     session = answer.json
-    case.same({"jkt": phone.thumbprint, "evidence": "pass"}, session.get("binding"), "a bound session → its answer has the key")
-    case.verdict(590 <= session["pass"]["expires_in"] <= 600 and "pass" not in session["pass"], "a bound session → its answer has the remaining time of its pass", str(session.get("pass")))
+    case.same({"jkt": phone.thumbprint, "evidence": "pass"}, session.get("binding"), "a bound login's forward succeeds → the session in the answer names the key")
+    case.verdict(590 <= session["pass"]["expires_in"] <= 600 and "pass" not in session["pass"], "a bound login's forward succeeds → the answer has the remaining time of the pass, but not the pass", str(session.get("pass")))
     again = phone.call("POST", "/v1/sessions", body={"callback_url": callback}, **fields)
     case.same((201, session["handle"]), (again.status, again.json.get("handle")), "a bound login's forward, repeated by the same key → the same session")
     other.nonce = phone.nonce
@@ -81,9 +81,9 @@ def sign_ins(case):
     # A thief forwards with the stolen login token and callback before their owner does.
     begun, fields = phone.begin()
     callback = phone.callback(begun)
-    case.same("403 login_not_yours", told(other.forward(callback, fields)), "a thief's key with the login token and the callback → refused")
+    case.same("403 login_not_yours", told(other.forward(callback, fields)), "a thief forwards a bound login's callback with the login token and a proof by the thief's key → refused")
     case.same(None, other.session, "a thief's forward of a bound login → no session")
-    case.same("400 state_mismatch", told(phone.forward(callback, fields)), "the owner's forward after the thief's → the login is spent")
+    case.same("400 state_mismatch", told(phone.forward(callback, fields)), "a thief's forward of a bound login was refused, and then the owner forwards the callback → 400 state_mismatch, because the login is burnt")
     case.same(calls + 1, sandbox.calls("oidc/token"), "a thief's forward of a bound login, then the owner's → no token call")
 
     # Flow B: the app has started the login.
@@ -120,7 +120,7 @@ def every_route(case):
     case.same("401 proof_invalid token", told(broker.call(
         "GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session"))), "a bound session's request with a proof that lacks the session token's hash → refused")
     for method, path in [("POST", "/v1/session/pass"), ("POST", "/v1/session/token")]:
-        case.same("401 proof_required", told(phone.passing(method, path)), f"{method} {path} with a pass → refused, because its result is valid longer than a pass")
+        case.same("401 proof_required", told(phone.passing(method, path)), f"{method} {path} with a pass in place of a proof → refused, because the result would be valid longer than a pass")
     log_out = broker.call("DELETE", "/v1/session?logout_url=true", phone.session)
     case.same((200, None), (log_out.status, log_out.json.get("logout_url")), "a bound session's log-out with logout_url=true, without a proof → 200, but no logout_url")
     case.same("401 session_ended logged_out", told(phone.call("GET", "/v1/session", phone.session)), "a bound session's log-out without a proof → the session has ended")
@@ -144,7 +144,7 @@ def clocks(case):
     clock.set(wall=1000, monotonic=1000)
     answer = stale.call("GET", "/v1/session", phone.session, retry=False)
     case.same("401 use_dpop_nonce", told(answer), "a proof with a nonce that has expired → use_dpop_nonce")
-    case.same(200, stale.call("GET", "/v1/session", phone.session).status, "a request after its nonce has expired → succeeds after one repeat with the new nonce")
+    case.same(200, stale.call("GET", "/v1/session", phone.session).status, "an app's request with an expired nonce → succeeds after one repeat with the new nonce")
 
 
 def restarts(case):
@@ -161,7 +161,7 @@ def restarts(case):
     case.same("401 use_dpop_nonce", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "a used proof for a refresh, sent again after a restart → refused because of its nonce")
     case.same(200, phone.call("POST", "/v1/session/refresh", phone.session).status, "a refresh after a restart → 200 with the nonce from the refusal")
     many = [broker.call("GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session", phone.session, jti="once")) for _ in range(3)]
-    case.same(["200", "401 proof_invalid replayed", "401 proof_invalid replayed"], [f"{a.status}" if a.status == 200 else told(a) for a in many], "three proofs with the same jti → one is accepted")
+    case.same(["200", "401 proof_invalid replayed", "401 proof_invalid replayed"], [f"{a.status}" if a.status == 200 else told(a) for a in many], "three requests with proofs of the same jti → one is accepted")
     racing = phone.proof("POST", "/v1/session/refresh", phone.session)
     answers = [case.beside(lambda: broker.call("POST", "/v1/session/refresh", phone.session, DPoP=racing)) for _ in range(16)]
     found = [told(answer.result(30)) for answer in answers]
@@ -182,12 +182,12 @@ def observing(case):
     case.same(200, broker.look(session).status, "observe mode, an old app's session → 200")
     phone = Phone(broker)
     begun, fields = phone.begin(retry=False)
-    case.same((201, 1.0), (begun.status, counted("use_dpop_nonce")), "observe mode, a proof without a nonce → 201, and counted")
-    case.verdict(phone.nonce, "observe mode, a proof without a nonce → the 201 has a nonce")
+    case.same((201, 1.0), (begun.status, counted("use_dpop_nonce")), "observe mode, a login with a proof without a nonce → 201, and counted")
+    case.verdict(phone.nonce, "observe mode, a login with a proof without a nonce → the 201 has a nonce")
     answer = phone.forward(phone.callback(begun), fields, retry=False)
-    case.same((201, None, 1.0), (answer.status, answer.json.get("binding"), counted("accepted")), "observe mode, a good proof → counted, and the session stays unbound")
-    case.same(201, phone.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"}, proof=False, DPoP="junk").status, "observe mode, a broken proof → 201")
-    case.same(1.0, counted("malformed"), "observe mode, a broken proof → counted as malformed")
+    case.same((201, None, 1.0), (answer.status, answer.json.get("binding"), counted("accepted")), "observe mode, a sign-in with good proofs → counted, and the session is unbound")
+    case.same(201, phone.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"}, proof=False, DPoP="junk").status, "observe mode, a login with a broken proof → 201")
+    case.same(1.0, counted("malformed"), "observe mode, a login with a broken proof → counted as malformed")
     broker.configure(providers={"oidc": {"clients": {"ios": {"binding": ENFORCE}}}})
     broker.restart()
     case.same(200, broker.look(session).status, "enforce mode, an unbound session from before the change to this mode → 200")
@@ -209,7 +209,7 @@ def operators(case):
     broker.configure(providers={"oidc": {"clients": {"ios": {"binding": ENFORCE}}}})
     broker.restart()
     phone = Phone(broker)
-    case.same(201, phone.sign_in("bob").status, "a sign-in with a key, next to three unbound sessions → a session")
+    case.same(201, phone.sign_in("bob").status, "three unbound sessions exist, and another user signs in with a key → a session")
 
     def listed(filters=""):
         return call(f"{broker.management}/admin/v1/sessions?provider=oidc{filters}", Authorization=f"Bearer {ADMIN}")

@@ -122,8 +122,8 @@ for path in /livez /readyz /metrics /admin/v1/sessions; do
 done
 for host in 127.0.0.1 "localhost:$MANAGEMENT_PORT" 10.0.0.5:9090 '[::1]:9090' ops.example.org; do
     request GET "$MANAGEMENT/metrics" -H "Host: $host"
-    expect_status 200 "management request for metrics with the host name $host → 200"
-    same "" "$(header Strict-Transport-Security)" "management request for metrics with the host name $host → no Strict-Transport-Security"
+    expect_status 200 "GET of the metrics on the management listener with the host name $host → 200"
+    same "" "$(header Strict-Transport-Security)" "GET of the metrics on the management listener with the host name $host → no Strict-Transport-Security"
 done
 
 step "9. With an https public_url, only public answers have Strict-Transport-Security"
@@ -137,6 +137,6 @@ done
 get /v1/session -H 'Host: evil.example'
 matches '^max-age=' "$(header Strict-Transport-Security)" "request with a wrong host name and an https public_url → Strict-Transport-Security"
 request GET "$MANAGEMENT/livez"
-same "200 " "$STATUS $(header Strict-Transport-Security)" "management request with an https public_url → 200, without Strict-Transport-Security"
+same "200 " "$STATUS $(header Strict-Transport-Security)" "request to the management listener of a broker with an https public_url → 200, without Strict-Transport-Security"
 
 finish

@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# A shop's tills list and end only their own sessions, although they share one merchant. Employees' PINs are not relayed, and
+# A shop's cash registers list and end only their own sessions, although they share one merchant. Employees' PINs are not relayed, and
 # only clients with `hand_out_access_token` get the provider's access token.
 source "$(dirname "$0")/../support/lib.bash"
 start_stack
 
-step "1. Two tills of one merchant"
+step "1. Two cash registers of one merchant"
 device till-1
 sign_in clover ios ana
-expect_status 201 "first till signs in → a session"
+expect_status 201 "first cash register signs in as a merchant → a session"
 first=$(json .handle)
 device till-2
 sign_in clover ios ana
-expect_status 201 "second till signs in as the same merchant → a session"
+expect_status 201 "second cash register signs in as the same merchant → a session"
 get /v1/sessions
-same 1 "$(jq '.items | length' "$work/body")" "list of a till's sessions → has only its own session"
+same 1 "$(jq '.items | length' "$work/body")" "cash register lists its sessions while the merchant's other cash register is signed in → only this register's session"
 request DELETE "/v1/sessions/$first"
-expect_problem 404 not_found "a till ends another till's session by its handle"
+expect_problem 404 not_found "cash register ends the session of another one by the session's handle"
 request DELETE '/v1/sessions?except=current'
-expect_status 204 "a till ends all its other sessions → 204"
+expect_status 204 "cash register ends all its other sessions → 204"
 device till-1
 get /v1/session
-expect_status 200 "a till ended all its other sessions → the other till's session is alive"
+expect_status 200 "cash register has ended all its other sessions → the merchant's other cash register keeps its session"
 
 step "2. Employees' PINs are not relayed, even if allow permits their path"
 merchant=$(json .subject)
@@ -50,7 +50,7 @@ request POST /v1/session/token -H 'Sec-Fetch-Site: cross-site'
 expect_problem 403 cross_origin "access token requested with Sec-Fetch-Site: cross-site"
 request DELETE /v1/session
 wait_for 10 eval '[ "$(curl -s -o /dev/null -w "%{http_code}" "$SANDBOX/oidc/userinfo" -H "Authorization: Bearer '"$token"'")" = 401 ]'
-same 0 $? "log-out after an access token was given to the app → the provider no longer accepts it"
+same 0 $? "log-out after the app got the provider's access token → the provider no longer accepts this token"
 post /v1/session/token ''
 same 401 "$STATUS" "access token requested after the log-out → 401"
 

@@ -38,9 +38,9 @@ def processes(case):
             differing += len({answer.json.get("access_token") for answer in answers}) > 1
         refreshes.append(sandbox.calls("oauth2/refresh") - before)
     case.same([50] * 20, refreshes, "the tokens of fifty families expire twenty times → one refresh for each family and expiry")
-    case.same([], lost, "families' tokens expire a thousand times → parent and child are both served")
-    case.same(0, differing, "families' tokens expire a thousand times → parent and child get the same token")
-    case.same(50, sum(broker.look(parent).status == 200 for parent, _ in families), "families' tokens expire a thousand times → all parents live")
+    case.same([], lost, "the tokens of fifty families expire twenty times → each time, parent and child are both served")
+    case.same(0, differing, "the tokens of fifty families expire twenty times → each time, parent and child get the same token")
+    case.same(50, sum(broker.look(parent).status == 200 for parent, _ in families), "the tokens of fifty families expire twenty times → all parents are alive")
     # If only the widget is used, the app's session stays alive, too.
     clock.set(wall=4000 * 20 + 86_000, monotonic=4000 * 20 + 86_000)
     case.same(200, broker.exchange(families[0][1]).status, "a backend exchanges only the child's token, a day later → 200")
@@ -74,9 +74,9 @@ def replicas(case):
             for broker in brokers:
                 dead = wait_for(6, lambda: told(by(broker, token)) == "401 session_ended parent_ended")
                 if not dead:
-                    case.verdict(False, f"the parent has ended → replica {broker.name} refuses its child", told(by(broker, token)))
+                    case.verdict(False, f"a parent has logged out → replica {broker.name} refuses the parent's child", told(by(broker, token)))
             slow = max(slow, time.monotonic() - begun)
-        case.verdict(slow < 1, "ten parents log out, one after another → every replica refuses the child within a second", f"{slow:.3f} s")
+        case.verdict(slow < 1, "ten parents log out, one after another → every replica refuses the parent's child within a second", f"{slow:.3f} s")
         # Three replicas make children while the parent ends. All these children have to end, too.
         left = []
         for round in range(30):
@@ -86,9 +86,9 @@ def replicas(case):
             made = [answer.json["session_token"] for answer in (maker.result(30) for maker in makers) if answer.status == 201]
             ender.result(30)
             left += [token for token in made if told(by(brokers[(round + 1) % 3], token)) != "401 session_ended parent_ended"]
-        case.same([], left, "children made while their parent ends → all have ended")
+        case.same([], left, "replicas make child sessions while the parent logs out → all these children have ended")
         listed = call(f"{first.management}/admin/v1/sessions?provider=oidc", Authorization=f"Bearer {ADMIN}").json["items"]
-        case.same([], [item["handle"] for item in listed if item["parent"] and item["subject"].startswith("racer")], "children made while their parent ends → the operators' list has no child")
+        case.same([], [item["handle"] for item in listed if item["parent"] and item["subject"].startswith("racer")], "replicas make child sessions while the parent logs out → the operators' list contains none of them")
 
 
 CASES = {

@@ -40,10 +40,10 @@ def asking(case):
     whole = broker.look(parent).json
     case.same(
         ("widget", whole["handle"], whole["subject"], whole["tokens"]),
-        tuple(made[name] for name in ("kind", "parent", "subject", "tokens")), "a child → has its kind, its parent, and the state of its parent's token")
+        tuple(made[name] for name in ("kind", "parent", "subject", "tokens")), "a new child's session object → has its kind, the parent's handle, and the parent's subject and tokens")
     case.same(200, by(broker, widget).status, "a request with the child's token → 200")
     columns = "tokens IS NULL, refreshable, hex(parent) IS NOT NULL"
-    case.same((1, 0, 1), broker.row(widget, columns), "a child → its row has no provider token")
+    case.same((1, 0, 1), broker.row(widget, columns), "a new child's row in the store → has no token of the provider")
 
     for method, path, body in [
             ("POST", "/v1/session/token", None), ("POST", "/v1/session/refresh", None), ("GET", "/v1/sessions", None),
@@ -69,12 +69,12 @@ def asking(case):
     answer = gate(widget)
     case.same(
         (200, "widget", whole["handle"]), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]),
-        "forward-auth for a child → has its kind and its parent")
+        "forward-auth for a child → the answer has the child's kind and parent")
     answer = gate(parent)
     case.same((200, "", ""), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]), "forward-auth for a parent → the fields of kind and parent are empty")
     found = introspect(widget).json
-    case.same((True, "widget", whole["handle"]), (found["active"], found.get("kind"), found.get("parent")), "introspection of a child → has its kind and its parent")
-    case.verdict("kind" not in introspect(parent).json, "introspection of a parent → no kind")
+    case.same((True, "widget", whole["handle"]), (found["active"], found.get("kind"), found.get("parent")), "introspection of a child → the answer has the child's kind and parent")
+    case.verdict("kind" not in introspect(parent).json, "introspection of a parent → the answer has no kind")
     tokens = broker.exchange(parent).json["access_token"], broker.exchange(widget).json["access_token"]
     case.same(tokens[0], tokens[1], "token exchange of parent and child → the same access token")
 
@@ -87,7 +87,7 @@ def asking(case):
     case.same("401 session_ended replaced", told(by(broker, widget)), "a new child with the same kind and name → the earlier child has ended as replaced")
     for number in range(14):
         child(broker, parent, name=f"w{number}")
-    case.same("409 too_many_sessions", told(ask(broker, parent, name="one-more")), "a seventeenth child → too_many_sessions")
+    case.same("409 too_many_sessions", told(ask(broker, parent, name="one-more")), "a parent with sixteen children asks for one more → 409 too_many_sessions")
     case.same("201", told(ask(broker, parent)), "sixteen children exist, and the parent asks again for a child with the same kind and name → 201")
     answer = by(broker, watch, "DELETE")
     case.same((204, "401 session_ended logged_out", 200), (answer.status, told(by(broker, watch)), broker.look(parent).status), "a child logs out → the parent lives")
@@ -145,21 +145,21 @@ def endings(case):
     one = child(broker, parent)
     case.same(204, broker.log_out(parent).status, "a parent's log-out → 204")
     broker.stop()
-    case.same(("parent_ended",), broker.row(one, "end_reason"), "kill -9 after a parent's log-out → the row of its child has ended on disk")
+    case.same(("parent_ended",), broker.row(one, "end_reason"), "kill -9 after a parent's log-out → in the database file, the child's row has ended")
     broker.start()
     case.same("401 session_ended parent_ended", told(by(broker, one)), "kill -9 and a restart after a parent's log-out → the child's request is refused as parent_ended")
 
     parent = broker.sign_in()
     one = child(broker, parent)
     broker.restart()
-    case.same(200, by(broker, one).status, "kill -9 after a child's 201 → the child lives")
+    case.same(200, by(broker, one).status, "kill -9 right after a new child was answered with 201, and a restart → the child is alive")
     # An attacker changes the child's row in the database file.
     other = broker.sign_in(user="ben")
     with contextlib.closing(broker.database()) as database:
         database.execute("UPDATE sessions SET parent = (SELECT token FROM sessions WHERE handle = ?) WHERE parent IS NOT NULL AND ended_at IS NULL",
                          [broker.look(other).json["handle"]])
     broker.restart()
-    case.same("401 session_ended integrity", told(by(broker, one)), "a child's row was moved to another parent → its request is refused, the reason is integrity")
+    case.same("401 session_ended integrity", told(by(broker, one)), "someone moves a child's row to another parent in the database → the child's request is refused with the reason integrity")
 
 
 def bound(case):
@@ -174,10 +174,10 @@ def bound(case):
     case.same("401 proof_required", told(phone.passing("POST", path, body=body)), "a request for a child with a pass instead of a proof → refused")
     keyless = phone.call("POST", path, phone.session, body)
     case.same(("400 invalid_request", "/jkt"), (told(keyless), keyless.json["errors"][0]["pointer"]), "a request for a child of a bound session without a key → refused, and the pointer is /jkt")
-    case.same("400 invalid_request", told(phone.call("POST", path, phone.session, body | {"jkt": phone.thumbprint})), "a request for a child with its parent's key → refused")
+    case.same("400 invalid_request", told(phone.call("POST", path, phone.session, body | {"jkt": phone.thumbprint})), "a request for a child that names the parent's key as the child's key → refused")
     case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "after refused requests for a child of a bound session → the store has no row of a child")
     made = phone.call("POST", path, phone.session, body | {"jkt": watch.thumbprint})
-    case.same(("201", watch.thumbprint, None), (told(made), made.json["binding"]["jkt"], made.json.get("pass")), "a request for a child with its own key → 201 without a pass")
+    case.same(("201", watch.thumbprint, None), (told(made), made.json["binding"]["jkt"], made.json.get("pass")), "a request for a child that names a key of the child's own → 201 without a pass")
     token = made.json["session_token"]
     watch.nonce = phone.nonce
 
@@ -185,11 +185,11 @@ def bound(case):
         return broker.call(method, path, Authorization=f"DPoP {token}", DPoP=phone.proof(method, path, token))
 
     case.same("401 proof_required", told(by(broker, token)), "a child's copied token without a proof → refused")
-    case.same("401 proof_invalid key", told(shown(phone)), "a child's token with its parent's proof → refused")
-    case.same("200", told(shown(watch)), "a child's token with its own proof → 200")
+    case.same("401 proof_invalid key", told(shown(phone)), "a request with a child's token and a proof by the parent's key → refused")
+    case.same("200", told(shown(watch)), "a request with a child's token and a proof by the child's own key → 200")
     granted = shown(watch, "POST", "/v1/session/pass")
     case.same(200, granted.status, "a child asks for a pass → 200")
-    case.same((True, None), ("pass" in granted.json, granted.fields.get("Set-Cookie")), "a child's pass → in the body, and no cookie")
+    case.same((True, None), ("pass" in granted.json, granted.fields.get("Set-Cookie")), "a child asks for a pass → the pass is in the body, and no cookie is set")
     admin = case.folder / "admin"
     admin.write_text(ADMIN)
     printed = subprocess.run(
@@ -199,7 +199,7 @@ def bound(case):
         sorted([[phone.thumbprint, "-", "-"], [watch.thumbprint, "widget", made.json["parent"]]]),
         sorted(line.split("\t")[7:] for line in printed.splitlines()), "coatcheck sessions list → has the keys of parent and child, and the child's kind and parent")
     case.same(204, phone.call("DELETE", "/v1/session", phone.session).status, "a bound parent logs out → 204")
-    case.same("401 session_ended parent_ended", told(shown(watch)), "a bound parent has logged out → its child's request is refused as parent_ended")
+    case.same("401 session_ended parent_ended", told(shown(watch)), "a bound parent has logged out → the child's request is refused as parent_ended")
 
 
 CASES = {

@@ -113,8 +113,8 @@ def calling(case):
         case.same("200", told(calls(method, path)), f"a bound session's {method} {path} with a proof → 200")
     before = key.rs_nonce
     clock.set(wall=1000, monotonic=1000)
-    case.same("200", told(calls("GET", "/v1/session")), "a call after the nonce's end → the library repeats it, and the answer is 200")
-    case.verdict(key.rs_nonce != before, "a call after the nonce's end → the refusal brings a new nonce")
+    case.same("200", told(calls("GET", "/v1/session")), "a call after the nonce has expired → the library repeats the call, and the answer is 200")
+    case.verdict(key.rs_nonce != before, "a call after the nonce has expired → the broker's refusal contains a new nonce")
     case.same("401 proof_required", told(requests.get(where, headers={"Authorization": f"Bearer {token}", "Coatcheck-Pass": session["pass"]["pass"]}, timeout=20)),
               "a call with an expired pass, without a proof → 401 proof_required")
     held = calls("POST", "/v1/session/pass")

@@ -46,10 +46,10 @@ expect_problem 404 not_found "ana ends a session by a malformed handle"
 request DELETE "/v1/sessions/$tablet_handle"
 expect_status 204 "ana ends her tablet's session by its handle → 204"
 JAR= request GET /v1/session -b "coatcheck=$tablet_cookie"
-same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "tablet's session ended → its cookie gets 401 at once"
+same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "ana has ended her tablet's session from the phone → the tablet gets 401 at once"
 wait_for 20 grep -q '^event: session_ended' "$work/tablet.events"
-same 0 $? "tablet's session ended → its stream gets an event"
-matches '"reason":"logged_out_elsewhere"' "$(cat "$work/tablet.events")" "tablet's session ended → the event has the reason"
+same 0 $? "ana has ended her tablet's session from the phone → the tablet's event stream gets an event"
+matches '"reason":"logged_out_elsewhere"' "$(cat "$work/tablet.events")" "ana has ended her tablet's session from the phone → the event has the reason logged_out_elsewhere"
 
 step "5. A user ends all her other sessions"
 request DELETE /v1/sessions
@@ -77,7 +77,7 @@ step "7. Revocations and end_session calls (SEC-63) are retried after the provid
 # pending COUNT: returns whether the metric shows this number of pending revocations
 pending() { [ "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_revocations_pending //p')" = "$1" ]; }
 wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 2 ]'
-same "4 2" "$(calls oidc/revoke) $(calls oidc/end_session)" "two sessions end → tokens are revoked, and end_session is called for both"
+same "4 2" "$(calls oidc/revoke) $(calls oidc/end_session)" "tablet's and laptop's sessions have ended → the broker revokes their tokens and calls end_session for both"
 wait_for 10 pending 0
 same 0 $? "two sessions ended, and their provider calls succeeded → no revocation is pending"
 fault oidc '{"fault":"status","status":503,"endpoint":"revoke","times":1}'
@@ -85,7 +85,7 @@ sandbox DELETE /requests
 request DELETE /v1/session
 expect_status 204 "log-out while the revocation fails → 204"
 wait_for 10 eval '[ "$(calls oidc/revoke)" -ge 1 ]'
-same 0 "$(calls oidc/end_session)" "log-out whose revocation fails → end_session is not called yet"
+same 0 "$(calls oidc/end_session)" "log-out while the revocation fails → end_session is not called yet"
 device kiosk
 sign_in oidc ios cleo
 fault oidc '{"fault":"drop-before","endpoint":"end_session","times":1}'
@@ -96,7 +96,7 @@ same 0 $? "cleo's log-out, and the provider drops the connection of end_session 
 kill_broker KILL
 start_broker
 pending 2
-same 0 $? "broker killed and restarted → both revocations are pending"
+same 0 $? "broker is killed and restarted after two log-outs with failed provider calls → both revocations are pending"
 # The number of revoke calls: for ana, refresh token (answered 503) and access token, and later both again; for cleo, both twice.
 wait_for 90 eval '[ "$(calls oidc/end_session)" -ge 3 ]'
 same "8 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "retries after the outage and the kill → both revocations are completed"
@@ -137,7 +137,7 @@ database "CREATE TRIGGER no_audit BEFORE INSERT ON audit BEGIN SELECT RAISE(ABOR
 request DELETE "$MANAGEMENT/admin/v1/sessions/$eva_handle" "${ender[@]}"
 expect_problem 503 store_unavailable "operator ends a session while the audit record cannot be written"
 get /v1/session
-expect_status 200 "operator's action failed because of the audit record → the session is alive"
+expect_status 200 "operator ends a session while the audit record cannot be written → the session is alive"
 database "DROP TRIGGER no_audit"
 request DELETE "$MANAGEMENT/admin/v1/sessions/$eva_handle" "${ender[@]}"
 expect_status 204 "operator ends the session when the audit record can be written again → 204"

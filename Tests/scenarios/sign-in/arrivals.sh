@@ -33,10 +33,10 @@ for round in 1 2; do
     start_login oauth2 ios
     browser "$AUTHORIZATION_URL" ana
     forward "$(with_value iss https://as.example "$CALLBACK")"
-    expect_status 201 "callback's iss, at a provider whose issuer is unknown → a session ($round)"
+    expect_status 201 "callback with an iss, from a provider whose issuer is unknown to the broker → a session ($round)"
 done
-same 2 "$(counted 'coatcheck_issuers_unchecked_total{provider="oauth2"}')" "two callbacks with an iss, at a provider whose issuer is unknown → counted twice"
-in_log 'callbacks name an issuer' 1 "two callbacks with an iss, at a provider whose issuer is unknown → logged once"
+same 2 "$(counted 'coatcheck_issuers_unchecked_total{provider="oauth2"}')" "two callbacks with an iss, from a provider whose issuer is unknown to the broker → counted twice"
+in_log 'callbacks name an issuer' 1 "two callbacks with an iss, from a provider whose issuer is unknown to the broker → logged once"
 start_login oauth2 ios
 browser "$AUTHORIZATION_URL" ana
 forward "$(with_value iss "$SANDBOX/oidc" "$CALLBACK")"
@@ -46,7 +46,7 @@ step "3. Errors that prompt=none may cause ask the app to involve the user; they
 for error in login_required interaction_required account_selection_required; do
     back silent "error=$error"
     expect_problem 409 interaction_required "callback with error $error after prompt=none"
-    expect_json .provider_error "$error" "callback with error $error after prompt=none → provider_error names it"
+    expect_json .provider_error "$error" "callback with error $error after prompt=none → the answer's provider_error is this error"
 done
 back silent "error=consent_required" '"parameters":{"prompt":"none"}'
 expect_problem 409 interaction_required "callback with consent_required after prompt=none"
@@ -54,12 +54,12 @@ back ios "error=consent_required"
 expect_problem 403 access_denied "callback with consent_required after a visible prompt"
 back ios "error=invalid_scope"
 expect_problem 502 provider_error "callback with invalid_scope"
-expect_json .provider_error invalid_scope "callback with invalid_scope → provider_error names it"
+expect_json .provider_error invalid_scope "callback with error invalid_scope → the answer's provider_error is invalid_scope"
 callback_error() { [[ $(grep 'callback error' "$work/broker.log" | tail -1) == *invalid_scope* ]]; }
 wait_for 10 callback_error
-same 0 $? "callback with invalid_scope → logged"
+same 0 $? "callback with error invalid_scope → the broker logs the error"
 back ios "error=%3Cscript%3E"
-same "502 " "$STATUS $(json .provider_error)" "callback with an unknown error → provider_error omits it"
+same "502 " "$STATUS $(json .provider_error)" "callback with an unknown error → 502, and the answer omits provider_error"
 same 0 "$(grep -c 'finished by somebody else' "$work/broker.log")" "callbacks forwarded by the logins' own devices → no log line about another party"
 device a-stranger
 start_login oidc ios
@@ -100,7 +100,7 @@ forward "com.example.self:/cb"
 expect_problem 409 login_required "callback without parameters, for a client whose app starts its logins"
 browser "$(json .login.authorization_url)" ana
 forward "$CALLBACK" '"provider":"oidc","client":"self","code_verifier":"'"$(random_token)"'"'
-expect_status 201 "user finishes the new login that the 409 started → a session"
+expect_status 201 "callback without parameters got 409 with a new login, and the user finishes this login → a session"
 forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"strict"'
 expect_problem 400 invalid_callback "forward of a code at another client's redirect URI"
 

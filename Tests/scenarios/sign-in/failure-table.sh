@@ -12,7 +12,7 @@ begin() {
     forwarded=$(calls "${2:-$1}/token")
 }
 
-more_calls() { same "$1" "$(($(calls "${2:-oidc}/token") - forwarded))" "all forwards of the login before line ${BASH_LINENO[0]} of the script → $1 token call(s)"; }
+more_calls() { same "$1" "$(($(calls "${2:-oidc}/token") - forwarded))" "all forwards of the login in the step before line ${BASH_LINENO[0]} → $1 token call(s) at the provider"; }
 
 step "1. Connection refused: the claim is released, and the starter may retry"
 begin distant oauth2
@@ -25,7 +25,7 @@ pids+=($!)
 wait_for 30 curl -s "http://127.0.0.1:$CLOSED_PORT/_sandbox/health"
 sleep "$(header Retry-After)"
 forward "$CALLBACK"
-expect_status 201 "forward repeated after the token endpoint has begun to listen → a session"
+expect_status 201 "token endpoint refused the connection, then begins to listen, and the app repeats the forward → a session"
 more_calls 1 oauth2
 
 step "2. Answer 429: the claim is released, and the app may forward again"
@@ -35,7 +35,7 @@ forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint answers 429"
 matches '^[0-9]+$' "$(header Retry-After)" "token endpoint answers 429 → Retry-After in seconds"
 forward "$CALLBACK"
-expect_status 201 "forward repeated after the token endpoint's 429 → a session"
+expect_status 201 "token endpoint answered 429, and the app repeats the forward → a session"
 more_calls 2
 
 step "3. Answer 5xx, three times: the code is spent"
@@ -51,7 +51,7 @@ expect_problem 503 provider_unavailable "token endpoint answers 500 for the thir
 expect_json .retry new_login "token endpoint answers 500 for the third time → the app has to start a new login"
 forward "$CALLBACK"
 expect_problem 503 provider_unavailable "forward after three answers 500 of the token endpoint"
-expect_json .retry new_login "forward after three answers 500 of the token endpoint → the app has to start a new login"
+expect_json .retry new_login "app repeats the forward after the token endpoint has answered 500 three times → the app has to start a new login"
 more_calls 3
 sandbox DELETE /faults
 
@@ -79,7 +79,7 @@ for name in html-200 empty-200 array-token no-access-token empty-token crlf-toke
     esac
     first=$STATUS
     forward "$CALLBACK"
-    same "$first" "$STATUS" "forward repeated after the unusable token answer $name → the same status"
+    same "$first" "$STATUS" "app repeats the forward after the unusable token answer $name → the same status as before"
     more_calls 1
     sandbox DELETE /faults
 done
@@ -99,14 +99,14 @@ for name in userinfo-invalid-sub userinfo-missing-sub userinfo-not-object; do
     fault oauth2 "{\"fault\":\"$name\",\"times\":1}"
     forward "$CALLBACK"
     case $name in
-        userinfo-invalid-sub) expect_status 201 "userinfo with another sub, and there is no id_token to compare → a session" && continue ;;
+        userinfo-invalid-sub) expect_status 201 "userinfo answer with a wrong sub, and there is no id_token to compare → a session" && continue ;;
         *) same 502 "$STATUS" "unusable userinfo answer $name → 502" ;;
     esac
     forward "$CALLBACK"
-    same 502 "$STATUS" "unusable userinfo answer $name, forward repeated → 502"
+    same 502 "$STATUS" "app repeats the forward after the unusable userinfo answer $name → 502"
     more_calls 1 oauth2
     wait_for 10 eval '[ "$(calls oauth2/revoke)" -gt "$revoked" ]'
-    same 0 $? "unusable userinfo answer $name → the tokens are revoked"
+    same 0 $? "unusable userinfo answer $name → the broker revokes the tokens of this login"
 done
 begin oidc
 fault oidc '{"fault":"userinfo-invalid-sub","times":1}'
@@ -118,7 +118,7 @@ forward "$CALLBACK"
 expect_problem 502 identity_rejected "id_token with a wrong signature, forward repeated"
 more_calls 1
 wait_for 10 eval '[ "$(calls oidc/revoke)" -gt "$revoked" ]'
-same 0 $? "id_token with a wrong signature → the tokens are revoked"
+same 0 $? "id_token with a wrong signature → the broker revokes the tokens of this login"
 sandbox DELETE /faults
 
 for name in drop-after truncate drop-before; do
@@ -134,7 +134,7 @@ for name in drop-after truncate drop-before; do
     more_calls 1
     browser "$url" ana
     forward "$CALLBACK"
-    expect_status 201 "user finishes the new login that the 409 started → a session"
+    expect_status 201 "repeated forward got 409 with a new login, and the user finishes this login → a session"
     sandbox DELETE /faults
 done
 
@@ -146,7 +146,7 @@ forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint hangs"
 expect_json .retry new_login "token endpoint hangs → the app has to start a new login"
 # The broker's limit is fifteen seconds. On a busy machine, its answer comes some seconds later.
-if [ "$SECONDS" -ge 14 ] && [ "$SECONDS" -le 22 ]; then ok "token endpoint hangs → answer after $SECONDS seconds"; else not_ok "token endpoint hangs → answer after 14 to 22 seconds" "$SECONDS"; fi
+if [ "$SECONDS" -ge 14 ] && [ "$SECONDS" -le 22 ]; then ok "token endpoint hangs → the app gets the answer after $SECONDS seconds"; else not_ok "token endpoint hangs → the app gets the answer after 14 to 22 seconds" "$SECONDS"; fi
 
 step "Memory stays constant under answers that are too large (SEC-122)"
 resident() { ps -o rss= -p "$broker_pid" | tr -d ' '; }
@@ -164,7 +164,7 @@ large 5
 before=$(resident)
 large 25
 grown=$((($(resident) - before) / 1024))
-same 1 "$((grown < 16))" "fifty oversized answers (1.7 GiB) → $grown MiB more memory"
+same 1 "$((grown < 16))" "fifty oversized token answers (1.7 GiB) → the broker's memory grows by $grown MiB, fewer than 16"
 
 step "10. Repeated failures open the breaker, and successful calls close it"
 breaker() { curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_provider_breaker{provider="slack"} //p'; }

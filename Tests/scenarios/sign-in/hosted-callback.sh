@@ -36,13 +36,13 @@ hosted_login
 come_back "$CALLBACK"
 handoff=$(url_value handoff "$TARGET")
 post /v1/sessions "{\"handoff\":\"$handoff\"}"
-expect_status 201 "handoff from the starter → a session"
-expect_json .subject user-ana "handoff from the starter → a session of user-ana"
+expect_status 201 "starter redeems the handoff → a session"
+expect_json .subject user-ana "starter redeems the handoff → a session of user-ana"
 handle=$(json .handle)
 post /v1/sessions "{\"handoff\":\"$handoff\"}"
-expect_status 201 "handoff repeated after a lost answer → 201"
-expect_json .handle "$handle" "handoff repeated after a lost answer → the same session handle"
-same 1 "$(calls oidc/token)" "handoff sent twice → one token call"
+expect_status 201 "starter sends the handoff again, as after a lost answer → 201"
+expect_json .handle "$handle" "starter sends the handoff again, as after a lost answer → the same session handle"
+same 1 "$(calls oidc/token)" "starter redeems the handoff twice → one token call"
 post /v1/sessions "{\"handoff\":\"$(random_token)\"}"
 expect_problem 410 handoff_expired "app redeems an invented handoff"
 
@@ -56,7 +56,7 @@ same 4 "${STATUS:0:1}" "prefetch of the hosted callback → refused"
 come_back "$CALLBACK"
 expect_status 303 "GET of the hosted callback after HEAD and prefetch → redirect to the app"
 post /v1/sessions "{\"handoff\":\"$(url_value handoff "$TARGET")\"}"
-expect_status 201 "handoff after HEAD and prefetch → a session"
+expect_status 201 "starter redeems the handoff from a GET that followed a HEAD and a prefetch → a session"
 
 step "5. Errors go only to the configured address, as ?error= (SEC-89)"
 device c-phone
@@ -64,7 +64,7 @@ start_login oidc hosted
 browser "$AUTHORIZATION_URL" denied
 come_back "$CALLBACK"
 expect_status 303 "hosted callback after the user refused → 303"
-same access_denied "$(url_value error "$TARGET")" "user refuses the sign-in, hosted callback → the app gets error=access_denied"
+same access_denied "$(url_value error "$TARGET")" "hosted callback after the user refused → the app gets error=access_denied"
 hosted_login
 come_back "$(with_value iss https://evil.example "$CALLBACK")"
 same issuer_mismatch "$(url_value error "$TARGET")" "hosted callback with another issuer → the app gets error=issuer_mismatch"
@@ -73,7 +73,7 @@ same state_mismatch "$(url_value error "$TARGET")" "hosted callback with an unkn
 come_back "$BROKER/callback/oidc?code=c-portal"
 same "login_required oidc hosted" "$(url_value error "$TARGET") $(url_value provider "$TARGET") $(url_value client "$TARGET")" "hosted callback without a state → the app gets login_required with provider and client"
 come_back "$BROKER/callback/oidc?error=%3Cscript%3E&state=x"
-if [[ "$TARGET$(body)" == *script* ]]; then not_ok "hosted callback whose error is a script → not reflected (SEC-94)"; else ok "hosted callback whose error is a script → not reflected (SEC-94)"; fi
+if [[ "$TARGET$(body)" == *script* ]]; then not_ok "hosted callback whose error is a script → the answer does not contain the script (SEC-94)"; else ok "hosted callback whose error is a script → the answer does not contain the script (SEC-94)"; fi
 come_back "$CALLBACK&code=second"
 expect_problem 400 invalid_callback "hosted callback with the parameter code twice"
 come_back "$BROKER/callback/nobody?code=c&state=s"
@@ -102,7 +102,7 @@ expect_problem 415 unsupported_media_type "JSON instead of a form posted to Appl
 step "7. The app's link opens in a browser instead of the app: the page reveals nothing (SEC-94)"
 JAR= request GET "/oauth/clever?code=c-canary&state=st-canary&handoff=h-canary" -H 'Accept: text/html'
 expect_status 200 "app link opened in a browser → 200"
-if grep -q canary "$work/body" "$work/headers"; then not_ok "app link with code and state, opened in a browser → not reflected"; else ok "app link with code and state, opened in a browser → not reflected"; fi
+if grep -q canary "$work/body" "$work/headers"; then not_ok "app link with code and state, opened in a browser → the page contains neither"; else ok "app link with code and state, opened in a browser → the page contains neither"; fi
 same "" "$(header Location)" "app link opened in a browser → no redirect"
 same "" "$(header Set-Cookie)" "app link opened in a browser → no cookie"
 expect_header Referrer-Policy no-referrer "app link opened in a browser → Referrer-Policy is no-referrer"

@@ -41,13 +41,13 @@ before=$(calls oidc/revoke)
 forward "$CALLBACK" "$usual"
 expect_problem 502 identity_rejected "flow B, the id_token has a nonce, but the app's forward has none"
 wait_for 10 eval '[ "$(calls oidc/revoke)" -gt "$before" ]'
-same 0 $? "flow B, the app's forward lacks the id_token's nonce → the tokens are revoked"
+same 0 $? "login that the app started, and the forward lacks the id_token's nonce → the tokens are revoked"
 app_authorizes "&nonce=n-4711"
 forward "$CALLBACK" "$usual,\"nonce\":\"n-4711\""
-expect_status 201 "flow B, the app's forward has the id_token's nonce → a session"
+expect_status 201 "login that the app started, and the forward has the id_token's nonce → a session"
 app_authorizes ""
 forward "$CALLBACK" "$usual"
-expect_status 201 "flow B, neither the id_token nor the app's forward has a nonce → a session"
+expect_status 201 "login that the app started, and neither the id_token nor the forward has a nonce → a session"
 
 step "3. A refresh returns a signed id_token with another identity: the session ends. An unsigned one is only logged"
 for name in refresh-invalid-issuer invalid-aud nonce-invalid refresh-invalid-sub; do
@@ -55,15 +55,15 @@ for name in refresh-invalid-issuer invalid-aud nonce-invalid refresh-invalid-sub
     sign_in oidc ios
     fault oidc "{\"fault\":\"$name\",\"endpoint\":\"refresh\",\"times\":1}"
     post /v1/session/refresh ''
-    same "401 subject_changed" "$STATUS $(json .reason)" "refresh with the id_token fault $name → subject_changed"
+    same "401 subject_changed" "$STATUS $(json .reason)" "refresh whose new id_token has the fault $name → 401 subject_changed"
 done
 device refresh-unsigned
 sign_in oidc ios
 fault oidc '{"fault":"idtoken-sig-none","endpoint":"refresh","times":1}'
 post /v1/session/refresh ''
-expect_status 200 "refreshed id_token with alg none → the session is alive"
-same 1 "$(counted 'coatcheck_refreshed_id_tokens_unverified_total{provider="oidc",client="ios"}')" "refreshed id_token with alg none → counted"
-in_log 'a refreshed id_token does not verify' 1 "refreshed id_token with alg none → logged"
+expect_status 200 "refresh whose new id_token has alg none → the session is alive"
+same 1 "$(counted 'coatcheck_refreshed_id_tokens_unverified_total{provider="oidc",client="ios"}')" "refresh whose new id_token has alg none → the metrics count the id_token"
+in_log 'a refreshed id_token does not verify' 1 "refresh whose new id_token has alg none → one log line"
 
 step "4. A token answer without a scope: the session gets the requested scope, but a required scope counts as missing"
 device c-user

@@ -12,7 +12,7 @@ fresh_callback() {
     browser "$AUTHORIZATION_URL" "${1:-ana}"
 }
 
-no_call() { same "$before" "$(calls oidc/token)" "all refused forwards before line ${BASH_LINENO[0]} of the script → no token call at the provider"; }
+no_call() { same "$before" "$(calls oidc/token)" "all forwards that were refused before line ${BASH_LINENO[0]} → no token call at the provider"; }
 before=$(calls oidc/token)
 
 step "1. Another device forwards the callback URL (SEC-05)"
@@ -75,7 +75,7 @@ forward "$(with_value iss "https://evil.example" "$CALLBACK")"
 expect_problem 400 issuer_mismatch "callback whose iss is another server"
 no_call
 forward "$CALLBACK"
-expect_status 201 "unchanged callback after three with a wrong iss → a session"
+expect_status 201 "login's unchanged callback, forwarded after three copies with a wrong iss → a session"
 before=$(calls oidc/token)
 
 step "7. The redirect URI is compared byte for byte before any parameter is read (SEC-12)"
@@ -109,7 +109,7 @@ expect_problem 400 state_mismatch "callback forwarded again after the user's ref
 fresh_callback
 forward "$(with_value error '<script>alert(1)</script>' "$CALLBACK")"
 expect_problem 502 provider_error "callback with an unknown error together with a code"
-if grep -q script "$work/body"; then not_ok "callback with an unknown error → the answer does not contain its text"; else ok "callback with an unknown error → the answer does not contain its text"; fi
+if grep -q script "$work/body"; then not_ok "callback with an unknown error → the answer does not contain the error's text"; else ok "callback with an unknown error → the answer does not contain the error's text"; fi
 forward "$CALLBACK"
 expect_problem 400 state_mismatch "unchanged callback, forwarded after a callback with an error"
 no_call

@@ -67,7 +67,7 @@ new_handle=$(json .handle)
 if [ "$new_handle" != "$handle" ]; then ok "second sign-in on a device → its session has another handle"; else not_ok "second sign-in on a device → its session has another handle" "$handle"; fi
 if [ "$(cookie coatcheck)" != "$session" ]; then ok "second sign-in on a device → its session has another cookie"; else not_ok "second sign-in on a device → its session has another cookie"; fi
 JAR= request GET /v1/session -b "coatcheck=$session"
-same "401 session_ended replaced" "$STATUS $(json .code) $(json .reason)" "second sign-in on a device → the first cookie gets session_ended, replaced"
+same "401 session_ended replaced" "$STATUS $(json .code) $(json .reason)" "second sign-in on a device → the cookie of the first session gets session_ended, replaced"
 
 step "8. Log-out ends the session at once and clears the cookie (SEC-62, SEC-65)"
 device a-phone
@@ -77,7 +77,7 @@ expect_status 204 "log-out of a session → 204"
 matches '^coatcheck=; .*Max-Age=0' "$(header Set-Cookie | grep '^coatcheck=')" "log-out of a session → the answer clears the cookie"
 same "" "$(cookie coatcheck)" "log-out of a session → the device has no session cookie any more"
 JAR= request GET /v1/session -b "coatcheck=$old"
-same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "old cookie after the log-out → session_ended, logged_out"
+same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "request with a session's cookie after the log-out → session_ended, logged_out"
 get /v1/session
 expect_problem 401 session_required "session read without a cookie after the log-out"
 request DELETE /v1/session

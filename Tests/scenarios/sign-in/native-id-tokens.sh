@@ -86,7 +86,7 @@ request POST "/v1/token" -H 'X-Coatcheck-Backend: orders-credential-4f1d9c' \
     --data-urlencode subject_token_type=urn:ietf:params:oauth:token-type:access_token --data-urlencode "subject_token=$session"
 same "400 invalid_target" "$STATUS $(json .error)" "token exchange for a session from an ID token → invalid_target"
 get /v1/session
-expect_status 200 "three refused calls of a session from an ID token → the session is alive"
+expect_status 200 "session from an ID token, after three calls that need a provider token were refused → alive"
 
 step "5. Android's Credential Manager: ID tokens of another registration"
 sdk google google-app '"azp":"google-android"'

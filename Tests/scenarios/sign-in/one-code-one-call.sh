@@ -41,12 +41,12 @@ for n in $(seq 50); do
     waiting[n]=$!
 done
 wait "${waiting[@]}"
-same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty forwards of the app's own login → each gets 201"
-same 1 "$(calls oidc/token)" "fifty forwards of the app's own login → one token call"
-same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty forwards of the app's own login → one session handle"
+same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty identical forwards of a login that the app started → each gets 201"
+same 1 "$(calls oidc/token)" "fifty identical forwards of a login that the app started → one token call"
+same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty identical forwards of a login that the app started → one session handle"
 post /v1/sessions "${members/$secret/$(random_token)}"
 expect_problem 409 code_already_used "used code of the app's own login, forwarded with another login token"
-same 1 "$(calls oidc/token)" "used code of the app's own login, forwarded with another login token → no further token call"
+same 1 "$(calls oidc/token)" "used code of a login that the app started, forwarded with another login token → no further token call"
 
 step "4. After a log-out the code is refused"
 device a-phone
@@ -56,7 +56,7 @@ request DELETE /v1/session
 before=$(calls oidc/token)
 forward "$callback"
 expect_problem 409 code_already_used "code of a session that was logged out, forwarded again"
-same "$before" "$(calls oidc/token)" "code of a session that was logged out, forwarded again → no token call"
+same "$before" "$(calls oidc/token)" "app forwards a code again after the session from this code was logged out → no token call"
 
 step "5. Fifty forwards of one Clever code from a login that the app started without PKCE"
 sandbox DELETE /requests

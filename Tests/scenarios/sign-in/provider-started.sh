@@ -16,7 +16,7 @@ same "$(json .login.state)" "$(url_value state "$url")" "app forwards a code wit
 step "2. The new login can be finished like any other login"
 browser "$url" ana
 forward "$CALLBACK"
-expect_status 201 "user finishes the new login that the 409 started → a session"
+expect_status 201 "code without a state got 409 with a new login, and the user finishes this login → a session"
 
 step "3. A second code without a state in a row starts no further login"
 device b-phone
@@ -33,7 +33,7 @@ token=$(json .login.login_token)
 matches '^[A-Za-z0-9_-]{43}$' "$token" "bearer client's app forwards a code without a state → the 409 has a login_token"
 browser "$(json .login.authorization_url)" ana
 forward "$CALLBACK" "\"login_token\":\"$token\""
-expect_status 201 "bearer client finishes the new login that the 409 started → a session"
+expect_status 201 "bearer client's code without a state got 409 with a new login, and the user finishes this login → a session"
 
 step "5. An attacker's code for a victim's device"
 device victim

@@ -34,7 +34,7 @@ usual="\"provider\":\"oidc\",\"client\":\"desktop\",\"code_verifier\":\"$verifie
 forward "$CALLBACK" "$usual,\"redirect_uri\":\"http://127.0.0.1:40405/cb\""
 expect_problem 400 invalid_request "app-started login, forwarded with another port in redirect_uri"
 post /v1/sessions "{$usual,\"redirect_uri\":\"http://127.0.0.1:40404/cb\",\"code\":\"$(url_value code "$CALLBACK")\"}"
-expect_status 201 "app-started login, its code forwarded with the redirect URI of its callback → a session"
+expect_status 201 "login that the app started, whose code is forwarded with the callback's redirect URI → a session"
 
 step "3. A redirect URI that is registered with a query"
 device a-tenant

@@ -22,12 +22,13 @@ struct CommandTests {
     }
 
     @Test(
-        "An unknown command, or a command without a needed option → refused",
+        "The program gets an unknown command, or a command without a required option → refused",
         arguments: [["dance"], ["serve"], ["check"], ["keys", "generate"], ["keys", "rotate"], ["migrate"]])
     func usage(_ arguments: [String]) { #expect(throws: (any Error).self) { try Coatcheck.parseAsRoot(arguments) } }
 
     @Test(
-        "`keys generate` → a file with mode 0600; if the file exists → refused, and the file stays unchanged (SEC-51)")
+        "`keys generate` → makes a file with mode 0600; the file already exists → refused, and the file stays unchanged (SEC-51)"
+    )
     func generate() async throws {
         let file = try folder() + "/keys.json"
         try await run(["keys", "generate", "--file", file])
@@ -39,7 +40,7 @@ struct CommandTests {
     }
 
     @Test(
-        "`keys rotate` → the new key is listed first, and waits; with `--now` → it seals at once; old keys stay"
+        "`keys rotate` → the new key comes first, and does not seal yet; with `--now` → the new key seals at once; old keys stay"
     )
     func rotate() async throws {
         let file = try folder() + "/keys.json"
@@ -156,7 +157,9 @@ struct CommandTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder).sorted() == ["keys.json", "link.json"])
     }
 
-    @Test("root makes a key ring in another user's folder → the ring belongs to that user, so the broker can read it")
+    @Test(
+        "root runs `keys generate` in another user's folder → the key file belongs to this user, so the broker can read it"
+    )
     func madeByRoot() async throws {
         guard geteuid() == 0 else { return }
         let folder = try folder()

@@ -85,7 +85,7 @@ struct AcceptanceTests {
         #expect(settings.count == 1 && settings.first?.allow?.isEmpty == true)
     }
 
-    @Test("Backends without trusted proxies, or a listener for backends without backends → a warning")
+    @Test("A file has backends and no trusted proxies, or `backend_listen` and no backends → a warning")
     func backendWarnings() throws {
         let backend =
             "backends: {a: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, may: [introspect]}}\n"
@@ -114,7 +114,7 @@ struct AcceptanceTests {
             try !ConfigurationFixture.load(local).warnings.contains { $0.message.contains("written into the file") })
     }
 
-    @Test("A client sets `idle` for itself → this time is used, and `absolute` stays the default")
+    @Test("A client sets its own `idle` → its sessions have this idle time, and the default for `absolute`")
     func lifetimes() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "auth: none", with: "auth: none\n        session: {idle: 1h 30m}")
@@ -130,7 +130,7 @@ struct AcceptanceTests {
         #expect(try ConfigurationFixture.load(text).session.cache == .zero)
     }
 
-    @Test("A client secret without `auth` → sent in the preset's way; with `auth` → in the configured way")
+    @Test("A client's secret has no `auth` → sent in the preset's way; it has `auth` → sent in the configured way")
     func secretPlace() throws {
         for (preset, auth, inBody) in [
             ("facebook", "", true), ("linkedin", "", true), ("google", "", false), ("github", "", false),
@@ -162,7 +162,8 @@ struct AcceptanceTests {
         }
     }
 
-    @Test("The configuration in the reference page → loads, with all its providers, upstreams and backends")
+    @Test(
+        "The configuration in deploy/coatcheck.reference.yaml → loads, with all its providers, upstreams and backends")
     func referenceLoads() throws {
         let configuration = try ConfigurationFixture.load(Self.reference)
         #expect(configuration.providers.count == 8)

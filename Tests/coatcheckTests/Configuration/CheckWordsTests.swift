@@ -42,7 +42,9 @@ struct CheckWordsTests {
         #expect(Self.said("-").contains("does not exist: standard input is `/dev/stdin`"))
     }
 
-    @Test("A client with `binding: observe` or `enforce` → one line about its effect; with `off` → no line")
+    @Test(
+        "`check` of a client with `binding` mode `observe` or `enforce` → one line about the effect; mode `off` → no line"
+    )
     func binding() throws {
         func lines(_ binding: String) throws -> [String] {
             BindingWords.lines(
@@ -103,7 +105,7 @@ struct CheckWordsTests {
     }
 
     @Test(
-        "A nearly right provider, client or permission in an upstream or backend → the message suggests the right one",
+        "An upstream or backend misspells a provider, client or permission → the message suggests the right name",
         arguments: [
             (
                 "\nupstreams: {api: {base_url: \"https://api.example.com\", provider: exampel, allow: [\"GET /\"]}}",
@@ -120,7 +122,7 @@ struct CheckWordsTests {
         #expect(said.contains { $0.contains(words) }, "\(said)")
     }
 
-    @Test("One mistake in a file → one error, and no error about a setting that refers to the faulty one")
+    @Test("A file has one mistake → one error, and no error about settings that refer to the faulty setting")
     func noFollowOn() {
         #expect(Self.errors(Self.minimal("public_url:", "publc_url:")).count == 1)
         let upstream =
@@ -133,7 +135,7 @@ struct CheckWordsTests {
         #expect(Self.errors(clover).filter { $0.contains("upstreams") }.isEmpty)
     }
 
-    @Test("A key that occurs twice → one error, at the line of the second occurrence")
+    @Test("A file has a key twice → one error, at the line of the second occurrence")
     func twice() {
         let text = ConfigurationFixture.minimal + "\nserver:\n  hosts: []\n"
         let said = Self.errors(text)
@@ -141,7 +143,7 @@ struct CheckWordsTests {
         #expect(said == ["error: line \(line ?? 0): names a key twice: server"])
     }
 
-    @Test("An https URL without a trusted proxy and without `server.tls` → a warning")
+    @Test("`public_url` is https, and the file has neither trusted proxies nor `server.tls` → a warning")
     func proxies() throws {
         func warnings(_ text: String) throws -> [String] { try ConfigurationFixture.load(text).warnings.map(\.path) }
         #expect(try warnings(ConfigurationFixture.minimal) == ["server.trusted_proxies"])
@@ -152,7 +154,7 @@ struct CheckWordsTests {
     }
 
     @Test(
-        "A malformed trusted proxy → one error, and no warning about an empty list; a pattern as redirect URI → a warning"
+        "A trusted proxy is malformed → one error, and no warning of an empty list; a redirect URI is a pattern → a warning"
     )
     func followOns() throws {
         let named = Self.minimal(Self.url, Self.url + "\n  trusted_proxies: [proxy.example.com]")

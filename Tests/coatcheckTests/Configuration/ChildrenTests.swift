@@ -32,7 +32,8 @@ struct ChildrenTests {
         """
 
     @Test(
-        "A client without `children` → has no kinds; a kind without settings → has the client's times and no upstreams")
+        "A client has no `children` → no child kinds; a child kind has no settings → the client's times, and no upstreams"
+    )
     func defaults() throws {
         let minimal = try ConfigurationFixture.load(ConfigurationFixture.minimal)
         #expect(minimal.providers.first?.clients.first?.settings.profile.children.isEmpty == true)
@@ -65,7 +66,8 @@ struct ChildrenTests {
     }
 
     @Test(
-        "A child kind's upstream may demand a sign-in, which a child cannot do → a warning, unless challenges are off")
+        "A child kind may call an upstream that may demand a new sign-in → a warning, unless the upstream has `challenges: off`"
+    )
     func stepUps() throws {
         let widget = "{widget: {upstreams: [feed]}}"
         func warnings(_ children: String, _ others: String = Self.others) throws -> [String] {
@@ -78,7 +80,7 @@ struct ChildrenTests {
     }
 
     @Test(
-        "A `web` kind of a client with `binding: enforce` → a warning that its cookie has no key; with `observe` → none"
+        "A client with `binding: enforce` has a `web` kind → a warning that the web cookie has no key; `observe` → none"
     )
     func bearers() throws {
         let web = #"{web: {origins: ["https://shop.example.com"]}}"#

@@ -3,7 +3,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Configured places of dead grants", .timeLimit(.minutes(2)))
+@Suite("Settings for a provider's answer that a grant has ended (`dead_grants`)", .timeLimit(.minutes(2)))
 struct DeadGrantSettingsTests {
     private func text(_ entry: String) -> String {
         let issuer = "issuer: https://id.example.com"
@@ -34,7 +34,7 @@ struct DeadGrantSettingsTests {
     }
 
     @Test(
-        "A value of `dead_grants` that RFC 6749 defines for another fault → a warning",
+        "`dead_grants` has an error code that RFC 6749 defines for another fault → a warning",
         arguments: ["invalid_request", "invalid_client", "unauthorized_client", "access_denied", "server_error"])
     func warned(_ word: String) {
         let problems = ConfigurationFixture.problems(text("{at: /code, values: [\(word)]}"))
@@ -42,7 +42,7 @@ struct DeadGrantSettingsTests {
         #expect(problems.contains { $0.path.hasSuffix("dead_grants[0].values") }, "\(problems)")
     }
 
-    @Test("`dead_grants` at the provider → all members are read; at the client, too → the client's entries count")
+    @Test("A provider has `dead_grants` → its clients use them; a client has its own → they replace the provider's")
     func read() throws {
         let given =
             "{at: /errors/*/errorType, values: [invalid_grant, \"Refresh token expired\"]}, {at: /errcode, values: [40030], statuses: [200, 404]}"
@@ -58,7 +58,7 @@ struct DeadGrantSettingsTests {
         #expect(other.settings.clients.map(\.wire.tokenResponse.deadGrants) == [[]])
     }
 
-    @Test("Ed25519 in a list of algorithms → read as EdDSA; ed25519, Ed448, or a name twice → refused")
+    @Test("A list of algorithms has Ed25519 → read as EdDSA; it has ed25519, Ed448, or a name twice → refused")
     func algorithms() throws {
         func text(_ names: String) -> String {
             let issuer = "issuer: https://id.example.com"

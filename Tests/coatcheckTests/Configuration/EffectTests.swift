@@ -36,7 +36,7 @@ struct EffectTests {
     private func said(_ problems: [ConfigProblem]) -> [String] { problems.map(\.description) }
 
     @Test(
-        "No backend can redeem the tickets of a `web` origin → a warning; one can, or the origin is the broker's → none"
+        "No backend may redeem tickets for a `web` origin → a warning; a backend may, or the origin is the broker's → no warning"
     )
     func origins() {
         func warnings(_ backend: String, origin: String = "https://shop.example.com") -> [ConfigProblem] {
@@ -59,7 +59,7 @@ struct EffectTests {
         #expect(warnings("may: [introspect]", origin: "https://auth.example.com").isEmpty)
     }
 
-    @Test("`pass` together with `evidence: proof` → a warning at `pass`")
+    @Test("`binding` has `pass` together with `evidence: proof` → a warning at `pass`, which has no effect")
     func passes() {
         let found = problems(client: "binding:\n  mode: enforce\n  pass: 2m\n  evidence: proof")
         #expect(found.map(\.path) == ["providers.example.clients.ios.binding.pass"] && found.first?.line == 17)
@@ -67,7 +67,9 @@ struct EffectTests {
         #expect(problems(client: "binding: {mode: enforce, evidence: proof}").isEmpty)
     }
 
-    @Test("A child's `absolute` exceeds its client's → a warning; a `web` child's default exceeds it → no warning")
+    @Test(
+        "A child kind's `absolute` is above its client's → a warning; only a `web` kind's default is above it → no warning"
+    )
     func lives() {
         let short = "session: {idle: 10m, absolute: 1h}\n"
         let found = problems(client: short + "children:\n  widget: {idle: 10m, absolute: 2h}")
@@ -87,7 +89,7 @@ struct EffectTests {
     }
 
     @Test(
-        "Two upstreams reach one address, and one requires a step-up → a warning at each entry that the other bypasses"
+        "A second upstream reaches calls that an upstream's `require` entry protects → a warning at each entry that it bypasses"
     )
     func neighbours() {
         func warnings(_ other: String) -> [ConfigProblem] {
@@ -186,7 +188,7 @@ struct EffectTests {
     }
 
     @Test(
-        "A plain http upstream with `internal: true` → a warning; without it → an error; at a loopback address → neither"
+        "An upstream has http and `internal: true` → a warning; without `internal` → an error; at a loopback address → neither"
     )
     func plainUpstreams() {
         func found(_ settings: String) -> [ConfigProblem] {
@@ -201,7 +203,7 @@ struct EffectTests {
         #expect(found("base_url: \"http://127.0.0.1:8080\"").isEmpty)
     }
 
-    @Test("An allowed origin on another site than the broker → a warning, unless the cookie is `same_site: none`")
+    @Test("An allowed origin is on another site than the broker → a warning, unless the cookie has `same_site: none`")
     func sites() {
         func paths(_ origin: String, _ sameSite: String = "strict") -> [String] {
             problems(
@@ -217,7 +219,8 @@ struct EffectTests {
     }
 
     @Test(
-        "Allowed origins of web shells, such as capacitor://localhost → accepted; without a bearer client → a warning")
+        "Allowed origins are web shells', such as capacitor://localhost → accepted; no client is a bearer client → a warning"
+    )
     func shells() throws {
         let origins = [
             "capacitor://localhost", "ionic://localhost", "tauri://localhost", "app://localhost", "app://-",
@@ -250,7 +253,7 @@ struct EffectTests {
     }
 
     @Test(
-        "An https redirect URI on the broker's host, without `webcredentials: true` → a warning; with it → the app is listed"
+        "An https redirect URI is on the broker's host → a warning; with `webcredentials: true` → the app is listed instead"
     )
     func webcredentials() throws {
         func found(_ ios: String, _ uri: String) throws -> (warnings: [String], file: String) {

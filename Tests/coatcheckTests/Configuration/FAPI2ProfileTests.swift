@@ -158,7 +158,7 @@ struct FAPI2ProfileTests {
     }
 
     @Test(
-        "`profile: fapi2`, and a backend with forward_access_token → refused, because bound tokens stay with the broker"
+        "A client has `profile: fapi2`, a backend `forward_access_token` → refused, because bound tokens stay with the broker"
     )
     func forwarded() {
         let text =
@@ -199,7 +199,7 @@ struct FAPI2ProfileTests {
     }
 
     @Test(
-        "A client with `profile: fapi2` has a key, a certificate or both → its authentication and token binding follow",
+        "A client with `profile: fapi2` has a key, a certificate or both → they decide its authentication and token binding",
         arguments: [
             (key, "private_key_jwt", SenderConstraint.dpop), (certificate, "tls_client_auth", .mtls),
             ("\(key), \(certificate)", "private_key_jwt", .dpop),
@@ -215,7 +215,7 @@ struct FAPI2ProfileTests {
         #expect(client.profile.senderConstraint == constraint)
     }
 
-    @Test("A setting that agrees with `profile: fapi2`, or is stricter → accepted")
+    @Test("A setting agrees with `profile: fapi2`, or is stricter → accepted")
     func agreement() throws {
         let same = try client(
             file(

@@ -40,7 +40,7 @@ struct MergeKeyTests {
     }
 
     @Test(
-        "Merge keys with a mapping, a list or nested merges → merged; a key of the mapping itself → replaces a merged one"
+        "A merge key (`<<`) has a mapping, a list or nested merges → merged; the mapping's own key → replaces a merged key"
     )
     func merges() throws {
         let clients = try Self.clients(
@@ -65,7 +65,7 @@ struct MergeKeyTests {
         #expect(clients["tv"]?.redirectURIs.count == 1)
     }
 
-    @Test("A merge key at the top of the file → merged, except for the `x-` keys of the merged mapping")
+    @Test("The top of the file has a merge key (`<<`) → its mapping is merged, except for the mapping's `x-` keys")
     func root() throws {
         let text = Self.file(
             "x-base: &base {log: {level: warning}, x-inner: {a: 1}}\n<<: *base",
@@ -75,7 +75,7 @@ struct MergeKeyTests {
         #expect(!configuration.values.has("x-base.log.level") && !configuration.values.has("x-inner.a"))
     }
 
-    @Test("A fault in a merged value → reported with the line of the value")
+    @Test("A merged value (`<<`) has a fault → reported with the line of the value")
     func lines() {
         let top = "x-app: &app\n  auth: none\n  scopes: openid\n  redirect_uris: [\"not a uri\"]"
         let problems = ConfigurationFixture.errors(
@@ -90,7 +90,7 @@ struct MergeKeyTests {
     }
 
     @Test(
-        "A merge key with a value of the wrong type, or an `x-` key that is not at the top → refused at its line",
+        "A merge key (`<<`) has a value of the wrong type, or an `x-` key is not at the top → refused at its line",
         arguments: [
             // Only keys at the top of the file may begin with `x-`.
             (app, "      ios: {<<: *app, client_id: one, x-note: 1}", 16, "is not a key"),
@@ -109,7 +109,7 @@ struct MergeKeyTests {
         #expect(problems.contains { $0.message.contains(says) && $0.line == line }, "\(problems)")
     }
 
-    @Test("More than 10,000 values, counted after the expansion of aliases and merges → refused")
+    @Test("A file has over 10,000 values, after aliases and merge keys are expanded → refused")
     func bombs() {
         func list(_ count: Int) -> String {
             "x-list: [" + Array(repeating: "a", count: count).joined(separator: ", ") + "]"

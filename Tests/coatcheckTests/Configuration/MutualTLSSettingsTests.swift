@@ -28,7 +28,7 @@ struct MutualTLSSettingsTests {
     }
 
     @Test(
-        "A certificate that is missing, malformed, without its key, or set twice → refused at its place",
+        "A client's certificate settings are incomplete, contradictory or name a wrong file → refused at the faulty setting",
         arguments: [
             ("auth: tls_client_auth", "web.auth: needs `tls: {certificate, key}`"),
             ("auth: self_signed_tls_client_auth", "web.auth: needs `tls: {certificate, key}`"),
@@ -78,7 +78,7 @@ struct MutualTLSSettingsTests {
         #expect(errors.contains { "\($0)".contains(words) }, "\(errors)")
     }
 
-    @Test("A certificate for a provider of kind clever, whose calls use none → refused")
+    @Test("A provider of kind `clever`, whose calls use no certificate, has one → refused")
     func kinds() {
         let text = """
             server: {public_url: "https://auth.example.com"}
@@ -94,7 +94,8 @@ struct MutualTLSSettingsTests {
     }
 
     @Test(
-        "A provider has a certificate for its clients → they use it; a client has its own → it replaces the provider's")
+        "A provider has a certificate → its clients use it; a client has its own → this certificate replaces the provider's"
+    )
     func places() throws {
         let shared = try client(file("tls: {\(Self.pair), ca_file: example-ca.pem}", client: "auth: tls_client_auth"))
         let identity = try #require(shared.wire.connection.identity)
@@ -133,7 +134,7 @@ struct MutualTLSSettingsTests {
         #expect(Certificates.firstFault(good, at: WallTime(seconds: 1_795_400_000)) == nil)
     }
 
-    @Test("A certificate in `tls` or `certificate` has expired → `check` names the setting of its file, and the line")
+    @Test("A client's certificate, in `tls` or `certificate`, has expired → `check` names the setting and its line")
     func faultPlaces() throws {
         let later = WallTime(seconds: 4_950_000_000)
         func fault(_ tls: String) throws -> ConfigProblem? {
@@ -161,7 +162,7 @@ struct MutualTLSSettingsTests {
     }
 
     @Test(
-        "An upstream's own certificate, and a client whose tokens are bound to its certificate → refused; unbound → accepted"
+        "A client's tokens are bound to its certificate, and its upstream has another → refused; tokens are unbound → accepted"
     )
     func upstreams() throws {
         func upstream(_ tls: String, url: String = "https://api.example.com", more: String = "") -> String {

@@ -20,7 +20,7 @@ struct ProviderSettingsTests {
         return try #require(try ConfigurationFixture.load(text).providers.first)
     }
 
-    @Test("An OpenID client with any scope → uses a nonce, unless `nonce: off` is set (SEC-30)")
+    @Test("An OpenID client has any scope → its logins use a nonce, unless `nonce: off` is set (SEC-30)")
     func nonce() throws {
         for (scope, nonce) in [("openid email", "on"), ("email", "on"), ("email, nonce: off", "off")] {
             let provider = try load(
@@ -66,7 +66,8 @@ struct ProviderSettingsTests {
         ("kind: clover\nenvironment: us\nsite_url: https://app.example.com", nil),
     ]
 
-    @Test("Every preset and kind → expects exactly the callback issuer that its vendor publishes")
+    @Test(
+        "A provider has any preset or kind → the broker expects exactly the callback issuer that its vendor publishes")
     func issuers() throws {
         for (settings, iss) in Self.issuers {
             let section = try load(
@@ -103,7 +104,7 @@ struct ProviderSettingsTests {
     private static let oidc = "kind: oidc\nissuer: https://id.example.com"
 
     @Test(
-        "client_secret_jwt with a secret below 32 bytes → refused; a Basic secret with reserved characters → a warning"
+        "`client_secret_jwt` has a secret below 32 bytes → refused; a Basic secret has reserved characters → a warning"
     )
     func secrets() throws {
         let signing = try load(
@@ -123,7 +124,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "Settings of an assertion → read; an http audience, or the preset microsoft without a certificate → refused"
+        "A client has settings for an assertion → read; an http audience, or the preset microsoft without a certificate → refused"
     )
     func assertions() throws {
         let key = "client_id: app, auth: private_key_jwt, private_key: {file: service-key.pem}"
@@ -150,7 +151,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "A signing key's algorithm is EdDSA or Ed25519 → one algorithm, with the written name; another spelling → refused"
+        "A signing key has the algorithm EdDSA or Ed25519 → accepted, and its name is kept as written; another spelling → refused"
     )
     func algorithmNames() throws {
         for (written, name) in [(", algorithm: Ed25519", "Ed25519"), (", algorithm: EdDSA", "EdDSA"), ("", nil)] {
@@ -173,7 +174,7 @@ struct ProviderSettingsTests {
         }
     }
 
-    @Test("Two providers with one signing key → refused, unless each assertion's audience is the provider's issuer")
+    @Test("Two providers use one signing key → refused, unless each assertion's audience is the provider's issuer")
     func sharedKeys() throws {
         func text(_ audience: String) -> String {
             let client =
@@ -191,7 +192,7 @@ struct ProviderSettingsTests {
         #expect(ConfigurationFixture.errors(text("endpoint")).count == 2)
     }
 
-    @Test("A Clever client → no PKCE by default; a Clover session → manages only itself by default")
+    @Test("A Clever client has defaults → no PKCE; a Clover client has defaults → its sessions may end only themselves")
     func defaults() throws {
         let clever = try load(
             "kind: clever", client: "client_id: app, auth: blank_secret_basic, app_start: {sdk_version: \"2\"}")
@@ -208,7 +209,7 @@ struct ProviderSettingsTests {
                 .assumesScope == false)
     }
 
-    @Test("The preset apple without its key, or form_post with a redirect URI of an app's own scheme → refused")
+    @Test("The preset `apple` has no key, or `form_post` has a redirect URI with an app's own scheme → refused")
     func apple() {
         #expect(throws: ConfigurationFailure.self) { try load("preset: apple", client: "client_id: app") }
         #expect(throws: ConfigurationFailure.self) {
@@ -230,7 +231,7 @@ struct ProviderSettingsTests {
         #expect(errors.contains { "\($0)".contains(name) && "\($0)".contains("not offered") }, "\(errors)")
     }
 
-    @Test("DPoP in a list of token types → refused, and the message names the right setting")
+    @Test("A client's `token_types` has DPoP → refused, and the message names `sender_constrained: dpop`")
     func tokenType() {
         let file = ConfigurationFixture.minimal.replacingFirst(
             "auth: none", with: "auth: none\n        token_response: {token_types: [DPoP]}")
@@ -240,7 +241,9 @@ struct ProviderSettingsTests {
 
     // MARK: Tokens bound to a key
 
-    @Test("`sender_constrained` and `dpop` on a provider → apply to its clients; on a client → replace the provider's")
+    @Test(
+        "A provider has `sender_constrained` and `dpop` → its clients use them; a client has its own → the client's are used"
+    )
     func bound() throws {
         let oidc = "kind: oidc\nissuer: https://id.example.com"
         let plain = try load(oidc).settings.clients
@@ -272,7 +275,8 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "Bound tokens of another kind than `oidc` or `oauth2`, or with a backend that gets the access tokens → refused")
+        "Tokens are bound, and the provider's kind is not `oidc` or `oauth2`, or a backend gets access tokens → refused"
+    )
     func boundElsewhere() {
         let clever = """
             server: {public_url: "https://auth.example.com"}

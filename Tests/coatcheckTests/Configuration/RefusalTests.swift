@@ -510,7 +510,8 @@ struct RefusalTests {
     }
 
     @Test(
-        "A misspelt key, two providers with one callback and the secret `changeme` → all three are reported (SEC-109)")
+        "A file has a misspelt key, two providers with one callback and the secret `changeme` → all three are reported (SEC-109)"
+    )
     func allTogether() {
         let text =
             ConfigurationFixture.minimal
@@ -530,7 +531,7 @@ struct RefusalTests {
         #expect(errors == errors.sorted())
     }
 
-    @Test("Two providers with one issuer and client id → refused (SEC-112)")
+    @Test("Two providers have the same issuer and client id → refused (SEC-112)")
     func sharedRegistration() {
         let text =
             ConfigurationFixture.minimal
@@ -540,7 +541,7 @@ struct RefusalTests {
         #expect(errors.contains { $0.message.contains("registration of its own") }, "\(errors)")
     }
 
-    @Test("A secret in many wrong places of the file → no message repeats it (SEC-114)")
+    @Test("A file has a secret in wrong places → no message repeats the secret (SEC-114)")
     func bland() {
         let canary = "CANARYcanary0123456789"
         let texts = [

@@ -45,7 +45,7 @@ struct SQLiteAddressTests {
     }
 
     @Test(
-        "An SQLite URL with one meaning → accepted",
+        "An SQLite URL that all programs read in the same way → accepted",
         arguments: [
             ("sqlite:data/x.db", "data/x.db"), ("sqlite:./data/x.db", "./data/x.db"), ("sqlite:../x.db", "../x.db"),
             ("sqlite:/data/x.db", "/data/x.db"), ("sqlite:///data/x.db", "/data/x.db"),
@@ -64,7 +64,9 @@ struct SQLiteAddressTests {
         }
     }
 
-    @Test("An ambiguous SQLite URL, and a database at the place that version 0.3.0 used → accepted with a warning")
+    @Test(
+        "An SQLite URL is ambiguous, but a database exists at the place where version 0.3.0 made it → accepted with a warning"
+    )
     func old() throws {
         let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)

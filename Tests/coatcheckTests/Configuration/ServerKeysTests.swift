@@ -4,7 +4,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Keys that belong only to the provider (decision 94)", .timeLimit(.minutes(1)))
+@Suite("Settings that belong only to the provider (decision 94)", .timeLimit(.minutes(1)))
 struct ServerKeysTests {
     /// A value for each key of the provider, which differs from the key's default.
     ///
@@ -63,7 +63,9 @@ struct ServerKeysTests {
             + "`providers.p.\(key)`; from 0.3 on it is refused on a client"
     }
 
-    @Test("A client has a key that belongs to the provider → one warning, with the key's line and the right place")
+    @Test(
+        "A client has a setting that belongs to the provider → one warning, with the setting's line and its right place"
+    )
     func onClient() throws {
         #expect(Set(Self.values.keys) == Set(ServerKeys.all))
         for key in ServerKeys.all {
@@ -73,7 +75,7 @@ struct ServerKeysTests {
     }
 
     @Test(
-        "A provider's key moves from the client to the provider → no warning, and the client has the same value"
+        "A provider's setting moves from its client to the provider → no warning, and the client has the same value"
     )
     func onProvider() throws {
         for key in ServerKeys.all {
@@ -90,7 +92,7 @@ struct ServerKeysTests {
     }
 
     @Test(
-        "Provider's keys on two clients, even from a merged part or with a profile → one warning for each client and key"
+        "Two clients have settings that belong to the provider, even by merging or with a profile → one warning for each"
     )
     func once() throws {
         let both = try Self.warnings(
@@ -121,7 +123,7 @@ struct ServerKeysTests {
     }
 
     @Test(
-        "A provider's key on a client has a faulty value, or the client is Zephr's → an error for the client's key"
+        "A client has a provider's setting with a faulty value, or the client is Zephr's → an error for this setting"
     )
     func faulty() {
         for (value, words) in [("identity: {subject: id}", "JSON pointer"), ("identity: {subject: }", "has no value")] {
@@ -147,7 +149,8 @@ struct ServerKeysTests {
     }
 
     @Test(
-        "The list of the provider's keys → sorted, without doubles, with 26 keys that the decoder knows at both places")
+        "The list of settings that belong to the provider → sorted, each once, and the decoder knows all of them at both places"
+    )
     func table() {
         #expect(ServerKeys.all == ServerKeys.all.sorted() && Set(ServerKeys.all).count == ServerKeys.all.count)
         #expect(Self.known(below: "providers.*.").count == 26)
@@ -171,7 +174,7 @@ struct ServerKeysTests {
     private static let root = #filePath.replacingOccurrence(
         "Tests/coatcheckTests/Configuration/ServerKeysTests.swift", "")
 
-    @Test("The page of settings → marks exactly the keys that belong to the provider")
+    @Test("The reference page marks settings as the provider's → exactly those in the code's list")
     func marked() throws {
         let page = try String(contentsOfFile: Self.root + "docs/reference/configuration.md", encoding: .utf8)
         let rows = page.split(separator: "\n").compactMap { line -> String? in
@@ -183,7 +186,7 @@ struct ServerKeysTests {
         #expect(Set(rows).sorted() == ServerKeys.all && rows.count == 26)
     }
 
-    @Test("Each configuration in the repository → has the provider's keys at the provider only")
+    @Test("Any configuration file in the repository → has the provider's settings at the provider only")
     func examples() throws {
         var count = 0
         for folder in ["deploy", "Benchmarks", "Tests/scenarios/support"] {

@@ -27,7 +27,7 @@ struct StepUpConfigurationTests {
         }
     }
 
-    @Test("A `require` entry that is malformed, that no provider can meet, or that no allowed call matches → refused")
+    @Test("A `require` entry is malformed, cannot be met by the provider, or matches no allowed call → refused")
     func refused() {
         let none = "    step_up: {acr: false, max_age: false}\n"
         for (require, backend, provider, words) in [
@@ -59,7 +59,7 @@ struct StepUpConfigurationTests {
     }
 
     @Test(
-        "An upstream and a backend demand sign-ins of unbound sessions → warnings that a copied cookie meets the demands"
+        "An upstream and a backend demand sign-ins, and sessions have no key → two warnings that a copied cookie is enough"
     )
     func warned() {
         let found = problems("[{allow: \"POST /pay/1\", acr: [mfa], max_age: 5m}]", backend: ", require: {max_age: 1h}")
@@ -68,7 +68,7 @@ struct StepUpConfigurationTests {
     }
 
     @Test(
-        "An upstream has a demand, and apps or backends get its access token → a warning that the token bypasses the demand"
+        "An upstream demands a sign-in, and apps or backends get its access token → a warning that the token bypasses the demand"
     )
     func goneRound() {
         let gone = "upstreams.api.require is gone round with the access token itself"

@@ -28,7 +28,9 @@ struct TargetConfigurationTests {
         }
     }
 
-    @Test("A target that is empty, ambiguous, malformed, or impossible for the provider → refused with its line")
+    @Test(
+        "Settings of an API's token are empty, ambiguous, malformed, or impossible for the provider → refused with the line"
+    )
     func refused() {
         for (token, backend, client, words) in [
             (", token: {}", "]", "", "upstreams.api.token needs `resource`"),
@@ -60,7 +62,7 @@ struct TargetConfigurationTests {
         }
     }
 
-    @Test("An exchange by a client without authentication, or tokens for nine APIs → a warning")
+    @Test("A token exchange has a client without authentication, or a file has tokens for nine APIs → a warning")
     func warned() {
         #expect(problems(", token: {exchange: {audience: a}}").contains { $0.contains("has an exchange, and client") })
         let nine = (1...9).map { "{audience: a\($0)}" }.joined(separator: ", ")
@@ -71,7 +73,9 @@ struct TargetConfigurationTests {
         #expect(!found.contains { $0.contains("gives tokens for") }, "\(found)")
     }
 
-    @Test("A client with idempotency keys gets an API's token by a refresh → a warning; by an exchange → no warning")
+    @Test(
+        "A client sends idempotency keys, and gets an API's token by a refresh → a warning; by an exchange → no warning"
+    )
     func warnedOfReplays() {
         let words = "cannot be replayed for the session's own key"
         let keyed = "        token_request: {idempotency_key: true}\n"
@@ -90,7 +94,7 @@ struct TargetConfigurationTests {
     }
 
     @Test(
-        "Targets in upstreams and backends → sign-ins request their resources once, in the file's order, except exchanges'"
+        "Upstreams and backends name APIs → sign-ins request each resource once, in the file's order, without exchanges'"
     )
     func joined() throws {
         let file = text(
@@ -104,7 +108,7 @@ struct TargetConfigurationTests {
     }
 
     @Test(
-        "A setting's path names a token's resource or scope → it affects sign-ins; names an exchange's or an audience → not"
+        "A changed setting is the resource or scope of an API's token → sign-ins change; an exchange's or an audience → not"
     )
     func paths() {
         for path in [

@@ -31,7 +31,7 @@ struct LimitLineTests {
     }
 
     @Test(
-        "An address reaches its limit → one line a minute; 5,000 addresses → one line for those without their own (SEC-115)"
+        "An address is over its limit → one log line a minute; 5,000 are → lines for the first 64, one for the rest (SEC-115)"
     )
     func limits() {
         let lines = Lines()
@@ -55,7 +55,7 @@ struct LimitLineTests {
     }
 
     @Test(
-        "A relayed call fails → its line names the upstream, and the audience and resource of the token's API"
+        "A relayed call fails → its log line names the upstream, and the audience and resource of the API whose token was sent"
     )
     func failedRelayCalls() {
         let lines = Lines()
@@ -81,7 +81,7 @@ struct LimitLineTests {
         #expect(own.contains(#""audience":"shop","resource":"https://a.example https://b.example""#), "\(own)")
     }
 
-    @Test("A breaker opens or closes, or the notices from PostgreSQL stop or return → one line for each change")
+    @Test("A provider's breaker opens or closes, or PostgreSQL's notices stop or return → one log line for each change")
     func outages() throws {
         let lines = Lines()
         let isEnding = Mutex(false)
@@ -108,7 +108,9 @@ struct LimitLineTests {
         #expect(lines.take().isEmpty)
     }
 
-    @Test("Ten requests through a proxy that is not trusted → one line; through 100 such proxies → eight lines in all")
+    @Test(
+        "Ten requests come through a proxy that is not trusted → one log line; they come through 100 such proxies → eight in all"
+    )
     func proxies() {
         let lines = Lines()
         let log = RequestMetrics(
@@ -123,7 +125,7 @@ struct LimitLineTests {
         #expect(lines.take().count == 7)
     }
 
-    @Test("Five writes find the disk full → one line; the next writes succeed → one more line")
+    @Test("Five writes find the disk full → one log line; the next writes succeed → one more log line")
     func disk() {
         let lines = Lines()
         let disk = DiskState(log: lines.log)
@@ -135,7 +137,8 @@ struct LimitLineTests {
         #expect(lines.take().count == 1 && !disk.isFull)
     }
 
-    @Test("A provider without failures, or with one → ok; with two in a row → failing; with an open breaker → open")
+    @Test(
+        "A provider's last calls failed at most once → `ok`; twice in a row → `failing`; its breaker is open → `open`")
     func providers() {
         #expect(ProviderHealth.state(.closed(failures: 0), 0) == "ok")
         #expect(ProviderHealth.state(.closed(failures: 1), 1) == "ok")
@@ -167,7 +170,7 @@ struct LimitLineTests {
     }
 
     @Test(
-        "Connections over a limit → counted for the kind of limit, with one line a minute for each limit (SEC-105)"
+        "A listener refuses connections → counted by the kind of limit, with one log line a minute for each limit (SEC-105)"
     )
     func connections() throws {
         let lines = Lines()

@@ -14,7 +14,7 @@ struct LogLineTests {
         "\u{200B}\u{FEFF}", "\u{E0041}",
     ]
 
-    @Test("Hostile text → stays harmless inside one JSON line (SEC-115)", arguments: hostile)
+    @Test("A log message has hostile text → the text stays inside one JSON line (SEC-115)", arguments: hostile)
     func inert(_ text: String) throws {
         var line = LogLine(WallTime(milliseconds: 1_795_208_400_007), level: "info", message: text)
         line.add("user_agent", text)

@@ -4,7 +4,9 @@ import Testing
 
 @Suite("Metrics as Prometheus text", .timeLimit(.minutes(2)))
 struct PrometheusTests {
-    @Test("A metric family reaches its limit → stops growing, and reports the number of omitted series (SEC-118)")
+    @Test(
+        "A metric reaches its limit of series → no series is added, and the number of omitted series is reported (SEC-118)"
+    )
     func bounded() {
         let metrics = MetricsRegistry()
         for index in 0..<10_000 { metrics.counter("paths_total", [("path", "/\(index)")]).increment(by: 1) }
@@ -13,7 +15,9 @@ struct PrometheusTests {
             metrics.text().contains("coatcheck_metric_series_left_out_total \(10_000 - MetricsRegistry.seriesLimit)"))
     }
 
-    @Test("A status that the broker itself sends → its own label; another status → the label of its class (SEC-118)")
+    @Test(
+        "An answer has a status that the broker sends → a label of its own; another status → its class's label (SEC-118)"
+    )
     func statuses() {
         let labels = Set((-1...10_000).map { StatusLabel($0).text })
         #expect(labels.isSuperset(of: ["200", "401", "429", "499", "503", "2xx", "3xx", "4xx", "5xx", "other"]))
@@ -23,7 +27,7 @@ struct PrometheusTests {
         #expect(StatusLabel(418) == StatusLabel(499 - 1))
     }
 
-    @Test("A label value with special characters → escaped; a name → other characters become underscores")
+    @Test("A label's value has special characters → escaped; a metric's name has them → replaced by underscores")
     func escaped() {
         let metrics = MetricsRegistry()
         metrics.counter("a-b.c", [("la bel", "x\"y\\z\n")]).increment(by: 2)
@@ -45,7 +49,7 @@ struct PrometheusTests {
         #expect(text.contains(#"t_seconds_count{route="/x"} 6"#))
     }
 
-    @Test("One name is used with two types → the first type stays")
+    @Test("One metric name is used with two types → the metric keeps the first type")
     func twoTypes() {
         let metrics = MetricsRegistry()
         metrics.counter("x").increment(by: 1)
@@ -78,7 +82,7 @@ struct PrometheusTests {
         }
     }
 
-    @Test("A gauge's new values lack an earlier label → the series of this label is gone")
+    @Test("A gauge gets new values without an earlier label → the series with this label is removed")
     func replaced() {
         let metrics = MetricsRegistry()
         metrics.setGauges("age", [([("key", "k1")], 5), ([("key", "k2")], 1)])

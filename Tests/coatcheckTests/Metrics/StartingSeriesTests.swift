@@ -12,7 +12,7 @@ struct StartingSeriesTests {
         return metrics
     }
 
-    @Test("Every event → its counter exists from the start, with zero")
+    @Test("The program starts → the counter of every event exists, with zero")
     func events() throws {
         let metrics = registered()
         let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })
@@ -54,7 +54,7 @@ struct StartingSeriesTests {
     }
 
     @Test(
-        "The series are registered again → their number stays; a hundred clients → at most the limit of starting series"
+        "Starting series are registered twice → no more series; registered for a hundred clients → at most the limit"
     )
     func bounded() {
         let metrics = registered()

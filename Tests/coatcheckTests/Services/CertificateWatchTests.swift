@@ -88,7 +88,7 @@ struct CertificateWatchTests {
     private var failures: Bool { metrics.text().contains("coatcheck_certificate_reload_failures_total 1") }
 
     @Test(
-        "A new certificate and key do not fit, or a file is missing → a log line, and the current certificate stays"
+        "A new certificate does not fit its key, or a file is missing → a log line, and the old pair stays in use"
     )
     func refused() {
         let before = identity.current.id
@@ -103,7 +103,9 @@ struct CertificateWatchTests {
         #expect(identity.current.id == before)
     }
 
-    @Test("A new certificate is not valid yet → a log line, and no change; its time comes → the certificate is used")
+    @Test(
+        "A new certificate is not valid yet → a log line, and the old one stays; the new one becomes valid → it is used"
+    )
     func notYet() {
         let before = identity.current.id
         for _ in 0..<3 { take(.success(Self.later)) }
@@ -113,7 +115,7 @@ struct CertificateWatchTests {
         #expect(identity.current.id != before && failures && lines.all.contains("client certificate reloaded"))
     }
 
-    @Test("An expired certificate arrives → a valid certificate stays; an expired one is replaced")
+    @Test("A new certificate has expired → refused if the old one is valid, used if the old one has expired, too")
     func runOut() {
         clock.set(1_906_502_400)
         take(.success(Self.later))
@@ -131,7 +133,7 @@ struct CertificateWatchTests {
         #expect(identity.current.id == later)
     }
 
-    @Test("The files have the pair that is already in use → no change and no log line")
+    @Test("The files have the certificate and key that are already in use → no change and no log line")
     func same() {
         let before = identity.current.id
         take(.success(Self.good))

@@ -42,7 +42,7 @@ struct ConfigValuesTests {
         return changes
     }
 
-    @Test("A child kind with an empty mapping is renamed → the paths of both names have changed")
+    @Test("A child kind without settings is renamed → the settings with the old and with the new name have changed")
     func mapping() throws {
         let children = "providers.example.clients.ios.children"
         #expect(
@@ -52,7 +52,9 @@ struct ConfigValuesTests {
         #expect(paths(try load(), try load()).isEmpty)
     }
 
-    @Test("A list becomes empty → its path has changed, and the running backend may not ask about any session")
+    @Test(
+        "A backend's `allow` becomes an empty list → this setting has changed, and the backend may not ask about any session"
+    )
     func list() throws {
         let (open, closed) = (try load(), try load(allow: "[]"))
         #expect(
@@ -61,7 +63,7 @@ struct ConfigValuesTests {
     }
 
     @Test(
-        "Quotes turn a number or boolean into a text → its path has changed",
+        "Quotes turn a setting's number or boolean into a text → this setting has changed",
         arguments: [("true", "\"true\""), ("1", "'1'"), ("-2", "\"-2\"")])
     func quotes(_ plain: String, _ quoted: String) throws {
         #expect(
@@ -69,7 +71,7 @@ struct ConfigValuesTests {
                 == ["providers.news.attribute_defaults.source"])
     }
 
-    @Test("Quotes are added to a text → no change")
+    @Test("Quotes are added to a setting's text → no change")
     func sameText() throws {
         #expect(paths(try load(attribute: "app"), try load(attribute: "\"app\"")).isEmpty)
     }

@@ -7,7 +7,7 @@ import Testing
 /// The return of the process's freed memory to the system.
 @Suite(.timeLimit(.minutes(2))) struct FreedMemoryTests {
     @Test(
-        "Memory is freed between blocks that stay in use → returned to the system, although each heap's end is in use")
+        "A process frees memory between blocks that stay in use → the freed memory is returned to the system")
     func givenBack() async throws {
         // One block in 64 stays allocated. So the last page of each heap stays in use, too.
         let size = 128 << 20, block = 1024, stays = 64
@@ -37,7 +37,8 @@ import Testing
     }
 
     @Test(
-        "An attempt to release memory has little effect, and ten seconds later less memory is in use → another attempt")
+        "An attempt to release memory had little effect, and ten seconds later less memory is in use → another attempt is made"
+    )
     func leftBehind() {
         var rule = FreedMemoryRule(atRest: nil)
         rule.tried(leaving: Self.figures(unused: 4, used: 6), at: .zero)
@@ -58,7 +59,7 @@ import Testing
     }
 
     @Test(
-        "The first attempt to release memory is made under load, and then the load ends → another attempt",
+        "A first attempt to release memory was made under load, and then the load ends → another attempt is made",
         arguments: [true, false]
     )
     func triedUnderLoad(beganAtRest: Bool) {
@@ -75,7 +76,7 @@ import Testing
     }
 
     @Test(
-        "An attempt to release memory under load has little effect, and later 4 MiB instead of 9 are in use → another attempt"
+        "An attempt to release memory under load had little effect, then use falls from 9 to 4 MiB → another attempt is made"
     )
     func beganUnderLoad() {
         var rule = FreedMemoryRule(atRest: Self.figures(unused: 4, used: 3))
@@ -86,11 +87,11 @@ import Testing
         #expect(rule.isWorthIt(Self.figures(unused: 55, used: 4), at: .seconds(15)))
     }
 
-    @Test("The process starts → its memory use at rest is known before the first check")
+    @Test("The process starts → its memory use is measured before the first check of freed memory")
     func atRest() { #expect(FreedMemory().atRest != nil) }
 
     @Test(
-        "An attempt releases too little memory → the next one a minute later, or once 4,096 cached sessions are released"
+        "An attempt released too little memory → the next one after a minute, or after 4,096 cached sessions were released"
     )
     func patience() {
         var rule = FreedMemoryRule(atRest: nil)

@@ -52,7 +52,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "The key file is truncated, another ring's or gone → one log line, and the ring stays; a good ring follows → used"
+        "The key file is truncated, another ring's or gone → one log line, and the keys stay; a good file follows → used"
     )
     func faulty() throws {
         let watched = try Watched()
@@ -76,7 +76,8 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A key that waits for its time is added to the key file → it opens records at once, and seals from its time on")
+        "The key file gets a key for a later time → this key opens records at once, and seals records from that time on"
+    )
     func twoSteps() throws {
         let watched = try Watched()
         let key = watched.vault.currentKeyID
@@ -104,7 +105,7 @@ struct KeyWatchTests {
     enum Trouble: CaseIterable { case awayBefore, halfBefore, away, half }
 
     @Test(
-        "A key waits for its time, and the key file is gone or truncated → the key still seals from its time on",
+        "A loaded key may seal from a later time, and then the key file is lost or truncated → the key still seals from that time",
         arguments: Trouble.allCases)
     func dueInTrouble(_ trouble: Trouble) throws {
         let watched = try Watched()
@@ -138,7 +139,9 @@ struct KeyWatchTests {
         #expect(watched.lines.all.split(separator: "\n").count { $0.contains("keys not reloaded") } == 2)
     }
 
-    @Test("A key waits for its time, and reading the key file hangs → the key still seals from its time on")
+    @Test(
+        "A loaded key may seal from a later time, and then reading the key file hangs → the key still seals from that time"
+    )
     func hanging() throws {
         let watched = try Watched()
         let rotated = try watched.watch.ring.rotated(
@@ -172,7 +175,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A key file that others can access, even through a link → open to others; that only its group can read → not open"
+        "A key file is accessible to others, even through a link → counts as open to others; readable for its group → does not"
     )
     func modes() throws {
         let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
@@ -200,7 +203,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A ring opens no record in the store → the check fails; it opens 19 of 20 → the check succeeds, with a log line"
+        "The key ring opens no record of the store → the check fails; it opens 19 of 20 → the check succeeds, with a log line"
     )
     func ringCheck() async throws {
         let now = WallTime(seconds: 1_795_000_000)
@@ -247,7 +250,8 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A ring opens no record of the store → it seals none, and a ring in the file that opens records replaces it")
+        "The key ring opens none of the store's records → it seals no record, until a key file with the right ring replaces it"
+    )
     func takenWhole() async throws {
         let watched = try Watched()
         let (time, store) = (watched.time, InMemoryStore())

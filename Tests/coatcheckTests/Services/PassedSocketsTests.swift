@@ -46,7 +46,7 @@ struct PassedSocketsTests {
     ]
 
     @Test(
-        "LISTEN_FDS, LISTEN_PID or LISTEN_FDNAMES is malformed, missing or another process's → refused with the reason",
+        "LISTEN_FDS, LISTEN_PID or LISTEN_FDNAMES is malformed, missing or for another process → refused with the reason",
         arguments: refused)
     func refuses(_ row: Refused) {
         do {
@@ -80,7 +80,7 @@ struct PassedSocketsTests {
     ]
 
     @Test(
-        "Sockets are handed over with names → they become these listeners; without a name → the public listener",
+        "Passed sockets have listeners' names → they become these listeners; one socket has no name → the public listener",
         arguments: taken)
     func takes(_ row: Taken) throws {
         #expect(try PassedSockets(row.environment, pid: Self.pid).descriptors == row.descriptors)

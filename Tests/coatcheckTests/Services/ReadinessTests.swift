@@ -33,7 +33,7 @@ struct ReadinessTests {
     }
 
     @Test(
-        "A shutdown → the broker is not ready for the whole delay before a listener closes, and the drain is logged (SEC-123)",
+        "A shutdown begins → readiness fails for the whole delay before a listener closes, and the drain is logged (SEC-123)",
         .timeLimit(.minutes(1)))
     func order() async throws {
         let journal = Journal()

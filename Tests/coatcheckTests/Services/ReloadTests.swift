@@ -120,7 +120,7 @@ struct ReloadTests {
     }
 
     @Test(
-        "A reload finds a change that needs a restart → the whole reload is refused, and the log names the setting",
+        "A reload finds one change that needs a restart → none of its changes is applied, and the log names the setting",
         arguments: [
             ("listen: \"127.0.0.1:8080\"", "listen: \"127.0.0.1:8081\"", "server.listen"),
             (
@@ -154,7 +154,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("Others may read a secret's file → a warning at each reload, even without a changed setting")
+    @Test("Other users may read a secret's file → each reload logs a warning, even without a changed setting")
     func warnings() async throws {
         let isOpen = Mutex(false)
         let wired = try Wired(Self.text, isOpen: { isOpen.withLock { $0 } })
@@ -167,7 +167,9 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("A client has a key that belongs to the provider → one warning at each reload, and the client's value counts")
+    @Test(
+        "A client has a setting that belongs to the provider → each reload logs one warning, and the client's value is used"
+    )
     func serverKey() async throws {
         let wired = try Wired(Self.text)
         let text = Self.text.replacingFirst("client_id: two-app,", with: "client_id: two-app, scope_separator: \",\",")
@@ -184,7 +186,7 @@ struct ReloadTests {
     }
 
     @Test(
-        "Reading the configuration file hangs → a log line, and later reloads work; the late content → not used"
+        "A reload hangs while it reads its file → a log line, and later reloads work; the late content comes → it is not used"
     )
     func hanging() async throws {
         let gate = DispatchSemaphore(value: 0)
@@ -220,7 +222,7 @@ struct ReloadTests {
     }
 
     @Test(
-        "A reload changes one provider → this provider is made again; the other keeps its connections, breaker and caches"
+        "A reload changes one of two providers → this provider is made again; the other keeps its connections, breaker and caches"
     )
     func kept() async throws {
         let wired = try Wired(Self.text)
@@ -241,7 +243,7 @@ struct ReloadTests {
         await before.transport.shutdown()
     }
 
-    @Test("A secret's file has changed → only the provider that uses the secret is made again")
+    @Test("A reload finds a changed secret's file → only the provider that uses the secret is made again")
     func secret() async throws {
         let secret = Wired.Held("zQ8vN2kLr5TwX7yB3mHd")
         let wired = try Wired(Self.text, secret: { secret.value })
@@ -270,7 +272,8 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("A reload changes the share of recorded traces → applies at once; their destination → refused")
+    @Test(
+        "A reload changes the share of recorded traces → applied at once; it changes the traces' destination → refused")
     func tracing() async throws {
         func text(_ port: Int, _ sample: String) -> String {
             Self.text + "\ntracing: {otlp: \"http://127.0.0.1:\(port)\", sample: \(sample)}"
@@ -292,7 +295,7 @@ struct ReloadTests {
         init(_ value: RunningConfiguration) { self.value = value }
     }
 
-    @Test("After a reload, no request uses the former configuration → it is released")
+    @Test("A reload replaces the configuration, and no request uses the old one any more → its memory is released")
     func released() async throws {
         let wired = try Wired(Self.text)
         let before = Kept(wired.running)
@@ -302,7 +305,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("100 signals during a reload → at least one more reload afterwards, and never two at once")
+    @Test("A broker gets 100 signals during a reload → at least one more reload afterwards, and never two at once")
     func signals() async throws {
         let runs = Mutex((count: 0, under: 0, most: 0))
         let (first, firstBegan) = AsyncStream.makeStream(of: Void.self)
@@ -334,7 +337,7 @@ struct ReloadTests {
         #expect((2...101).contains(count))
     }
 
-    @Test("The salted digests of two configurations → show the paths of all values that differ")
+    @Test("Two configurations are compared by salted digests → the paths of all values that differ")
     func compared() throws {
         let one = try ConfigurationFixture.load(ConfigurationFixture.minimal)
         let other = try ConfigurationFixture.load(

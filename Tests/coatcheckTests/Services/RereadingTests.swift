@@ -45,7 +45,7 @@ struct RereadingTests {
     }
 
     @Test(
-        "The reading of a file hangs, and returns after a newer reading → reported late one time, and its result is dropped"
+        "A first reading of a file hangs until a second is done → reported once as late, and the first result is dropped"
     )
     func hanging() async throws {
         let readings = Readings()
@@ -59,7 +59,7 @@ struct RereadingTests {
         #expect(readings.taken == [2])
     }
 
-    @Test("Two readings of a file hang and return late, in their order → both results are used")
+    @Test("Two readings of a file hang, and return late in their order → the result of each is used")
     func late() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(50))
@@ -85,7 +85,9 @@ struct RereadingTests {
         try await readings.wait { $0.taken.contains(100) && !reader.isReading }
     }
 
-    @Test("The broker stops during the reading of a file → it does not wait for the reading, whose result is dropped")
+    @Test(
+        "The broker stops while a file is being read → the stop does not wait, and the result of the reading is dropped"
+    )
     func stop() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: nil)
@@ -101,7 +103,7 @@ struct RereadingTests {
         #expect(await reader.run { 2 } == false)
     }
 
-    @Test("The service ends while a signal's action waits for a reading → the action ends at once")
+    @Test("A signal's action waits for the reading of a file, and the service ends → the action ends at once")
     func service() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: nil)

@@ -22,7 +22,7 @@ struct TracingTests {
     }
 
     @Test(
-        "A trace context that readers must ignore according to the specification → ignored",
+        "A request has a trace context that readers must ignore according to the specification → ignored",
         arguments: [
             "", "00", "00-\(trace)-\(parent)", "00-\(trace)-\(parent)-1", "00-\(trace)-\(parent)-01-more",
             "ff-\(trace)-\(parent)-01", "00-00000000000000000000000000000000-\(parent)-01",
@@ -36,7 +36,7 @@ struct TracingTests {
         #expect(!span.continuesCaller)
     }
 
-    @Test("A trace context of version 00, or of a later version with more fields → read")
+    @Test("A request has a trace context of version 00, or of a later version with more fields → read")
     func read() throws {
         let read = try #require(TraceParent(Self.field))
         #expect(read == TraceParent(traceID: Self.trace, spanID: Self.parent, isSampled: true))
@@ -46,7 +46,9 @@ struct TracingTests {
                 == TraceParent(traceID: Self.trace, spanID: Self.parent, isSampled: false))
     }
 
-    @Test("A stranger's trace context → its trace id is continued, and its decision to record is ignored")
+    @Test(
+        "A stranger's request has a trace context → the broker continues its trace id, but ignores the decision to record"
+    )
     func strangers() throws {
         for (sample, flag, count) in [(0.0, "01", 0), (1.0, "00", 1)] {
             let spans = Spans()
@@ -64,7 +66,9 @@ struct TracingTests {
         }
     }
 
-    @Test("A trusted proxy decides whether to record → followed; a backend decides → followed after its authentication")
+    @Test(
+        "A trusted proxy decides whether to record a trace → followed; a backend decides → followed after its authentication"
+    )
     func trusted() {
         for (sample, flag, count) in [(0.0, "01", 1), (1.0, "00", 0)] {
             let text = "00-\(Self.trace)-\(Self.parent)-\(flag)"
@@ -90,7 +94,8 @@ struct TracingTests {
         #expect(spans.all.count == 1)
     }
 
-    @Test("A span with a child that fails and ends twice → two finished spans, nested, and the child has failed")
+    @Test(
+        "A span has a child that fails and is ended twice → two finished spans, nested, and only the child has failed")
     func nesting() throws {
         let spans = Spans()
         let request = spans.tracer().starter.begin(
@@ -109,7 +114,7 @@ struct TracingTests {
         #expect(all[0].attributes == ["http.response.status_code": .integer(503), "error.type": .text("503")])
     }
 
-    @Test("A span for the collector → OTLP's JSON, with hexadecimal ids and 64-bit numbers as text")
+    @Test("A finished span is sent to the collector → OTLP's JSON, with hexadecimal ids and 64-bit numbers as text")
     func body() throws {
         let span = FinishedSpan(
             traceID: Self.trace, spanID: Self.parent, parentID: nil, name: "GET /v1/session", kind: .server,
@@ -127,7 +132,7 @@ struct TracingTests {
     }
 
     @Test(
-        "100 spans more than the queue's capacity → dropped and counted; no collector → spans are dropped and counted")
+        "A queue gets 100 spans too many → these spans are dropped and counted; the collector is away → its spans, too")
     func bounded() async throws {
         let metrics = MetricsRegistry()
         let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })

@@ -4,7 +4,7 @@ import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct ParsingTests {
     @Test(
-        "A loopback redirect address → may have any port; a host name may not; the rest must be equal byte for byte (RFC 8252)"
+        "A redirect URI differs from the registered one only in its port → accepted only on a loopback IP address (RFC 8252)"
     )
     func loopback() throws {
         let client = ClientProfile(
@@ -26,7 +26,7 @@ import Testing
         ] { #expect(client.redirectURI(bad) == nil, "\(bad)") }
     }
 
-    @Test("Two spellings of one redirect URI → count as one, and the provider gets the configured spelling")
+    @Test("Two spellings of one redirect URI → treated as the same URI, and the provider gets the configured spelling")
     func spellings() throws {
         for (registered, others) in [
             ("MyApp://", ["myapp://", "MYAPP://"]), ("MyApp:/Cb", ["myapp:/Cb"]),
@@ -102,14 +102,15 @@ import Testing
         #expect(throws: Never.self) { try JSONParser.parse(Array("[[[[[[[[1]]]]]]]]".utf8), maximumBytes: 100) }
     }
 
-    @Test("A JSON text has repeated members → they are named by their pointers")
+    @Test("A JSON text has repeated members → the parser reports each repeated member by its JSON pointer")
     func duplicates() throws {
         let result = try JSONParser.parse(Array(#"{"a":1,"b":{"c/d":1,"c/d":2},"a":2}"#.utf8), maximumBytes: 100)
         #expect(result.duplicates == ["/b/c~1d", "/a"])
         #expect(result.value.object?["a"]?.integer == 1)
     }
 
-    @Test("Thousands of repeated JSON members under a long name → only a limited number is reported (SEC-106)")
+    @Test(
+        "5,000 repeated members inside a JSON member with a long name → the parser reports only some of them (SEC-106)")
     func manyDuplicates() throws {
         let name = String(repeating: "n", count: 30_000)
         let text = "{\"\(name)\":{" + Array(repeating: "\"a\":1", count: 5000).joined(separator: ",") + "}}"
@@ -147,7 +148,7 @@ import Testing
     }
 
     @Test(
-        "A JSON number → read as an integer if it is one of 64 bits, otherwise as nil, without a crash (SEC-21)",
+        "A JSON number is read as an integer → its value if it fits into 64 bits, otherwise nil, without a crash (SEC-21)",
         arguments: [
             ("1", Int64(1)), ("-0", 0), ("1.0", 1), ("1e3", 1000), ("1.5", nil), ("1e300", nil),
             ("9223372036854775808", nil), ("9223372036854775807", Int64.max),
@@ -198,7 +199,7 @@ import Testing
     }
 
     @Test(
-        "The values of a JSON text → counted at every depth; a repeated member inside a list → named by its pointer (SEC-106)"
+        "JSON with too many values at any depth → refused; a repeated member inside a list → named by its pointer (SEC-106)"
     )
     func manyValues() throws {
         func parse(_ text: String, _ values: Int) throws(JSONFailure) -> JSONParser.Result {
@@ -252,7 +253,7 @@ import Testing
     }
 
     @Test(
-        "A callback's known parameter is malformed or repeated, or any has a control character → the refusal names it (SEC-11)",
+        "A known callback parameter is malformed or repeated, or any has a control character → the refusal names it (SEC-11)",
         arguments: [
             ("code=%E9", "`code` has invalid UTF-8"), ("st%61te=%zz", "`state` has a broken percent-escape"),
             ("iss=https://a|b", "`iss` has a character that has to be percent-encoded"),
@@ -330,7 +331,7 @@ import Testing
     }
 
     @Test(
-        "A session's record is cut off or damaged → a cut one is refused, and a damaged one never causes a crash (SEC-106)"
+        "A session's record is cut off → refused; some bytes of the record are changed → the reader does not crash (SEC-106)"
     )
     func records() throws {
         let facts = SessionFacts(

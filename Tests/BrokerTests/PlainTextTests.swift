@@ -10,7 +10,7 @@ struct PlainTextTests {
     }
 
     @Test(
-        "A text of plain bytes with any byte at any place → this byte alone decides whether the text is plain",
+        "One byte of a plain text is replaced, at any place → the text is plain exactly if the new byte is plain",
         arguments: [0, 1, 7, 8, 9, 15, 16, 17, 31])
     func everyByte(length: Int) {
         for filling in [UInt8(0x21), 0x61, 0x7E] {

@@ -34,7 +34,7 @@ struct PresenceBoundsTests {
     }
 
     @Test(
-        "A presence key for an unbound session or a child → refused, with a reason for the log; for the app's bound one → allowed"
+        "A presence key for an unbound session or a child → refused, with a logged reason; for a bound app session → allowed"
     )
     func admits() async throws {
         let session = try await session()
@@ -83,7 +83,7 @@ struct PresenceBoundsTests {
     }
 
     @Test(
-        "The table of presence uses is full → sessions that are not in it are refused until one of its entries is a minute old"
+        "The table of presence uses is full → a further session is refused until one of the table's entries is a minute old"
     )
     func full() {
         let uses = PresenceUses(maximum: 2)

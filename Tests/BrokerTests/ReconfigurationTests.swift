@@ -11,7 +11,8 @@ import Testing
     }
 
     @Test(
-        "A session's provider is no longer configured → 503 for each use; it is configured again → the session lives")
+        "A session's provider is no longer configured → 503 for each use; the provider is configured again → the session lives"
+    )
     func provider() async throws {
         let broker = try TestBroker()
         let token = try await broker.signIn().token
@@ -27,7 +28,7 @@ import Testing
     }
 
     @Test(
-        "A session's client is no longer configured → 503, also for a refresh with the new configuration; the session lives"
+        "A session's client is no longer configured → 503 for the session's calls and refreshes, but the session does not end"
     )
     func client() async throws {
         let broker = try TestBroker()
@@ -55,7 +56,7 @@ import Testing
     }
 
     @Test(
-        "A revocation's provider is no longer configured → the revocation waits until it is configured again (SEC-63)"
+        "A revocation's provider is no longer configured → the revocation waits until the provider is configured again (SEC-63)"
     )
     func revocation() async throws {
         let broker = try TestBroker()
@@ -70,7 +71,7 @@ import Testing
     }
 
     @Test(
-        "A client's setting `evidence` changes while a session is cached → the session's next look-up gets it (guarantee 9)"
+        "A client's setting `evidence` changes while a session is cached → the next look-up has the new setting (guarantee 9)"
     )
     func binding() async throws {
         func clients(_ evidence: BindingPolicy.Evidence) -> [ClientProfile] {
@@ -102,7 +103,9 @@ import Testing
         }
     }
 
-    @Test("A provider is no longer configured → open streams of its sessions still notice their ends")
+    @Test(
+        "A provider is no longer configured → open streams of this provider's sessions still notice when a session ends"
+    )
     func waiting() async throws {
         let broker = try TestBroker()
         let token = try await broker.signIn().token
@@ -113,7 +116,9 @@ import Testing
             await problem { try await waiting.checkLives(broker.vault.digest(token)) }?.reason == .loggedOut)
     }
 
-    @Test("New limits are adopted → they apply at once, and used charges stay used (SEC-119, SEC-121)")
+    @Test(
+        "New limits are adopted → they apply at once, and charges from before the change still count (SEC-119, SEC-121)"
+    )
     func limits() throws {
         let clock = TestClock()
         let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)

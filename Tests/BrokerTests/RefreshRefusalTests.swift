@@ -107,7 +107,9 @@ import Testing
         #expect(await first == nil)
     }
 
-    @Test("A forced refresh joins another caller's refresh, which fails → 503, and never the refused token")
+    @Test(
+        "An upstream refuses a token, and the forced refresh joins a refresh that fails → 503, and never the refused token"
+    )
     func joinedInVain() async throws {
         let (broker, _, live) = try await expired(.init(refresh: [Self.unavailable]), after: .seconds(3560))
         broker.provider.gate.close()
@@ -124,7 +126,7 @@ import Testing
         #expect(await forced?.code == .providerUnavailable)
     }
 
-    @Test("A forced refresh is asked for while the provider must not be called → 503, and never the refused token")
+    @Test("An upstream refuses a token while the provider must not be called → 503, and never the refused token")
     func heldBackForced() {
         let usable = MachineTable.Event.read(version: 3, live: true, fresh: true, usable: true, refreshable: true)
         MachineTable(need: .forced(fromVersion: 3), goal: OwnToken())

@@ -88,7 +88,9 @@ import Testing
             ])
     }
 
-    @Test("A condemnation comes too late, as a newer version is stored → the newer pair is read and served (SEC-55)")
+    @Test(
+        "A refresh would condemn its session, but another process stored a newer pair first → the newer pair is served (SEC-55)"
+    )
     func lateCondemnation() {
         run(
             .expiring,
@@ -100,7 +102,9 @@ import Testing
             ])
     }
 
-    @Test("A refresh after a take-over gets `invalid_grant` → it condemns only after a late owner had time to commit")
+    @Test(
+        "A refresh that took over a claim gets `invalid_grant` → it condemns only after the former owner had time to commit"
+    )
     func takenOver() {
         run(
             .expiring,
@@ -154,7 +158,9 @@ import Testing
             ])
     }
 
-    @Test("A refresh gets an unclear refusal → confirmed by one more call, and never a reason to condemn (SEC-58)")
+    @Test(
+        "A refresh gets an unclear refusal → one more call; a second unclear refusal → 503, and the session stays (SEC-58)"
+    )
     func otherRefusal() {
         run(
             .expiring,
@@ -177,7 +183,9 @@ import Testing
         run(.expiring, [(stale, .claim(version: 3)), (.busy, .wait), (.patienceOver, .finish(.unavailable))])
     }
 
-    @Test("A forced refresh finds a newer version than the refused one → it makes no call")
+    @Test(
+        "An upstream refuses a token, but the stored token is already newer → the stored token is served without a call"
+    )
     func forced() {
         run(
             .forced(fromVersion: 2),
@@ -188,7 +196,7 @@ import Testing
     }
 
     @Test(
-        "A refreshed pair loses to a newer version → the newer one is read; its session has ended → the pair is revoked (SEC-64)"
+        "A refreshed pair comes after a newer pair → the newer is read; a pair comes after the session's end → revoked (SEC-64)"
     )
     func lateCommit() {
         let called: [(Input, Action)] = [
@@ -200,7 +208,7 @@ import Testing
     }
 
     @Test(
-        "A session has no refresh token → a forced refresh gets `not_refreshable`; otherwise its token is served while it lives"
+        "A session has no refresh token → its token is served until it expires, and a forced refresh gets `not_refreshable`"
     )
     func notRefreshable() {
         run(
@@ -227,7 +235,7 @@ import Testing
     }
 
     @Test(
-        "A refusal has no body, or an error that counts → the claim is released; enough such refusals → condemn (guarantee 2)"
+        "A refusal may mean a dead grant → the claim is released; enough such refusals → the session is condemned (guarantee 2)"
     )
     func emptyRefusals() {
         let called: [(Input, Action)] = [(stale, .claim(version: 3)), (granted, .call(confirming: false))]
@@ -236,7 +244,7 @@ import Testing
     }
 
     @Test(
-        "A rotated refresh token may have been lost, and `invalid_grant` follows → `refresh_lost`, in any process (SEC-56)"
+        "A refresh token may have been lost in any process, and then a refresh gets `invalid_grant` → `refresh_lost` (SEC-56)"
     )
     func lossKnown() {
         run(

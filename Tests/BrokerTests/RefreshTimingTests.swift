@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("The time when a token is due", .timeLimit(.minutes(2)))
+@Suite("The time when a token is due for a refresh", .timeLimit(.minutes(2)))
 struct RefreshTimingTests {
     private static let issued = WallTime(seconds: 1_795_000_000)
 
@@ -23,7 +23,8 @@ struct RefreshTimingTests {
         }.map { $0 - 1 }
     }
 
-    @Test("A token was issued more than a minute in the future, by this clock → the token is due")
+    @Test(
+        "According to this clock, a token was issued more than a minute in the future → the token is due for a refresh")
     func future() throws {
         let token = try #require(Digest([UInt8](repeating: 7, count: 32)))
         let end = Self.issued.advanced(by: .seconds(3600))
@@ -54,7 +55,7 @@ struct RefreshTimingTests {
     func short(life: Int64) { #expect(lead(life: life, digestBegin: 255) == life / 10) }
 
     @Test(
-        "A token's life and age are known → it has run out if it had a positive life, and this life is over",
+        "A token's positive lifetime is over → the token has run out; its lifetime is zero or negative → it never runs out",
         arguments: [(10, 9, false), (10, 10, true), (10, -60, false), (0, 0, false), (-5, 0, false), (-5, 60, false)])
     func runOut(life: Int64, age: Int64, expected: Bool) {
         let access = StoredTokens(

@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(
-        "A refresh after a take-over gets `invalid_grant` → the session is condemned a minute later, and not earlier (SEC-55)",
+        "A refresh takes over a dead owner's claim and gets `invalid_grant` → a minute later, the session is condemned (SEC-55)",
         .timeLimit(.minutes(1))
     )
     func takeOver() async throws {
@@ -113,7 +113,9 @@ import Testing
         #expect(token.token.reveal() == "at-r1")
     }
 
-    @Test("A forced refresh finds another process's claim → it waits, and never returns the refused token")
+    @Test(
+        "An upstream refuses a token, and another process is refreshing it → the caller waits, and never gets the refused token"
+    )
     func forcedBusy() {
         let usable = MachineTable.Event.read(version: 3, live: true, fresh: true, usable: true, refreshable: true)
         MachineTable(need: .forced(fromVersion: 3), goal: OwnToken())
@@ -132,7 +134,7 @@ import Testing
     }
 
     @Test(
-        "A refresh token has an end, from a login or a refresh → the session ends with the refresh token",
+        "The provider limits a refresh token's life, at a login or a refresh → the session ends with its refresh token",
         .timeLimit(.minutes(1)))
     func refreshTokenEnd() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(86_400)))

@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(
-        "A failure that refuses neither the grant nor the target → the same event for each kind of call",
+        "A failed call refuses neither the grant nor the target → the machine gets the same event for each kind of call",
         arguments: [RefreshCall.plain, .targeted, .exchange])
     func failures(_ call: RefreshCall) {
         #expect(read(call, .notSent(detail: "")) == .notSent)
@@ -56,7 +56,7 @@ import Testing
         ("slow_down", .rejected(.unclear), .rejected(.unclear), .rejected(.unclear)),
     ]
 
-    @Test("A provider's refusal → its meaning for a plain refresh, for a refresh with a target, and for an exchange")
+    @Test("A provider's error code → read separately for a plain refresh, a refresh with a target, and an exchange")
     func meanings() {
         for (code, plain, target, exchange) in Self.table {
             #expect(read(.plain, refusal(code)) == plain, "\(code)")
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    @Test("Enough refusals that may mean a dead grant → they prove it, for refreshes with and without a target")
+    @Test("Enough refusals that may mean a dead grant → proof of a dead grant, for refreshes with and without a target")
     func enough() {
         for call in [RefreshCall.plain, .targeted] {
             #expect(read(call, refusal("", status: 401), isEnough: true) == .rejected(.counted(enough: true)))
@@ -92,7 +92,9 @@ import Testing
         #expect(read(.targeted, keycloak) == .rejected(.counted(enough: false)))
     }
 
-    @Test("An `invalid_grant` after a request that may have spent the token → treated as a lost answer, but only once")
+    @Test(
+        "A refresh that may have used up its token gets `invalid_grant` → read as a lost answer, but on a repeat as a refusal"
+    )
     func spent() {
         #expect(read(.plain, refusal("invalid_grant"), mayBeSpent: true) == .lost)
         #expect(

@@ -6,7 +6,9 @@ import Testing
 
 /// A partial registration between its attempts (flow E).
 @Suite(.timeLimit(.minutes(2))) struct RegistrationTests {
-    @Test("A registration's exchange has died → `login_required` without another call, even with corrected attributes")
+    @Test(
+        "The owner of a registration's exchange died → each retry gets `login_required` without a call, even with new attributes"
+    )
     func ownerDied() async throws {
         let registrar = ScriptedRegistrar()
         let broker = try TestBroker(also: [registrar])

@@ -8,7 +8,7 @@ import Testing
 /// Notices of other replicas close the cache, empty it, and reach listeners (guarantee 6).
 @Suite(.timeLimit(.minutes(1))) struct ReplicaNoticesTests {
     @Test(
-        "A replica cannot receive notices → it caches nothing; it can again → it begins with an empty cache (SEC-129)"
+        "A replica cannot receive notices → it caches nothing; it receives them again → it begins with an empty cache (SEC-129)"
     )
     func deafness() async throws {
         let broker = try TestBroker()
@@ -33,7 +33,7 @@ import Testing
     }
 
     @Test(
-        "A session is refreshed on any replica → its listeners here get one notice; without listeners, the store is not asked"
+        "A session is refreshed on any replica → its event streams here get one notice; with no streams, the store is not asked"
     )
     func refreshes() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
@@ -64,7 +64,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A presence key is registered on any replica → the session's listeners on this replica get one notice")
+    @Test("A presence key is registered on any replica → the session's event streams on this replica get one notice")
     func presences() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
@@ -86,7 +86,8 @@ import Testing
     }
 
     @Test(
-        "This replica refreshes a session → its listeners get one notice, even if the next look finds the new version")
+        "This replica refreshes a session → its event streams get one notice, even if the next check finds the new version"
+    )
     func ownRefresh() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
@@ -108,7 +109,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A session's last listener leaves → the store is no longer asked about the session")
+    @Test("A session's last event stream closes → the store is no longer asked about the session")
     func listenersLeave() async throws {
         let broker = try TestBroker()
         let notices = broker.context.notices
@@ -121,7 +122,7 @@ import Testing
         #expect(notices.listenedTo.isEmpty)
     }
 
-    @Test("Many sessions have listeners → the store is asked about all of them, a thousand at a time")
+    @Test("Many sessions have event streams → the store is asked about all of these sessions, a thousand at a time")
     func manyListeners() async throws {
         let broker = try TestBroker()
         let versions = TestSharedStore()
@@ -142,7 +143,8 @@ import Testing
     }
 
     @Test(
-        "A session ends on another replica → it leaves this replica's cache at once, and its listeners get the reason")
+        "A session ends on another replica → it leaves this replica's cache at once, and its event streams get the reason"
+    )
     func endings() async throws {
         let broker = try TestBroker()
         let sessions = [try await broker.signIn(code: "c1"), try await broker.signIn(code: "c2")]
@@ -163,7 +165,7 @@ import Testing
     }
 
     @Test(
-        "A step-up on another replica keeps the token version → the session leaves the cache, and its listeners are notified"
+        "A step-up on another replica keeps the token version → the session leaves the cache, and its event streams get a notice"
     )
     func stepUps() async throws {
         let broker = try TestBroker()
@@ -184,7 +186,7 @@ import Testing
     }
 
     @Test(
-        "A session changes on another replica → it is read again at once; listeners get notices only from the regular check"
+        "A session changes on another replica → this replica reads it at once; its event streams wait for the regular check"
     )
     func changes() async throws {
         let broker = try TestBroker()
@@ -213,7 +215,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A session ends on another replica for an internal reason → its listeners get a reason that the API has")
+    @Test("A session ends on another replica for an internal reason → its event streams get a reason that the API has")
     func reason() async throws {
         let broker = try TestBroker()
         let live = try await broker.useCases.resumeSession.resume(try await broker.signIn().token)

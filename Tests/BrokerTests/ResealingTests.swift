@@ -117,7 +117,7 @@ struct ResealingTests {
         #expect(try await store.keyUse(exchangesSince: since).keys.sorted() == [vault.currentKeyID])
     }
 
-    @Test("A process's lease for resealing lapses, and another process takes it → the first one does no further step")
+    @Test("Another process takes over the lapsed lease for resealing → the process that had the lease stops resealing")
     func leaseLost() async throws {
         let broker = try TestBroker()
         let store = try #require(broker.store as? InMemoryStore)

@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test(
-        "A cached session reaches its idle end → refused although its cache entry is still good, and listeners are notified"
+        "A cached session reaches its idle end → its next call is refused despite the cache, and its event streams are notified"
     )
     func cachedLapse() async throws {
         let broker = try broker()
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(
-        "Another replica moves a session's idle end after this one has cached the session → the session is still alive here"
+        "This replica has cached a session, and then another replica moves its idle end → the session still lives here"
     )
     func movedElsewhere() async throws {
         let first = try broker()

@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test(
-        "A revocation would also end a living session → dropped; the end of its reach's last session sends one (guarantee 3)",
+        "A revocation would also end a living session → dropped; no living session is left in its reach → sent (guarantee 3)",
         arguments: RevocationReach.allCases)
     func reach(_ reach: RevocationReach) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: reach)
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(
-        "A revocation that reaches the user is in progress → a sign-in waits; the sign-in comes first → the revocation is dropped"
+        "All of a user's tokens are being revoked → this user's sign-in waits; a sign-in began first → the revocation is dropped"
     )
     func signInUnderWay() async throws {
         let broker = try TestBroker(script: .init(hangs: ["at-1"]), reach: .user)
@@ -134,7 +134,8 @@ import Testing
         signIns.leave(broker.vault.digest(Secret("exchange")))
     }
 
-    @Test("A revocation is left out because of a living session → further logins of its user continue at once")
+    @Test(
+        "A revocation is dropped because another session of the user lives → further logins of this user need not wait")
     func leftOut() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: .user)
         let one = try await broker.signIn(code: "c1")
@@ -246,7 +247,7 @@ import Testing
     }
 
     @Test(
-        "Revocations at a provider → its share of places if it answers at once, half of them if it is slow, two if it fails"
+        "A provider answers revocations at once → its full share of calls at a time; it is slow → half of them; it fails → two"
     )
     func share() {
         let slots = RevocationSlots()
@@ -288,7 +289,9 @@ import Testing
         #expect(slots.underWay(provider) == 0)
     }
 
-    @Test("A hundred thousand outbox rows find no free place → they become due one after the other")
+    @Test(
+        "A hundred thousand outbox rows must wait for a free call to their provider → they become due one after the other"
+    )
     func oneAfterTheOther() {
         let slots = RevocationSlots()
         let (provider, other) = (ProviderName(unchecked: "as"), ProviderName(unchecked: "other"))
@@ -349,7 +352,7 @@ import Testing
     }
 
     @Test(
-        "The provider answers a revocation with 429 and a time → all its rows wait until then, and no attempt is counted"
+        "A provider answers a revocation with 429 and a time → all its rows wait until this time, and no attempt is counted"
     )
     func tooMany() async throws {
         let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(20), detail: "")
@@ -374,7 +377,9 @@ import Testing
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("A revocation's 429 has no time → rows wait half a minute; the 429 names a day → rows wait an hour")
+    @Test(
+        "A provider's 429 to a revocation has no time → its rows wait half a minute; the 429 names a day → its rows wait an hour"
+    )
     func restTimes() {
         typealias Answer = RevocationSlots.Answer
         func rest(_ status: Int, _ retryAfter: Duration?) -> Answer {
@@ -387,7 +392,9 @@ import Testing
         #expect(rest(503, nil) == .failed)
     }
 
-    @Test("The outbox is looked at while it is empty → all places stay free for later revocations")
+    @Test(
+        "The broker finds the outbox empty three times → all places for calls stay free, and a later revocation is sent"
+    )
     func placesWithoutWork() async throws {
         let broker = try TestBroker()
         let revocations = Revocations(broker.context)

@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(
-        "A refresh token with an end is replaced in time → the session lives until the end of the newest one (SEC-40)"
+        "A refresh token with a limited life is replaced before its end → the session lives until the newest one ends (SEC-40)"
     )
     func firstRefreshToken() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(1800)))
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(
-        "The store fails while a shop's sessions are counted → the broker asks again, because the code is already spent"
+        "The store fails while a shop's sessions are counted → the broker counts again, because the code is already spent"
     )
     func countedAgain() async throws {
         let store = InMemoryStore()
@@ -56,7 +56,9 @@ import Testing
         #expect(store.failures(.sessions) == 0)
     }
 
-    @Test("The store's answer to an exchange's claim is lost → the store is asked until it reports the claim's fate")
+    @Test(
+        "The store's answer to an exchange's claim is lost → the broker asks the store until it knows whether the claim exists"
+    )
     func doubtedClaim() async throws {
         let store = InMemoryStore()
         let broker = try TestBroker(store: store)
@@ -67,7 +69,7 @@ import Testing
     }
 
     @Test(
-        "A forward gives up while its claim's fate is unknown → the claim is released, and the next forward redeems the code",
+        "A forward ends before it knows whether its exchange was claimed → the claim is released; a later forward gets a session",
         .timeLimit(.minutes(1)))
     func claimOfNobody() async throws {
         let clock = TestClock()
@@ -112,7 +114,7 @@ import Testing
     }
 
     @Test(
-        "The store refuses a refreshed pair → other sessions' refreshes wait a second, or longer while it refuses claims, too"
+        "The store refuses a refreshed pair → other sessions' refreshes wait a second, and one more if a claim is refused, too"
     )
     func heldRow() async throws {
         let store = InMemoryStore()
@@ -143,7 +145,7 @@ import Testing
     }
 
     @Test(
-        "The store refuses a refreshed pair → the refusal is recorded, which stops further claims, before callers are answered"
+        "The store refuses a refreshed pair → the process stops making claims before it answers the waiting callers"
     )
     func noted() async throws {
         let store = InMemoryStore()
@@ -166,7 +168,8 @@ import Testing
     }
 
     @Test(
-        "A replica with a fast clock has used a Zephr callback → it counts as used at a replica with a slow clock, too")
+        "A replica with a fast clock has used a Zephr callback → a replica with a slow clock refuses this callback as used"
+    )
     func fastClock() async throws {
         let registrar = ScriptedRegistrar()
         // The slow clock is ten seconds before a new period of the callback's key. The fast clock is twenty seconds after its

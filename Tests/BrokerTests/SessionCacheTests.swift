@@ -23,7 +23,7 @@ import Testing
         cache.insert(session, loadedAt: moment, generation: cache.lookUp(session.tokenDigest, at: moment).generation)
     }
 
-    @Test("A session ends → it is removed from the cache, even from the older generation (SEC-129)")
+    @Test("A session ends → it is removed from both generations of the cache (SEC-129)")
     func olderGeneration() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()
@@ -66,7 +66,9 @@ import Testing
         }
     }
 
-    @Test("A load began before an ending → its result is not cached; a load began after it → cached (SEC-129)")
+    @Test(
+        "A load into the cache began before its session ended → the result is not cached; it began afterwards → cached (SEC-129)"
+    )
     func loads() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()

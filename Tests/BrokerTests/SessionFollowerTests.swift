@@ -43,7 +43,7 @@ struct SessionFollowerTests {
     }
 
     @Test(
-        "A session ends → its followers and its children's followers are notified; followers that have left are not"
+        "A session ends → unfinished relayed answers of the session and its children are notified; finished ones are not"
     )
     func ends() async throws {
         let broker = try broker()
@@ -63,7 +63,7 @@ struct SessionFollowerTests {
         #expect(notices.listenedTo.isEmpty)
     }
 
-    @Test("A session lapses → the next check ends its followers and event streams, and those of its children")
+    @Test("A session lapses → the next check ends its relayed answers and event streams, and those of its children")
     func lapses() async throws {
         let clock = TestClock()
         let broker = try broker(clock: clock)
@@ -88,7 +88,9 @@ struct SessionFollowerTests {
         withExtendedLifetime((places, subscription)) {}
     }
 
-    @Test("A session was used on another replica, or the store is away → the session's followers stay")
+    @Test(
+        "A session was used on another replica, or the store is away → a check leaves the session's relayed answers open"
+    )
     func slidElsewhere() async throws {
         let clock = TestClock()
         let store = InMemoryStore()
@@ -138,7 +140,9 @@ struct SessionFollowerTests {
         withExtendedLifetime(places) {}
     }
 
-    @Test("The store's answer to an ending is lost → the next look reads every followed session, and finds the ending")
+    @Test(
+        "The store's answer to an ending is lost → the next check reads all sessions with open answers, and finds the ending"
+    )
     func inDoubt() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -220,7 +224,7 @@ struct SessionFollowerTests {
     }
 
     @Test(
-        "A relayed call carries bytes → its session's idle end slides, and a child's parent's, but not a web page's parent's"
+        "A relayed call transmits bytes → the idle ends of its session and the parent move; for a web page's session, both stay"
     )
     func use() async throws {
         let clock = TestClock()

@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test(
-        "The store fails, so a logout token could be a replay → 503, so that the provider sends it again (SEC-67)"
+        "The store fails, so a replay of a logout token would not be noticed → 503, so that the provider sends it again (SEC-67)"
     )
     func replayMemoryDown() async throws {
         let broker = try TestBroker()
@@ -280,7 +280,7 @@ import Testing
     }
 
     @Test(
-        "A session's refreshes are refused without a body for minutes → it ends once another session has got tokens since"
+        "A session's refreshes are refused without a body for minutes, and then another session gets tokens → the first one ends"
     )
     func emptyRefusals() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
@@ -300,7 +300,9 @@ import Testing
             await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .grantRevoked)
     }
 
-    @Test("Another session gets tokens by a call from before the first refusal → the refused session stays")
+    @Test(
+        "Another session's token call began before a refresh was refused, and succeeds after it → the refused session stays"
+    )
     func emptyRefusalsAfterALateGrant() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
         let broker = try TestBroker(script: .init(refresh: Array(repeating: empty, count: 20)))
@@ -323,7 +325,7 @@ import Testing
     }
 
     @Test(
-        "A refreshed pair was stored with an unchecked id_token → it is checked before the token is handed out (SEC-59)"
+        "A process died after it stored a refreshed pair → the pair's user is checked before any caller gets the token (SEC-59)"
     )
     func uncheckedSubject() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("somebody-else")))
@@ -395,7 +397,7 @@ import Testing
     }
 
     @Test(
-        "A refresh's answer is lost → one repeat with the same idempotency key; it is refused → `refresh_lost` (SEC-56)"
+        "A refresh's answer is lost → one repeat with the same idempotency key; the repeat is refused → `refresh_lost` (SEC-56)"
     )
     func lost() async throws {
         let broker = try TestBroker(
@@ -437,7 +439,9 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .loggedOut)
     }
 
-    @Test("A row has another session's facts → its session ends as `integrity` (SEC-48)")
+    @Test(
+        "A session's row contains the sealed facts of another session → the session ends with the reason `integrity` (SEC-48)"
+    )
     func integrity() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")

@@ -146,7 +146,8 @@ struct BoundTokensTests {
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("The provider refuses the proof of a code's call → `provider_error`, and never `code_rejected`")
+    @Test(
+        "The provider refuses the proof of the call that redeems a code → `provider_error`, and never `code_rejected`")
     func proofRefused() async throws {
         var script = ScriptedProvider.Script()
         script.redeem = [.rejected(OAuthError(status: 400, code: "invalid_dpop_proof"))]
@@ -200,7 +201,9 @@ struct BoundTokensTests {
         #expect(throws: RecordFailure.malformed) { _ = try StoredTokens(record: changed) }
     }
 
-    @Test("A clock up to 59 s ahead dated a withheld token → a process with a slower clock waits for 30 s, too")
+    @Test(
+        "A process with a fast clock stored a withheld token → a process whose clock is up to 59 s slower also waits for 30 s"
+    )
     func withheldBehind() throws {
         let vault = try TestBroker().vault
         var tokens = TokenSet(accessToken: Secret(""), refreshToken: Secret("rt"))
@@ -256,7 +259,7 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "Tokens are older than the setting → all processes offer one key for them; the provider does not bind → they stay unbound"
+        "Tokens are older than the DPoP setting → all processes offer one key; the provider ignores the key → they stay unbound"
     )
     func olderSessions() async throws {
         let before = try broker(.init(), .off)
@@ -313,7 +316,7 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "A server may have spent the token before its nonce challenge → a following `invalid_grant` counts as a lost answer"
+        "A server may use up a token before it demands a nonce, and then answers `invalid_grant` → read as a lost answer"
     )
     func spentFirst() async throws {
         let spends: @Sendable (RefreshSending) -> Void = { $0.markMayBeSpent() }
@@ -321,7 +324,7 @@ struct BoundTokensTests {
         #expect(try await ending([invalidGrant()], spends) == (nil, 2))
     }
 
-    @Test("The provider refuses the proof of each refresh → the session never ends for it, and the refusal is logged")
+    @Test("The provider refuses the proof of each refresh → the session stays, and the refusal is logged")
     func proofRefusedAtRefresh() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()

@@ -42,7 +42,7 @@ struct CertificateBoundTests {
     // MARK: Stored values
 
     @Test(
-        "A record of certificate-bound tokens → a newer format for releases without certificates; complete for this release"
+        "A record of certificate-bound tokens → this release reads it back; a release without certificates sees a newer format"
     )
     func record() async throws {
         let broker = try broker()
@@ -105,7 +105,7 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "A target's token → fetched with one refresh while the certificate stays, and fetched again under another certificate"
+        "A target's token is requested → fetched with one refresh; the client's certificate changes → the token is fetched again"
     )
     func otherAPI() async throws {
         let broker = try broker()
@@ -160,7 +160,7 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "The certificate was changed or added → refusals of the grant only count, so that a wrong file ends no session at once",
+        "A refresh uses another certificate than its tokens → refusals only count, so that a wrong file ends no session at once",
         arguments: ["invalid_grant", "unauthorized_client"])
     func otherCertificate(_ code: String) async throws {
         for constraint in [SenderConstraint.mtls, .off] {
@@ -187,7 +187,7 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "mTLS is configured → the next refresh binds the tokens; it is removed → they stay bound while a certificate is shown"
+        "mTLS is set → the next refresh binds the tokens; the setting is removed → they stay bound while a certificate is shown"
     )
     func setting() async throws {
         let before = try broker("first", .off)

@@ -110,7 +110,9 @@ struct NonceExchangeTests {
         #expect(exchange.answered(asksForNonce: true, nonce: "b", newest: "a") == .giveUp)
     }
 
-    @Test("A server asks for the nonce that the call already had, or names none → the call is not sent again")
+    @Test(
+        "A server demands the nonce that the call already had, or demands one without sending it → the call is not repeated"
+    )
     func sameAgain() {
         var exchange = NonceExchange(nonce: "a")
         #expect(exchange.answered(asksForNonce: true, nonce: "a", newest: "a") == .giveUp)
@@ -119,7 +121,7 @@ struct NonceExchangeTests {
     }
 
     @Test(
-        "A newer nonce arrived during a call, or the answer brings the first nonce → the call's proof counts as outdated"
+        "A newer nonce arrives during a call, or a call without a nonce learns the first one → the call's proof is outdated"
     )
     func outdated() {
         for (sent, nonce, newest, isOutdated) in [

@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(
-        "A step-up with a new grant → one notice to its listener, even if a later look finds the new version in the store"
+        "A step-up brings a new grant → the session's event stream gets one notice, even if a later check finds the new version"
     )
     func told() async throws {
         let broker = try TestBroker()
@@ -113,7 +113,9 @@ import Testing
                 formerFacts: nil, tokenExpiresAt: row.tokenExpiresAt, refreshable: true, expiresAt: nil))
     }
 
-    @Test("A refresh token's grant is unknown after a failed step-up → the session is read four times a second")
+    @Test(
+        "After a failed step-up, its refresh token may belong to a running refresh → the session is read four times a second"
+    )
     func watched() async throws {
         let (broker, _) = try await inQuestion()
         let isWatched = try await eventually(within: .seconds(10)) {
@@ -124,7 +126,7 @@ import Testing
     }
 
     @Test(
-        "A failed step-up's pair may be in use by another replica's refresh, which brings another token → the pair is revoked"
+        "A step-up fails during another replica's refresh, and this refresh brings another token → the step-up's pair is revoked"
     )
     func nextRefresh() async throws {
         let (broker, session) = try await inQuestion()
@@ -161,7 +163,7 @@ import Testing
     }
 
     @Test(
-        "A later step-up is stored before the first → the first one's start is refunded, and a running refresh's token stays"
+        "A later step-up is stored before an earlier one → the earlier one's charge is released, and a refresh keeps its token"
     )
     func overtaken() async throws {
         let clock = TestClock()

@@ -45,7 +45,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up waits for the store, and another replica stores a later step-up → the later one and its pair stay"
+        "A replica cannot store a step-up, and another replica stores a later step-up → the later one and its token pair stay"
     )
     func keptOverAnOutage() async throws {
         let (one, two, away, session, first) = try await kept("mfa")
@@ -68,7 +68,8 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "The stored later step-up lacks the `acr` that an earlier one demanded → the earlier one gets `step_up_failed`")
+        "A later step-up is stored first, without the `acr` that the earlier one demands → the earlier one gets `step_up_failed`"
+    )
     func laterIsWeaker() async throws {
         let (_, two, away, session, first) = try await kept("phr", StepUpDemand(contextClasses: ["phr"]))
         two.signsIn("mfa")
@@ -83,7 +84,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A replica's clock is two minutes behind → its step-up, which is sent after a stored one, still counts as the later one"
+        "A replica's clock is two minutes behind → a step-up that it begins after a stored one still counts as the later one"
     )
     func clocksApart() async throws {
         let clock = TestClock()
@@ -99,7 +100,9 @@ struct StepUpOrderTests {
         #expect(try await refreshToken(two, session) == "rt-3")
     }
 
-    @Test("One of two step-ups' codes is sent first and answered last → its answer counts as the later one")
+    @Test(
+        "A step-up's code is sent before a second step-up's, but answered after it → the first step-up counts as the later one"
+    )
     func answeredLast() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -119,7 +122,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "Two step-ups cross → a stored one is later if it was stored after the other's code was sent, and answered after it",
+        "Two step-ups overlap → the stored one is later if it was answered last, and stored after the other's code was sent",
         arguments: [(3, 1, true), (3, -1, false), (3, 0, false), (2, 1, false), (1, 1, false)])
     func isLater(version: Int64, seconds: Int64, isLater: Bool) {
         let answeredAt = TestClock.start
@@ -162,7 +165,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up returns the refresh token of a refresh in progress → it is stored at once, and the grant stays",
+        "A step-up's answer has the refresh token of a refresh in progress → this token is stored at once, and the grant stays",
         arguments: [false, true])
     func unstored(isRefreshedBefore: Bool) async throws {
         let (broker, session, refreshed) = try await refreshing("rt-r1")
@@ -233,7 +236,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up fails after it returned the refresh token of a refresh in progress → this grant is not revoked",
+        "A step-up gets the refresh token of a refresh in progress, and then fails → this refresh token is not revoked",
         arguments: ["weak", "refused", "unidentified"])
     func unstoredInVain(_ fault: String) async throws {
         let (broker, session, refreshed) = try await refreshing("rt-r1")
@@ -274,7 +277,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "An outbox row has the refresh token that its living session uses → dropped; after the session's end, it is revoked"
+        "An outbox row has a living session's refresh token → the row is dropped; the session has ended → the token is revoked"
     )
     func held() async throws {
         let broker = try TestBroker()

@@ -131,7 +131,9 @@ import Testing
         #expect(try await contextClass(broker, session) == "mfa")
     }
 
-    @Test("A refresh of the grant before a step-up returns another user's id_token → the session stays (SEC-59)")
+    @Test(
+        "A refresh brings another user's id_token while a step-up replaces the refreshed grant → the session stays (SEC-59)"
+    )
     func strangerOfTheOldGrant() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

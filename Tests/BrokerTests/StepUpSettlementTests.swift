@@ -57,7 +57,7 @@ struct StepUpSettlementTests {
     }
 
     @Test(
-        "A step-up's answer has the refresh token from the time when its code was sent → the tokens of a later refresh stay"
+        "A step-up's answer repeats a refresh token that a refresh has just replaced → the newer refresh token stays in use"
     )
     func repeatedRefreshToken() async throws {
         let (broker, session, refusal) = try await overtaken()
@@ -125,7 +125,7 @@ struct StepUpSettlementTests {
     // MARK: A sign-in that lends its access token
 
     @Test(
-        "A refresh has replaced a step-up's access token → the next challenge of an upstream gets `step_up_required`")
+        "A refresh replaces a step-up's access token, and an upstream demands the `acr` again → `step_up_required`")
     func lent() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -209,7 +209,9 @@ struct StepUpSettlementTests {
         #expect(stepped.session.signIn.contextClass == "mfa" && older.provider.grants == 2)
     }
 
-    @Test("A newer key seals a session during its step-up → the received sign-in waits until the process has this key")
+    @Test(
+        "Another replica seals a session with a newer key during a step-up → the sign-in is stored once this process has the key"
+    )
     func sealedMeanwhile() async throws {
         let (older, newer, ring) = try unequalRings()
         let session = try await older.signIn()
@@ -304,7 +306,7 @@ struct StepUpSettlementTests {
     // MARK: The login
 
     @Test(
-        "A step-up starts → it requests the granted scope if that has the configured names, otherwise the configured scope",
+        "A step-up starts → it requests the granted scopes if all of them are configured, otherwise the configured scopes",
         arguments: [
             (["https://as.example/scopes/email"], ["openid", "email"]),
             (["openid", "email.read"], ["openid", "email"]), (["openid"], ["openid"]),
@@ -383,7 +385,7 @@ struct StepUpSettlementTests {
     }
 
     @Test(
-        "Another replica stepped a session up → this replica notices it before it refuses a call, and the call continues"
+        "Another replica stepped a session up → before this replica refuses a call, it reads the new sign-in; the call continues"
     )
     func judgedElsewhere() async throws {
         let clock = TestClock()

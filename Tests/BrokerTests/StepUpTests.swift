@@ -59,7 +59,8 @@ struct StepUpTests {
         }
     }
 
-    @Test("A demand's part for the sign-in → all of it except presence; nil if it demands presence alone")
+    @Test(
+        "A demand is reduced to its part for the sign-in → all of it except presence; it demands presence alone → nil")
     func ofSignIn() {
         let age = StepUpDemand(maximumAge: 300)
         #expect(age.ofSignIn == age && age.withPresence.ofSignIn == age)
@@ -72,7 +73,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "The client's configured parameters demand more → a step-up's demand is tightened, and a first sign-in's demand stays"
+        "A client's configured parameters demand more than a call → a step-up's demand is tightened, a first sign-in's is not"
     )
     func joining() throws {
         let session = try #require(Digest(Array(repeating: 7, count: 32)))
@@ -89,7 +90,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A session has nine refresh tokens after a step-up's code was sent → the first and the newest seven are remembered"
+        "A session gets nine refresh tokens during a step-up → the process remembers the first one and the newest seven"
     )
     func seen() {
         let seen = SeenRefreshTokens()
@@ -100,7 +101,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A refresh was in progress at a step-up's answer → an unknown refresh token's grant is open until the refresh is over"
+        "A refresh was in progress at a step-up's answer → an unknown refresh token may come from the refresh until it ends"
     )
     func question() {
         let seen = SeenRefreshTokens()
@@ -114,7 +115,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A refresh has claimed its session → it may bring a refresh token until 5 s after the claim, while the session lives"
+        "A refresh has claimed a living session → it may bring a refresh token until 5 s after the end of its claim"
     )
     func mayBring() {
         func mayBring(_ rest: Duration?, isEnded: Bool = false) -> Duration? {
@@ -128,7 +129,7 @@ struct StepUpTests {
         #expect(mayBring(.seconds(20), isEnded: true) == nil)
     }
 
-    @Test("A kind of provider cannot fulfil a demand → this is known before a browser opens")
+    @Test("A kind of provider supports only demands for an `acr` → a demand that includes an age is impossible there")
     func capability() {
         let classOnly = StepUpCapability(contextClass: true, maximumAge: false)
         #expect(classOnly.canFulfil(StepUpDemand(contextClasses: ["mfa"])))
@@ -138,7 +139,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A sign-in has an `acr` → stored after the older format's members; it has only a time → stored in the older format"
+        "A sign-in has an `acr` → its record is the older format with added members; it has only a time → the older format"
     )
     func facts() throws {
         var facts = SessionFacts(
@@ -156,7 +157,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A step-up's login → stored in a format that an older release cannot read; a first sign-in's demand → in the older one"
+        "A step-up's login → stored in a format that older releases refuse; a first sign-in with a demand → in the older format"
     )
     func login() throws {
         let session = try #require(Digest(Array(repeating: 7, count: 32)))

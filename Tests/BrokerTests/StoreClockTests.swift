@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test(
-        "A process starts after a step of the database's clock, before a replica has noted it → it serves a session in use"
+        "A process starts after a jump of the database's clock that no replica has noted yet → it serves a session in use"
     )
     func beginsBeforeTheNote() async throws {
         let cluster = try Cluster(idle: 30)
@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test(
-        "A process starts with a clock five seconds behind → half a minute later, it judges lapses exactly"
+        "A process starts with a clock five seconds behind → half a minute later, it refuses a session just after its idle end"
     )
     func seconds() async throws {
         let cluster = try Cluster(idle: 30)
@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test(
-        "A replica's clock is five minutes off → it makes children and tickets and judges ages, as it serves sign-ins")
+        "A replica's clock is five minutes off → it makes children and tickets, judges ages, and serves sign-ins")
     func offReplica() async throws {
         let cluster = try Cluster(idle: 60)
         cluster.second.clock.jump(.seconds(300))
@@ -200,7 +200,9 @@ import Testing
         }
     }
 
-    @Test("The clock of a single broker is set two hours back → no child and no ticket is made, and no ticket is spent")
+    @Test(
+        "A single broker's clock is set two hours back → 503 for a new child, for a new ticket, and for the use of a ticket"
+    )
     func doubted() async throws {
         let cluster = try Cluster(idle: 3600)
         let broker = try TestBroker(

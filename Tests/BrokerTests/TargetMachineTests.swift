@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test(
-        "The provider refuses the target itself → the claim is released at once; the refusal is reported despite an older token"
+        "The provider refuses the target → the claim is released, and the refusal is reported even if an older token is usable"
     )
     func refused() throws {
         try run([
@@ -118,7 +118,8 @@ import Testing
     }
 
     @Test(
-        "A target's answer is lost, and the repeated call is refused → a plain refresh; its refusal ends the session")
+        "A target's answer is lost, and its repeat is refused → a plain refresh; this refresh is refused, too → the session ends"
+    )
     func lost() throws {
         let begun: [(Input, Action)] = [
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .targeted)),
@@ -156,7 +157,7 @@ import Testing
     }
 
     @Test(
-        "An upstream refused a target's token → the caller gets a newer token of the same target, at any version of the row"
+        "An upstream refused a target's token → the version of this token decides whether the stored one is newer, not the row's"
     )
     func forced() throws {
         try run(.targeted, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])

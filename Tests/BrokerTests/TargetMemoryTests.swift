@@ -3,7 +3,7 @@ import Testing
 @testable import Broker
 
 /// Refusals and uses of tokens for other APIs that a process remembers, and for how long.
-@Suite("Memory of tokens for other APIs", .timeLimit(.minutes(1))) struct TargetMemoryTests {
+@Suite("Remembered refusals and uses of tokens for other APIs", .timeLimit(.minutes(1))) struct TargetMemoryTests {
     private let memory = TargetMemory()
     private let place = TargetMemory.Place(
         provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"),
@@ -24,7 +24,8 @@ import Testing
     }
 
     @Test(
-        "A target is refused for the whole client → its other sessions may request the target again after five seconds")
+        "A target is refused for the whole client → the client's other sessions may request the target again after five seconds"
+    )
     func refusedForAll() throws {
         memory.refused(try digest(1), of: try digest(2), place, ofClient: true, at: .seconds(10))
         #expect(try memory.refusal(digest(3), place, at: .milliseconds(14_999)) == .refused)
@@ -32,7 +33,7 @@ import Testing
     }
 
     @Test(
-        "A target's answer was unusable → each refusal has the rest of the target's pause; a shorter second pause is ignored"
+        "A target's answer was unusable → refusals state the remaining pause, which a second, shorter pause leaves unchanged"
     )
     func rests() throws {
         let key = try digest(1)
@@ -45,7 +46,7 @@ import Testing
         #expect(memory.refusal(key, place, at: .seconds(79)) == .rests(for: .seconds(1)))
     }
 
-    @Test("The memory is full of pauses, and each is looked up after its end → their places are free for new pauses")
+    @Test("The memory is full of pauses, and each is looked up after its end → there is room for new pauses")
     func restsAreOver() throws {
         for number in 1..<20_000 { memory.rests(try digest(number), for: .seconds(2), at: .zero) }
         for number in 1..<20_000 { #expect(try memory.refusal(digest(number), place, at: .seconds(2)) == nil) }
@@ -53,7 +54,8 @@ import Testing
         #expect(try memory.refusal(digest(20_000), place, at: .seconds(3)) == .rests(for: .seconds(29)))
     }
 
-    @Test("The use of a target's token is written → a further use is written only a minute later")
+    @Test(
+        "The use of a target's token is written to the store → the next use is written a minute later at the earliest")
     func notes() throws {
         let key = try digest(1)
         #expect(memory.notes(key, at: .seconds(10)))

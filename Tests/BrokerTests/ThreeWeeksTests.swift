@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test(
-        "Three weeks of ten hours a day, with clocks that are wrong for a while → no early burial, no long refusal of sign-ins",
+        "A machine runs ten hours daily for three weeks, at times with a wrong clock → no early burial, no long sign-in refusal",
         arguments: Help.allCases)
     func threeWeeks(help: Help) async throws {
         let machine = try Machine(help)

@@ -99,7 +99,9 @@ struct KeyRingTests {
         #expect(throws: KeyRingFailure.noRandomness) { try KeyRing.generate(now: WallTime(seconds: 0), random: short) }
     }
 
-    @Test("A new key waits for its time → until then the old key seals, and another rotation is refused (SEC-49)")
+    @Test(
+        "A new key may seal only from a later time → until then the old key seals, and another rotation is refused (SEC-49)"
+    )
     func waiting() throws {
         let now = WallTime(seconds: 1_795_000_000)
         let ring = try KeyRing.parse(Fixture.file((id: "k1", key: Fixture.zeroTo31)))

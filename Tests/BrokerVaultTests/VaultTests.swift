@@ -84,7 +84,7 @@ struct VaultTests {
         #expect(vault.rotationAdvised && vault.sealCounts == ["k1": 200])
     }
 
-    @Test("All kinds of index have the same parts → each kind has another digest (SEC-110)")
+    @Test("Indexes of different kinds are made from the same parts → their digests differ (SEC-110)")
     func purposes() throws {
         let vault = try Fixture.vault()
         let digests = IndexKind.allCases.map { vault.index($0, ["issuer", "subject"]) }
@@ -100,7 +100,7 @@ struct VaultTests {
     }
 
     @Test(
-        "A session token is derived with another key, salt or proof → another token; with the same → the same 43 characters"
+        "Two session tokens are derived with another key, salt or proof → different; with the same → the same 43 characters"
     )
     func sessionTokens() throws {
         let ring = try KeyRing.parse(

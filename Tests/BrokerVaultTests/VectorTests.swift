@@ -90,7 +90,9 @@ struct VectorTests {
         }
     }
 
-    @Test("A record, an index and a session token from a Python implementation → the vault opens or computes the same")
+    @Test(
+        "A Python implementation made a record, an index and a session token → the vault opens or computes the same values"
+    )
     func otherImplementation() throws {
         let vault = try Fixture.vault()
         let envelope = try #require(Base64URL.decode("AQABAgMEBQYHCAkKC8P6Ww2uz7akYgL0K5TsuPBB-h_TRs8ZJ19fggM"))

@@ -27,7 +27,9 @@ import Testing
         }
     }
 
-    @Test("A used refresh token → refused; with the fault rotate-strict → its newer tokens end, too")
+    @Test(
+        "A used refresh token is sent again → refused; the fault rotate-strict is on → the refresh tokens after it end, too"
+    )
     func refreshReuse() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -42,7 +44,7 @@ import Testing
     }
 
     @Test(
-        "A client authenticates with no method, another method or both → refused; with its own method only → accepted")
+        "A client authenticates by no method, by the wrong one or by two → refused; only by its own method → accepted")
     func clientAuthentication() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -64,7 +66,7 @@ import Testing
     }
 
     @Test(
-        "The fault drop-before → no work and no answer; the fault drop-after → the work, but no answer",
+        "The fault drop-before is on → the sandbox neither acts nor answers; drop-after is on → it acts, but does not answer",
         arguments: ["drop-before", "drop-after"])
     func drops(name: String) async throws {
         try await withSandbox { sandbox in
@@ -124,7 +126,7 @@ import Testing
         }
     }
 
-    @Test("Fifty parallel token calls with one code → one succeeds")
+    @Test("Fifty parallel token calls with one code → exactly one of the calls succeeds")
     func parallelRedemption() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -163,7 +165,8 @@ import Testing
         }
     }
 
-    @Test("A Zephr state key is used → registers; is used again, is unknown or has expired → refused")
+    @Test(
+        "A Zephr state key is used once → the user is registered; the key is used again, unknown or expired → refused")
     func zephr() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

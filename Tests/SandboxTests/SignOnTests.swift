@@ -37,7 +37,9 @@ struct SignOnTests {
         }
     }
 
-    @Test("A sign-on cookie, and a client with consent → signed in silently; an unmet demand → the demand's own error")
+    @Test(
+        "A user has a sign-on cookie and gave the client consent → signed in silently; an unmet demand → the demand's own error"
+    )
     func known() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

@@ -35,7 +35,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "step_up: refuses, and a request with acr_values or max_age → an error, even if the user signs in again",
+        "The setting step_up is `refuses`, and a request has acr_values or max_age → an error, even if the user signs in again",
         arguments: [
             ("acr_values", "mfa", "unmet_authentication_requirements"), ("max_age", "60", "login_required"),
         ])
@@ -52,7 +52,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "step_up: honours or silent, and the sign-in is too old or of another class → the provider shows its sign-in page",
+        "step_up is `honours` or `silent`, and the sign-in is too old or of another class → the provider shows its sign-in page",
         arguments: [("max_age", "60"), ("acr_values", "mfa"), ("acr_values", "phr mfa")])
     func asksAgain(_ name: String, _ value: String) async throws {
         try await withSandbox { sandbox in
@@ -92,7 +92,9 @@ struct StepUpTests {
         }
     }
 
-    @Test("step_up: ignores → the old sign-in is accepted, and the id_token has its old auth_time")
+    @Test(
+        "The setting step_up is `ignores` → the provider accepts the old sign-in, and the id_token has the old auth_time"
+    )
     func ignores() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

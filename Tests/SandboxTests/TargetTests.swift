@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(
-        "A refresh for an API → a token with this audience and scope only; the next plain refresh → the whole scope"
+        "A refresh names an API and a scope → the token is only for these; the next refresh names none → the whole scope"
     )
     func audiences() async throws {
         try await withSandbox { sandbox in

@@ -17,7 +17,7 @@ struct DeviceKeyTests {
         try Base64URL.encode(Array(held.signature(for: Array(text.utf8)).rawRepresentation))
     }
 
-    @Test("A public key that is not a point of the curve, or a signature without an order to sign → refused")
+    @Test("The page shows a public key that is not on the curve, or a signature that the phone did not order → refused")
     func refusals() async throws {
         let key = DeviceKey()
         let x = try #require(browser.publicKey.jwk["x"]?.text)
@@ -46,7 +46,7 @@ struct DeviceKeyTests {
     }
 
     @Test(
-        "An order to sign gets a wrong signature, or another order's → it stays open until this key's signature arrives"
+        "The phone's order to sign gets a wrong signature → the order stays open until the right signature by this key arrives"
     )
     func signing() async throws {
         let key = DeviceKey()

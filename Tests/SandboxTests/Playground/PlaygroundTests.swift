@@ -16,7 +16,7 @@ struct PlaygroundTests {
     }
 
     @Test(
-        "A request to the playground from another site or without its token, or to /_sandbox from another site → 403"
+        "The playground is called by another site or without the page's token, or /_sandbox is called by another site → 403"
     )
     func refusals() async throws {
         try await withSandbox(configuration) { sandbox in
@@ -77,7 +77,9 @@ struct PlaygroundTests {
         }
     }
 
-    @Test("450 messages → the last 400 are kept, and the page learns that the first 50 are missing")
+    @Test(
+        "The playground has recorded 450 messages → it keeps the last 400, and the page learns that the first 50 are missing"
+    )
     func conversation() {
         let conversation = Conversation()
         for number in 1...450 { conversation.note("\(number)") }

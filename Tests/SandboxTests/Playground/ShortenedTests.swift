@@ -28,7 +28,7 @@ struct ShortenedTests {
         }
     }
 
-    @Test("Credentials in header fields → shortened")
+    @Test("Credentials in header fields → shortened in the playground's messages")
     func fields() {
         let secret = Self.secret
         for (name, value) in [
@@ -43,7 +43,9 @@ struct ShortenedTests {
         #expect(Shortened.field("Set-Cookie", "coatcheck=\(secret); Path=/") == "coatcheck=Qtdva7…; Path=/")
     }
 
-    @Test("Text that looks random, and each part of a JWT → shortened")
+    @Test(
+        "Text that looks random, or a JWT, in a message of the playground → the text, or each part of the JWT, is shortened"
+    )
     func random() {
         let jwt = "eyJhbGciOiJFUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJ1c2VyLWFuYSIsImF1ZCI6Im0ifQ.Zm9vYmFyMTIzNDU2Nzg5MEFCQw"
         #expect(Shortened.text("/x/\(Self.secret)/y") == "/x/Qtdva7…/y")
@@ -64,7 +66,7 @@ struct ShortenedTests {
     }
 
     @Test(
-        "Ordinary words, addresses and public ids → unchanged",
+        "Ordinary words, addresses and public ids in a message of the playground → unchanged",
         arguments: [
             "ses_TKU1qPh2scVTyPiEz2xfRA", "lgn_TKU1qPh2scVTyPiEz2xfRA", "com.example.app.cloudentity:/oauth2redirect",
             "/oidc/.well-known/openid-configuration", "http://127.0.0.1:8089/cloudentity/example/demo",
@@ -81,7 +83,9 @@ struct ShortenedTests {
         #expect(!Shortened.body(Array(#"{"code":"c-x1"}"#.utf8), type: "application/json").contains("c-x1"))
     }
 
-    @Test("An empty, malformed or binary body → shown as it is; an HTML page → only its title")
+    @Test(
+        "The playground shows an empty, malformed or binary body → unchanged; it shows an HTML page → only the page's title"
+    )
     func odd() {
         #expect(Shortened.body([], type: "application/json") == "")
         #expect(Shortened.body(Array("{".utf8), type: "application/json") == "{")

@@ -151,7 +151,9 @@ extension BrokerTests {
             #expect(try await network.calls().filter { $0.path == "/v1/session/pass" }.map(\.status) == [nil, 200])
         }
 
-        @Test("The network sent a request twice, so it is refused as a replay → repeated once, except a sign-in (W11)")
+        @Test(
+            "The network sends a request twice, and the broker refuses a replay → one repeat, except for a sign-in (W11)"
+        )
         func replayed() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -285,7 +287,7 @@ extension BrokerTests {
             #expect(ends == [.ended(reason: "key_lost")])
         }
 
-        @Test("A session that needs a proof for each request → each request has a proof")
+        @Test("A session requires a proof for each request → the client adds a proof to each request")
         func proofs() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)

@@ -39,7 +39,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A new sign-in finishes during an earlier call → the next call gets the new session",
+            "A user signs in again while an earlier call waits → the next call uses the new session",
             .timeLimit(.minutes(1)))
         func callAfterSignIn() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
@@ -59,7 +59,9 @@ extension BrokerTests {
             #expect(try phone.storage.read()?.lastSession?.handle == second.handle && first.handle != second.handle)
         }
 
-        @Test("A user's refusal, a stranger's callback, an unknown provider or state → the matching problem")
+        @Test(
+            "A user's refusal, a stranger's callback, an unknown provider or state → the client throws the broker's problem"
+        )
         func refusals() async throws {
             let stack = try await Stack.shared.value
             #expect(
@@ -101,7 +103,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A provider fails once → the refresh succeeds later; it stays unavailable → the session is kept")
+            "A provider fails once → the refresh succeeds later; the provider stays unavailable → the session is kept")
         func provider() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device()
@@ -166,7 +168,7 @@ extension BrokerTests {
             #expect(try await tablet.sessions().count == 1)
         }
 
-        @Test("Another device ended the session → its reason is reported, and the session is deleted")
+        @Test("Another device ended the session → the client reports the reason, and deletes the session's credentials")
         func ended() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device(user: "una")
@@ -342,7 +344,9 @@ extension BrokerTests {
             #expect(try alone.storage.read()?.login != nil)
         }
 
-        @Test("A cookie storage → the app's own requests have the session's cookie until the sign-out")
+        @Test(
+            "The client keeps its session in a cookie storage → the app's own requests have the cookie until the sign-out"
+        )
         func cookies() async throws {
             let stack = try await Stack.shared.value
             let jar = HTTPCookieStorage.shared
@@ -357,7 +361,9 @@ extension BrokerTests {
             #expect(jar.cookies(for: stack.broker)?.isEmpty != false)
         }
 
-        @Test("The broker is killed → the last user is known, and a waiting call is answered after the restart")
+        @Test(
+            "The broker is killed → the client knows the last user, and a waiting call is answered after the broker's restart"
+        )
         func killed() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device(user: "kim", patience: Patience(deadline: .milliseconds(300)))

@@ -177,7 +177,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Ten calls at the same time → ten prompts, one after the other; a refusal by the user cancels all waiting calls"
+            "Ten calls need presence at once → ten prompts in turn; the user refuses one → all waiting calls are cancelled"
         )
         func ten() async throws {
             let one = try await device()

@@ -24,7 +24,7 @@ struct DemandTests {
         for (one, other, covers) in table { #expect(one.covers(other) == covers, "\(one) \(other)") }
     }
 
-    @Test("Two demands joined → the weakest demand that meets both, or nil")
+    @Test("Two demands are joined → the weakest demand that satisfies both of them, or nil if this is impossible")
     func joins() {
         let table: [(StepUp, StepUp, StepUp?)] = [
             (demand("mfa phr", nil), demand("phr hwk", 300), demand("phr", 300)),
@@ -91,7 +91,7 @@ extension BrokerTests {
             return (phone, browser, session)
         }
 
-        @Test("A call needs a step-up that the app has not allowed → throws the demand, and no browser opens")
+        @Test("A call needs a step-up that the app has not allowed → the call throws the demand, and no browser opens")
         func noSurprise() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             for app in [nil, App(says: false)] {
@@ -137,7 +137,8 @@ extension BrokerTests {
         }
 
         @Test(
-            "Simultaneous demands → one step-up with the strictest demand; a stronger demand later → a second step-up")
+            "Calls with several demands wait → one step-up with the strictest demand; a stronger demand later → a second step-up"
+        )
         func joined() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             let app = App(says: true)
@@ -182,7 +183,7 @@ extension BrokerTests {
             #expect(try await network.calls().filter { $0.path == "/v1/relay/api/echo" }.count == 2)
         }
 
-        @Test("A call is refused late, after another call's step-up → the call is repeated, and no page opens")
+        @Test("The refusal of a call arrives after another call's step-up → the call is repeated, and no page opens")
         func late() async throws {
             let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
             let (phone, browser, _) = try await aged(user: "lou", app: App(says: true), at: network)
@@ -225,7 +226,9 @@ extension BrokerTests {
             #expect(try await phone.stepUp(acrValues: ["mfa"]).acr == "mfa")
         }
 
-        @Test("A step-up that is too weak, by another user or refused → its problem code, and the session is unchanged")
+        @Test(
+            "A step-up is too weak, by another user or refused → the client throws its problem, and the session is unchanged"
+        )
         func named() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -253,7 +256,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "The answer to a step-up is lost → the client requests it again; the app restarts during a step-up → it continues",
+            "A step-up's answer is lost → the client repeats the request; the app restarts → it can still finish the step-up",
             arguments: ["ios", "bound"])
         func lost(client: String) async throws {
             let stack = try await Stack.shared.value

@@ -39,7 +39,7 @@ struct StorageTests {
         #expect(native.loginToken.count == 43 && native.loginToken != login.loginToken)
     }
 
-    @Test("A problem and an error → a description for the user")
+    @Test("A problem of the broker, or an error of the client → each has a description for the user")
     func words() throws {
         let problem = try Coding.decoder().decode(
             Problem.self,
@@ -49,7 +49,9 @@ struct StorageTests {
         #expect(CoatcheckError.unreachable.localizedDescription == "The sign-in service cannot be reached.")
     }
 
-    @Test("Twelve sign-outs without a network → only the last eight sessions still have to be ended")
+    @Test(
+        "Twelve sign-outs without a network → the client remembers only the last eight sessions, which it still has to end"
+    )
     func endings() {
         var credentials = Credentials()
         for number in 0..<12 {

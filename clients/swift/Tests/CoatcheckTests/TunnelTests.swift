@@ -49,7 +49,7 @@ struct TunnelTests {
         #expect(await phone.standing() == .signedOut(reason: nil))
     }
 
-    @Test("Two calls share a request, and one is cancelled → it returns at once, and the other call goes on")
+    @Test("Two calls share a request, and one is cancelled → the cancelled call returns at once, and the other goes on")
     func cancelled() async throws {
         let silence = try Silence()
         let phone = try device(at: silence.url, patience: Patience(deadline: .seconds(8)))

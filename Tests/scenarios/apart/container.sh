@@ -62,7 +62,7 @@ entry() { jq -r '.Docker.config | ((.Entrypoint // []) + (.Cmd // []))[]' "$work
 same "coatcheck serve --config /etc/coatcheck/coatcheck.yaml" "$(entry coatcheck | tr '\n' ' ' | sed 's/ $//')" "broker's image → has its entry point and its command"
 same "coatcheck-sandbox --listen 127.0.0.1:8089" "$(entry sandbox | tr '\n' ' ' | sed 's/ $//')" "sandbox's image → has its entry point and its command"
 inside coatcheck "$work/volume" sh -c 'touch /usr/local/bin/x' 2>/dev/null
-same 1 "$(($? != 0))" "user of the broker's image writes outside the volume → refused"
+same 1 "$(($? != 0))" "image's user writes to a folder outside the volume → refused"
 sandbox_port=$(free_port)
 SANDBOX="http://127.0.0.1:$sandbox_port"
 mkdir "$work/none"
@@ -112,7 +112,7 @@ inside coatcheck "$work/volume" "${command[@]}" >>"$work/broker.log" 2>&1 &
 broker_pid=$!
 wait_for 40 curl -sf "$MANAGEMENT/readyz" || give_up "the broker's image again"
 request GET /v1/session
-expect_status 200 "second start of the broker's image with the same volume → the session is alive"
+expect_status 200 "broker's image is started again with the same volume → the session is alive"
 served=$(pgrep -P "$broker_pid" | head -1)
 kill -TERM "${served:-$broker_pid}"
 wait "$broker_pid"

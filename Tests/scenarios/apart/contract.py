@@ -45,7 +45,7 @@ def examples_fit(content, where):
     examples += [resolve(example)["value"] for example in content.get("examples", {}).values()]
     for example in examples:
         errors = list(jsonschema.Draft202012Validator(absolute(content["schema"]), registry=registry).iter_errors(example))
-        say(not errors, f"{where}, its example → fits its schema", errors[0].message[:200] if errors else "")
+        say(not errors, f"{where}, the example → fits the schema", errors[0].message[:200] if errors else "")
 
 
 for name, document in (("openapi.yaml", loose), ("openapi.yaml with its strict rules", contract)):
@@ -80,7 +80,7 @@ for path, item in contract["paths"].items():
         if not isinstance(operation, dict) or "responses" not in operation:
             continue
         name = f"{method.upper()} {path}"
-        say(operation["operationId"] not in operations, f"{name}, its operationId → is unique")
+        say(operation["operationId"] not in operations, f"operation {name} → has a unique operationId")
         operations.add(operation["operationId"])
         for content in operation.get("requestBody", {}).get("content", {}).values():
             examples_fit(content, name)
@@ -94,12 +94,12 @@ for path, item in contract["paths"].items():
                 if media == "application/problem+json" and status[0] in "45" and "properties" in content["schema"]:
                     rule = content["schema"]["properties"]
                     if str(rule["status"]["const"]) != status:
-                        say(False, f"{name} {status}, its rule in strict.overlay.yaml → has the status {status}")
+                        say(False, f"{name} {status}, the answer's rule in strict.overlay.yaml → has the status {status}")
                     unnamed = [code for code in rule["code"]["enum"] if f"`{code}`" not in response["description"]]
                     if unnamed:
-                        say(False, f"{name} {status}, its description → names the codes that strict.overlay.yaml lists", ", ".join(unnamed))
+                        say(False, f"{name} {status}, the answer's description → names the codes that strict.overlay.yaml lists", ", ".join(unnamed))
                 elif media == "application/problem+json" and not response["description"].startswith("`invalid_request`, `invalid_grant`"):
-                    say(False, f"{name} {status}, the problem answer → strict.overlay.yaml lists its codes")
+                    say(False, f"{name} {status}, the problem answer → has a list of codes in strict.overlay.yaml")
 
 
 def answers(document):
@@ -139,14 +139,14 @@ def found(document, node):
 # `outcome` distinguishes two answers of one call, and /livez has only one value.
 apart = {"RegistrationRequired.outcome", "GET /livez 200.status"}
 shut = [where for where, node in answers(loose) if node.get("additionalProperties") is False]
-say(not shut, "every answer in openapi.yaml → allows additional members", ", ".join(shut))
+say(not shut, "every answer in openapi.yaml → allows members that a later version adds", ", ".join(shut))
 shut = [where for where, node in answers(loose) if ("enum" in node or "const" in node) and where not in apart]
-say(not shut, "every text in an answer of openapi.yaml → allows further values", ", ".join(shut))
+say(not shut, "every text in an answer of openapi.yaml → allows values that a later version adds", ", ".join(shut))
 # The strict rules list every value, and the contract's descriptions have to name it.
 open_words = {where: node for where, node in answers(loose)}
 words = {where: node for where, node in answers(contract) if "enum" in node and where in open_words}
 unsaid = [f"{where}: {word}" for where, node in words.items() for word in node["enum"] if f"`{word}`" not in node.get("description", "")]
-say(len(words) >= 15 and not unsaid, f"{len(words)} closed lists of openapi.yaml → the descriptions name their values", ", ".join(unsaid[:8]))
+say(len(words) >= 15 and not unsaid, f"{len(words)} texts whose values strict.overlay.yaml lists → the descriptions name all values", ", ".join(unsaid[:8]))
 session = dict(contract["components"]["examples"]["Session"]["value"], more={"of": "it"})
 problem = {"type": "urn:coatcheck:problem:device_unknown", "title": "t", "status": 401, "code": "device_unknown", "detail": "d",
            "request_id": "req_AAAAAAAAAAA", "reason": "moved", "more": 1}
@@ -156,7 +156,7 @@ for name, value in (("Session", session), ("Problem", problem)):
         resource = Resource(contents={"components": absolute(document["components"])}, specification=DRAFT202012)
         rules = Registry().with_resource("urn:contract", resource)
         good = not list(jsonschema.Draft202012Validator(schema, registry=rules).iter_errors(value))
-        say(good == fits, f"a {name} with an additional member, code and reason → {'fits the contract' if fits else 'does not fit its strict rules'}")
+        say(good == fits, f"a {name} with an additional member, code and reason → {'fits openapi.yaml' if fits else 'does not fit strict.overlay.yaml'}")
 
 
 def swift_cases(path):
@@ -185,9 +185,9 @@ say(described == codes, "docs/problems.md → has a paragraph for every code", "
 reasons = set(contract["components"]["schemas"]["EndReason"]["enum"])
 section = re.search(r"^### `session_ended`\n(.*?)^### ", (root / "docs/problems.md").read_text(), re.M | re.S)[1]
 tabled = set(re.findall(r"^\| `(\w+)` \|", section, re.M))
-say(tabled == reasons, "docs/problems.md, its table of reasons → has exactly the reasons of EndReason", ", ".join(sorted(tabled ^ reasons)))
+say(tabled == reasons, "docs/problems.md, the table of reasons → has exactly the reasons of EndReason", ", ".join(sorted(tabled ^ reasons)))
 described = set(re.findall(r"`(\w+)`", loose["components"]["schemas"]["EndReason"]["description"]))
-say(described == reasons, "EndReason, its description → names exactly the reasons that strict.overlay.yaml lists", ", ".join(sorted(described ^ reasons)))
+say(described == reasons, "EndReason's description in openapi.yaml → names exactly the reasons that strict.overlay.yaml lists", ", ".join(sorted(described ^ reasons)))
 missing = reasons - set(contract["components"]["schemas"]["Problem"]["properties"]["reason"]["enum"])
 say(not missing, "Problem.reason in strict.overlay.yaml → has every reason of EndReason", ", ".join(sorted(missing)))
 # After these reasons, the broker also ends the provider's session.
@@ -196,7 +196,7 @@ values = dict(re.findall(r'case (\w+) = "(\w+)"', (root / "Sources/Broker/Sessio
 ending = {values.get(case, case) for case in re.findall(r"\.(\w+)(?=[,:])", function)}
 sentence = re.search(r"makes the call only for the reasons ([^.]+)\.", (root / "docs/decisions/0013-end-session.md").read_text())[1]
 decided = set(re.findall(r"`(\w+)`", sentence))
-say(decided == ending, "decision 13, its reasons to end the provider's session → are exactly those of Revocations.swift", ", ".join(sorted(decided ^ ending)))
+say(decided == ending, "decision 13, the reasons to end the provider's session → are exactly those of Revocations.swift", ", ".join(sorted(decided ^ ending)))
 
 sources = {path.name for path in (root / "Sources").rglob("*.swift")}
 for page in ("a-login-step-by-step.md", "providers/adding-a-provider.md"):

@@ -21,9 +21,9 @@ begin=$SECONDS
 OUT=$place/packages "$root/scripts/deb" "$bin" >"$work/deb.log" 2>&1 || give_up "scripts/deb"
 echo "# $((SECONDS - begin)) s; $(cd "$place/packages" && ls -sh --block-size=M -- *.deb | tr '\n' ' ')"
 for folder in higher again; do VERSION=$higher OUT=$place/$folder COMPRESSION=none "$root/scripts/deb" "$bin" >"$work/deb.log" 2>&1 || give_up "scripts/deb"; done
-same "$(cd "$place/higher" && sha256sum -- *.deb)" "$(cd "$place/again" && sha256sum -- *.deb)" "the packages are built a second time → both builds have the same bytes"
+same "$(cd "$place/higher" && sha256sum -- *.deb)" "$(cd "$place/again" && sha256sum -- *.deb)" "Debian packages are built twice → both builds have the same bytes"
 lintian --display-info "$place"/packages/*.deb >"$work/lintian" 2>&1
-same "" "$(grep '^E:' "$work/lintian")" "lintian on both packages → no error"
+same "" "$(grep '^E:' "$work/lintian")" "lintian checks both packages → no error"
 grep -vE '^(E|N):' "$work/lintian" | sed 's/^/# /'
 
 step "A bare Debian"
@@ -39,7 +39,7 @@ block_behind "$root/docs/start/first-login.md" sh '## A login by curl' >"$system
 # libraries before the boot, and adds the time for this.
 begin=$SECONDS
 chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && cd /root && $(grep '^apt-get install' "$system/root/install.sh") -qq --download-only" >"$work/download.log" 2>&1
-same 0 $? "apt-get with --download-only → fetches the libraries and curl"
+same 0 $? "apt-get with --download-only → fetches the broker's libraries and curl"
 fetched=$((SECONDS - begin))
 boot "$system" --private-network --system-call-filter='adjtimex clock_adjtime'
 same systemd "$(in_system cat /proc/1/comm)" "booted Debian → systemd is the first process"
@@ -72,7 +72,7 @@ echo "# $took s to the first sign-in and log-out, $fetched s of them apt's downl
 same 1 $((took < 120)) "installation and first sign-in → take less than two minutes"
 matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "commands of docs/start/first-login.md → a user is signed in and out"
 matches 'editor /etc/coatcheck/coatcheck.yaml.*systemctl enable --now' "$(tr '\n' ' ' <"$work/installed")" "installation of the package → prints the next two commands"
-same "active active enabled" "$(shown service ActiveState) $(shown socket ActiveState) $(shown service UnitFileState)" "operator has enabled the units → the broker runs"
+same "active active enabled" "$(shown service ActiveState) $(shown socket ActiveState) $(shown service UnitFileState)" "operator has enabled the package's units → the broker runs"
 same "inactive" "$(shown service ActiveState | sed s/active/inactive/; in_system systemctl is-enabled coatcheck-sandbox | grep -v disabled)" "installation of the sandbox → its unit stays disabled"
 disk "after the installation and a sign-in"
 
@@ -87,12 +87,12 @@ before=$(starts)
 while [ ! -e "$work/enough" ]; do asked /v1/session >>"$work/codes"; echo >>"$work/codes"; done &
 asking=$!
 in_shell 'dpkg -i /higher/coatcheck_*.deb'
-good "upgrade under requests → dpkg succeeds"
+good "package is upgraded while requests arrive → dpkg succeeds"
 touch "$work/enough"
 wait "$asking"
-same 200 "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "upgrade under requests → each of $(wc -l <"$work/codes") requests gets 200"
-same "$((before + 1)) $socket" "$(starts) $(shown socket ActiveEnterTimestampMonotonic)" "upgrade under requests → the broker starts once, and its socket stays open"
-same 1 "$(ls "$system"/var/lib/coatcheck/backups/coatcheck-before-"$higher"-*.db | wc -l)" "upgrade under requests → one backup is made"
+same 200 "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "package is upgraded while requests arrive → each of $(wc -l <"$work/codes") requests gets 200"
+same "$((before + 1)) $socket" "$(starts) $(shown socket ActiveEnterTimestampMonotonic)" "package is upgraded while requests arrive → the broker starts once, and the socket unit stays active"
+same 1 "$(ls "$system"/var/lib/coatcheck/backups/coatcheck-before-"$higher"-*.db | wc -l)" "package is upgraded while requests arrive → one backup of the database is made"
 same "600" "$(stat -c %a "$system"/var/lib/coatcheck/backups/*.db)" "backup that an upgrade makes → only the broker can read the file"
 disk "after the upgrade"
 
@@ -124,8 +124,8 @@ matches 'journalctl -u coatcheck.service' "$(cat "$work/out")" "package installe
 in_system cp -p /root/good.yaml /etc/coatcheck/coatcheck.yaml
 in_system systemctl reset-failed coatcheck.service coatcheck.socket
 in_shell 'systemctl start coatcheck.socket coatcheck.service; dpkg --configure -a'
-good "configuration is repaired → dpkg --configure succeeds"
-same 200 "$(asked /v1/session)" "configuration is repaired → the session is alive"
+good "faulty configuration is repaired after an installation → dpkg --configure succeeds"
+same 200 "$(asked /v1/session)" "faulty configuration is repaired after an installation → the session is alive"
 
 step "Removal"
 before=$(kept)

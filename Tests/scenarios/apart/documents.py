@@ -134,7 +134,7 @@ for page in pages:
         uncompiled = re.search(r"not compiled here[^\n]*\n\s*$", text[: match.start()], re.I)
         if language == "sh":
             faults = list(faults_of_shell(block))
-            say(not faults, f"{where}, its commands, options and files → exist", "; ".join(faults))
+            say(not faults, f"{where}, the commands, options and files in it → exist", "; ".join(faults))
         elif language == "json":
             plain = re.sub(r"^(GET|POST|PUT|DELETE) \S+\n", "", block).replace("\n", " ")
             try:
@@ -172,7 +172,7 @@ for page in pages:
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.M | re.S))
     commands = [span for span in spans if span.startswith("coatcheck ") and "…" not in span]
     faults = [f"{span}: {fault}" for span in commands for fault in faults_of_shell(span)]
-    say(not faults, f"{name}, {len(commands)} commands within sentences → exist, with their options", "; ".join(faults))
+    say(not faults, f"{name}, {len(commands)} commands within sentences → exist, and so do the options", "; ".join(faults))
     if name.name != "CHANGELOG.md":
         say(not any(re.match(r"auth_request .*\?", span) for span in spans), f"{name}, every auth_request in a sentence → has no query")
 paths = list(yaml.safe_load((root / "openapi.yaml").read_text())["paths"])
@@ -249,7 +249,7 @@ if program:
                 ("0", ["keys", "generate", "--file", folder + "/keys.json"]), ("1", ["check", "--config", folder + "/none.yaml"]),
                 ("2", ["config", "diff", "--config", file, "--management", "http://127.0.0.1:1", "--token-file", token]), ("64", ["check", "--no-such-option"])):
             done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=30)
-            say(str(done.returncode) == status, f"`coatcheck {' '.join(map(str, arguments[:2]))}`, for which the document gives the exit code {status} → exits with it", f"{done.returncode}: {done.stderr[:200]}")
+            say(str(done.returncode) == status, f"`coatcheck {' '.join(map(str, arguments[:2]))}`, which exits with {status} according to commands.md → exits with {status}", f"{done.returncode}: {done.stderr[:200]}")
 
 # Compare the figures in SECURITY.md with a new count.
 attacks = re.findall(r"^\| (?!attack \||---).*\|.*\|.*\| .*(?:`|Tests|Contract).* \|$", (root / "docs/known-attacks.md").read_text(), re.M)

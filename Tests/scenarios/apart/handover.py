@@ -127,12 +127,12 @@ def stripped(case):
         view.until("location.protocol === 'http:' && document.readyState === 'complete'")
         case.verdict("403 cross_origin" in view.run("document.body.innerText"), "a hand-over's POST whose Origin is null → 403 cross_origin", view.run("document.body.innerText"))
         case.same(("POST", "null"), Stripping.seen[-1][:2], "a POST that a browser sends from a page without an origin → has the Origin null")
-        case.verdict(Stripping.seen[-1][2] is not None, "a POST through a proxy that removes Sec-Fetch fields → the proxy received Sec-Fetch-Site from the browser")
+        case.verdict(Stripping.seen[-1][2] is not None, "a browser's POST through a proxy that removes Sec-Fetch fields → the proxy itself received Sec-Fetch-Site")
         put(secret)
         view.call("Page.navigate", url=url)
         view.until("location.pathname === '/v1/session' && document.readyState === 'complete'")
         shown = json.loads(view.run("document.body.innerText"))
-        case.same(("web", "user-ana"), (shown["kind"], shown["subject"]), "a proxy removes the Sec-Fetch fields, the POST of the broker's hand-over page → accepted because of its Origin")
+        case.same(("web", "user-ana"), (shown["kind"], shown["subject"]), "the broker's hand-over page sends its POST, and a proxy removes the Sec-Fetch fields → accepted because of the Origin")
         post = [one for one in Stripping.seen if one[0] == "POST"][-1]
         case.same(origin, post[1], "the POST of the broker's hand-over page → has the broker's Origin, despite the page's Referrer-Policy")
     finally:
@@ -199,13 +199,13 @@ def hand_over(case):
         put(view, secret)
         shown = json.loads(opened(view, url))
         case.same(("web", "ana"), (shown["kind"], shown["subject"].removeprefix("user-")), "the app's web view opens a hand-over address that a thief has tried → a web session of the app's user")
-        case.same(broker.url + "/v1/session", view.run("location.href"), "the web view after the hand-over → its address has no ticket")
+        case.same(broker.url + "/v1/session", view.run("location.href"), "the web view after the hand-over → the page's address has no ticket")
         case.same({"coatcheck-web"}, cookies(view), "the web view after the hand-over → has the cookie coatcheck-web, and the secret's cookie is gone")
         case.same([], [one for one in view.complaints() if "verifier" not in one and "400" not in one], "the web view after the hand-over → the browser reports no violated policy")
-        case.same("", view.run("document.referrer").removeprefix(broker.url + "/"), "the web view after the hand-over → its Referer has no ticket")
+        case.same("", view.run("document.referrer").removeprefix(broker.url + "/"), "the web view after the hand-over → the page's referrer has no ticket")
         child = next(one["value"] for one in view.call("Network.getAllCookies")["cookies"] if one["name"] == "coatcheck-web")
         both = broker.call("GET", "/v1/session", Cookie=f"coatcheck={ana}; coatcheck-web={child}")
-        case.same((200, None), (both.status, both.json["kind"]), "a request with the app's and the web view's cookie → gets the app's session")
+        case.same((200, None), (both.status, both.json["kind"]), "a request with both the app's and the web view's session cookie → gets the app's session")
 
         answer = broker.call(
             "POST", urllib.parse.urlsplit(url).path, body="", Cookie=f"{SECRET_COOKIE}={secret}", Origin=broker.url)
@@ -228,10 +228,10 @@ def hand_over(case):
         put(view, secret)
         view.call("Emulation.setScriptExecutionDisabled", value=True)
         view.open(url)
-        case.same("Continue", view.run("document.body.innerText").strip(), "a hand-over in a browser without scripts → the page has a button")
+        case.same("Continue", view.run("document.body.innerText").strip(), "a hand-over in a browser without scripts → the hand-over page has a button")
         view.key("Tab")
         view.key("Enter")
-        case.verdict(view.until("location.pathname === '/v1/session'"), "the button in a browser without scripts → opens the page")
+        case.verdict(view.until("location.pathname === '/v1/session'"), "a user presses the hand-over page's button in a browser without scripts → the page opens")
         view.call("Emulation.setScriptExecutionDisabled", value=False)
 
         # A hand-over to a page of another site.
@@ -243,8 +243,8 @@ def hand_over(case):
         put(view, secrets.token_urlsafe(32), elsewhere)
         case.verdict("400 verifier_mismatch" in opened(view, ticket(ben, elsewhere, "/")[0]), "a victim opens another site's hand-over address of an attacker's session → 400 verifier_mismatch")
         put(view, secret, elsewhere)
-        case.same("the shop of user-ana", opened(view, url), "a hand-over to another site → its backend redeems ticket and secret")
-        case.same(elsewhere + "/", view.run("location.href"), "another site's page after the hand-over → its address has no ticket")
+        case.same("the shop of user-ana", opened(view, url), "a hand-over to another site → the site's backend redeems ticket and secret")
+        case.same(elsewhere + "/", view.run("location.href"), "another site's page after the hand-over → the page's address has no ticket")
 
         # The web view uses the ticket too late.
         forget(view)

@@ -62,7 +62,7 @@ same 0 "$status" "commands of docs/start/without-a-compiler.md and docs/start/fi
 [ "$status" -eq 0 ] || sed 's/^/#   /' "$work/out"
 took=$((SECONDS - begin))
 echo "# $took s from the archives to the first sign-in and a stop"
-same 1 $((took < 120)) "commands of without-a-compiler.md and first-login.md, from loading the images to the broker's stop → take less than two minutes"
+same 1 $((took < 120)) "commands of without-a-compiler.md and first-login.md, from the load of the images to the broker's stop → take less than two minutes"
 matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "commands of docs/start/first-login.md → a user is signed in and out"
 matches 'ready .*uid 10001 .*exit 0' "$(tr '\n' ' ' <"$work/out")" "broker's container → is ready, runs as the image's user, and stops with status 0"
 matches 'left: \.' "$(cat "$work/out")" "containers and volume removed → podman's lists are empty"

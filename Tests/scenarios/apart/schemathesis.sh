@@ -8,7 +8,7 @@ export BROKER SANDBOX PYTHONPATH="$here" SCHEMATHESIS_HOOKS=hooks
 
 step "1. The contract itself"
 "$PYTHON" "$root/Tests/scenarios/apart/contract.py" | grep -v '^ok '
-same 0 "${PIPESTATUS[0]}" "contract.py → openapi.yaml is valid, and its examples and lists fit"
+same 0 "${PIPESTATUS[0]}" "contract.py checks openapi.yaml → the contract is valid, and the examples and lists fit"
 
 "$PYTHON" "$root/Tests/scenarios/support/strict.py" >"$work/strict.yaml"
 same 0 $? "strict.overlay.yaml → fits the contract (openapi.yaml)"
@@ -35,6 +35,6 @@ drive management "$MANAGEMENT" --include-tag management -H "Authorization: Beare
 
 step "5. The broker still runs"
 get "$MANAGEMENT/readyz"
-expect_status 200 "broker after schemathesis → ready"
+expect_status 200 "all requests of schemathesis were sent → the broker is ready"
 
 finish

@@ -48,7 +48,7 @@ def held(name, sources, allowed, is_secure=False):
         time.sleep(0.2)
         beside = p99(broker, 0.5)
         case.say(f"{name}: {len(ends)} connections, {taken} bodies taken; p99 of an honest client {alone * 1e3:.1f} → {beside * 1e3:.1f} ms")
-        case.verdict(beside <= max(2 * alone, 0.02), f"one-byte chunks from {name}, an honest client → waits at most twice as long as without them, or 20 ms", f"{alone:.4f} → {beside:.4f} s")
+        case.verdict(beside <= max(2 * alone, 0.02), f"one-byte chunks from {name} → an honest client waits at most twice as long as without the chunks, or 20 ms", f"{alone:.4f} → {beside:.4f} s")
         for end in ends:
             end.close()
         ends = open_all(broker, sources)

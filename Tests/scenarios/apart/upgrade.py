@@ -112,8 +112,8 @@ class Traffic:
         told = ", ".join(f"{self.figures[key]} {key}" for key in ("sign-ins", "looks", "refreshes", "log-outs", "asked again"))
         self.case.say(f"{told}; {len(self.wrong)} wrong")
         self.case.verdict(
-            all(self.figures[key] for key in ("sign-ins", "looks", "refreshes", "log-outs")), "traffic during the changes of releases → has sign-ins, reads, refreshes and log-outs", told)
-        self.case.same([], self.wrong[:5], "traffic during the changes of releases → every call gets the right answer")
+            all(self.figures[key] for key in ("sign-ins", "looks", "refreshes", "log-outs")), "processes are changed to another release during traffic → the traffic has sign-ins, reads, refreshes and log-outs", told)
+        self.case.same([], self.wrong[:5], "processes are changed to another release during traffic → every call gets the right answer")
 
 
 def version(program):
@@ -137,17 +137,17 @@ def walk(case, brokers, sandbox, steps):
                 broker.start()
         name = " and ".join(version(program) for program in step)
         seen = collections.Counter(traffic.ask(n, "GET", "/v1/session", session).told for n, session in enumerate(sleepers))
-        case.same({"200": SLEEPERS}, dict(seen), f"processes changed to {name}, sessions from before the change → alive")
+        case.same({"200": SLEEPERS}, dict(seen), f"processes are changed to {name} → sessions from before the change are alive")
         if step == steps[len(steps) // 2]:
             half = sleepers[: SLEEPERS // 2]
             seen = collections.Counter(traffic.ask(n, "POST", "/v1/session/refresh", session).told for n, session in enumerate(half))
-            case.same({"200": len(half)}, dict(seen), f"processes changed to {name}, refreshes of half of the earlier sessions → 200")
+            case.same({"200": len(half)}, dict(seen), f"processes are changed to {name}, and half of the earlier sessions are refreshed → 200")
     time.sleep(SECONDS)
     traffic.stop()
     seen = collections.Counter(traffic.ask(n, "POST", "/v1/session/refresh", session).told for n, session in enumerate(sleepers))
-    case.same({"200": SLEEPERS}, dict(seen), "refreshes of all sessions after the last change of releases → 200")
+    case.same({"200": SLEEPERS}, dict(seen), "all sessions are refreshed after the last change of the release → 200")
     logs = "".join(broker.log() for broker in brokers)
-    case.same(0, logs.count('"refresh_lost"'), "all changes between the two releases → no session ends as refresh_lost")
+    case.same(0, logs.count('"refresh_lost"'), "processes are changed between two releases several times → no session ends as refresh_lost")
 
 
 def start_sandbox(case):
@@ -208,8 +208,8 @@ def restored(case):
     broker.program = COATCHECK
     broker.configure(limits={"forced_refresh_pause": "0s"})
     broker.start()
-    case.same({"200"}, {broker.refresh(session).told for session in kept}, "refreshes of the sessions that did not log out, after the restore → 200")
-    case.same({"401 session_ended logged_out"}, {broker.look(session).told for session in gone}, "reads of the sessions that logged out after the backup, after the restore → they have ended")
+    case.same({"200"}, {broker.refresh(session).told for session in kept}, "a backup is restored, and the sessions that did not log out are refreshed → 200")
+    case.same({"401 session_ended logged_out"}, {broker.look(session).told for session in gone}, "a backup is restored → the sessions that logged out after the backup have ended")
     # Without the endings file, the schema is the older one until the start.
     broker.stop(signal.SIGTERM)
     broker.configure(store={"endings_file": None})
@@ -261,8 +261,8 @@ def bound(case):
             broker.start()
             case.same(200, phone.call("GET", "/v1/session", phone.session).status, f"{name}, a bound session after the upgrade → served with a proof")
             case.same(200, phone.passing("GET", "/v1/session").status, f"{name}, a bound session after the upgrade → served with its earlier pass")
-            case.same(401, broker.look(phone.session).status, f"{name}, a bound session's cookie alone after the upgrade → 401")
-            case.same(201, phone.forward(callback, fields).status, f"{name}, a bound login that began before the upgrade → a forward by the login's key makes a session")
+            case.same(401, broker.look(phone.session).status, f"{name}, a request with only a bound session's cookie after the upgrade → 401")
+            case.same(201, phone.forward(callback, fields).status, f"{name}, a bound login began before the upgrade, and the login's key forwards the callback → a session")
             broker.stop()
 
 

@@ -61,7 +61,7 @@ before=$(calls clever/token)
 CALLBACK=$(location "$SANDBOX/clever/oauth/instant-login?client_id=ios-0001&redirect_uri=clever-ios-0001://oauth&sandbox_user=cleo")
 forward "$CALLBACK"
 expect_problem 409 login_required "app forwards a portal launch, whose code has no state"
-same "$before" "$(calls clever/token)" "portal launch, whose code has no state → no token call"
+same "$before" "$(calls clever/token)" "portal launch, whose code has no state → zero token calls"
 browser "$(json .login.authorization_url)" cleo
 forward "$CALLBACK"
 expect_status 201 "launch from the portal got 409 with a new login, and the user finishes this login → a session"
@@ -104,11 +104,11 @@ post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"code\":\"$(url_
 expect_problem 400 invalid_request "app-started Clever login, and the app sends only the code"
 post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK")}"
 expect_problem 409 login_required "app-started Clever login, and the app sends the callback URL without its own state"
-same "$before" "$(calls clever/token)" "app-started Clever login, forwarded without the app's own state → no token call"
+same "$before" "$(calls clever/token)" "app-started Clever login, forwarded without the app's own state → zero token calls"
 device f-phone
 post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$(random_token)\"}"
 expect_problem 409 login_required "app-started Clever login, and the app's state differs from the callback's state"
-same "$before" "$(calls clever/token)" "app-started Clever login, forwarded with a state that differs from the callback's state → no token call"
+same "$before" "$(calls clever/token)" "app-started Clever login, forwarded with a state that differs from the callback's state → zero token calls"
 device g-phone
 secret=$(random_token)
 post /v1/sessions "{\"provider\":\"clever\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"login_token\":\"$secret\"}"
@@ -169,7 +169,7 @@ log_out
 wait_for 10 shows '^coatcheck_revocations_total.*clever.*unsupported.* [1-9]'
 same 0 $? "log-out of a Clever session → the outbox counts the revocation as unsupported"
 sandbox GET '/requests?provider=clever'
-same 0 "$(jq length "$work/control")" "log-out of a Clever session → no call to Clever"
+same 0 "$(jq length "$work/control")" "log-out of a Clever session → zero calls to Clever"
 
 step "12. An app with Clever's SDK 1.x can import its access token once"
 device sdk-phone

@@ -51,7 +51,7 @@ device c-phone
 before=$(calls clover/token)
 forward "https://app.example.org/clover?merchant_id=$merchant&client_id=AFAKE0001&code=v1-code"
 expect_problem 409 login_required "launch from Clover's dashboard with a code but no state"
-same "$before" "$(calls clover/token)" "launch from Clover's dashboard without a state → no token call"
+same "$before" "$(calls clover/token)" "launch from Clover's dashboard without a state → zero token calls"
 browser "$(json .login.authorization_url)" ana
 forward "$CALLBACK"
 expect_status 201 "launch from Clover's dashboard got 409 with a new login, and the user finishes this login → a session"
@@ -96,7 +96,7 @@ expect_json .errors[0].pointer /tokens/merchant_id "migration request without th
 same 0 "$(calls clover/migrate)" "migration request without the merchant id → no migrate call at Clover"
 migrate "$legacy" MOTHER0000001 "$(random_token)"
 expect_problem 400 code_rejected "migration with another merchant's id"
-same 0 "$(calls clover/token)" "migration with another merchant's id → no token call"
+same 0 "$(calls clover/token)" "migration with another merchant's id → zero token calls"
 sandbox DELETE /requests
 migrate "$legacy" "$merchant" "$secret"
 expect_status 201 "migration with the token's own merchant → a session"
@@ -179,7 +179,7 @@ log_out
 wait_for 10 shows '^coatcheck_revocations_total.*clover.*unsupported.* [1-9]'
 same 0 $? "log-out of a Clover session → the outbox counts the revocation as unsupported"
 sandbox GET '/requests?provider=clover'
-same 0 "$(jq length "$work/control")" "log-out of a Clover session → no call to Clover"
+same 0 "$(jq length "$work/control")" "log-out of a Clover session → zero calls to Clover"
 
 step "12. Each refresh token lives eight seconds; a refresh every three seconds keeps session and cookie alive"
 sandbox PUT /settings/clover '{"refresh_token_lifetime":8}'

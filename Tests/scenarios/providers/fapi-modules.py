@@ -183,7 +183,7 @@ def module(case, server, authentication, binding, name):
                 case.verdict(live, f"{label}, the broker refuses the id_token of a login → at the server, no token is alive")
                 case.same(0, server.calls("oidc/userinfo") + server.calls("api/api"), f"{label}, the broker refuses the id_token of a login → no call of userinfo or the API")
             else:
-                case.same(0, server.calls("oidc/token"), f"{label}, a refused callback → no token call")
+                case.same(0, server.calls("oidc/token"), f"{label}, a refused callback → zero token calls")
             before = server.calls("oidc/token")
             cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
             again = made.call("POST", "/v1/sessions", body={"callback_url": callback, "provider": "oidc", "client": "web"}, Cookie=cookie)
@@ -225,7 +225,7 @@ def errors_need_iss(case):
     server.fault("oidc", endpoint="par", fault="status", status=503)
     begun = begin(made)
     case.verdict(begun.status in (502, 503) and not begun.json.get("authorization_url"), "login while the PAR endpoint answers 503 → refused, without an authorization URL", begun.told)
-    case.same(0, server.calls("oidc/token"), "login while the PAR endpoint answers 503 → no token call")
+    case.same(0, server.calls("oidc/token"), "login while the PAR endpoint answers 503 → zero token calls")
 
 
 CASES = {

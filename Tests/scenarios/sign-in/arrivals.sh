@@ -125,7 +125,7 @@ misplaced no-iss-callback 400 issuer_mismatch "callback without iss, although th
 misplaced wrong-state-callback 400 state_mismatch "provider's callback with another state"
 misplaced no-state-callback 409 login_required "provider's callback without a state"
 misplaced duplicate-code-callback 400 invalid_callback "provider's callback with two codes"
-same "$before" "$(calls oidc/token)" "five faulty callbacks from the provider → no token call"
+same "$before" "$(calls oidc/token)" "five faulty callbacks from the provider → zero token calls"
 misplaced extra-callback 201 "" "provider's callback with extra parameters → a session" '"value":{"utm_source":"x","hint":"y"}'
 
 finish

@@ -19,7 +19,7 @@ same "" "$(url_value code "$TARGET")" "hosted callback → the redirect to the a
 same "" "$(header Set-Cookie)" "hosted callback → its answer sets no cookie"
 expect_header Cache-Control no-store "answer of the hosted callback → is not cached (Cache-Control: no-store)"
 same "" "$(body)" "hosted callback → its answer has an empty body"
-same 0 "$(calls oidc/token)" "hosted callback → no token call"
+same 0 "$(calls oidc/token)" "hosted callback → zero token calls"
 handoff=$(url_value handoff "$TARGET")
 
 step "2. Only the starter can redeem the handoff (SEC-91)"
@@ -29,7 +29,7 @@ expect_problem 403 login_not_yours "another device redeems the handoff"
 device a-phone
 post /v1/sessions "{\"handoff\":\"$handoff\"}"
 same 4 "${STATUS:0:1}" "starter redeems the handoff after another device has tried → refused"
-same 0 "$(calls oidc/token)" "another device redeems the handoff → no token call"
+same 0 "$(calls oidc/token)" "another device redeems the handoff → zero token calls"
 
 step "3. The starter redeems the handoff"
 hosted_login

@@ -55,7 +55,7 @@ device c-phone
 app_authorizes ben
 app_forwards "\"callback_url\":$(json_text "$CALLBACK"),\"code_verifier\":\"$verifier\",\"nonce\":\"$nonce\""
 expect_problem 409 login_required "forward of the callback URL without the app's state"
-same "$before" "$(calls oidc/token)" "forwards of the callback URL with a wrong state and without a state → no token call"
+same "$before" "$(calls oidc/token)" "forwards of the callback URL with a wrong state and without a state → zero token calls"
 
 step "5. The provider checks the verifier"
 app_authorizes ana
@@ -75,17 +75,17 @@ before=$(calls oidc/token)
 app_forwards "\"code\":\"$code\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\",\"login_token\":\"$login_token\""
 expect_problem 400 invalid_request "forward without a verifier"
 expect_json .errors[0].pointer /code_verifier "forward without a verifier → the error points to code_verifier"
-same "$before" "$(calls oidc/token)" "forward without a verifier → no token call"
+same "$before" "$(calls oidc/token)" "forward without a verifier → zero token calls"
 
 step "8. A redirect URI that is not registered"
 app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.evil.app:/cb\",\"nonce\":\"$nonce\""
 expect_problem 400 invalid_callback "forward with an unregistered redirect URI"
-same "$before" "$(calls oidc/token)" "forward with an unregistered redirect URI → no token call"
+same "$before" "$(calls oidc/token)" "forward with an unregistered redirect URI → zero token calls"
 
 step "9. A client that does not allow logins started by the app"
 post /v1/sessions "{\"provider\":\"oidc\",\"client\":\"strict\",\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.strict:/cb\",\"nonce\":\"$nonce\"}"
 expect_problem 403 client_not_allowed "forward for a client with login: broker"
-same "$before" "$(calls oidc/token)" "forward for a client with login: broker → no token call"
+same "$before" "$(calls oidc/token)" "forward for a client with login: broker → zero token calls"
 
 step "10. If the token answer has no scope, the session gets the scope that the app sent with the forward"
 device scope-phone
@@ -99,7 +99,7 @@ before=$(calls oidc/token)
 scoped "" ',"scope":"openid admin"'
 expect_problem 400 invalid_request "forward with a scope beyond the client's"
 expect_json .errors[0].pointer /scope "forward with a scope beyond the client's → the error points to scope"
-same "$before" "$(calls oidc/token)" "forward with a scope beyond the client's → no token call"
+same "$before" "$(calls oidc/token)" "forward with a scope beyond the client's → zero token calls"
 scoped no-scope ',"scope":"openid email"'
 expect_status 201 "token answer without a scope, after a forward with a scope → a session"
 same '["openid","email"]' "$(jq -c .scope "$work/body")" "token answer without a scope, after a forward with a scope → the session has the forward's scope"

@@ -12,7 +12,7 @@ fresh_callback() {
     browser "$AUTHORIZATION_URL" "${1:-ana}"
 }
 
-no_call() { same "$before" "$(calls oidc/token)" "all forwards that were refused before line ${BASH_LINENO[0]} → no token call at the provider"; }
+no_call() { same "$before" "$(calls oidc/token)" "all forwards that were refused before line ${BASH_LINENO[0]} → zero token calls at the provider"; }
 before=$(calls oidc/token)
 
 step "1. Another device forwards the callback URL (SEC-05)"

@@ -116,6 +116,6 @@ request DELETE /v1/session
 expect_status 204 "log-out of a session from an ID token → 204"
 get /v1/session
 expect_problem 401 session_required "session from an ID token, read after its log-out"
-same 0 "$(calls facebook/token)" "log-out of a session from an ID token → no token call"
+same 0 "$(calls facebook/token)" "log-out of a session from an ID token → zero token calls"
 
 finish

@@ -56,7 +56,7 @@ request DELETE /v1/session
 before=$(calls oidc/token)
 forward "$callback"
 expect_problem 409 code_already_used "code of a session that was logged out, forwarded again"
-same "$before" "$(calls oidc/token)" "app forwards a code again after the session from this code was logged out → no token call"
+same "$before" "$(calls oidc/token)" "app forwards a code again after the session from this code was logged out → zero token calls"
 
 step "5. Fifty forwards of one Clever code from a login that the app started without PKCE"
 sandbox DELETE /requests

@@ -40,7 +40,7 @@ device victim
 before=$(calls oidc/token)
 forward "com.example.app:/cb?code=$(url_value code "$(location "$SANDBOX/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid&sandbox_user=mallory")")"
 expect_problem 409 login_required "attacker's code without a state, forwarded by the victim's device"
-same "$before" "$(calls oidc/token)" "attacker's code without a state, forwarded by the victim's device → no token call"
+same "$before" "$(calls oidc/token)" "attacker's code without a state, forwarded by the victim's device → zero token calls"
 
 step "6. A URL that no client has registered"
 forward "com.nobody:/cb?code=c-1"

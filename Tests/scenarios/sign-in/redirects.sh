@@ -15,7 +15,7 @@ for uri in http://127.0.0.1:51234/cb 'http://[::1]:50000/cb' http://127.0.0.1/cb
     if [ "$other" != "$CALLBACK" ]; then
         forward "$other"
         expect_problem 400 invalid_callback "callback on another port than the login's"
-        same "$before" "$(calls oidc/token)" "callback on another port than the login's → no token call"
+        same "$before" "$(calls oidc/token)" "callback on another port than the login's → zero token calls"
     fi
     forward "$CALLBACK"
     expect_status 201 "callback on the login's port → a session"

@@ -63,12 +63,12 @@ def crowd(case):
         by_name = collections.Counter(c.form.get("audience") for c in calls)
         case.same({"200": 640}, dict(answers), f"turn {turn}, 640 relayed calls to ten APIs with expired tokens → all are 200")
         case.verdict(max(by_name.values(), default=0) == 1 and set(by_name) <= set(names), f"turn {turn}, 64 relayed calls to one API with an expired token → at most one provider call", by_name)
-        case.verdict(Gate.most_at_once(calls) <= 1, f"turn {turn}, 640 relayed calls to ten APIs → the provider calls for their tokens do not overlap")
+        case.verdict(Gate.most_at_once(calls) <= 1, f"turn {turn}, 640 relayed calls to ten APIs with expired tokens → the provider calls for new tokens do not overlap")
         time.sleep(6.5)
     tokens = [c.refresh_token for c in gate.refreshes()]
     case.same(len(tokens), len(set(tokens)), "three turns of 640 relayed calls → each refresh token was sent once")
     case.same(200, broker.refresh(session).status, "three turns of 640 relayed calls → a refresh of the session is 200")
-    case.verdict(broker.query(ROWS)[0][0] <= 8, "session that called ten APIs → at most eight stored tokens", broker.query(ROWS))
+    case.verdict(broker.query(ROWS)[0][0] <= 8, "a session that called ten APIs → the store has at most eight tokens for APIs", broker.query(ROWS))
 
 
 CASES = {"thousand": (thousand, 400), "crowd": (crowd, 180)}

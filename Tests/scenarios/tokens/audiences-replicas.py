@@ -93,11 +93,11 @@ def crowd(case):
             answers = collections.Counter(
                 pool.map(lambda n: told(stage.relay(stage.brokers[n % 3], session, NAMES[n // 3 % 8])), range(512)))
         calls = stage.calls()[before:]
-        case.same({"200": 512}, dict(answers), "512 relayed calls when their tokens expire → all are answered 200")
-        case.same(dict.fromkeys(NAMES, 1), dict(collections.Counter(call.form.get("audience") for call in calls)), "512 relayed calls when their tokens expire → one provider call for each API, over all replicas")
-        case.same(1, Gate.most_at_once(calls), "512 relayed calls when their tokens expire → the eight provider calls do not overlap")
-        case.same(8, stage.rows(session), "512 relayed calls when their tokens expire → eight stored rows")
-        case.same("200", told(stage.third.refresh(session)), "512 relayed calls when their tokens expire → a refresh of the session is 200")
+        case.same({"200": 512}, dict(answers), "512 relayed calls to eight APIs whose tokens have expired → all are answered 200")
+        case.same(dict.fromkeys(NAMES, 1), dict(collections.Counter(call.form.get("audience") for call in calls)), "512 relayed calls to eight APIs whose tokens have expired → one provider call for each API, over all replicas")
+        case.same(1, Gate.most_at_once(calls), "512 relayed calls to eight APIs whose tokens have expired → the eight provider calls do not overlap")
+        case.same(8, stage.rows(session), "512 relayed calls to eight APIs whose tokens have expired → eight stored rows")
+        case.same("200", told(stage.third.refresh(session)), "512 relayed calls to eight APIs whose tokens have expired, and then a refresh of the session → 200")
         case.same({1}, set(stage.sent().values()), "all provider calls for the 512 relayed calls → each refresh token is sent once")
 
 
@@ -117,16 +117,16 @@ def crossed(case):
         stage.sandbox.settings("oidc", voids_older_tokens=False)
         case.same(False, stage.tokens()[first["token"]]["live"], "the provider voids older tokens when it issues a second API's token → the first API's token is void")
         renewed = case.beside(stage.relay, stage.dying, session, "api0")
-        case.verdict(wait_for(20, lambda: [item for item in api_calls(stage, "api0") if item["status"] == 401]), "a relayed call with a voided token → the API answers 401")
-        case.same(before + 1, len(stage.calls()), "one replica's provider call for a session is in progress → another replica makes no call for this session")
+        case.verdict(wait_for(20, lambda: [item for item in api_calls(stage, "api0") if item["status"] == 401]), "the provider has voided an API's token, and a call is relayed with it → the API answers 401")
+        case.same(before + 1, len(stage.calls()), "while one replica's provider call for a session is in progress → another replica makes no provider call for this session")
         release.set()
-        case.same(["200", "200"], [told(future.result(30)) for future in (other, renewed)], "a provider call for which two replicas wait returns → the relayed calls at both replicas are 200")
+        case.same(["200", "200"], [told(future.result(30)) for future in (other, renewed)], "two replicas wait for one provider call, and then the call returns → the relayed calls at both replicas are 200")
         calls = stage.calls()[before:]
         case.same(["api1", "api0"], [call.form.get("audience") for call in calls], "two replicas fetch one session's tokens for two APIs → one provider call for each API, in the order of the relayed calls")
         case.same(1, Gate.most_at_once(calls), "two replicas fetch one session's tokens for two APIs → the two provider calls do not overlap")
         token = stage.token(renewed.result())
-        case.verdict(token["live"] and token["token"] != first["token"], "a relayed call after its token was voided → sent with a new living token")
-        case.same(2, stage.rows(session), "tokens for two APIs → two stored rows")
+        case.verdict(token["live"] and token["token"] != first["token"], "a relayed call after the provider has voided the API's token → sent with a new live token")
+        case.same(2, stage.rows(session), "two replicas fetch one session's tokens for two APIs → two stored rows")
 
         # A step-up during a call for an API's token.
         session = stage.begin()
@@ -138,13 +138,13 @@ def crossed(case):
         case.same(0, stage.rows(session), "a step-up while another replica fetches an API's token → all rows of the old grant are deleted")
         release.set()
         answer = fetched.result(30)
-        case.same("200", told(answer), "a relayed call whose token was fetched during a step-up → 200")
+        case.same("200", told(answer), "a replica fetches an API's token while another one completes a step-up → the relayed call is 200")
         grants = [stage.token(stage.relay(broker, session, name))["grant"] for broker in stage.brokers for name in ("api0", "api1", "api2", "own")]
         new = stage.token(answer)["grant"]
         case.verdict(new != old and set(grants) == {new}, "relayed calls at every replica after a step-up → sent with tokens of the new grant", (old, new, grants))
         case.same(3, stage.rows(session), "relayed calls to three APIs after a step-up → three stored rows")
-        case.same("200", told(stage.third.refresh(session)), "a refresh after a step-up → 200")
-        settled(stage, [old], "a step-up, the old grant's tokens and those fetched during the step-up")
+        case.same("200", told(stage.third.refresh(session)), "a refresh after a step-up that crossed the fetch of an API's token → 200")
+        settled(stage, [old], "the old grant's tokens and those fetched during the step-up, after the step-up")
 
         # A log-out during a call for an API's token.
         session = stage.begin()
@@ -154,8 +154,8 @@ def crossed(case):
         case.same(0, stage.rows(session), "a log-out while another replica fetches an API's token → the session's token rows are deleted")
         release.set()
         case.same("401 session_ended logged_out", told(fetched.result(30)), "a relayed call whose token is fetched during the log-out → 401 session_ended logged_out")
-        case.same(0, stage.rows(session), "an API's token that arrives after the log-out → not stored")
-        settled(stage, [grant], "a log-out, the session's tokens and those fetched during the log-out")
+        case.same(0, stage.rows(session), "an API's token arrives after the session's log-out → the token is not stored")
+        settled(stage, [grant], "the session's tokens and those fetched during the log-out, after the log-out")
         case.same({1}, set(stage.sent().values()), "all provider calls before and during the log-out → each refresh token is sent once")
 
 
@@ -176,9 +176,9 @@ def kills(case):
         stage.sandbox.settings("oauth2", refresh_mode="overlap", refresh_token="always")
         rounds = []
         for title, provider, name, own, reaches in (
-                ("a kill before the provider's work", "oidc", "api1", "own", False),
-                ("a kill after the work of a provider that accepts a repeat", "oauth2", "forgiven", "own-forgiven", True),
-                ("a kill after the work of a provider that refuses a repeat", "oidc", "api2", "own", True)):
+                ("kill -9 before the provider served a call for an API's token", "oidc", "api1", "own", False),
+                ("kill -9 after a provider that accepts repeats served a call for an API's token", "oauth2", "forgiven", "own-forgiven", True),
+                ("kill -9 after a provider that refuses repeats served a call for an API's token", "oidc", "api2", "own", True)):
             session = stage.begin(provider)
             if provider == "oidc":
                 case.same(200, stage.relay(stage.second, session, "api0").status, f"{title}, a relayed call to another API before the kill → 200")
@@ -200,26 +200,26 @@ def kills(case):
         for title, provider, name, own, session, _ in rounds:
             for broker in stage.brokers:
                 case.same(
-                    ("200", 200), (told(broker.look(session)), stage.relay(broker, session, own).status), f"{title}, replica {broker.name} → serves the session, and relayed calls with the session's own token")
+                    ("200", 200), (told(broker.look(session)), stage.relay(broker, session, own).status), f"{title} → replica {broker.name} serves the session, and relayed calls with the session's own token")
             if provider == "oidc":
-                case.same(200, stage.relay(stage.third, session, "api0").status, f"{title}, a relayed call after the kill to the API used before → 200")
+                case.same(200, stage.relay(stage.third, session, "api0").status, f"{title}, a relayed call to an API whose token is stored → 200")
         for (title, provider, name, own, session, lost), future in zip(rounds, waiting):
             answer, seconds = future.result(TAKE_OVER + 90)
             sent = [call.form.get("audience") for call in stage.calls() if call.refresh_token == lost.refresh_token]
-            if title == "a kill after the work of a provider that refuses a repeat":
+            if title == "kill -9 after a provider that refuses repeats served a call for an API's token":
                 # The refresh token is spent, and a repeat makes the provider revoke the grant, so the broker cannot save the
                 # session.
-                case.same("401 session_ended refresh_lost", answer, f"{title}, the session → ends as refresh_lost, {seconds:.0f} s after the kill")
+                case.same("401 session_ended refresh_lost", answer, f"{title} → the session ends as refresh_lost, {seconds:.0f} s after the kill")
                 twice = [name, None] * 2
-                case.same([name, *twice], sent, f"{title}, the lost provider call → repeated, then a refresh without a resource; both once more after a minute")
-                case.same(0, stage.rows(session), f"{title}, the ended session → its token rows are deleted")
+                case.same([name, *twice], sent, f"{title} → two repeats, each followed by a refresh without a resource")
+                case.same(0, stage.rows(session), f"{title} → the session ends, and its token rows are deleted")
                 continue
             case.same("200", answer, f"{title}, the relayed call → answered 200, {seconds:.0f} s after the kill")
-            case.same([name] * 2, sent, f"{title}, the lost provider call → repeated once")
-            case.same([200] * 3, [stage.relay(broker, session, name).status for broker in stage.brokers], f"{title}, the fetched token → relayed calls of every replica are 200")
+            case.same([name] * 2, sent, f"{title} → another replica repeats the call once")
+            case.same([200] * 3, [stage.relay(broker, session, name).status for broker in stage.brokers], f"{title}, and another replica repeats the call → relayed calls of every replica are 200")
             case.same("200", told(stage.third.refresh(session)), f"{title}, the session's refresh → 200")
-            case.same(2, len([call for call in stage.calls() if call.form.get("audience") == name]), f"{title}, all relayed calls to the API → exactly two provider calls")
-        case.same([5, 2, 2, 1], sorted(stage.sent().values(), reverse=True)[:4], "refresh tokens that no kill affected → each is sent once")
+            case.same(2, len([call for call in stage.calls() if call.form.get("audience") == name]), f"{title}, all relayed calls to this API → exactly two provider calls")
+        case.same([5, 2, 2, 1], sorted(stage.sent().values(), reverse=True)[:4], "kill -9 during three calls → their refresh tokens are sent 5, 2 and 2 times, and all others once")
 
 
 CASES = {"crowd": (crowd, 170), "crossed": (crossed, 170), "kills": (kills, 220)}

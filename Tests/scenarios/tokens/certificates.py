@@ -52,26 +52,26 @@ def renewed(case):
     authority, sandbox, broker = stack(case)
     sessions = [broker.sign_in() for _ in range(3)]
     for session in sessions:
-        case.same("200", relay(broker, session).told, "a relayed call before the renewal → 200")
+        case.same("200", relay(broker, session).told, "a relayed call before the client's certificate is renewed → 200")
     put(case, authority.sign("second"))
     second = authority.thumbprint("second")
     case.verdict(
-        wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a client's certificate file is renewed → reloaded without a signal", broker.log()[-300:])
+        wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a client's certificate file is renewed → the broker reloads the file without a signal", broker.log()[-300:])
     time.sleep(0.5)
-    case.same(0, sandbox.calls("oidc/refresh"), "certificate is renewed and no session is used → no refresh")
+    case.same(0, sandbox.calls("oidc/refresh"), "client's certificate is renewed, and no session is used → no refresh")
     for session in sessions[:2]:
         for _ in range(2):
-            case.same("200", relay(broker, session).told, "a relayed call after the renewal → 200")
-    case.same(2, sandbox.calls("oidc/refresh"), "two sessions are used after the renewal → one refresh for each session")
-    case.same({second}, set(sandbox.shown("refresh")), "refreshes after the renewal → show the new certificate")
-    case.same([second] * 4, sandbox.shown("api", "api")[-4:], "relayed calls after the renewal → use new connections with the new certificate")
-    case.same("200", broker.look(sessions[2]).told, "session that was not used since the renewal → is alive")
+            case.same("200", relay(broker, session).told, "a relayed call after the client's certificate was renewed → 200")
+    case.same(2, sandbox.calls("oidc/refresh"), "two sessions are used after the client's certificate was renewed → one refresh for each session")
+    case.same({second}, set(sandbox.shown("refresh")), "refreshes after the client's certificate was renewed → show the new certificate")
+    case.same([second] * 4, sandbox.shown("api", "api")[-4:], "relayed calls after the client's certificate was renewed → use new connections with the new certificate")
+    case.same("200", broker.look(sessions[2]).told, "session that was not used since the client's certificate was renewed → is alive")
     put(case, authority.sign("third"))
     hang_up(broker, "configuration reloaded")
-    case.same("200", relay(broker, sessions[2]).told, "SIGHUP with a third certificate → the relayed call is 200")
+    case.same("200", relay(broker, sessions[2]).told, "SIGHUP after the certificate was renewed a second time → the relayed call is 200")
     broker.restart()
-    case.same("200", relay(broker, sessions[0]).told, "kill -9 after the renewal → the relayed call is 200")
-    case.same(4, sandbox.calls("oidc/refresh"), "two sessions are used after the third certificate → one more refresh for each session")
+    case.same("200", relay(broker, sessions[0]).told, "kill -9 and a start after the client's certificate was renewed → the relayed call is 200")
+    case.same(4, sandbox.calls("oidc/refresh"), "two sessions are used after the certificate was renewed a second time → one more refresh for each session")
 
 
 def half_written(case):
@@ -83,16 +83,16 @@ def half_written(case):
     case.verdict(
         wait_for(20, lambda: broker.metric("coatcheck_certificate_reload_failures_total") >= 1), "new certificate with a key that does not match → the metric counts a failed reload")
     case.verdict("client certificate not reloaded" in broker.log(), "new certificate with a key that does not match → a line in the log", broker.log()[-300:])
-    case.same("200", broker.refresh(session).told, "certificate's reload has failed → a refresh is 200")
-    case.same({authority.thumbprint("first")}, set(sandbox.shown("refresh")), "certificate's reload has failed → the refresh uses the earlier certificate")
+    case.same("200", broker.refresh(session).told, "reload of a client's certificate has failed → a refresh is 200")
+    case.same({authority.thumbprint("first")}, set(sandbox.shown("refresh")), "reload of a client's certificate has failed → the refresh uses the earlier certificate")
     hang_up(broker, "configuration not reloaded")
     case.same("200", relay(broker, session).told, "SIGHUP while the key does not match the certificate → the reload is refused, and a relayed call is 200")
     put(case, "second")
-    case.verdict(wait_for(20, lambda: "client certificate reloaded" in broker.log()), "key file is replaced by the matching one → the certificate is reloaded")
-    case.same("200", relay(broker, session).told, "key file is replaced by the matching one → a relayed call is 200")
+    case.verdict(wait_for(20, lambda: "client certificate reloaded" in broker.log()), "key file of a certificate whose reload failed is replaced by the matching one → the certificate is reloaded")
+    case.same("200", relay(broker, session).told, "key file of a certificate whose reload failed is replaced by the matching one → a relayed call is 200")
     os.remove(case.folder / "shown.key")
     hang_up(broker, "client certificate not reloaded")
-    case.same("200", broker.refresh(session).told, "key file is deleted → the reload is refused, and a refresh is 200")
+    case.same("200", broker.refresh(session).told, "key file of a client's certificate is deleted → the reload is refused, and a refresh is 200")
 
 
 def upstream_of_its_own(case):
@@ -132,7 +132,7 @@ http {{
     case.same("CN=own", dict(answer.json["headers"]).get("X-Shown"), "relayed call to an upstream with a certificate → nginx receives this certificate")
     case.same(400, broker.call("GET", "/v1/relay/bare/private/echo", session).status, "relayed call to an upstream without a certificate → nginx answers 400")
     put(case, authority.sign("renewed"), name="own-shown")
-    case.verdict(wait_for(20, lambda: "upstreams.api" in broker.log()), "new certificate files for an upstream → reloaded without a signal", broker.log()[-300:])
+    case.verdict(wait_for(20, lambda: "upstreams.api" in broker.log()), "new certificate files for an upstream → the broker reloads the files without a signal", broker.log()[-300:])
     case.same("CN=renewed", dict(relay(broker, session).json["headers"]).get("X-Shown"), "new certificate files for an upstream → nginx receives the new certificate")
 
 

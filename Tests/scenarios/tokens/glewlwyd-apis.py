@@ -57,7 +57,7 @@ def certificates(case):
     case.same("204", broker.log_out(session).told, "log-out of a session with bound tokens → 204")
     case.verdict(
         wait_for(10, lambda: broker.metric("coatcheck_revocations_total", provider="real", result="done") == 1),
-        "log-out of a session with bound tokens → its tokens are revoked with the client's certificate", broker.log()[-500:])
+        "log-out of a session with bound tokens → the broker revokes the tokens, with the client's certificate", broker.log()[-500:])
 
 
 CASES = {

@@ -106,7 +106,7 @@ def stays(case):
     case.same("200", stage.broker.refresh(session).told, "a refresh of a session with two APIs' tokens → 200")
     case.same("openid", stage.relay(session, "own"), "the session's own token after a refresh → is still not for one of the two APIs")
     stage.broker.restart()
-    case.same([ORDERS, LEDGER], [stage.relay(session, name) for name in ("orders", "ledger")], "kill -9 and a start → each API's calls are sent with a token for that API")
+    case.same([ORDERS, LEDGER], [stage.relay(session, name) for name in ("orders", "ledger")], "kill -9 and a start of the broker → calls to each of two APIs are sent with a token for that API")
     case.same("204", stage.broker.log_out(session).told, "a log-out of a session with two APIs' tokens → 204")
     case.same([(0,)], stage.broker.query("SELECT count(*) FROM audience_tokens"), "a log-out of a session with two APIs' tokens → both tokens are deleted")
 
@@ -132,28 +132,28 @@ def refused(case):
     stage.broker.restart()
     case.same(["502 provider_error"] * 2, [stage.relay(session, "others") for _ in range(2)], "relayed calls to an API whose resource the server does not allow → 502 provider_error")
     case.verdict(stage.detail("invalid_target"), "relayed calls to an API whose resource the server does not allow → invalid_target in the log", stage.broker.log()[-600:])
-    case.same("200", stage.broker.look(session).told, "the session after a refused resource → alive")
-    case.same([ORDERS] * 2, [stage.relay(session, name) for name in ("orders", "own")], "a relayed call to the allowed API after a refused resource → a token for this API is fetched")
-    case.same("200", stage.broker.refresh(session).told, "a refresh after a refused resource → 200")
+    case.same("200", stage.broker.look(session).told, "the server has refused an API's resource → the session is alive")
+    case.same([ORDERS] * 2, [stage.relay(session, name) for name in ("orders", "own")], "the server has refused one API's resource, and a call goes to the allowed API → sent with a token for the allowed API")
+    case.same("200", stage.broker.refresh(session).told, "the server has refused an API's resource, and then the session is refreshed → 200")
 
 
 def rotates(case):
     """Refresh tokens that rotate: a refresh for one resource limits the next refresh token to this resource."""
     stage = Stage(case, {"orders": ORDERS, "ledger": LEDGER}, {"token_request": {"omit": ["resource"]}})
     session = stage.sign_in()
-    case.same(ORDERS, stage.relay(session, "orders"), "a server with rotating refresh tokens, the API that is called first → gets a token for it")
-    case.same("502 provider_error", stage.relay(session, "ledger"), "a server with rotating refresh tokens, the API that is called second → 502 provider_error")
-    case.verdict(stage.detail("invalid_target"), "a server with rotating refresh tokens, the API that is called second → invalid_target in the log", stage.broker.log()[-600:])
-    case.same("200", stage.broker.refresh(session).told, "a server with rotating refresh tokens, a refresh after the refused API → 200")
-    case.same(ORDERS, stage.relay(session, "own"), "a server with rotating refresh tokens, the session's own token after a refresh → is for the first API")
+    case.same(ORDERS, stage.relay(session, "orders"), "a server with rotating refresh tokens, a call to the first of two APIs → sent with a token for this API")
+    case.same("502 provider_error", stage.relay(session, "ledger"), "a server with rotating refresh tokens, a call to the second of two APIs → 502 provider_error")
+    case.verdict(stage.detail("invalid_target"), "a server with rotating refresh tokens, a call to the second of two APIs → invalid_target in the log", stage.broker.log()[-600:])
+    case.same("200", stage.broker.refresh(session).told, "a server with rotating refresh tokens, a refresh after the second API's token was refused → 200")
+    case.same(ORDERS, stage.relay(session, "own"), "a server with rotating refresh tokens, an API was called and the session refreshed → the session's own token is for this API")
     session = stage.sign_in()
-    case.same("200", stage.broker.refresh(session).told, "a server with rotating refresh tokens, a refresh before the first API call → 200")
-    case.same("502 provider_error", stage.relay(session, "orders"), "a server with rotating refresh tokens, the first API call after a refresh → 502 provider_error")
-    case.same("200", stage.broker.look(session).told, "a server with rotating refresh tokens, the session after its refused API call → alive")
+    case.same("200", stage.broker.refresh(session).told, "a server with rotating refresh tokens, a new session is refreshed before it calls an API → 200")
+    case.same("502 provider_error", stage.relay(session, "orders"), "a server with rotating refresh tokens, a session is refreshed and then calls its first API → 502 provider_error")
+    case.same("200", stage.broker.look(session).told, "a server with rotating refresh tokens, a session's call to an API was refused → the session is alive")
 
     # A process remembers a refused target for a while, so restart the broker.
     stage.broker.restart()
-    case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "a server with rotating refresh tokens, a new session whose first call is to the second API → gets a token for it")
+    case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "a server with rotating refresh tokens, a new session first calls the second API → sent with a token for that API")
 
     # With one configured resource, every token is for that resource, even the session's own token.
     stage.broker.configure(upstreams={"ledger": None}, providers={"real": {"token_request": None}})

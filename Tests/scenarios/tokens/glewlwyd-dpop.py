@@ -64,7 +64,7 @@ def nonces(case):
         case.same("502 provider_error", begin(broker).told, f"Glewlwyd makes a new nonce after {counter} uses, pushed request at a provider with nonces → 502, because Glewlwyd refuses every proof there")
         case.verdict(wait_for(5, lambda: "dpop: {par: thumbprint}" in broker.log()), f"Glewlwyd makes a new nonce after {counter} uses, pushed request at a provider with nonces → the log names the setting that helps", broker.log()[-900:])
         broker.stop()
-    case.verdict("already used" not in glewlwyd.log(), "all calls to Glewlwyd → its log has no DPoP proof that was already used")
+    case.verdict("already used" not in glewlwyd.log(), "all calls to Glewlwyd → Glewlwyd's log has no DPoP proof that was already used")
 
 
 def pushed(case):
@@ -99,21 +99,21 @@ def pushed(case):
     callback = Browser(glewlwyd).open(begun.json["authorization_url"])
     case.verdict("client_assertion=" in callback, "login with a pushed request → Glewlwyd's callback repeats the client assertion", callback)
     answer = forward(broker, begun, callback)
-    case.same(201, answer.status, "kill -9 between PAR and callback → a session")
-    case.same("Ana Example", answer.json.get("identity", {}).get("name"), "kill -9 between PAR and callback → the session has the user's name")
+    case.same(201, answer.status, "kill -9 of the broker between the pushed request and the callback → a session")
+    case.same("Ana Example", answer.json.get("identity", {}).get("name"), "kill -9 of the broker between the pushed request and the callback → the session has the user's name")
     assertion = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(callback).query)).get("client_assertion", "-")
-    case.verdict(assertion not in broker.log(), "client assertion in the callback → the broker does not log it")
+    case.verdict(assertion not in broker.log(), "callback that repeats the client assertion → the broker does not log the assertion")
     session = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
     for _ in range(3):
         case.same("200", broker.refresh(session).told, "a refresh with a proof → 200")
         broker.restart()
-    case.same("200", broker.refresh(session).told, "kill -9 between a commit and the next refresh → 200")
+    case.same("200", broker.refresh(session).told, "kill -9 of the broker after a refresh was committed → the next refresh is 200")
     case.same(200, relayed(broker, session).status, "a relayed call that Apache checks → 200")
     case.same("204", broker.log_out(session).told, "a log-out of a session at Glewlwyd → 204")
     case.verdict(
         wait_for(10, lambda: broker.metric("coatcheck_revocations_total", provider="real", result="done") == 1),
-        "log-out of a client with assertions → its tokens are revoked", broker.log()[-500:])
-    case.same([(0,)], glewlwyd.query("SELECT DISTINCT gpor_enabled FROM gpo_refresh_token"), "log-out of a client with assertions → Glewlwyd has disabled its refresh tokens")
+        "log-out of a session whose client authenticates with assertions → the tokens are revoked", broker.log()[-500:])
+    case.same([(0,)], glewlwyd.query("SELECT DISTINCT gpor_enabled FROM gpo_refresh_token"), "log-out of a session whose client authenticates with assertions → Glewlwyd has disabled the refresh tokens")
 
 
 def from_before(case):
@@ -127,7 +127,7 @@ def from_before(case):
     broker.configure(providers={"real": {"sender_constrained": "dpop"}})
     broker.restart()
     for _ in range(3):
-        case.same("200", broker.refresh(session).told, "`sender_constrained: dpop` is set, a refresh of the unbound session from before → 200")
+        case.same("200", broker.refresh(session).told, "`sender_constrained: dpop` is set, a refresh of an unbound session from before the change → 200")
     case.same("200", broker.refresh(sign_in(broker, glewlwyd)[0]).told, "`sender_constrained: dpop` is set, a refresh of a new session → 200")
     listed = call(f"{broker.management}/admin/v1/sessions?provider=real", Authorization=f"Bearer {ADMIN}")
     case.same(["dpop", None], [item["sender_constrained"] for item in listed.json["items"]], "admin's list of sessions → shows which session is bound by dpop")

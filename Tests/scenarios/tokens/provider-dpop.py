@@ -54,7 +54,7 @@ def whatever_the_nonces(case):
         case.same(3, sandbox.calls("oidc/refresh"), f"server's nonces setting is {nonces}, three refreshes → one call each, because the broker knows the nonce")
         proofs = [proof for endpoint in ("par", "token", "refresh", "userinfo")
                   for request in requests(sandbox, endpoint) for proof in fields(request, "DPoP")]
-        case.same(len(proofs), len(set(proofs)), f"server's nonces setting is {nonces}, {len(proofs)} proofs → each is sent once")
+        case.same(len(proofs), len(set(proofs)), f"server's nonces setting is {nonces}, the broker makes {len(proofs)} proofs → each is sent once")
         case.verdict(
             all(fields(request, "Authorization")[0].startswith("DPoP ") for request in requests(sandbox, "userinfo")),
             f"server's nonces setting is {nonces}, a userinfo call → has the access token with the scheme DPoP")
@@ -80,7 +80,7 @@ def forgetful(case):
     case.verdict(answer.is_passing_fault, "refresh whose DPoP proof the server refuses → 503", answer.told)
     case.verdict(
         wait_for(5, lambda: "compare the clocks" in broker.log()), "refresh whose DPoP proof the server refuses → the log suggests comparing the clocks", broker.log()[-600:])
-    case.same("200", broker.look(session).told, "session after forgotten nonces, demands for new nonces and a refused proof → is alive")
+    case.same("200", broker.look(session).told, "server has forgotten nonces, demanded new ones and refused a proof → the session is alive")
 
 
 def killed(case):
@@ -90,14 +90,14 @@ def killed(case):
     cookie, callback = begin(broker)
     broker.restart()
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
-    case.same(201, answer.status, "kill -9 between the pushed request and the callback → the code is redeemed with the login's key")
+    case.same(201, answer.status, "kill -9 of the broker between the pushed request and the callback → the code is redeemed with the login's key")
     session = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
     case.same("200", broker.refresh(session).told, "refresh of a bound session before kill -9 → 200")
     broker.restart()
     case.same("200", broker.refresh(session).told, "kill -9 after a refresh was committed → the next refresh is 200")
     killed_at_challenge(case, sandbox, broker, "refresh", broker.refresh, session)
     told = wait_for(60, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 0.5)
-    case.same("200", told, "kill -9 between a refresh's nonce challenge and its repeat → another refresh is 200")
+    case.same("200", told, "kill -9 between a refresh call's nonce challenge and the repeated call → a later refresh is 200")
 
     # If the broker is killed after sending a code, it cannot know whether the code is spent, so the login ends.
     cookie, callback = begin(broker)
@@ -108,10 +108,10 @@ def killed(case):
     killed_at_challenge(case, sandbox, broker, "token", forward)
     sent = sandbox.calls("oidc/token")
     told = wait_for(60, lambda: (found := forward()).status != 503 and found.told, 0.5)
-    case.same("409 login_required", told, "kill -9 between a token call's nonce challenge and its repeat → the login ends")
-    case.same(sent, sandbox.calls("oidc/token"), "forward repeated after kill -9 during the token call → the code is not sent again")
+    case.same("409 login_required", told, "kill -9 between a token call's nonce challenge and the repeated call → the login ends with 409 login_required")
+    case.same(sent, sandbox.calls("oidc/token"), "app repeats a forward whose token call was interrupted by kill -9 → the code is not sent again")
     broker.sign_in()
-    case.same("200", broker.look(session).told, "new sign-in after a login whose code is lost → the first session is alive")
+    case.same("200", broker.look(session).told, "user signs in again after kill -9 ended a login → a session from before the kill is alive")
 
 
 def killed_at_challenge(case, sandbox, broker, endpoint, call, *arguments):
@@ -137,7 +137,7 @@ def answers_bearer(case):
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
     case.same("502 provider_error", answer.told, "server answers a code with a Bearer token → the sign-in is refused")
     case.verdict(
-        wait_for(10, lambda: sandbox.calls("oidc/revoke") >= 1), "server answers a code with a Bearer token → its tokens are revoked", sandbox.calls("oidc/revoke"))
+        wait_for(10, lambda: sandbox.calls("oidc/revoke") >= 1), "server answers a code with a Bearer token → the tokens of this answer are revoked", sandbox.calls("oidc/revoke"))
     session = broker.sign_in()
     sandbox.fault("oidc", endpoint="refresh", fault="token-type-bearer", times=1)
     answer = broker.refresh(session)

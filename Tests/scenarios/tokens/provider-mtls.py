@@ -58,9 +58,9 @@ def refused(case):
         for what, answer in (
             ("a sign-in", broker.log_in()[1]), ("a refresh", broker.refresh(session)), ("a relayed call", relay(broker, session)),
         ):
-            case.verdict(answer.is_passing_fault, f"{what} with a certificate refused as {word} → 503", answer.told)
-        case.same("200", broker.look(session).told, f"a certificate refused as {word} → the session lives")
-        case.same(before, sandbox.calls("oidc/refresh"), f"a certificate refused as {word} → the provider receives no refresh")
+            case.verdict(answer.is_passing_fault, f"{what}, and the provider refuses the client's certificate as {word} → 503", answer.told)
+        case.same("200", broker.look(session).told, f"the provider refuses the client's certificate as {word} → the session is alive")
+        case.same(before, sandbox.calls("oidc/refresh"), f"the provider refuses the client's certificate as {word} → the provider receives no refresh")
     lines = [json.loads(line) for line in broker.log().splitlines() if '"client certificate refused"' in line]
     case.verdict(lines and lines[0]["level"] == "error", "client certificate is refused → a line in the log with the level error", lines[:1])
     case.verdict(any("unknown_ca" in line["detail"] for line in lines), "client certificate is refused → the log has the name of the TLS alert", lines[:1])

@@ -53,10 +53,10 @@ def hanging_then_slow(case):
     told = [caller.result(60).told for caller in callers]
     case.say(f"{len(told)} callers: {', '.join(f'{told.count(t)} × {t}' for t in sorted(set(told)))}")
     most = max(Gate.most_at_once(gate.refreshes(token)) for token in {c.refresh_token for c in gate.refreshes()})
-    case.same(1, most, "callers during a slow refresh → only one call at a time sends a refresh token")
-    case.same([], [t for t in told if t.startswith("401")], "callers during a slow refresh → no caller gets 401")
-    case.same("200", broker.look(session).told, "a hanging refresh, then a slow one → the session is alive")
-    refreshes_again(case, broker, session, 10, "the next refresh after a hanging and a slow one → 200 under strict rotation")
+    case.same(1, most, "callers ask for a refresh each second while one hangs and the next is slow → one provider call at a time")
+    case.same([], [t for t in told if t.startswith("401")], "callers ask for a refresh each second while one hangs and the next is slow → no caller gets 401")
+    case.same("200", broker.look(session).told, "a refresh call hangs, and then the next one is slow → the session is alive")
+    refreshes_again(case, broker, session, 10, "a refresh call hangs, the next one is slow, and then the app refreshes at a provider with strict rotation → 200")
 
 
 def killed_holder(case):
@@ -88,11 +88,11 @@ def killed_holder(case):
     when, last = told[-1]
     case.say(f"the end: {last} {when:.0f} s after the take-over, by {len(gate.refreshes())} calls")
     early = [f"{t} after {w:.0f} s" for w, t in told if t.startswith("401") and w < 59]
-    case.same([], early, "a refresh is refused after a take-over → the session does not end within 60 s, because a late owner may still write")
-    case.same("401 session_ended refresh_lost", last, "a refresh whose answer was lost → the session ends as refresh_lost")
+    case.same([], early, "kill -9 during a refresh, then a take-over, then a refusal → the session stays for 60 s, because a late owner may write")
+    case.same("401 session_ended refresh_lost", last, "kill -9 before the answer to a refresh arrives, and the provider refuses the old token → the session ends as refresh_lost")
     case.same(
         (1, 0), tuple(int(broker.metric("coatcheck_sessions_ended_total", reason=r)) for r in ("refresh_lost", "grant_revoked")),
-        "a refresh whose answer was lost → counted as refresh_lost, not as grant_revoked")
+        "kill -9 before the answer to a refresh arrives, and the provider refuses the old token → counted only as refresh_lost")
 
 
 def late_winner(case):
@@ -123,20 +123,20 @@ def late_winner(case):
     while len(gate.refreshes()) < 3 and time.monotonic() - begin < 30:
         told.append(other.refresh(session).told)
         time.sleep(0.3)
-    case.same(3, len(gate.refreshes()), "a second process takes over a refresh → the provider gets the first process's call and two of the second's")
+    case.same(3, len(gate.refreshes()), "a second process takes over a refresh → the provider gets one call from the first process and two from the second")
     told.append(other.refresh(session).told)
-    case.same([], [t for t in told if not t.startswith("503")], "callers during a take-over → all get 503, and never 401")
+    case.same([], [t for t in told if not t.startswith("503")], "apps ask for a refresh while a second process takes over → all get 503, and never 401")
     lock.execute("ROLLBACK")
-    case.same("503 store_unavailable", first.result(30).told, "a process cannot write refreshed tokens, because the store is locked → its caller gets 503 store_unavailable")
-    case.verdict(wait_for(10, lambda: holder.row(session, "token_version")[0] == 2), "the store is unlocked after a refresh → the process writes the refreshed tokens")
+    case.same("503 store_unavailable", first.result(30).told, "a process cannot write refreshed tokens, because the store is locked → the app that waits for them gets 503 store_unavailable")
+    case.verdict(wait_for(10, lambda: holder.row(session, "token_version")[0] == 2), "the store was locked after a refresh and is unlocked → the process writes the refreshed tokens")
     # Commit the late owner's tokens in the second store. The first pair for a token version wins, even without the claim.
     tokens = holder.row(session, "tokens_key, tokens, token_expires_at, refreshable, expires_at, token_version")
     changed = other.database().execute(
         """UPDATE sessions SET tokens_key = ?, tokens = ?, token_expires_at = ?, refreshable = ?, expires_at = ?,
            token_version = ?, claim_until = NULL WHERE token_version = ? AND ended_at IS NULL""",
         (*tokens, tokens[5] - 1)).rowcount
-    case.same(1, changed, "refreshed tokens arrive late at the second process's store → can be committed, because the session was not condemned")
-    case.same("200", other.look(session).told, "the session after a late commit of refreshed tokens → alive")
+    case.same(1, changed, "the first process's tokens come to the store after a take-over → they can be committed, because the session was not condemned")
+    case.same("200", other.look(session).told, "refreshed tokens were committed late, after a take-over → the session is alive")
     refreshes_again(case, other, session, 90, "a refresh with tokens that were committed late → 200")
     case.same(0, sandbox.calls("oidc/revoke"), "a take-over and a late commit of refreshed tokens → zero revocations")
 
@@ -162,11 +162,11 @@ def locked_store(case):
     told = caller.result(40).told
     case.verdict(told == "200" or told.startswith("503 store_unavailable"), f"a refresh while the database is locked → 200 or 503 store_unavailable: {told}", told)
     case.same({"200"}, {a.told for a in looks}, "reads of the session while the database is locked → 200")
-    refreshes_again(case, broker, session, 15, "a refresh after the lock, with the stored tokens → 200")
+    refreshes_again(case, broker, session, 15, "a refresh after the database was locked during an earlier refresh → 200 with the stored tokens")
     token = gate.refreshes()[0].refresh_token
-    case.same(1, len(gate.refreshes(token)), "a refresh during a lock of the database → the spent token is sent once")
-    case.same(0, len([c for c in gate.calls if "revoke" in c.path]), "a refresh during a lock of the database → zero revocations")
-    refreshes_again(case, broker, other, 15, "another session's refresh after the lock → 200")
+    case.same(1, len(gate.refreshes(token)), "a refresh while the database is locked → the refresh token is sent once")
+    case.same(0, len([c for c in gate.calls if "revoke" in c.path]), "a refresh while the database is locked → zero revocations")
+    refreshes_again(case, broker, other, 15, "another session's refresh after the database was locked → 200")
 
 
 def empty_refusals(case):
@@ -205,9 +205,9 @@ def empty_refusal_of_one(case):
         broker.refresh(well)
         told.append(broker.refresh(dead).told)
     case.say(f"minute by minute: {', '.join(told)}")
-    case.same([], [t for t in told[:4] if not t.startswith("503")], "provider answers only one session's refreshes with an empty 401 for four minutes → 503")
+    case.same([], [t for t in told[:4] if not t.startswith("503")], "provider answers only one session's refreshes with an empty 401 for four minutes → each refresh gets 503")
     case.same("401 session_ended grant_revoked", told[-1], "provider answers only one session's refreshes with an empty 401 for seven minutes → 401 grant_revoked")
-    case.same("200", broker.refresh(well).told if broker.look(well).status == 200 else "gone", "provider answers only one session's refreshes with an empty 401 → another session refreshes")
+    case.same("200", broker.refresh(well).told if broker.look(well).status == 200 else "gone", "provider answers only one session's refreshes with an empty 401 → a refresh of another session is 200")
 
 
 def unchecked_subject(case):
@@ -226,8 +226,8 @@ def unchecked_subject(case):
         raise GaveUp("no keys were asked for")
     broker.restart()
     told = broker.exchange(session)
-    case.same((400, "invalid_grant"), (told.status, told.json.get("error")), "refresh returns another user's id_token, and kill -9 before its check → a backend's token exchange is refused")
-    case.same("401 session_ended subject_changed", broker.look(session).told, "refresh returns another user's id_token, and kill -9 before its check → the session ends as subject_changed")
+    case.same((400, "invalid_grant"), (told.status, told.json.get("error")), "refresh returns another user's id_token, and kill -9 comes before the broker checks it → a backend's token exchange is refused")
+    case.same("401 session_ended subject_changed", broker.look(session).told, "refresh returns another user's id_token, and kill -9 comes before the broker checks it → the session ends as subject_changed")
 
 
 def three_hundred_callers(case):
@@ -243,10 +243,10 @@ def three_hundred_callers(case):
     answers = [caller.result(40) for caller in callers]
     written = broker.metric("coatcheck_store_transactions_total") - before
     case.say(f"{written:.0f} write transactions")
-    case.same(300, [a.status for a in answers].count(200), "300 callers when the token expires → all are served")
-    case.same(1, len({a.json.get("access_token") for a in answers}), "300 callers when the token expires → all get the same token")
-    case.same(1, len(gate.refreshes()), "300 callers when the token expires → one provider call")
-    case.verdict(before > 0 and written <= 60, "300 callers when the token expires → at most 60 write transactions", written)
+    case.same(300, [a.status for a in answers].count(200), "300 callers come when the access token has expired → all are served")
+    case.same(1, len({a.json.get("access_token") for a in answers}), "300 callers come when the access token has expired → all get the same new token")
+    case.same(1, len(gate.refreshes()), "300 callers come when the access token has expired → one provider call")
+    case.verdict(before > 0 and written <= 60, "300 callers come when the access token has expired → at most 60 write transactions in the store", written)
 
 
 def hanging_revocations(case):
@@ -268,7 +268,7 @@ def hanging_revocations(case):
     # The hanging calls end after fourteen seconds, and a row that waits for such a call would be at least that late.
     case.verdict(late < 10, f"one provider's revocations hang → a revocation at another provider is sent within 10 s: {late:.1f} s", f"{late:.1f} s late")
     most = Gate.most_at_once(gate.calls)
-    case.verdict(most <= 2, f"a provider whose revocations hang → at most two calls at the same time: {most}", most)
+    case.verdict(most <= 2, f"one provider's revocations hang → the broker makes at most two of these calls at the same time: {most}", most)
 
 
 CASES = {

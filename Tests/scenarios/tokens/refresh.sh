@@ -26,7 +26,7 @@ expect_status 200 "app asks for a refresh → 200"
 same 1 "$(refreshes)" "app asks for a refresh → one refresh call at the provider"
 same "$session" "$(cookie coatcheck)" "app asks for a refresh → the session cookie is unchanged"
 refresh
-expect_status 200 "refresh with the rotated refresh token → 200"
+expect_status 200 "second refresh, with the refresh token from the first one → 200"
 
 # One session may use an eighth of an upstream's 1,024 concurrent calls, so 120 concurrent calls are possible.
 step "2. 120 relayed calls when the token expires: one refresh, no failure"
@@ -36,13 +36,13 @@ fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":1500}'
 fault oidc '{"fault":"rotate-strict","endpoint":"refresh"}'
 curl -s -m 60 -Z --parallel-immediate --parallel-max 120 -o "$work/many-#1" -w '%{http_code}\n' -b "coatcheck=$cookie" \
     "$BROKER/v1/relay/api/private/echo?n=[1-120]" 2>/dev/null >"$work/statuses"
-same 120 "$(grep -c '^200$' "$work/statuses")" "120 relay calls when the token expires → each gets 200"
-same 1 "$(refreshes)" "120 relay calls when the token expires → one refresh call"
-same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "120 relay calls when the token expires → one new token for all"
+same 120 "$(grep -c '^200$' "$work/statuses")" "120 relay calls when the access token has expired → each gets 200"
+same 1 "$(refreshes)" "120 relay calls when the access token has expired → one refresh call"
+same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "120 relay calls when the access token has expired → one new token for all"
 sandbox DELETE /faults
 JAR= request GET "$MANAGEMENT/metrics"
 shared=$(sed -n 's/^coatcheck_refreshes_shared_total{provider="oidc",client="ios"} //p' "$work/body")
-[ "${shared:-0}" -ge 90 ]; same 0 $? "120 relay calls when the token expires → the metric counts at least 90 that shared a refresh: ${shared:-0}"
+[ "${shared:-0}" -ge 90 ]; same 0 $? "120 relay calls when the access token has expired → the metric counts at least 90 that shared a refresh: ${shared:-0}"
 
 step "3. Temporary faults: 503 with Retry-After, the cookie stays, and later calls succeed (SEC-58)"
 for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"headers":{"Retry-After":"1"}}' '{"fault":"rate-limited"}' \
@@ -57,7 +57,7 @@ for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"
     case $STATUS in
         503) ok "refresh with the fault $name → 503" ; matches '^[0-9]+$' "$(header Retry-After)" "refresh with the fault $name, answered 503 → Retry-After in seconds" ;;
         502) ok "refresh with the fault $name → 502" ;;
-        200) ok "refresh with the fault $name → the confirming retry succeeds" ;;
+        200) ok "refresh whose answer has the fault $name → 200, because the broker's confirming retry succeeds" ;;
         *) not_ok "refresh with the fault $name → 503" ;;
     esac
     sandbox DELETE /faults
@@ -95,7 +95,7 @@ sandbox PUT /settings/oidc '{"refresh_mode":"keep"}'
 refresh
 expect_status 200 "refresh whose answer has no refresh token → 200"
 refresh
-expect_status 200 "refresh with the kept refresh token → 200"
+expect_status 200 "refresh after an answer without a refresh token → 200 with the earlier refresh token"
 sandbox DELETE /settings/oidc
 
 step "7. A session without a refresh token"
@@ -110,15 +110,15 @@ sign_in oidc ios ana
 fault oidc '{"fault":"drop-after","endpoint":"refresh","times":1}'
 refresh
 case "$STATUS $(json .code) $(json .reason)" in
-    "401 session_ended refresh_lost") ok "answer with the rotated token is lost → the session ends as refresh_lost" ;;
+    "401 session_ended refresh_lost") ok "provider's answer with the rotated refresh token is lost → the session ends as refresh_lost" ;;
     "503 provider_unavailable "*)
-        ok "answer with the rotated token is lost → 503 first"
+        ok "provider's answer with the rotated refresh token is lost → the app first gets 503"
         sandbox DELETE /faults
         sleep 1
         wait_for 40 eval 'refresh; [ "$STATUS" = 401 ]'
-        same "session_ended refresh_lost" "$(json .code) $(json .reason)" "answer with the rotated token is lost, the app retries → the session ends as refresh_lost"
+        same "session_ended refresh_lost" "$(json .code) $(json .reason)" "provider's answer with the rotated refresh token is lost, and the app retries → the session ends as refresh_lost"
         ;;
-    *) not_ok "answer with the rotated token is lost → the session ends as refresh_lost" ;;
+    *) not_ok "provider's answer with the rotated refresh token is lost → the session ends as refresh_lost" ;;
 esac
 sandbox DELETE /faults
 
@@ -128,9 +128,9 @@ sign_in cloudentity ios ana
 fault cloudentity '{"fault":"drop-after","endpoint":"refresh","times":1}'
 refresh
 case $STATUS in
-    200) ok "lost refresh answer of Cloudentity → replayed within the request" ;;
-    503) ok "lost refresh answer of Cloudentity → 503 first"; sleep "$(header Retry-After)"; refresh; expect_status 200 "lost refresh answer of Cloudentity, retried → replayed" ;;
-    *) not_ok "lost refresh answer of Cloudentity → replayed" ;;
+    200) ok "Cloudentity's answer to a refresh is lost → Cloudentity replays the answer, and the app's first request gets 200" ;;
+    503) ok "Cloudentity's answer to a refresh is lost → the app first gets 503"; sleep "$(header Retry-After)"; refresh; expect_status 200 "Cloudentity's answer to a refresh is lost, and the app retries → 200, because Cloudentity replays the answer" ;;
+    *) not_ok "Cloudentity's answer to a refresh is lost → Cloudentity replays the answer" ;;
 esac
 
 step "10. Clover: single-use refresh tokens at a separate endpoint"
@@ -150,8 +150,8 @@ cookie=$(cookie coatcheck)
 fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":1500,"times":1}'
 curl -s -m 0.4 -o /dev/null -b "coatcheck=$cookie" "$BROKER/v1/relay/api/private/echo"
 get /v1/relay/api/private/echo
-expect_status 200 "caller that began the refresh has disconnected → the second caller gets 200"
-same 1 "$(refreshes)" "caller that began the refresh has disconnected → one refresh call"
+expect_status 200 "caller that began a refresh has disconnected → a second caller gets 200"
+same 1 "$(refreshes)" "caller that began a refresh has disconnected, and a second caller waits → one refresh call"
 
 step "12. The store cannot save the new token pair: callers get 503, and the pair is saved later (SEC-56)"
 expired_session
@@ -163,11 +163,11 @@ waiting=$!
 wait_for 10 eval '[ "$(refreshes)" -ge 1 ] && grep -q commitRefresh "$work/broker.log"'
 database "DROP TRIGGER no_commit"
 wait "$waiting"
-same 503 "$(cat "$work/late-status")" "store cannot save the new token pair → the waiting caller gets 503"
+same 503 "$(cat "$work/late-status")" "store cannot save a refreshed token pair → the caller that waits for the refresh gets 503"
 wait_for 10 eval 'get /v1/relay/api/private/echo; [ "$STATUS" = 200 ]'
-same 0 $? "store can write again → a relayed call is 200"
-same 1 "$(refreshes)" "store could not save the new token pair for a while → one refresh call"
+same 0 $? "store can save a refreshed token pair again → a relayed call is 200"
+same 1 "$(refreshes)" "store could not save a refreshed token pair for a while → one refresh call at the provider"
 refresh
-expect_status 200 "store could not save the new token pair for a while → a refresh with the new refresh token is 200"
+expect_status 200 "store could not save a refreshed token pair for a while → the next refresh, with the new refresh token, is 200"
 
 finish

@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(
-        "The client allows no logins that the app starts (flow B) → the forward of such a code gets `client_not_allowed`"
+        "A client does not allow flow B (logins that the app starts) → the app's forward of a code gets `client_not_allowed`"
     )
     func notOptedIn() async throws {
         let broker = try TestBroker()
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(
-        "The key ring opens none of the stored records → starts and forwards of flows A and B get 503, without a token call"
+        "The key ring opens none of the stored records → login starts and forwards (flows A and B) get 503, without a token call"
     )
     func foreignRing() async throws {
         let broker = try TestBroker()
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(
-        "A client without PKCE → a forward needs the callback URL and its state; a wrong or missing state gets `login_required`"
+        "A client lacks PKCE → a forward needs the callback URL and the app's state; a wrong or missing state → `login_required`"
     )
     func withoutPKCE() async throws {
         let broker = try TestBroker()
@@ -115,7 +115,7 @@ import Testing
     }
 
     @Test(
-        "A code is forwarded again → its own verifier gets the same session, another gets `code_already_used`; one token call"
+        "A used code is forwarded with its verifier → the same session, without a token call; with another → `code_already_used`"
     )
     func bareCode() async throws {
         let broker = try TestBroker()
@@ -164,7 +164,7 @@ import Testing
     }
 
     @Test(
-        "A native SDK's code → its forward needs a login token and a nonce; the code is redeemed without a redirect URI"
+        "A native SDK's code is forwarded → login token and nonce are required, and the code is redeemed without a redirect URI"
     )
     func native() async throws {
         let broker = try TestBroker()
@@ -188,7 +188,7 @@ import Testing
     }
 
     @Test(
-        "An arrival → the app gets a new login; the arrival's own code is refused, even with the new login's token (SEC-15)"
+        "The provider starts a sign-in → the app gets a login; the provider's code is refused, even with the login token (SEC-15)"
     )
     func providerStarted() async throws {
         let broker = try TestBroker()

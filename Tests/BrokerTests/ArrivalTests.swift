@@ -72,7 +72,7 @@ import Testing
     // MARK: The issuer
 
     @Test(
-        "The provider's issuer is unknown → any `iss` is accepted and logged, except another provider's issuer (SEC-09)",
+        "The provider's issuer is unknown → a callback's `iss` is accepted and logged, unless it is another provider's (SEC-09)",
         arguments: ["A", "B", "C"])
     func unknownIssuer(_ flow: String) async throws {
         let broker = try broker(issuer: nil)
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test(
-        "The provider's issuer is known → `iss` must equal it byte for byte; an issuer template also checks the tenant (SEC-09)",
+        "A callback has an `iss` → it must equal the provider's issuer byte for byte, except for a template's tenant (SEC-09)",
         arguments: ["A", "B", "C"])
     func knownIssuer(_ flow: String) async throws {
         let fixed = try broker(issuer: "https://as.example")
@@ -124,7 +124,7 @@ import Testing
     ]
 
     @Test(
-        "A callback has an error in any form that providers send → the same problem code in each flow; the login is not burned",
+        "A callback has an error, in any form that providers send → flows A, B and C give one problem code, and burn no login",
         arguments: ["A", "B", "C"])
     func dialects(_ flow: String) async throws {
         let broker = try broker()
@@ -136,7 +136,7 @@ import Testing
     }
 
     @Test(
-        "A callback has an error code → the app's problem repeats it only if a standard defines this code for this parameter"
+        "A callback has an error code → the app's problem repeats the code only if it is standard and in the parameter `error`"
     )
     func words() async throws {
         let broker = try broker()
@@ -217,7 +217,7 @@ import Testing
     }
 
     @Test(
-        "An arrival → the app gets a new login, and finishes it like flow B; a forward with another client's URI is refused"
+        "The provider starts a sign-in → the app gets a login and finishes it as in flow B; another client's callback is refused"
     )
     func handed() async throws {
         let broker = try broker()
@@ -241,7 +241,7 @@ import Testing
     }
 
     @Test(
-        "A hosted callback lacks a code or a state → `login_required` for the app; it has an error → the error's own problem code"
+        "A hosted callback lacks code or state → the app gets `login_required`; it has an error → the error's problem code"
     )
     func hostedArrivals() async throws {
         let broker = try broker()
@@ -261,7 +261,7 @@ import Testing
     // MARK: Faults found before the code is spent
 
     @Test(
-        "A callback has a fault, or the forward lacks its URL → refused before the token call, so the code can be forwarded again"
+        "A callback has a fault, or a forward lacks the callback URL → refused before the token call, so the code stays unspent"
     )
     func beforeSpending() async throws {
         let broker = try broker()
@@ -296,7 +296,7 @@ import Testing
     }
 
     @Test(
-        "A token answer has no `scope` → flow A takes the login's scope if the client assumes it; an empty `scope` stays empty"
+        "A token answer lacks `scope` → with `when_absent: requested`, flow A uses the login's scope; an empty `scope` stays so"
     )
     func scopes() async throws {
         for (assumes, answered, expected) in [
@@ -320,7 +320,7 @@ import Testing
     }
 
     @Test(
-        "A flow-B forward's `scope` → used if the answer has none and the client assumes it; one beyond the client's is refused"
+        "A flow-B forward has a `scope` → used if the answer has none and `when_absent: requested`; a forbidden `scope` → refused"
     )
     func scopeOfAppLogin() async throws {
         func input(_ code: String, _ scope: [String]?, whole: Bool = false) -> ForwardCodeInput {
@@ -357,7 +357,7 @@ import Testing
     }
 
     @Test(
-        "A pushed request's URL lives 60 s → `openBy` is in 60 s, and the sign-in may still finish within ten minutes")
+        "A pushed request's URL is valid for 60 s → `openBy` is in 60 s, but the sign-in may finish within ten minutes")
     func pushedLifetime() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.urlLifetime = .seconds(60) }
@@ -378,7 +378,8 @@ import Testing
     }
 
     @Test(
-        "A start joins a pending login whose pushed URL has expired → the request is pushed again, with a new lifetime")
+        "A login's pushed URL expires, and the device starts again → the same login token, and a new URL that is valid for 60 s"
+    )
     func joining() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.urlLifetime = .seconds(60) }
@@ -392,7 +393,7 @@ import Testing
     }
 
     @Test(
-        "A login demands `max_age`, `acr_values` and `claims` → checked when it finishes; a replacement login demands the same"
+        "The token answer of a login with `max_age`, `acr_values` and `claims` is lost → the replacement login demands the same"
     )
     func demands() async throws {
         let broker = try broker()

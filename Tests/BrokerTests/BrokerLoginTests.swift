@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test(
-        "A login is finished after ten minutes → `login_expired`; a used state with another code → `state_mismatch` (SEC-04)"
+        "A login's callback comes after ten minutes → `login_expired`; a used state with another code → `state_mismatch` (SEC-04)"
     )
     func lateAndAgain() async throws {
         let broker = try TestBroker()
@@ -73,7 +73,7 @@ import Testing
     }
 
     @Test(
-        "A callback is refused → one `loginRefused` event; a stranger burns a pending login → only an event of the burned login"
+        "A callback is refused → one `loginRefused` event; if a stranger sent it and burned a login → one `loginBurned` instead"
     )
     func told() async throws {
         let broker = try TestBroker()
@@ -140,7 +140,9 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("A callback has both an error and a code → the error counts, and the login ends (SEC-13)")
+    @Test(
+        "A callback has both an error and a code → the error is reported, the code stays unused, and the login ends (SEC-13)"
+    )
     func errorCallback() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -158,7 +160,7 @@ import Testing
     }
 
     @Test(
-        "A login has the app's challenge; its verifier is missing, wrong or malformed → refused before the token call (SEC-03)"
+        "An app's verifier is missing, wrong or malformed in the forward → the forward is refused before the token call (SEC-03)"
     )
     func verifiers() async throws {
         let broker = try TestBroker()
@@ -198,7 +200,7 @@ import Testing
             await problem { try await forward(ours, verifier) }?.errors == [FieldFault("/code_verifier", .notAllowed)])
     }
 
-    @Test("A start has several forbidden values → the refusal names all of them (SEC-07, SEC-08)")
+    @Test("A request to start a login has several forbidden values → the refusal names all of them (SEC-07, SEC-08)")
     func orders() async throws {
         let broker = try TestBroker()
         let input = StartLoginInput(
@@ -230,7 +232,7 @@ import Testing
     }
 
     @Test(
-        "The provider is unavailable when a login starts → 503; it refuses the login or answers unusably → 502",
+        "A login starts while the provider is unavailable → 503; the provider refuses the login, or its answer is unusable → 502",
         arguments: [
             (ProviderFailure.notSent(detail: ""), ProblemCode.providerUnavailable),
             (.lost(detail: ""), .providerUnavailable),
@@ -244,7 +246,8 @@ import Testing
 
     // MARK: Successful logins
 
-    @Test("300 starts → each has its own state, verifier and nonce, with an S256 challenge (SEC-02, SEC-30)")
+    @Test(
+        "300 logins are started → each has its own state, verifier and nonce, with an S256 challenge (SEC-02, SEC-30)")
     func fresh() async throws {
         var settings = BrokerSettings()
         settings.loginLimits = LoginLimits(pending: 1000, pendingPerToken: 8)

@@ -22,14 +22,14 @@ import Testing
     }
 
     @Test(
-        "An address's share of pending logins → a fiftieth of the cap, but at least 64 and at most half of the cap (SEC-119)",
+        "A cap of pending logins is set → an address's share is a fiftieth, but at least 64 and at most half the cap (SEC-119)",
         arguments: [(100_000, 2000), (3200, 64), (3250, 65), (300, 64), (128, 64), (100, 50), (3, 1), (1, 1)])
     func share(pending: Int, share: Int) {
         #expect(ChargeLimits(pending: pending).share == share)
     }
 
     @Test(
-        "An address's share is full → only this address is refused, until a login expires or becomes a session (SEC-119)"
+        "An address's share of pending logins is full → only this address is refused, until a login expires or succeeds (SEC-119)"
     )
     func shares() throws {
         let clock = TestClock()
@@ -55,7 +55,9 @@ import Testing
         #expect(ledger.count(.login, of: one) == 0)
     }
 
-    @Test("An exchange is charged fifty times → counted once; two addresses of one IPv6 /64 → counted together")
+    @Test(
+        "One exchange is charged fifty times → it counts once; two addresses of one IPv6 /64 are charged → they count as one"
+    )
     func once() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 2), monotonic: clock.clock.monotonic)
@@ -68,7 +70,7 @@ import Testing
     }
 
     @Test(
-        "A login becomes a session → only now are the charges of the login and its handoff released, and only once (SEC-119)"
+        "A login becomes a session → the charges of the login and its handoff are released, once and not earlier (SEC-119)"
     )
     func comingBack() throws {
         let clock = TestClock()
@@ -133,7 +135,7 @@ import Testing
         #expect(book.places <= 128)
     }
 
-    @Test("The limit of logins refuses a guess → this guess is not also charged as a wrong token (SEC-121)")
+    @Test("The limit of logins refuses a guessed secret → the guess is not charged as a wrong token, too (SEC-121)")
     func refusedGuess() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(
@@ -164,7 +166,7 @@ import Testing
     }
 
     @Test(
-        "The calls of 300 logins are counted, with room for 100 → 100 are counted; half an hour later there is room again"
+        "A table counts the token calls of 100 logins, and 300 come → 100 are counted; half an hour later, there is room again"
     )
     func calls() throws {
         let clock = TestClock()

@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test(
-        "A login becomes a session → its start is released to the starter, even if another address forwards it (SEC-119)"
+        "A login becomes a session → the address that started it gets its start back, even if another forwards it (SEC-119)"
     )
     func sessions() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1))
@@ -84,7 +84,9 @@ import Testing
         #expect(await problem { try await broker.start(charge: fixture.one) }?.code == .rateLimited)
     }
 
-    @Test("Arrivals with different login tokens → each is charged as a start of its address (SEC-119)")
+    @Test(
+        "Sign-ins that the provider started arrive with different login tokens → each costs its address a login start (SEC-119)"
+    )
     func providerStarted() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 3))
         var codes: [ProblemCode?] = []
@@ -112,7 +114,7 @@ import Testing
         _ = try await fixture.broker.start(charge: fixture.one)
     }
 
-    @Test("A start fails at the provider → its place in the address's share of pending logins is released")
+    @Test("The start of a login fails at the provider → its place in the address's share of pending logins is released")
     func failedStart() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1_000_000, pending: 2))
         fixture.broker.provider.script.withLock { $0.start = .lost(detail: "away") }
@@ -125,7 +127,8 @@ import Testing
         #expect(await problem { try await fixture.broker.start(charge: fixture.one) }?.code == .rateLimited)
     }
 
-    @Test("More than three token calls for one login → each further call is charged to the caller's address")
+    @Test(
+        "A login causes more than three token calls → from the fourth on, each call is charged to the caller's address")
     func furtherCalls() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 2))
         let broker = fixture.broker
@@ -194,7 +197,7 @@ import Testing
         #expect(swept.touched == 5, "5 registrations; exchanges stay while the clock is doubted")
     }
 
-    @Test("A state key leads to a session → its charge as a guess is released")
+    @Test("A state key was charged as a guess, and then leads to a session → the charge is released")
     func goodStateKey() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1, wrongTokensPerMinute: 1))
         fixture.registrar.script.withLock { $0.outcome = .registered(session: Secret("zs"), expiresAt: nil) }
@@ -226,7 +229,9 @@ import Testing
         _ = try await partial("partial-3", fixture)
     }
 
-    @Test("The fields of a registration cannot be fetched → its place in the address's share is released (SEC-119)")
+    @Test(
+        "The fields of a registration cannot be fetched → the registration's place in its address's share is released (SEC-119)"
+    )
     func failedPartial() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1000, pending: 4))
         fixture.registrar.script.withLock { $0.fields = [.notSent(detail: ""), .notSent(detail: "")] }
@@ -242,7 +247,7 @@ import Testing
     // MARK: Logout tokens
 
     @Test(
-        "A logout token verifies → never limited; its signature is wrong, or its key must be fetched → charged (SEC-121)"
+        "A logout token is forged → its address is charged, also for a fetch of keys; good tokens are not limited (SEC-121)"
     )
     func logoutTokens() async throws {
         let fixture = try Fixture(ChargeLimits(wrongTokensPerMinute: 2))

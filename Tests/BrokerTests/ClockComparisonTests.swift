@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(
-        "A replica starts 91 days ahead → 503 until it has compared its clock with the store's; the session survives",
+        "A replica's clock is 91 days ahead at its start → 503 until it is compared with the store's clock; the session survives",
         .timeLimit(.minutes(1)))
     func wrongStart() async throws {
         let (right, wrong, session) = try await replicas(Self.quarter)
@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test(
-        "A replica's clock is two hours ahead → it answers 503 for a lapsed session until its clock is right again",
+        "A replica's clock is two hours ahead → for a lapsed session, the replica answers 503 until its clock is right again",
         .timeLimit(.minutes(1)))
     func lapses() async throws {
         let (right, wrong, session) = try await replicas(.seconds(7200))
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test(
-        "A session is refreshed while the clock is 30 days behind → its end stays; once the clock is trusted, a refresh moves it",
+        "A session is refreshed while the clock is 30 days behind → its end stays; a refresh by a trusted clock moves the end",
         .timeLimit(.minutes(1))
     )
     func refreshTokenEnd() async throws {
@@ -132,7 +132,7 @@ import Testing
     }
 
     @Test(
-        "The clock jumps during a sign-in, and its identity is refused → `provider_unavailable`, with retry `new_login`",
+        "The clock jumps during a sign-in, and the user's identity is rejected → `provider_unavailable`, with retry `new_login`",
         .timeLimit(.minutes(1)))
     func identityByWrongClock() async throws {
         let broker = try TestBroker()

@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test(
-        "A machine is restored from a snapshot → its kernel's clock counts as evidence only after it has synchronised again"
+        "A machine is restored from a snapshot → its kernel's clock counts as evidence only after a new synchronisation"
     )
     func snapshot() async throws {
         let (rig, _) = try await away()
@@ -87,7 +87,9 @@ import Testing
         #expect(!rig.may(.begin))
     }
 
-    @Test("Two providers share one host → they count as one witness, which is asked at most every thirty seconds")
+    @Test(
+        "Two providers share one host → they count as one witness of the time, and are asked at most every thirty seconds"
+    )
     func oneHost() async throws {
         let (rig, _) = try await away()
         let clock = rig.broker.clock
@@ -98,7 +100,9 @@ import Testing
         #expect(tellers.reduce(0) { $0 + $1.asked.withLock { $0 } } <= 21)
     }
 
-    @Test("A witness stops answering, or reports another time → it no longer counts, and the clock is in doubt again")
+    @Test(
+        "A provider has confirmed the clock, and then stops answering or reports another time → the clock is in doubt again"
+    )
     func silent() async throws {
         let (rig, _) = try await away()
         let clock = rig.broker.clock
@@ -126,7 +130,7 @@ import Testing
     private final class SharedOffset: Sendable { let offset = Mutex<Duration?>(.zero) }
 
     @Test(
-        "The database runs on this machine → its clock is no evidence; on another one → one kind, too little to end a session"
+        "The database runs on this machine → its clock is no evidence; on another machine → evidence, but too little for endings"
     )
     func database() async throws {
         let database = TestClock()
@@ -187,7 +191,9 @@ import Testing
         #expect(rig.may(.bury))
     }
 
-    @Test("A clock behind the mark had evidence, and jumps beyond the mark → this evidence is forgotten")
+    @Test(
+        "A provider confirms a clock behind the mark, and then the clock jumps beyond the mark → this evidence is forgotten"
+    )
     func beforeTheJump() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil), clock: TestClock(ahead: .seconds(3 * 86_400)))
         _ = try await Sweeper.checkClock(first.context)
@@ -201,7 +207,7 @@ import Testing
     }
 
     @Test(
-        "The clock is trusted, and a witness has a wrong time → the witness is never asked, and the clock stays trusted"
+        "The clock is trusted, and a provider's clock is wrong → the provider is not asked, and the clock stays trusted"
     )
     func beginsNone() async throws {
         let rig = try ClockRig()
@@ -217,7 +223,7 @@ import Testing
     // MARK: Evidence
 
     @Test(
-        "A doubted clock has one kind of evidence → sign-ins at once, lapses after an hour, burials ten minutes later"
+        "The clock is in doubt, with one kind of evidence → sign-ins allowed at once, lapses in an hour, burials 10 minutes later"
     )
     func oneKind() async throws {
         let (rig, _) = try await away()
@@ -239,7 +245,7 @@ import Testing
     }
 
     @Test(
-        "A doubted clock has two kinds of evidence → lapses at once, burials after ten minutes; a new jump forbids both again"
+        "The clock is in doubt, with two kinds of evidence → lapses allowed at once, burials in ten minutes; a jump forbids both"
     )
     func twoKinds() async throws {
         let (rig, _) = try await away(bootedAfter: true)
@@ -257,7 +263,7 @@ import Testing
     }
 
     @Test(
-        "The clock jumps and returns to its former course → sign-ins at once, lapses after ten minutes, burials an hour later"
+        "The clock jumps and returns to its former course → sign-ins allowed at once, lapses in 10 minutes, burials an hour later"
     )
     func course() async throws {
         let rig = try ClockRig()
@@ -275,7 +281,7 @@ import Testing
     }
 
     @Test(
-        "The mark is days ahead because an earlier clock was → evidence moves the mark back, and the next start is trusted"
+        "An earlier wrong clock moved the mark days ahead → evidence moves the mark back, and the next start trusts the clock"
     )
     func markAhead() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil), clock: TestClock(ahead: .seconds(3 * 86_400)))

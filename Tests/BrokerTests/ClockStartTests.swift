@@ -41,7 +41,7 @@ import Testing
     private func seen(_ broker: TestBroker) async throws -> WallTime? { try await broker.store.lease("clock") }
 
     @Test(
-        "A process starts two or six days after the mark → it buries sessions only after a day in a single run",
+        "A process starts two or six days after the mark → it buries sessions only after it has run for a day without a restart",
         .timeLimit(.minutes(1)), arguments: [2, 6])
     func ahead(days: Int) async throws {
         let (broker, session) = try await first()
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test(
-        "A clock behind the mark is set three days beyond it → lapses are concluded; eight days beyond it → it stays in doubt",
+        "A clock behind the mark is set three days beyond it → lapses are concluded; eight days → the clock stays in doubt",
         .timeLimit(.minutes(1)))
     func caughtUp() async throws {
         let (broker, _) = try await first()

@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "The clock has jumped → refreshes and revocations wait until ten minutes after its correction",
+        "The clock has jumped → refreshes and revocations wait until ten minutes after the clock's correction",
         .timeLimit(.minutes(1)))
     func nothingBegins() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(60)))
@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(
-        "The clock jumps 91 days and runs on for ten minutes → lapsed sessions get 401, and live again after its correction",
+        "The clock is 91 days ahead for ten minutes → sessions are refused as lapsed, and live again when the clock is right",
         .timeLimit(.minutes(1)))
     func believed() async throws {
         let (broker, session, sweeper) = try await signedIn()

@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(
-        "A refusal concerns the client or a passing fault, has status 403, or is not in `error` → it never ends a session",
+        "A refused refresh concerns the client or a passing fault, has status 403, or lacks `error` → it never ends the session",
         arguments: [
             OAuthError(status: 401, code: "invalid_client"), OAuthError(status: 400, code: "unauthorized_client"),
             OAuthError(status: 400, code: "temporarily_unavailable"), OAuthError(status: 400, code: "server_error"),
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(
-        "Any other OAuth error, three times over five minutes → the session ends if another session got tokens in this time"
+        "A session's refreshes get `invalid_request` for over five minutes, while another session gets tokens → the first ends"
     )
     func counted() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
@@ -56,7 +56,9 @@ import Testing
         #expect(broker.provider.refreshes == 6)
     }
 
-    @Test("A call was sent before the endpoint recovered → its refusal does not count, however late it arrives")
+    @Test(
+        "A refresh was sent before the token endpoint recovered → its refusal does not count, however late the refusal arrives"
+    )
     func recovery() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         let session = try await broker.signIn(code: "c1")
@@ -80,14 +82,16 @@ import Testing
         #expect(next?.reason == .grantRevoked)
     }
 
-    @Test("Three refusals that count come within less than five minutes → the session stays")
+    @Test("Three refusals that count against the grant come within less than five minutes → the session stays")
     func tooFew() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         let answers = try await answers(broker, tries: 3, grantBefore: 1)
         #expect(answers.allSatisfy { $0?.code == .providerUnavailable })
     }
 
-    @Test("A refresh's answer was lost, and refusals that count follow → the session ends as `refresh_lost` (SEC-56)")
+    @Test(
+        "A refresh's answer is lost, and then three counted refusals follow → the session ends with `refresh_lost` (SEC-56)"
+    )
     func lost() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"), after: .lost(detail: ""))
         let answers = try await answers(broker, tries: 4, grantBefore: 3)

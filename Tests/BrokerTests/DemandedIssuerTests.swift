@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(
-        "The client demands `iss`, and a callback lacks it or has another → `issuer_mismatch`, also for an error callback",
+        "The client demands `iss`, and a callback's `iss` is missing or wrong → `issuer_mismatch`, even for an error callback",
         arguments: [
             "code=c1", "error=access_denied", "error=server_error", "code=c1&iss=",
             "code=c1&iss=https%3A%2F%2Fas.example%2F",
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(
-        "A callback's `iss` equals the issuer → accepted; it is missing, and the client does not demand it → accepted"
+        "A callback's `iss` equals the issuer, or is missing at a client for which `iss` is optional → the callback is accepted"
     )
     func accepted() async throws {
         #expect(try await outcome("code=c1&iss=https%3A%2F%2Fas.example").code == nil)

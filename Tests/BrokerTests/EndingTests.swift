@@ -7,7 +7,7 @@ import Testing
 /// Endings of sessions: each is completed despite failures, and listeners, cache and metrics are notified.
 @Suite(.timeLimit(.minutes(2))) struct EndingTests {
     @Test(
-        "The store fails at any step of a logout token → the same token, sent again, ends the sessions (SEC-66, SEC-67)",
+        "The store fails at any step of handling a logout token → the token, sent again, ends the sessions (SEC-66, SEC-67)",
         .timeLimit(.minutes(1)), arguments: 0..<6)
     func interruptedLogoutToken(_ step: Int) async throws {
         let store = InMemoryStore()
@@ -99,7 +99,7 @@ import Testing
     }
 
     @Test(
-        "A logout token comes while the provider's keys cannot be fetched → 503, no session ends, and the token is good later",
+        "A logout token comes while the provider's keys cannot be fetched → 503, no session ends; later, the token is accepted",
         arguments: [
             ProviderFailure.notSent(detail: ""), .retryable(status: 503, retryAfter: .seconds(9), detail: ""),
             .lost(detail: ""),
@@ -203,7 +203,9 @@ import Testing
         #expect(try await broker.useCases.adminSessions.end(filter, actor: "ops") == EndSession.batch + 1)
     }
 
-    @Test("Endings are stored, but wait for the disk → the sessions have ended, but the call gets 503 (SEC-123)")
+    @Test(
+        "Endings are committed, but still wait for the disk → the sessions have ended, but the call gets 503 (SEC-123)"
+    )
     func unwritten() async throws {
         let broker = try TestBroker(store: UnwrittenEndings())
         let other = try await broker.signIn(code: "c1")
@@ -227,7 +229,7 @@ import Testing
     }
 
     @Test(
-        "The sweeper finds a lapsed session → its listener is notified, the cache drops it, and an event is reported",
+        "The sweeper finds a lapsed session → its event stream is notified, the cache drops it, and an event is reported",
         .timeLimit(.minutes(1))
     )
     func swept() async throws {
@@ -252,7 +254,7 @@ import Testing
     }
 
     @Test(
-        "A second sweeper takes over → it announces only lapses since the first sweeper's last sweep, so none twice",
+        "A second sweeper takes over → it announces only sessions that lapsed after the last sweep, so each one once",
         .timeLimit(.minutes(1)))
     func nextSweeper() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))

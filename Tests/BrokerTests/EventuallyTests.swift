@@ -11,7 +11,9 @@ struct EventuallyTests {
         #expect(error?.description.contains("the owner answers (BrokerTests/EventuallyTests.swift:") == true)
     }
 
-    @Test("A condition becomes true at its third check → three checks; it is true already → a single check")
+    @Test(
+        "A condition becomes true at its third check → three checks are made; a condition is true at once → a single check"
+    )
     func asked() async throws {
         for count in [1, 3] {
             var asked = 0

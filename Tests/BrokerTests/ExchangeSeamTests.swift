@@ -19,7 +19,7 @@ import Testing
     private func key(_ broker: TestBroker) -> Digest { broker.vault.index(.code, ["as", "code-1"]) }
 
     @Test(
-        "An exchange's owner is frozen, its claim lapses, and another process gives the code up → late tokens are revoked"
+        "A process freezes in a token call, its claim lapses, and another process gives the code up → the late tokens are revoked"
     )
     func lapsedOwner() async throws {
         let (frozen, store) = try broker()
@@ -136,7 +136,9 @@ import Testing
         return (owner, other, store, url, login.loginToken)
     }
 
-    @Test("A claim lapses while the store is away, but its owner has the sign-in → another replica waits for the owner")
+    @Test(
+        "An exchange's claim lapses while the store is away, but its owner has the answer → another replica waits for the owner"
+    )
     func awayForLonger() async throws {
         let (owner, other, store, url, token) = try await inHand(isSeen: true)
         async let waiting = problem { try await other.forward(url, token) }
@@ -168,7 +170,7 @@ import Testing
     }
 
     @Test(
-        "A claim lapses while the store answers → the claim's owner counts as dead, and the app gets `login_required` at once"
+        "An exchange's claim lapses while the store answers → its owner counts as dead; the app gets `login_required` at once"
     )
     func notAway() async throws {
         let (_, other, store, url, token) = try await inHand(isSeen: false)
@@ -177,7 +179,7 @@ import Testing
     }
 
     @Test(
-        "A process was suspended for longer than its claim lasts → a repeated forward waits for the token call in progress"
+        "A process is suspended in a token call for longer than its claim lasts → a repeated forward waits for this token call"
     )
     func suspended() async throws {
         let (broker, store) = try broker()
@@ -199,7 +201,9 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("Claims existed while the store was away → they are not given up for a minute after the store's return")
+    @Test(
+        "An exchange's claim lapses because the store is away → the claim is respected for a minute after the store's return"
+    )
     func spared() {
         let lifetime = Duration.seconds(25)
         let watch = StoreWatch(startedAt: .zero)
@@ -264,7 +268,8 @@ import Testing
     }
 
     @Test(
-        "A process already has as many unwritten results as it may → a forward gets 503, and its code is not redeemed")
+        "A process waits to write the largest allowed number of results → a forward gets 503, and its code is not redeemed"
+    )
     func full() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()
@@ -278,7 +283,8 @@ import Testing
     }
 
     @Test(
-        "By a wrong clock, a repeated forward seems too late → 503; as soon as the clock is right, it gets its session")
+        "By a wrong clock, a repeated forward seems too late → 503; as soon as the clock is right, the forward gets its session"
+    )
     func replayByWrongClock() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()
@@ -307,7 +313,7 @@ import Testing
         _ = try await broker.forward(input)
     }
 
-    @Test("The identity call gets 429 with `Retry-After: 4` → it is repeated after four seconds")
+    @Test("A sign-in's identity call gets 429 with `Retry-After: 4` → the call is repeated after four seconds")
     func retryAfterOfIdentity() async throws {
         let (broker, _) = try broker(
             .init(identify: [.retryable(status: 429, retryAfter: .seconds(4), detail: "")]))
@@ -359,7 +365,9 @@ import Testing
         _ = try await broker.forward(input)
     }
 
-    @Test("A registration's exchange has died → its starter gets `login_required`; a stranger gets `state_key_expired`")
+    @Test(
+        "The owner of a registration's exchange has died → the starter gets `login_required`; a stranger gets `state_key_expired`"
+    )
     func strangerOfARegistration() async throws {
         let registrar = ScriptedRegistrar()
         let (broker, store) = try broker(also: [registrar])

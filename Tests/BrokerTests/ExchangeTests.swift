@@ -87,7 +87,9 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A session was stored, but the store's answer was lost → this session is served, and its tokens stay")
+    @Test(
+        "A new session is stored, but the store's answer is lost → the session is served, and its tokens stay valid"
+    )
     func answerOfTheStoreLost() async throws {
         let store = InMemoryStore()
         let broker = try TestBroker(store: store)
@@ -100,7 +102,7 @@ import Testing
     }
 
     @Test(
-        "A forward is repeated → it gets its session for ten minutes, while this session lives; then `code_already_used`"
+        "A forward is repeated → for ten minutes, the same session if it still lives; otherwise `code_already_used`"
     )
     func replayWindow() async throws {
         let broker = try TestBroker()
@@ -120,7 +122,9 @@ import Testing
                 == .codeAlreadyUsed)
     }
 
-    @Test("A token call was surely not sent → the claim is released, and the starter may retry any number of times")
+    @Test(
+        "A token call provably never left the broker → the claim is released, and the starter may retry any number of times"
+    )
     func notSent() async throws {
         let broker = try TestBroker(script: .init(redeem: Array(repeating: .notSent(detail: ""), count: 5)))
         let login = try await broker.start()
@@ -213,7 +217,7 @@ import Testing
     }
 
     @Test(
-        "A token answer is lost → 503 with retry `new_login`; a repeat gets `login_required` and a new login, without a call"
+        "A token answer is lost → 503 with retry `new_login`; a repeated forward gets a new login, without a token call"
     )
     func lost() async throws {
         let broker = try TestBroker(script: .init(redeem: [.lost(detail: "")]))
@@ -228,7 +232,7 @@ import Testing
     }
 
     @Test(
-        "The owner of an exchange's claim died → `login_required`, as after a lost answer, without a token call (SEC-56)"
+        "An exchange's owner has died → a forward gets `login_required`, as after a lost answer, without a token call (SEC-56)"
     )
     func ownerDied() async throws {
         let broker = try TestBroker()
@@ -264,7 +268,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("The identity call fails twice for a temporary reason → it is repeated, and the sign-in succeeds")
+    @Test("The identity call fails twice for a temporary reason → the call is repeated, and the sign-in succeeds")
     func identityInPassing() async throws {
         let broker = try TestBroker(
             script: .init(identify: [.lost(detail: ""), .retryable(status: 503, retryAfter: nil, detail: "")]))
@@ -273,7 +277,9 @@ import Testing
         #expect(broker.provider.script.withLock { $0.contexts.count } == 3)
     }
 
-    @Test("An exchange makes several provider calls → they share one deadline, twenty seconds after its start")
+    @Test(
+        "An exchange makes several provider calls → the calls share one deadline, twenty seconds after the exchange's start"
+    )
     func oneDeadline() async throws {
         let broker = try TestBroker()
         _ = try await broker.signIn()

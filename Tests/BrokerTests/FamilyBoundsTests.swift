@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "Only the child of a web page is used → the app's session still lapses after thirty idle days, and the child with it"
+        "Only a web view's child session is used → the app's session still lapses after thirty idle days, and the child ends too"
     )
     func pageDoesNotKeepTheAppAlive() async throws {
         let parent = try await broker.signIn()
@@ -80,7 +80,8 @@ import Testing
         #expect(refusal?.presence == PresenceRefusal(.required, isBound: false, isOfParent: true))
     }
 
-    @Test("A child's facts → written in format 3; a damaged thumbprint in them makes the record malformed")
+    @Test(
+        "A child session's facts are written → the record has format 3; a record has a damaged thumbprint → malformed")
     func record() async throws {
         let child = try await widget(of: try await broker.signIn())
         let facts = try await live(child.token).facts
@@ -95,7 +96,8 @@ import Testing
         #expect(throws: RecordFailure.malformed) { try ChildFacts.read(&reader) }
     }
 
-    @Test("The lineages of two children → equal only if both the parents and the places are equal")
+    @Test(
+        "The lineages of two child sessions are compared → equal only if both their parents and their places are equal")
     func lineages() {
         let digests = (0..<3).map { broker.vault.digest(Secret("\($0)")) }
         let lineage = Lineage(parent: digests[0], place: digests[1])

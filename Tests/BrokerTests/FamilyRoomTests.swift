@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(
-        "A page's child and children of a removed kind fill all places → a new child replaces one of the removed kind first"
+        "A web view's child and children of a removed kind fill all places → new children replace those of the removed kind first"
     )
     func pageStays() async throws {
         let broker = try broker(Self.widget)

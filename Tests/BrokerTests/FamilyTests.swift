@@ -70,7 +70,8 @@ import Testing
     }
 
     @Test(
-        "A child's row → an older release reads it as a newer format; a row with a changed parent or place is refused")
+        "An older release reads a child session's row → it finds a newer format; a row's parent or place was changed → malformed"
+    )
     func sealed() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -151,7 +152,7 @@ import Testing
     }
 
     @Test(
-        "A row is its own parent, or its child's child → its session is refused as `parent_ended`; the look-up of parents ends"
+        "A session's row names itself or its own child as its parent → `parent_ended`, and the look-up of parents ends"
     )
     func corrupt() async throws {
         let broker = try broker()
@@ -234,7 +235,7 @@ import Testing
     }
 
     @Test(
-        "A parent lapses → its children end with it, even if their own times are longer, and so do their waiting streams"
+        "A parent session lapses → its children and their event streams end too, even if the children's own times are longer"
     )
     func lapse() async throws {
         let broker = try broker()
@@ -271,7 +272,7 @@ import Testing
     }
 
     @Test(
-        "A child is made with the kind and name of an existing child → replaces it; a seventeenth place → `too_many_sessions`"
+        "A new child has an existing child's kind and name → it replaces this child; a seventeenth place → `too_many_sessions`"
     )
     func places() async throws {
         let broker = try broker()
@@ -309,7 +310,7 @@ import Testing
     }
 
     @Test(
-        "A child is ordered with an unknown kind, no key or its parent's key, or beyond the limit of starts → refused"
+        "A child session is requested with a wrong kind, no key or its parent's key, or beyond the limit of starts → refused"
     )
     func refused() async throws {
         let broker = try broker()
@@ -345,7 +346,7 @@ import Testing
         #expect(rows.count == 1)
     }
 
-    @Test("A parent ends before its new child is stored → the order is refused with the reason of the parent's end")
+    @Test("A parent ends before its new child is stored → the child is refused, with the reason of the parent's end")
     func tooLate() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -356,7 +357,9 @@ import Testing
         #expect(late?.code == .sessionEnded && late?.reason == .loggedOut)
     }
 
-    @Test("A child's kind is no longer configured → `client_not_allowed`, but the child lives and can end itself")
+    @Test(
+        "A child's kind is no longer configured → the child's calls get `client_not_allowed`, but it lives and can end itself"
+    )
     func reconfigured() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -405,7 +408,9 @@ import Testing
         for session in made { #expect(await ending(renamed, session) == nil) }
     }
 
-    @Test("A child's own call finds that the grant was refused → the child gets `parent_ended`, as in its row")
+    @Test(
+        "A child's call needs a refresh, and the provider refuses the grant → the child gets `parent_ended`, as in its row"
+    )
     func refusedGrant() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(600)))
         let parent = try await broker.signIn()
@@ -422,7 +427,7 @@ import Testing
     }
 
     @Test(
-        "A user lists the sessions → each child follows its parent and expires no later; a child's handle ends only this child"
+        "A user lists sessions → each child comes after its parent and expires no later; a child's handle ends only this child"
     )
     func lists() async throws {
         let broker = try broker()

@@ -56,7 +56,7 @@ import Testing
         #expect(await problem { try await ask(broker, session, Self.target("b")) }?.code == .providerError)
     }
 
-    @Test("A target's token is due but lives → it is served at once, and the next token is fetched in the background")
+    @Test("A target's token expires soon → the token is served at once, and the next one is fetched in the background")
     func beside() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(
-        "A target's answer has an unusable access token → its refresh token is stored, and the target waits 30 s (SEC-57)"
+        "A target's new access token is unusable → the new refresh token is stored, and no call for the target for 30 s (SEC-57)"
     )
     func ofNoUse() async throws {
         let broker = try TestBroker(script: .init(isOfNoUse: "not a Bearer token"))
@@ -93,7 +93,7 @@ import Testing
     }
 
     @Test(
-        "An id_token with a wrong hash names another user → the session ends; it names the session's user → it stays (SEC-59)"
+        "A new id_token with a wrong hash names another user → the session ends; it names the same user → it stays (SEC-59)"
     )
     func strangers() async throws {
         let script = ScriptedProvider.Script(refreshedSubject: .unverifiable("at_hash", subject: "user-2"))
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(
-        "The store refuses the mark that a subject was checked → 503, but no further refresh; later checks skip the token's hash"
+        "The store cannot record that a new token's user was checked → 503, but no further refresh; later checks skip the hash"
     )
     func unmarked() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("user-1")))
@@ -125,7 +125,7 @@ import Testing
     }
 
     @Test(
-        "A target's answer is unusable → this target waits two seconds; other calls of the session go out at once",
+        "The answer for a target is unusable → no call for this target for two seconds; the session's other calls go out at once",
         arguments: [nil, "temporarily_unavailable", "slow_down"])
     func rests(_ code: String?) async throws {
         let failure =
@@ -160,7 +160,8 @@ import Testing
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-2")
     }
 
-    @Test("The provider refuses an exchange with `invalid_client` → 502, and no further exchange for a minute")
+    @Test(
+        "The provider refuses a token exchange with `invalid_client` → 502, and no further token exchange for a minute")
     func mayNotExchange() async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 401, code: "invalid_client"))
         let broker = try TestBroker(script: .init(targeted: [refusal, refusal]))
@@ -174,7 +175,7 @@ import Testing
     }
 
     @Test(
-        "A target was refused for one user only, or ten seconds ago → two other sessions' calls for it go out at the same time",
+        "A target was refused for one user only, or ten seconds ago → two other sessions can call for it at the same time",
         arguments: ["access_denied", "consent_required", "interaction_required", "invalid_target"])
     func hindersNobody(_ code: String) async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
@@ -193,7 +194,7 @@ import Testing
     }
 
     @Test(
-        "A session's tokens are unbound → its call with a target sends no DPoP proof, so the refresh token stays unbound"
+        "A session's tokens are unbound → the session's call for a target has no DPoP proof, so the refresh token stays unbound"
     )
     func bindsNothing() async throws {
         let before = try TestBroker()
@@ -211,7 +212,7 @@ import Testing
     }
 
     @Test(
-        "The provider refuses a target → 502, and no call for this target for a minute; session and other targets are unaffected",
+        "The provider refuses a target → 502, and no call for it for a minute; the session and its other targets are unaffected",
         arguments: [
             "invalid_target", "invalid_scope", "unauthorized_client", "unsupported_grant_type", "consent_required",
         ])
@@ -259,7 +260,7 @@ import Testing
     }
 
     @Test(
-        "A target is refused with `invalid_target` → for five seconds, the client's other sessions get 502 without a call"
+        "A target is refused with `invalid_target` → for five seconds, the client's other sessions get 502 for it, without a call"
     )
     func refusedElsewhere() async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_target"))
@@ -276,7 +277,7 @@ import Testing
     }
 
     @Test(
-        "`invalid_grant` for a target → a plain refresh with the same refresh token follows; only its refusal ends the session",
+        "A target gets `invalid_grant` → a plain refresh with the same refresh token follows; only its refusal ends the session",
         arguments: [Self.target("a"), Self.exchange])
     func invalidGrant(_ target: TokenTarget) async throws {
         // An exchange is repeated once, with the access token from the plain refresh.
@@ -317,7 +318,7 @@ import Testing
     }
 
     @Test(
-        "A target's answer is lost → one repeat with the same idempotency key; a later `invalid_grant` gives `refresh_lost`"
+        "The answer for a target is lost → one repeat with the same idempotency key; a later `invalid_grant` gives `refresh_lost`"
     )
     func lost() async throws {
         let lost = ProviderFailure.lost(detail: "")
@@ -391,7 +392,7 @@ import Testing
     }
 
     @Test(
-        "A token exchange → the session row stays, and the new refresh token is dropped; an expired own token is refreshed first"
+        "A token exchange brings a refresh token → it is dropped, and the row stays; the session's expired token is renewed first"
     )
     func exchanged() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(86_400)))
@@ -440,7 +441,7 @@ import Testing
     }
 
     @Test(
-        "No newer token for a target can be fetched → its living token is served; the target's row does not open → fetched again"
+        "A target's next token cannot be fetched → the living one is served; a stored token does not open → a new one is fetched"
     )
     func living() async throws {
         let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -475,7 +476,7 @@ import Testing
     }
 
     @Test(
-        "A target's token is not bound to the session's key → withheld and fetched again later; its refresh token is stored",
+        "A target's new token is not bound to the session's key → withheld and fetched again later; the refresh token is stored",
         arguments: [Self.target("a"), Self.exchange])
     func notBound(_ target: TokenTarget) async throws {
         var client = ClientProfile(
@@ -505,7 +506,7 @@ import Testing
     }
 
     @Test(
-        "A step-up with a new grant → the old grant's target tokens are dropped and fetched again, even for a call in progress"
+        "A step-up begins a new grant → the old grant's target tokens are dropped and fetched again, even for a call in progress"
     )
     func steppedUp() async throws {
         let broker = try TestBroker()
@@ -542,7 +543,7 @@ import Testing
     }
 
     @Test(
-        "A step-up keeps the grant → all targets' tokens are dropped, even of calls in progress, but the session's token stays",
+        "A step-up keeps the grant → all target tokens are dropped, even of calls in progress; the step-up's access token stays",
         arguments: [false, true])
     func lent(_ isExchange: Bool) async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt"))

@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test(
-        "An upstream keeps refusing newer tokens → its pause doubles up to an hour, even if each token lives ten minutes"
+        "An upstream refuses each new token → the pause between forced refreshes doubles up to 1 h, even if tokens live 10 min"
     )
     func doubling() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(600)))
@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test(
-        "An upstream accepts each forced token until it expires → its next refusal forces a refresh again, after the first pause"
+        "An upstream accepts each forced token until it expires → the pause between forced refreshes keeps its first length"
     )
     func accepting() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(600)))
@@ -98,7 +98,7 @@ import Testing
     }
 
     @Test(
-        "An ordinary refresh's token is refused → a forced refresh at once; the forced token is refused, too → no further refresh"
+        "An upstream refuses a token from an ordinary refresh → a forced refresh at once; it refuses that token, too → no refresh"
     )
     func ordinary() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(100)))
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    @Test("Six sessions refresh in a loop → together with twelve sign-ins of others, at most twenty provider calls")
+    @Test("Six sessions refresh in a loop, while twelve other users sign in → at most twenty provider calls altogether")
     func twentyCallsASecond() async throws {
         let broker = try TestBroker()
         var sessions: [SignedIn] = []
@@ -156,7 +156,7 @@ import Testing
     }
 
     @Test(
-        "Eight sessions of a user refresh, with twelve places → three calls at a time; another user's refresh gets a place"
+        "Eight sessions of one user refresh, with room for twelve calls → three at a time; another user's refresh goes out, too"
     )
     func share() async throws {
         let broker = try TestBroker(script: .init(places: 12))
@@ -179,7 +179,9 @@ import Testing
         #expect(broker.provider.refreshes == 9)
     }
 
-    @Test("A thousand sessions force refreshes → the memory stays bounded, and keeps the session that was used last")
+    @Test(
+        "A thousand sessions force refreshes → the table of forced refreshes stays bounded, and keeps the last used session"
+    )
     func bounded() throws {
         let (forced, vault) = (ForcedRefreshes(capacity: 50), try TestBroker().vault)
         let (kept, pause) = (vault.digest([0]), Duration.seconds(60))
@@ -232,7 +234,7 @@ import Testing
     }
 
     @Test(
-        "A forced token is refused within a minute, and another replica has stored a newer one → this and later calls get it"
+        "A forced token is refused within a minute, and another replica has stored a newer one → all calls get the newer token"
     )
     func refusedWithinThePause() async throws {
         let one = try TestBroker()
@@ -249,7 +251,7 @@ import Testing
     }
 
     @Test(
-        "A token is refused within a minute, and the newer one's user is unchecked → the newer one waits for the check (SEC-59)"
+        "A token is refused, and a replica's newer token has an unchecked user → calls get the newer one after a check (SEC-59)"
     )
     func uncheckedElsewhere() async throws {
         let one = try TestBroker()
@@ -272,7 +274,7 @@ import Testing
     }
 
     @Test(
-        "A refresh is asked for within a minute of the last one → the stored session is read, with another replica's step-up"
+        "An app refreshes again within a minute → no call; the stored session is returned, with another replica's step-up"
     )
     func withinThePause() async throws {
         let one = try TestBroker()

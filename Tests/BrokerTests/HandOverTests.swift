@@ -34,7 +34,9 @@ struct HandOverTests {
         await problem { try await broker.useCases.handOver.look(ticket) }?.code
     }
 
-    @Test("A ticket → good until its last millisecond; after that, its place is free for the session's next ticket")
+    @Test(
+        "A ticket is used in its last millisecond → accepted; a millisecond later → expired, and the session may get a new ticket"
+    )
     func time() async throws {
         let session = try await broker.signIn()
         let ticket = try await begin(session)
@@ -56,7 +58,9 @@ struct HandOverTests {
         #expect(await look(try await begin(session, origin: Self.foreign)) == .handoverExpired)
     }
 
-    @Test("The clock, the store or the key ring is wrong for a while → a ticket gets 503, and is good again afterwards")
+    @Test(
+        "The clock, the store or the key ring fails for a while → a ticket gets 503 meanwhile, and is accepted afterwards"
+    )
     func faults() async throws {
         let session = try await broker.signIn()
         let ticket = try await begin(session)

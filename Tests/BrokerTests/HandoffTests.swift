@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(
-        "A hosted callback has an error but no state → the app gets the error; its client demands `iss` → `login_required`"
+        "A hosted callback has an error but no state → the app gets the error, or `login_required` if its client demands `iss`"
     )
     func strayError() async throws {
         for demands in [false, true] {
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(
-        "A hosted callback comes again → the same handoff; another callback of this login → refused while it lives (SEC-91)"
+        "A hosted callback comes again → the same handoff; it comes with another code → refused while the handoff lives (SEC-91)"
     )
     func oneHandoff() async throws {
         let (broker, login, handoff) = try await handedOff()
@@ -79,7 +79,7 @@ import Testing
         #expect(signedIn.session.provider.text == "as" && broker.provider.grants == 1)
     }
 
-    @Test("A handoff has lapsed → another callback of its login replaces it")
+    @Test("A handoff has lapsed, and another callback of its login comes → a new handoff replaces the lapsed one")
     func afterwards() async throws {
         let (broker, login, handoff) = try await handedOff()
         broker.clock.advance(.seconds(60))
@@ -126,7 +126,7 @@ import Testing
     }
 
     @Test(
-        "A hosted callback → its address is charged before a row is written; an unknown state is a wrong token (SEC-119, SEC-121)"
+        "A hosted callback comes → its address is charged before a write; an unknown state costs a wrong token (SEC-119, SEC-121)"
     )
     func charged() async throws {
         let (broker, first, _) = try await handedOff()

@@ -48,7 +48,7 @@ struct HeldSessionTests {
     }
 
     @Test(
-        "A browser's session is of a removed client or kind → replaced for the same user; another user gets `other_session`",
+        "A browser has a session of a removed client or kind → its user's hand-over replaces it; another user → `other_session`",
         arguments: [false, true])
     func unserved(clientLeft: Bool) async throws {
         let store = InMemoryStore()
@@ -75,7 +75,9 @@ struct HeldSessionTests {
         _ = try await handOver(broker, stranger, held: [old.token])
     }
 
-    @Test("The app's own session of a removed client is among the browser's cookies → a hand-over does not replace it")
+    @Test(
+        "A browser has the cookie of an app's own session, and the client was removed → a hand-over does not replace this session"
+    )
     func appsOwn() async throws {
         let store = InMemoryStore()
         let before = try Self.broker(

@@ -197,7 +197,9 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(signedIn.token) }?.reason == .loggedOut)
     }
 
-    @Test("The client may hand out access tokens → its session from an id_token still gets `client_not_allowed`")
+    @Test(
+        "A client may hand out access tokens, but a session is from an id_token → this session gets `client_not_allowed`"
+    )
     func handOut() async throws {
         var client = ClientProfile(
             name: ClientName(unchecked: "native"), login: .app,
@@ -210,7 +212,7 @@ import Testing
     }
 
     @Test(
-        "A user also has a session from an id_token → the log-out of another session still revokes its tokens (SEC-63)",
+        "A user with a session from an id_token logs out of another session → the other session's tokens are revoked (SEC-63)",
         arguments: [RevocationReach.user, .signIn])
     func revocation(_ reach: RevocationReach) async throws {
         let broker = try TestBroker(script: .init(sid: reach == .user ? nil : "sid-1"), reach: reach)

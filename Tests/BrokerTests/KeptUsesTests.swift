@@ -27,7 +27,9 @@ import Testing
         try #require(try await broker.store.session(handle: session.session.handle))
     }
 
-    @Test("A session lapsed before the clock was set back → uses during the doubt do not revive the session")
+    @Test(
+        "A session lapses, and then the clock is set back → uses during the doubt about the clock do not revive the session"
+    )
     func overBefore() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -45,7 +47,7 @@ import Testing
     }
 
     @Test(
-        "A session lapsed before the clock was set back, and was used meanwhile → it is lapsed again once the clock is trusted"
+        "A session lapses, the clock is set back, and the session is used → it is lapsed again as soon as the clock is trusted"
     )
     func overOnceRight() async throws {
         let broker = try broker(idle: 3600)
@@ -92,7 +94,7 @@ import Testing
     }
 
     @Test(
-        "The clock steps, and a session is used every 20 s → each use is served, during the doubt and after it",
+        "The clock steps, and a session is used every 20 s → each use is served, during the doubt about the clock and after it",
         arguments: [70, 200, -70, -3600])
     func step(seconds: Int) async throws {
         let broker = try broker()
@@ -117,7 +119,7 @@ import Testing
     }
 
     @Test(
-        "The process stops during the doubt → it stores the session uses, dated at most 2 min past the clock's former course",
+        "A process stops while the clock is in doubt → it stores session uses, dated at most 2 min later than without the jump",
         arguments: [(70, 270), (170, 320), (-70, 200)])
     func stop(seconds: Int, written: Int) async throws {
         let broker = try broker()
@@ -154,7 +156,7 @@ import Testing
     }
 
     @Test(
-        "The doubt about the clock is over, and session uses are still in memory → the sweeper stores them before it buries sessions"
+        "The doubt about the clock has ended, with session uses in memory → the sweeper stores them before it buries sessions"
     )
     func sweep() async throws {
         let broker = try broker(idle: 3 * 86_400, absolute: 30 * 86_400)
@@ -207,7 +209,7 @@ import Testing
     }
 
     @Test(
-        "More sessions are used in a doubt than the memory holds → only the uses of the first sessions are held"
+        "During a doubt about the clock, more sessions are used than the memory holds → only the first sessions' uses are held"
     )
     func bound() throws {
         let uses = KeptUses(maximum: 2)
@@ -218,7 +220,9 @@ import Testing
         #expect(uses.count == 2 && uses[digests[2]] == nil)
     }
 
-    @Test("A session was read while it lived, and has lapsed since → a late slide does not revive it in the cache")
+    @Test(
+        "A call reads a living session, which then lapses → the call's late slide does not revive the session in the cache"
+    )
     func lateSlide() async throws {
         let broker = try broker(idle: 20)
         let session = try await broker.signIn()

@@ -99,7 +99,7 @@ import Testing
     // MARK: The claim's owner
 
     @Test(
-        "A replica cannot write its refreshed pair for 80 s → other callers wait, and the pair is stored without another refresh"
+        "A replica cannot store refreshed tokens for 80 s → other callers wait, and then they are stored without another refresh"
     )
     func cutOff() async throws {
         let (one, store, live) = try await expired()
@@ -128,7 +128,7 @@ import Testing
     }
 
     @Test(
-        "A refreshed pair waits for the store until its access token has expired → no caller gets this token",
+        "Refreshed tokens wait for the store until the access token has expired → no caller gets this access token",
         arguments: [nil, TokenTarget(audience: "a")])
     func expiresInHand(_ target: TokenTarget?) async throws {
         let (one, store, live) = try await expired(.init(tokenLifetime: .seconds(10)))
@@ -162,7 +162,7 @@ import Testing
         #expect(one.provider.refreshes == 2)
     }
 
-    @Test("A claim's owner does not return → another caller takes the claim over a minute after it has lapsed")
+    @Test("The owner of a refresh's claim has died → a minute after the claim has lapsed, another caller takes it over")
     func dead() async throws {
         let (broker, _, live) = try await expired()
         try await claimAndDie(broker, live)
@@ -176,7 +176,8 @@ import Testing
     }
 
     @Test(
-        "A process's store call has failed → it takes over no claim until the store has been calm for fifteen seconds")
+        "A process's store call has failed → it takes over no refresh claim until the store has been calm for fifteen seconds"
+    )
     func afterAFailure() async throws {
         let (broker, store, live) = try await expired()
         try await claimAndDie(broker, live)
@@ -193,7 +194,7 @@ import Testing
     }
 
     @Test(
-        "A refresh token may have been sent twice → a refusal of the following refresh token is `refresh_lost`, too"
+        "A refresh token may have been sent twice, and then the next one is refused → the session ends with `refresh_lost`"
     )
     func versionBefore() async throws {
         let (broker, _, live) = try await expired()
@@ -224,7 +225,8 @@ import Testing
         #expect(await answer == nil)
     }
 
-    @Test("A refresh's answer is lost, and its claim cannot be renewed → no confirming call is made")
+    @Test(
+        "A refresh's answer is lost, and the refresh's claim cannot be renewed → the refresh is not sent a second time")
     func notConfirmed() async throws {
         let (broker, store, live) = try await expired(.init(refresh: [.lost(detail: "")]))
         store.fail(.renewRefresh, Array(repeating: .refused, count: 1_000_000))
@@ -233,7 +235,8 @@ import Testing
     }
 
     @Test(
-        "The store refuses a condemnation → 503, and the refresh's claim is released, so the next refresh can condemn")
+        "A refresh is refused, but the store cannot end the session → 503; the claim is released, so the next refresh can end it"
+    )
     func notCondemned() async throws {
         let (broker, store, live) = try await expired(.init(refresh: [Self.refused, Self.refused]))
         store.fail(.condemnRefresh, [.refused])

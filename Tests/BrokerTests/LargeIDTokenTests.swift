@@ -22,7 +22,7 @@ struct LargeIDTokenTests {
     }
 
     @Test(
-        "A token's check needs fetches of keys → charged as wrong tokens; the token verifies → its charges are released (SEC-26)"
+        "A token's check fetches keys → each fetch costs a wrong token; the token verifies → these charges are released (SEC-26)"
     )
     func charges() throws {
         let clock = TestClock()

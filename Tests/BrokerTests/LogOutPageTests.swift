@@ -16,7 +16,9 @@ import Testing
         await problem { try await broker.useCases.resumeSession.resume(session.token) } == nil
     }
 
-    @Test("An unknown or ended session, or a provider without a log-out page → a log-out in the browser gets no page")
+    @Test(
+        "A browser logs out, but its session is unknown or ended, or the provider has no log-out page → the browser gets no page"
+    )
     func none() async throws {
         let broker = try TestBroker()
         let end = broker.useCases.endSession
@@ -33,7 +35,7 @@ import Testing
     }
 
     @Test(
-        "A log-out gets the provider's page → the broker ends its session and revokes tokens; the browser ends the provider's"
+        "A log-out gets a provider's page → the broker ends its session and revokes tokens; the page ends the provider's session"
     )
     func pages() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page))
@@ -87,7 +89,7 @@ import Testing
     }
 
     @Test(
-        "One of two devices logs out → the provider's logout token for this sid leaves the other sign-in's session (SEC-68)"
+        "One of two devices logs out, and a logout token for its `sid` comes → the other device's session stays (SEC-68)"
     )
     func twoDevices() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1", logOutPage: page))

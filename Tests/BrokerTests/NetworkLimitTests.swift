@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "An IPv6 address with a translator's prefix (NAT64) → counted as the IPv4 address inside it; any other → as itself",
+        "An IPv6 address has a NAT64 prefix → it counts as the IPv4 address inside it; any other address counts as itself",
         arguments: [
             ("64:ff9b::c000:201", "192.0.2.1"), ("64:ff9b::", "0.0.0.0"),
             ("64:ff9b::1:c000:201", "64:ff9b::1:c000:201"),
@@ -56,13 +56,14 @@ import Testing
         #expect(AddressTranslators(further).client(try #require(IPAddress(text))).description == expected)
     }
 
-    @Test("An address's networks share their first bits, but have different lengths → they count as different networks")
+    @Test(
+        "The /64, the /56 and the /48 of an address begin with the same bits → they count as three different networks")
     func begin() throws {
         #expect(Set(try #require(IPAddress("2001:db8::1")).limitedNetworks).count == 3)
     }
 
     @Test(
-        "The cap of pending logins → a line gets four addresses' shares, a network a quarter, and each at least one share",
+        "A cap of pending logins is set → a line gets four addresses' shares, a network a quarter, and each at least one share",
         arguments: [
             (100_000, 2000, 8000, 25_000), (10_000, 200, 800, 2500), (1000, 64, 250, 250), (200, 64, 64, 64),
             (8, 4, 4, 4),
@@ -82,7 +83,7 @@ import Testing
     }
 
     @Test(
-        "A /56 has used its four shares of pending logins, or a /48 its quarter → users elsewhere sign in at once (SEC-119)"
+        "A /56 has used its four shares of pending logins, or a /48 its quarter → users in other networks can sign in (SEC-119)"
     )
     func hostile() throws {
         let clock = TestClock()
@@ -113,7 +114,9 @@ import Testing
         #expect(try fill(0..<8, site: 1) == 800)
     }
 
-    @Test("One /48 begins exchanges without end → it gets a quarter of the book, and others can use the rest")
+    @Test(
+        "One /48 begins exchanges without end → it gets a quarter of all places for exchanges, and others can use the rest"
+    )
     func exchanges() throws {
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1_000_000, pending: 1000), monotonic: TestClock().clock.monotonic)

@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test(
-        "An operator ends all unbound sessions → sessions whose records do not open stay, and are counted",
+        "An operator ends all unbound sessions → sessions with unreadable records stay, and the answer gives their number",
         .timeLimit(.minutes(1))
     )
     func unbound() async throws {
@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test(
-        "The record of a registration or handoff has a newer format → 503; it has another unreadable format → expired",
+        "A registration's or handoff's record has a newer format → 503; it has an invalid format → treated as expired",
         .timeLimit(.minutes(1))
     )
     func registration() async throws {

@@ -6,7 +6,7 @@ import Testing
 @Suite("How often a session's records are opened (decision 39)", .timeLimit(.minutes(1)))
 struct OpenedSessionTests {
     @Test(
-        "A cached session is used ten times → its records are opened one time, and again after an ending, a refresh or 5 s"
+        "A cached session is used ten times → its records are decrypted once, and again after an ending, a refresh or 5 s"
     )
     func once() async throws {
         let broker = try TestBroker()

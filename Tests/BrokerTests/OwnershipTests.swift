@@ -48,7 +48,7 @@ import Testing
     }
 
     @Test(
-        "A shop's cap is reached → a new login is refused and all sessions stay; a login that replaces its own session succeeds"
+        "A shop has its largest number of sessions → a new login is refused; a login that replaces one of the sessions succeeds"
     )
     func cap() async throws {
         let broker = try broker(own: .device, limit: 2)
@@ -64,7 +64,7 @@ import Testing
     }
 
     @Test(
-        "An app asks for its access token → `client_not_allowed`; if its client may hand it out, the token and one event"
+        "An app asks for its access token → `client_not_allowed`; the client may hand out access tokens → the token and one event"
     )
     func handOut() async throws {
         let closed = try broker(own: .subject)

@@ -46,7 +46,7 @@ struct EvidenceCheckTests {
     }
 
     @Test(
-        "Before the body is read: a missing proof or another key's proof → refused; a right proof → accepted, and still unused"
+        "Check before the body is read → a missing proof or another key's proof is refused; a right proof passes, still unused"
     )
     func looks() async throws {
         let broker = try broker()
@@ -86,7 +86,7 @@ struct EvidenceCheckTests {
     }
 
     @Test(
-        "A pass is requested for an unbound session, or at a client that demands proofs → refused, with the reason for the log"
+        "A pass is requested for an unbound session, or from a client that demands proofs → refused, with the reason in the log"
     )
     func noPass() async throws {
         let broker = try broker(.proof)
@@ -100,7 +100,7 @@ struct EvidenceCheckTests {
         #expect(unbound?.code == .clientNotAllowed && unbound?.privateDetail == "the session is not bound")
     }
 
-    @Test("A bound session gets a pass → in a cookie for the app's own session, in the body for a child session")
+    @Test("A bound session gets a pass → the app's own session gets it in a cookie, a child session in the body")
     func transport() async throws {
         let broker = try broker()
         let token = try await bound(broker)
@@ -118,7 +118,7 @@ struct EvidenceCheckTests {
     }
 
     @Test(
-        "A second replica receives a proof that the first has taken → refused for POST, accepted for GET",
+        "A replica receives a proof that another replica has accepted → the proof is refused for POST, but accepted for GET",
         arguments: [("POST", ProofRefusal.replayed), ("GET", nil)] as [(String, ProofRefusal?)])
     func replicas(_ method: String, _ refusal: ProofRefusal?) async throws {
         let store = TestSharedStore()

@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// Presence proofs: taking them after their check, at one replica and at several.
-@Suite("Taking proofs of presence", .timeLimit(.minutes(1)))
+@Suite("Single use of presence proofs", .timeLimit(.minutes(1)))
 struct PresenceTakingTests {
     private let broker: TestBroker
     private let user = SigningPhone()
@@ -43,7 +43,7 @@ struct PresenceTakingTests {
     }
 
     @Test(
-        "A presence proof passed its check, but its nonce has expired since → the proof is not taken",
+        "A presence proof passes its check, and then its nonce expires before the proof is recorded as used → refused",
         arguments: [false, true])
     func late(isShared: Bool) async throws {
         let store = isShared ? TestSharedStore(clock: broker.clock) : nil
@@ -58,7 +58,9 @@ struct PresenceTakingTests {
         #expect(await take(try candidate("3", at: check), at: check) == nil)
     }
 
-    @Test("A presence proof was released, or the store failed while it was taken → every replica can take it again")
+    @Test(
+        "A presence proof is released, or the store fails while recording its use → every replica accepts the proof again"
+    )
     func givenBack() async throws {
         let store = TestSharedStore(clock: broker.clock)
         let (here, there) = (replica(store), replica(store))
@@ -76,7 +78,7 @@ struct PresenceTakingTests {
     }
 
     @Test(
-        "Forty used presence proofs wait for a slow store → a new one is taken: only taken proofs count towards the limit of 30"
+        "Forty replayed presence proofs wait for a slow store → a new proof is accepted: replays do not count in the limit of 30"
     )
     func counted() async throws {
         let store = TestSharedStore(clock: broker.clock)
@@ -104,7 +106,7 @@ struct PresenceTakingTests {
     }
 
     @Test(
-        "Forty good presence proofs at once, with a slow store → thirty are taken; the other ten can be used a minute later"
+        "Forty good presence proofs come at once, and the store is slow → thirty are accepted, and the other ten a minute later"
     )
     func countedAtOnce() async throws {
         let store = TestSharedStore(clock: broker.clock)

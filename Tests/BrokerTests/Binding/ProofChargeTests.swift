@@ -52,7 +52,7 @@ struct ProofChargeTests {
     private func from(_ address: IPAddress) -> ProofCharge { Charge(address, in: ledger).ofProofs }
 
     @Test(
-        "Thousands of wrong signatures for one session and address, one by one or at once → only ten are checked in a minute"
+        "An address sends 2,000 wrong signatures for one session, one by one or at once → only ten are checked in a minute"
     )
     func spoiled() async throws {
         let session = try Self.session(1)
@@ -108,7 +108,7 @@ struct ProofChargeTests {
     }
 
     @Test(
-        "Wrong proofs use up an address's checks of a session → other sessions there, and this session elsewhere, are served"
+        "An address uses up its checks of one session → its checks of other sessions, and other addresses' checks, go on"
     )
     func others() async throws {
         let (victim, other) = (try Self.session(1), try Self.session(2))
@@ -124,7 +124,7 @@ struct ProofChargeTests {
     }
 
     @Test(
-        "A proven backend sends wrong proofs of a session → only its checks at backends are used up; the app's own calls pass"
+        "A backend sends wrong proofs of a session → the backend's checks for this session are used up, but not the app's own"
     )
     func backends() async throws {
         let (victim, other) = (try Self.session(1), try Self.session(2))
@@ -138,7 +138,7 @@ struct ProofChargeTests {
     }
 
     @Test(
-        "Wrong proofs from a whole line or network → a line has 8 times the checks of an address, a network 100 times (SEC-119)"
+        "A line or network sends wrong proofs → a line gets 8 times the checks of one address, and a network 100 times (SEC-119)"
     )
     func networks() async throws {
         let session = try Self.session(1)
@@ -158,7 +158,7 @@ struct ProofChargeTests {
     }
 
     @Test(
-        "Many sessions send wrong proofs → the table stays bounded; an entry goes when its checks are available again"
+        "Wrong proofs come for many sessions → the table of charges stays bounded; a session's entry is dropped a minute later"
     )
     func bounded() async throws {
         let charges = SignatureCharges(perMinute: 2, maximum: 8, monotonic: clock.clock.monotonic)

@@ -29,7 +29,7 @@ struct ProofNonceTests {
     }
 
     @Test(
-        "A nonce → accepted in its own period and the next one, and if it is up to a minute ahead of the replica's clock"
+        "A nonce is from this or the previous five-minute period, or up to a minute in the future → accepted; otherwise, refused"
     )
     func life() {
         let first = ProofNonce.text(at: start, by: vault)
@@ -43,7 +43,9 @@ struct ProofNonceTests {
         }
     }
 
-    @Test("A changed nonce, or a nonce from another key ring → refused; a nonce from any replica → accepted")
+    @Test(
+        "A nonce is changed, or made with another key ring → refused; a nonce is made with the same key ring → accepted"
+    )
     func foreign() throws {
         let other = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes))
         let good = ProofNonce.text(at: start, by: vault)
@@ -60,7 +62,7 @@ struct ProofNonceTests {
     }
 
     @Test(
-        "A nonce from before the process started → refused, because the process does not know which proofs were taken then"
+        "A nonce was issued before the process started → refused, because the process does not know which proofs were used then"
     )
     func restarted() throws {
         let before = ProofNonce.text(at: start, scope: "before", by: vault)
@@ -71,7 +73,7 @@ struct ProofNonceTests {
     }
 
     @Test(
-        "A clock before 1970, or beyond the last minute that a nonce can name → a nonce made by this clock is accepted")
+        "The clock shows a time before 1970 or in the far future → a nonce that is made at this time is accepted")
     func extremes() {
         for time in [WallTime(milliseconds: .min), WallTime(milliseconds: .max), WallTime(seconds: -1)] {
             #expect(ProofNonce(ProofNonce.text(at: time, by: vault), at: time, by: vault) != nil)
@@ -79,7 +81,7 @@ struct ProofNonceTests {
     }
 
     @Test(
-        "A pass → valid for its own session until its end, to the second; then it counts as missing; a changed one is invalid"
+        "A pass has reached its end → it counts as missing; a pass was changed, or belongs to another session → it is invalid"
     )
     func passes() throws {
         let session = vault.digest(Array("session".utf8))
@@ -99,7 +101,9 @@ struct ProofNonceTests {
         #expect(throws: ProofRefusal.pass) { try SessionPass(text, of: other, at: at(9999), by: vault) }
     }
 
-    @Test("A session remembers its last good pass → the pass needs no further HMAC, and still ends to the second")
+    @Test(
+        "A session remembers its last good pass → the pass is accepted without another HMAC until its end, to the second"
+    )
     func remembered() throws {
         let other = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes))
         let session = live(vault.digest(Array("session".utf8)))

@@ -137,7 +137,7 @@ struct ProofVerifierTests {
         }
     }
 
-    @Test("A proof with several faults → the reason is the fault that is cheapest to check")
+    @Test("A proof has several faults → the refusal names the fault that is cheapest to check")
     func order() throws {
         let stranger = SigningPhone()
         let elsewhere = "https://elsewhere.test/v1/session"
@@ -157,7 +157,7 @@ struct ProofVerifierTests {
     }
 
     @Test(
-        "A proof is sent again → refused; a refused proof is not remembered, and another key may use the same `jti` (W2, W4)"
+        "An accepted proof is sent again → refused; a refused proof is not remembered; another key may use this `jti` (W2, W4)"
     )
     func replay() throws {
         let good = try phone.proof(nonce: nonce, token: session)

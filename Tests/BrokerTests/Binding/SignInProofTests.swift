@@ -56,7 +56,8 @@ import Testing
         return input
     }
 
-    @Test("Mode `enforce`, and a sign-in's proof is missing or for another route → refused before the token call")
+    @Test(
+        "Binding mode `enforce`, and a sign-in's proof is missing or for another route → refused before the token call")
     func enforced() async throws {
         let fixture = try Fixture(.enforce)
         var input = try appLogin(fixture, "id", by: phone)
@@ -70,7 +71,7 @@ import Testing
         #expect(fixture.broker.provider.grants == 0)
     }
 
-    @Test("Mode `off`, and a sign-in has a good proof → the proof is ignored, and the session is unbound")
+    @Test("Binding mode `off`, and a sign-in has a good proof → the proof is ignored, and the session is unbound")
     func off() async throws {
         let fixture = try Fixture(.off)
         let session = try await fixture.broker.forward(appLogin(fixture, "id", by: phone))
@@ -81,7 +82,9 @@ import Testing
         #expect(!isJudged)
     }
 
-    @Test("Mode `observe`, and a code is forwarded forty times, each with a new proof → only one signature is verified")
+    @Test(
+        "Binding mode `observe`, and a code is forwarded forty times, each time with a new proof → only one signature is verified"
+    )
     func observedOnce() async throws {
         let fixture = try Fixture(.observe)
         for number in 0..<40 {
@@ -92,7 +95,7 @@ import Testing
     }
 
     @Test(
-        "A code's starter forwards it repeatedly with new proofs → after 16 signatures, each further one is charged as a start"
+        "An app forwards its code repeatedly, each time with a new proof → from the 17th on, a signature costs a login start"
     )
     func repeats() async throws {
         let fixture = try Fixture(.enforce, perMinute: 4)
@@ -113,7 +116,7 @@ import Testing
     }
 
     @Test(
-        "Twenty phones sign in at an address with one start a minute → all succeed, because a completed sign-in is free"
+        "Twenty phones sign in from an address that may start one login a minute → all succeed, as a completed sign-in is free"
     )
     func many() async throws {
         // Two logins may be pending, and each address has one start a minute.
@@ -127,7 +130,7 @@ import Testing
     }
 
     @Test(
-        "A bound login's starter forwards it with new proofs → after 16 signatures, each further one is charged as a start"
+        "An app forwards a bound login's callback repeatedly with new proofs → from the 17th on, a signature costs a login start"
     )
     func boundLogin() async throws {
         let fixture = try Fixture(.enforce, perMinute: 4)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("The table of taken proofs", .timeLimit(.minutes(1)))
+@Suite("The table of used proofs", .timeLimit(.minutes(1)))
 struct TakenProofsTests {
     private let vault: OpenSSLVault
     private let start = WallTime(seconds: 1_800_000_000)
@@ -30,7 +30,7 @@ struct TakenProofsTests {
         } catch { return error }
     }
 
-    @Test("A key sends more proofs than the table holds for one key → only this key is refused (W4)")
+    @Test("More proofs of one key arrive than the table may hold for a key → only proofs of this key are refused (W4)")
     func ofKey() throws {
         let table = TakenProofs(maximumOfKey: 3, maximum: 100)
         for number in 0..<3 { #expect(try take(number, nonce: Int64(number) * 60, at: 180, in: table) == nil) }
@@ -39,7 +39,7 @@ struct TakenProofsTests {
         #expect(try take(0, nonce: 0, at: 180, in: table) == .replayed, "nothing was forgotten for it")
     }
 
-    @Test("A key sends 4097 proofs within ten minutes → 4096 are taken, and the last one is refused")
+    @Test("4097 proofs of one key arrive within ten minutes → 4096 are accepted, and the last one is refused")
     func mostOfKey() throws {
         let table = TakenProofs()
         for number in 0..<4096 { #expect(try take(number, nonce: 0, at: 0, in: table) == nil) }
@@ -48,7 +48,7 @@ struct TakenProofsTests {
     }
 
     @Test(
-        "The table of taken proofs is full → proofs with older nonces are refused, but every proof that is still usable is kept"
+        "The table of used proofs is full → it forgets proofs from earlier minutes, and refuses all nonces from these minutes"
     )
     func full() throws {
         let table = TakenProofs(maximumOfKey: 100, maximum: 4)
@@ -63,7 +63,8 @@ struct TakenProofsTests {
         #expect(table.count == 1)
     }
 
-    @Test("A taken proof's nonce has expired → the proof is forgotten, and no longer counts (W2)")
+    @Test(
+        "A used proof's nonce has expired → the proof is forgotten, and no longer counts towards its key's limit (W2)")
     func forgotten() throws {
         let table = TakenProofs(maximumOfKey: 2, maximum: 100)
         #expect(try take(0, nonce: 0, at: 0, in: table) == nil)
@@ -74,7 +75,7 @@ struct TakenProofsTests {
     }
 
     @Test(
-        "A proof passed its check, but its nonce expires before it is taken → refused, even if it was never taken before"
+        "A proof passes its check, and then its nonce expires before the proof is recorded as used → refused, even if it is new"
     )
     func late() throws {
         let table = TakenProofs()

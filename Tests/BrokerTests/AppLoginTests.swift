@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(
-        "A client does not allow flow B (logins that the app starts) → the app's forward of a code gets `client_not_allowed`"
+        "A client forbids flow B (logins that the app starts) → the app's forward of a code gets `client_not_allowed`"
     )
     func notOptedIn() async throws {
         let broker = try TestBroker()
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(
-        "The key ring opens none of the stored records → login starts and forwards (flows A and B) get 503, without a token call"
+        "The stored records belong to another key ring → login starts and forwards (flows A and B) get 503, without a token call"
     )
     func foreignRing() async throws {
         let broker = try TestBroker()
@@ -53,7 +53,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A forward of a code has no verifier, or a malformed one → refused at `/code_verifier`, without a token call")
+    @Test("A forward of a code has a missing or malformed verifier → refused at `/code_verifier`, without a token call")
     func noVerifier() async throws {
         let broker = try TestBroker()
         let bare = input("ios") { $0.code = Secret("c") }

@@ -170,7 +170,7 @@ import Testing
     }
 
     @Test(
-        "A callback has no code, or a code without a state → `login_required`, even if the forward names a client (SEC-15)"
+        "A callback lacks a code or a state → `login_required`, even if the forward names a client (SEC-15)"
     )
     func arrivals() async throws {
         let broker = try broker()

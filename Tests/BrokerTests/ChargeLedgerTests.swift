@@ -123,7 +123,7 @@ import Testing
         #expect(ledger.count(.handoff, of: Self.address(2)) == 0)
     }
 
-    @Test("10,000 charges are added and released → the book has no entry left")
+    @Test("10,000 charges are added and released → the book of charges is empty")
     func churn() throws {
         var book = ChargeBook(capacity: 100, shares: LimitShares(address: 50, of: 100))
         for number in 0..<10_000 {
@@ -182,7 +182,7 @@ import Testing
         #expect(ledger.calls(of: try #require(Self.key(299))) == 1)
     }
 
-    @Test("A charge is released into a full bucket → the bucket does not exceed its size (SEC-119)")
+    @Test("A charge is released into a full bucket → the bucket stays at its size (SEC-119)")
     func refunds() {
         let time = TestClock()
         let buckets = TokenBuckets(perMinute: 5, monotonic: time.clock.monotonic)

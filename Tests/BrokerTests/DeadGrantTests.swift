@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test(
-        "A refusal counts against the grant → its event names the error code; a refusal does not count → its event has no code"
+        "A refusal counts against the grant → its event names the error code; any other refusal → an event without a code"
     )
     func named() async throws {
         for (error, named) in [("invalid_request", "invalid_request"), ("invalid_client", nil), ("", "")] {

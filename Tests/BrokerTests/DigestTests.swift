@@ -16,7 +16,7 @@ struct DigestTests {
         #expect(try #require(Digest([UInt8](repeating: 255, count: 32))).bytes == [UInt8](repeating: 255, count: 32))
     }
 
-    @Test("Two digests differ in a single bit → they are not equal, and nearly always have different hash values")
+    @Test("Two digests differ in a single bit → they are unequal, and nearly always have different hash values")
     func difference() throws {
         let bytes = (0..<32).map { UInt8($0) }
         let digest = try #require(Digest(bytes))

@@ -268,7 +268,7 @@ import Testing
     }
 
     @Test(
-        "A process waits to write the largest allowed number of results → a forward gets 503, and its code is not redeemed"
+        "A process waits to write the largest allowed number of results → a forward gets 503, and its code stays unused"
     )
     func full() async throws {
         let (broker, _) = try broker()

@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(
-        "A stranger forwards the code of a failed exchange → only `code_already_used`, with no reason and no new login",
+        "A stranger forwards the code of a failed exchange → only `code_already_used`, without a reason or a new login",
         arguments: [ProviderFailure.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))])
     func strangerAfterFailure(_ failure: ProviderFailure) async throws {
         let broker = try TestBroker(script: .init(redeem: [failure]))

@@ -474,7 +474,7 @@ import Testing
         #expect(view.child?.kind == Self.widget)
     }
 
-    @Test("A parent's row has a format that the process cannot read → 503 for its children, and none of them ends")
+    @Test("A parent's row has a newer format than the process can read → 503 for its children, and all of them live on")
     func unreadable() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()

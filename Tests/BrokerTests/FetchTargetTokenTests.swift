@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(
-        "The store cannot record that a new token's user was checked → 503, but no further refresh; later checks skip the hash"
+        "The store fails to record that a new token's user was checked → 503, but no further refresh; later checks skip the hash"
     )
     func unmarked() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("user-1")))
@@ -441,7 +441,7 @@ import Testing
     }
 
     @Test(
-        "A target's next token cannot be fetched → the living one is served; a stored token does not open → a new one is fetched"
+        "Fetching a target's next token fails → the living one is served; a stored token does not open → a new one is fetched"
     )
     func living() async throws {
         let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")

@@ -67,7 +67,8 @@ import Testing
         #expect(handed(broker) == 0)
     }
 
-    @Test("An id_token does not verify → `code_rejected`; no row is written, so the token can be forwarded again")
+    @Test(
+        "An id_token fails its verification → `code_rejected`; no row is written, so the token can be forwarded again")
     func doesNotVerify() async throws {
         let broker = try TestBroker(script: .init(idTokens: [.identityRejected(detail: "aud is not this client")]))
         let refused = await problem { try await broker.forward(input()) }

@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test(
-        "A process's store call has failed → it takes over no refresh claim until the store has been calm for fifteen seconds"
+        "A process's store call has failed → it takes over a refresh claim only after the store has been calm for fifteen seconds"
     )
     func afterAFailure() async throws {
         let (broker, store, live) = try await expired()

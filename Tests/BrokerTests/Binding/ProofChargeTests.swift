@@ -124,7 +124,7 @@ struct ProofChargeTests {
     }
 
     @Test(
-        "A backend sends wrong proofs of a session → the backend's checks for this session are used up, but not the app's own"
+        "A backend sends wrong proofs of a session → the backend's checks for this session are used up; the app's own remain"
     )
     func backends() async throws {
         let (victim, other) = (try Self.session(1), try Self.session(2))

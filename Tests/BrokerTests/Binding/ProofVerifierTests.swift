@@ -38,7 +38,7 @@ struct ProofVerifierTests {
     }
 
     @Test(
-        "A request has no proof → `required`; two proofs, an empty or too long one, or one with forbidden bytes → `malformed`"
+        "A request lacks a proof → `required`; two proofs, an empty or too long one, or one with forbidden bytes → `malformed`"
     )
     func fields() throws {
         let good = try phone.proof(nonce: nonce, token: session)

@@ -11,7 +11,7 @@ import Testing
     }
 
     @Test(
-        "A session's provider is no longer configured → 503 for each use; the provider is configured again → the session lives"
+        "A session's provider leaves the configuration → 503 for each use; the provider is configured again → the session lives"
     )
     func provider() async throws {
         let broker = try TestBroker()
@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test(
-        "A session's client is no longer configured → 503 for the session's calls and refreshes, but the session does not end"
+        "A session's client leaves the configuration → 503 for the session's calls and refreshes, but the session stays"
     )
     func client() async throws {
         let broker = try TestBroker()
@@ -47,7 +47,7 @@ import Testing
         #expect(try await broker.useCases.refreshTokens.refreshNow(session).refreshable)
     }
 
-    @Test("A session's provider is no longer configured → its user can still log out")
+    @Test("A session's provider leaves the configuration → the session's user can still log out")
     func logOut() async throws {
         let broker = try TestBroker()
         let token = try await broker.signIn().token
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test(
-        "A revocation's provider is no longer configured → the revocation waits until the provider is configured again (SEC-63)"
+        "A revocation's provider leaves the configuration → the revocation waits until the provider is configured again (SEC-63)"
     )
     func revocation() async throws {
         let broker = try TestBroker()
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(
-        "A provider is no longer configured → open streams of this provider's sessions still notice when a session ends"
+        "A provider leaves the configuration → open streams of this provider's sessions still notice when a session ends"
     )
     func waiting() async throws {
         let broker = try TestBroker()
@@ -139,7 +139,9 @@ import Testing
         #expect(ledger.takeWrongToken(from: address) != nil)
     }
 
-    @Test("An address's share becomes smaller → its next login is refused, and its pending logins stay")
+    @Test(
+        "A new limit is below an address's number of pending logins → its next login is refused, and its pending logins stay"
+    )
     func share() throws {
         let clock = TestClock()
         let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)

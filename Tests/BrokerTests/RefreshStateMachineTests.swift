@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "A refresh brings a pair → it is stored, then its user is checked; another user → the session ends (SEC-56, SEC-59)"
+        "A refresh brings a token pair → stored, then its user is checked; another user → the session ends (SEC-56, SEC-59)"
     )
     func otherSubject() {
         run(
@@ -171,7 +171,9 @@ import Testing
             ])
     }
 
-    @Test("Another process has the claim → the caller waits and reads again, or gets a token that still lives (SEC-54)")
+    @Test(
+        "Another process has the refresh claim → the caller waits and reads again, or gets a token that still lives (SEC-54)"
+    )
     func busy() {
         run(
             .expiring,
@@ -267,7 +269,9 @@ import Testing
             ])
     }
 
-    @Test("A session has ended before the read or the claim → `session_ended`; the store fails → `store_unavailable`")
+    @Test(
+        "A session has ended before a refresh reads or claims its row → `session_ended`; the store fails → `store_unavailable`"
+    )
     func endings() {
         run(
             .expiring,

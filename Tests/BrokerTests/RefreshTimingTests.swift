@@ -41,7 +41,7 @@ struct RefreshTimingTests {
     }
 
     @Test(
-        "A token lives an hour → it is due 60 to 63 s before its end, depending on the session, so that refreshes spread"
+        "A token lives an hour → it is refreshed 60 to 63 s before its end, depending on the session, so that refreshes spread"
     )
     func jitter() {
         #expect(lead(life: 3600, digestBegin: 0) == 60)
@@ -51,7 +51,9 @@ struct RefreshTimingTests {
         #expect(Set(leads).count == 4)
     }
 
-    @Test("A token lives less than ten minutes → it is due in the last tenth of its life", arguments: [300, 100, 50])
+    @Test(
+        "A token lives less than ten minutes → it is due for a refresh in the last tenth of its life",
+        arguments: [300, 100, 50])
     func short(life: Int64) { #expect(lead(life: life, digestBegin: 255) == life / 10) }
 
     @Test(

@@ -97,7 +97,9 @@ import Testing
         #expect(await ask(broker, live)?.reason == .refreshLost)
     }
 
-    @Test("A refresh has ended → all callers get the new token at once, even from the cache", .timeLimit(.minutes(1)))
+    @Test(
+        "A session is cached, and then its token is refreshed → all callers get the new token at once, despite the cache",
+        .timeLimit(.minutes(1)))
     func cache() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

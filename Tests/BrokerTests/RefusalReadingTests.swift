@@ -56,7 +56,8 @@ import Testing
         ("slow_down", .rejected(.unclear), .rejected(.unclear), .rejected(.unclear)),
     ]
 
-    @Test("A provider's error code → read separately for a plain refresh, a refresh with a target, and an exchange")
+    @Test(
+        "A provider's error code → read separately for a plain refresh, a refresh with a target, and a token exchange")
     func meanings() {
         for (code, plain, target, exchange) in Self.table {
             #expect(read(.plain, refusal(code)) == plain, "\(code)")
@@ -104,7 +105,7 @@ import Testing
         #expect(read(.plain, old, mayBeSpent: true) == .lost)
     }
 
-    @Test("An exchange is refused, and the session has no refresh token → the refusal concerns the target")
+    @Test("A token exchange is refused, and the session has no refresh token → the refusal concerns the target")
     func exchangeWithoutRefreshToken() {
         for code in ["invalid_grant", "", "invalid_request"] {
             #expect(read(.exchange, refusal(code), hasRefreshToken: false) == .rejected(.target))

@@ -94,7 +94,7 @@ import Testing
     }
 
     @Test(
-        "The user of revoked tokens is unknown → they are revoked, unless this would reach all of the user's tokens",
+        "The user of revoked tokens is unknown → they are revoked, unless the provider would then end all tokens of this user",
         arguments: [(RevocationReach.token, 1), (.signIn, 1), (.user, 0)])
     func unknownOrigin(_ reach: RevocationReach, _ revoked: Int) async throws {
         let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]), reach: reach)
@@ -352,7 +352,7 @@ import Testing
     }
 
     @Test(
-        "A provider answers a revocation with 429 and a time → all its rows wait until this time, and no attempt is counted"
+        "A provider answers a revocation with 429 and a time → all rows of this provider wait until then, and no attempt counts"
     )
     func tooMany() async throws {
         let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(20), detail: "")

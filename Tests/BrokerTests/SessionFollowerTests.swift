@@ -43,7 +43,7 @@ struct SessionFollowerTests {
     }
 
     @Test(
-        "A session ends → unfinished relayed answers of the session and its children are notified; finished ones are not"
+        "A session ends → only the unfinished relayed answers of the session and of its children are notified"
     )
     func ends() async throws {
         let broker = try broker()
@@ -169,7 +169,7 @@ struct SessionFollowerTests {
     }
 
     @Test(
-        "A parent is refreshed here or elsewhere, or the user steps up → a child's event stream gets one notice for each"
+        "A parent is refreshed on any replica, or its user steps up → the child's event stream gets one notice for each event"
     )
     func childHears() async throws {
         let broker = try broker()

@@ -10,7 +10,7 @@ import Testing
     // MARK: The session
 
     @Test(
-        "A session ends during its step-up, whose sign-in is too weak → `session_ended`, and both pairs go to the outbox"
+        "A session ends during a step-up whose sign-in is too weak → `session_ended`, and both token pairs go to the outbox"
     )
     func endedMeanwhile() async throws {
         let broker = try TestBroker()
@@ -47,7 +47,7 @@ import Testing
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
     }
 
-    @Test("A step-up is answered → the answer has the idle end, the token end and the callback claims that are stored")
+    @Test("A step-up succeeds → its answer has the same idle end, token end and callback claims as the stored session")
     func answered() async throws {
         let broker = try TestBroker(script: .init(unverified: [("employee_id", .string("e-1"))]))
         let session = try await broker.signIn()

@@ -260,7 +260,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A step-up fails after it returned another grant during a refresh → its grant is revoked, and the session's grant stays"
+        "A step-up gets another grant during a refresh, and then fails → the new grant is revoked, and the session's own stays"
     )
     func anotherGrantInVain() async throws {
         let (broker, session, refreshed) = try await refreshing(nil)

@@ -73,7 +73,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A client's configured parameters demand more than a call → a step-up's demand is tightened, a first sign-in's is not"
+        "A client's configured parameters demand more than a call → a step-up's demand is tightened, a first sign-in's stays"
     )
     func joining() throws {
         let session = try #require(Digest(Array(repeating: 7, count: 32)))

@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test(
-        "An exchange is refused, then a plain refresh succeeds → one more exchange; if it is refused too, the target is refused",
+        "A token exchange is refused, then a plain refresh succeeds → one more exchange; it fails, too → the target is refused",
         arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
     func exchangedAgain(_ refusal: Machine.Refusal) throws {
         let begun: [(Input, Action)] = [
@@ -102,7 +102,7 @@ import Testing
     }
 
     @Test(
-        "The provider must not be called now → a target's living token is served, except to a caller that wants a newer one",
+        "The provider must not be called now → a caller gets the target's living token, unless an upstream refused this token",
         arguments: [RefreshCall.targeted, .exchange])
     func resting(_ call: RefreshCall) throws {
         func lately(usable: Bool, fresh: Bool = false) -> Input {
@@ -169,7 +169,7 @@ import Testing
     }
 
     @Test(
-        "An exchange is due, but the session's own token has expired → a plain refresh comes first"
+        "A token exchange is due, but the session's own token has expired → a plain refresh comes first"
     )
     func exchange() throws {
         try run(

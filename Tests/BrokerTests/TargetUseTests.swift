@@ -25,7 +25,7 @@ import Testing
     // MARK: Rows
 
     @Test(
-        "A session gets a token for a ninth API → the token unused for longest goes; a use is written at most once a minute"
+        "A session gets a token for a ninth API → the least recently used token goes; a use is written at most once a minute"
     )
     func ninth() async throws {
         let broker = try TestBroker()
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test(
-        "A client's refused target is tried again after its pause → until that call's result, other sessions get 502 at once"
+        "A client's refused target is requested again after its pause → other sessions get 502 at once until the answer comes"
     )
     func oneTries() async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_target"))
@@ -136,7 +136,9 @@ import Testing
 
     // MARK: Exchanges
 
-    @Test("A session has only an access token, which is in its last minute → it can still be exchanged")
+    @Test(
+        "A session has only an access token, in the last minute of its life → it can still be used for a token exchange"
+    )
     func lastMinute() async throws {
         let broker = try TestBroker(script: .init(refreshToken: false))
         let session = try await broker.signIn()
@@ -145,7 +147,9 @@ import Testing
         #expect(broker.provider.refreshes == 0)
     }
 
-    @Test("An upstream refuses each newer exchanged token → one exchange a minute, then a doubled pause with an event")
+    @Test(
+        "An upstream refuses each token from a token exchange → one exchange a minute, then a doubled pause with an event"
+    )
     func keepsRefusing() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

@@ -88,7 +88,9 @@ struct BoundTokensTests {
         #expect(after.provider.script.withLock { $0.requests.isEmpty })
     }
 
-    @Test("DPoP is no longer configured → a login that began with a key keeps it, also for the session's refreshes")
+    @Test(
+        "The setting for DPoP is removed → a login that began with a key keeps this key, and so do its session's refreshes"
+    )
     func settingGone() async throws {
         let before = try broker()
         let login = try await before.start()

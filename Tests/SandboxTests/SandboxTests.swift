@@ -5,7 +5,8 @@ import Sandbox
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct SandboxTests {
-    @Test("A code with a wrong verifier → refused, and the code stays good; a code for the second time → refused")
+    @Test(
+        "A code is sent with a wrong verifier → refused, and the code stays good; a used code is sent again → refused")
     func codeRefusals() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -17,7 +18,9 @@ import Testing
         }
     }
 
-    @Test("The fault `status` is switched on with 503 → the token answer is 503, and the record has the request")
+    @Test(
+        "The fault `status` is switched on with 503 → the token endpoint answers 503, and the sandbox has recorded the request"
+    )
     func faultAndRecord() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -66,7 +69,7 @@ import Testing
     }
 
     @Test(
-        "The fault drop-before is on → the sandbox neither acts nor answers; drop-after is on → it acts, but does not answer",
+        "The fault drop-before is on → the connection closes before the request takes effect; drop-after is on → afterwards",
         arguments: ["drop-before", "drop-after"])
     func drops(name: String) async throws {
         try await withSandbox { sandbox in
@@ -78,7 +81,7 @@ import Testing
         }
     }
 
-    @Test("The fault `truncate` → the connection closes before the end of the answer")
+    @Test("The fault `truncate` is on → the connection closes before the end of the answer")
     func truncated() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -110,7 +113,7 @@ import Testing
         }
     }
 
-    @Test("A request → its record has the fields in their order and spelling, and the body's bytes")
+    @Test("The sandbox records a request → the record has the fields in their order and spelling, and the body's bytes")
     func record() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

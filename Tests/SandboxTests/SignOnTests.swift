@@ -62,7 +62,7 @@ struct SignOnTests {
     }
 
     @Test(
-        "end_session without a hint → the page asks the user first; with the setting `cookie` → the session ends at once"
+        "A log-out at end_session without a hint → the page asks the user; the setting is `cookie` → the session ends at once"
     )
     func logOut() async throws {
         try await withSandbox { sandbox in

@@ -73,7 +73,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "The user signs in again for a demand → the id_token has the new acr and auth_time, and meets the demand silently"
+        "A user signs in again for a demand → the id_token has the new acr and auth_time, which meet the next demand silently"
     )
     func honours() async throws {
         try await withSandbox { sandbox in
@@ -107,7 +107,9 @@ struct StepUpTests {
         }
     }
 
-    @Test("The faults missing-auth-time and other-user-callback → the id_token lacks auth_time, or has another user")
+    @Test(
+        "The fault missing-auth-time is on → the id_token lacks auth_time; other-user-callback is on → it has another user"
+    )
     func faults() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test("voids_older_tokens is set → each refresh ends the access token that came before")
+    @Test("The setting voids_older_tokens is on → each refresh ends the access token that was issued before")
     func voided() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test(
-        "A token exchange → an access token for the audience; with the fault exchange-refresh-token → a refresh token, too"
+        "A token exchange → an access token for the audience; the fault exchange-refresh-token is on → a refresh token, too"
     )
     func exchange() async throws {
         try await withSandbox { sandbox in

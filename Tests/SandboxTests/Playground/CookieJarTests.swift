@@ -4,7 +4,9 @@ import Testing
 
 @Suite("The cookies of the playground's phone", .timeLimit(.minutes(1)))
 struct CookieJarTests {
-    @Test("A malformed cookie → ignored", arguments: ["", "=x", "name", ";", " ; a=b", "; Max-Age=1"])
+    @Test(
+        "The phone receives a malformed cookie → the phone ignores it",
+        arguments: ["", "=x", "name", ";", " ; a=b", "; Max-Age=1"])
     func refused(field: String) {
         let jar = CookieJar()
         jar.take(field)

@@ -9,7 +9,9 @@ struct PaymentTests {
         PlaygroundAnswer(status: status, headers: [], body: Array(body.utf8))
     }
 
-    @Test("The small or the large payment → POST to its own path; another amount → there is no such payment")
+    @Test(
+        "A small or large payment in the playground → a POST to the path for this amount; another amount → there is no payment"
+    )
     func requests() throws {
         #expect(PlaygroundPayment(rawValue: 21) == nil)
         let (small, large) = (
@@ -47,7 +49,7 @@ struct PaymentTests {
     }
 
     @Test(
-        "A request with a proof of presence → the curl line has a variable for it, and the conversation shows its claims"
+        "A request has a proof of presence → the curl line has a variable for the proof, and the conversation shows its claims"
     )
     func presence() throws {
         let proof = PlaygroundProof(

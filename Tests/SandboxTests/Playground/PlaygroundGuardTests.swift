@@ -21,7 +21,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "A Host other than localhost, 127.0.0.1 or [::1], even one that resolves to loopback → refused",
+        "A request has a Host other than localhost, 127.0.0.1 or [::1], even one that resolves to loopback → refused",
         arguments: [
             nil, "", "evil.example", "evil.example:8089", "127.0.0.1.evil.example", "127.0.0.1evil", "localhost.evil",
             "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:8089:1", "127.0.0.1:123456", "127.0.0.2", "0.0.0.0", "[::1", "::1",
@@ -71,7 +71,7 @@ struct PlaygroundGuardTests {
             } == nil)
     }
 
-    @Test("A Host that is the sandbox's configured host name → accepted; without this setting → refused")
+    @Test("A request's Host is the sandbox's configured host name → accepted; without this setting → refused")
     func ownName() {
         let caller = PlaygroundGuard.Caller(host: "sandbox:8089", origin: nil, contentType: nil, token: nil)
         #expect(throws: PlaygroundGuard.Refusal.foreignHost) { try PlaygroundGuard.checkPlace(caller) }

@@ -17,7 +17,9 @@ struct PlaygroundProofTests {
         return try JSON.parse(#require(Base64URL.decode(part)))
     }
 
-    @Test("A proof → contains the method, the address without its query, the nonce, and the token's digest")
+    @Test(
+        "The phone makes a proof → it contains the method, the address without its query, the nonce, and the token's digest"
+    )
     func claims() throws {
         let jar = CookieJar()
         jar.take("coatcheck-login=other")

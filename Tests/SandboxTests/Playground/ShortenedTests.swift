@@ -7,7 +7,7 @@ struct ShortenedTests {
     private static let secret = "Qtdva78A_RRzXjHXLKUgIHneoQ0-QaJ5"
 
     @Test(
-        "A secret under its usual name, in JSON, a form or a URL → shortened",
+        "A message has a secret under its usual name, in JSON, a form or a URL → the playground shows it shortened",
         arguments: [
             "access_token", "refresh_token", "id_token", "code", "state", "code_verifier", "client_secret",
             "login_token", "session_token", "handoff", "state_key", "session_id", "token_exchange", "client_assertion",
@@ -76,7 +76,9 @@ struct ShortenedTests {
         #expect(Shortened.text(text) == text)
     }
 
-    @Test("The member `code` in a problem → unchanged; in another JSON answer → shortened")
+    @Test(
+        "The playground shows a problem's member `code` → unchanged; it shows this member of another JSON answer → shortened"
+    )
     func codes() {
         let problem = Shortened.body(Array(#"{"code":"login_not_yours"}"#.utf8), type: "application/problem+json")
         #expect(problem == #"{"code":"login_not_yours"}"#)

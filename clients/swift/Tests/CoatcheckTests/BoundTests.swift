@@ -57,7 +57,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "Copied credentials without the key or with another key → refused",
+            "Copied credentials are used without the device's key or with another key → refused",
             arguments: ["bound", "bound-bearer"])
         func copied(client: String) async throws {
             let stack = try await Stack.shared.value
@@ -88,7 +88,9 @@ extension BrokerTests {
             #expect(try await phone.session().handle == session.handle)
         }
 
-        @Test("A request is refused with a nonce → repeated once with this nonce; a second refusal → thrown (W10)")
+        @Test(
+            "The broker refuses a request and sends a nonce → one repeat with this nonce; a second refusal → thrown (W10)"
+        )
         func nonce() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)
@@ -152,7 +154,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "The network sends a request twice, and the broker refuses a replay → one repeat, except for a sign-in (W11)"
+            "The network sends a request twice, and the broker refuses it as a replay → one repeat, except for a sign-in (W11)"
         )
         func replayed() async throws {
             let stack = try await Stack.shared.value
@@ -330,7 +332,9 @@ extension BrokerTests {
             #expect(jar.cookies(for: stack.broker)?.isEmpty != false)
         }
 
-        @Test("A client without binding → works with and without a key; a bound client without a key → refused")
+        @Test(
+            "A client is not bound → it works with and without a key; a bound client has no key → its sign-in is refused"
+        )
         func unbound() async throws {
             let stack = try await Stack.shared.value
             let network = try MeddlingNetwork(to: stack.broker)

@@ -32,7 +32,7 @@ extension BrokerTests {
             return ((answer as? HTTPURLResponse)?.statusCode ?? 0, String(decoding: data, as: UTF8.self))
         }
 
-        @Test("A widget → gets a child session of its own, which ends with the app's session")
+        @Test("An app makes a session for its widget → a child session, which ends with the app's session")
         func widget() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device()
@@ -48,7 +48,8 @@ extension BrokerTests {
             #expect(try await stack.ending("Authorization", "Bearer \(child.token)") == "parent_ended")
         }
 
-        @Test("A hand-over to a web view → the web view has the cookie before the app gets the address")
+        @Test(
+            "An app hands its session over to a web view → the web view has the cookie before the app gets the address")
         func webView() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device()

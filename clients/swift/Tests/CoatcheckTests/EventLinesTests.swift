@@ -21,7 +21,7 @@ struct EventLinesTests {
         }
     }
 
-    @Test("The pause before a repeat → grows, follows Retry-After, and is nil if it exceeds the deadline")
+    @Test("The pause before a repeated call → grows, follows Retry-After, and is nil if it exceeds the deadline")
     func pauses() throws {
         let begin = ContinuousClock.now
         let patience = Patience(deadline: .seconds(60), longestPause: .seconds(30))

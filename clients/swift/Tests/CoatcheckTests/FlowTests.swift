@@ -124,7 +124,7 @@ extension BrokerTests {
             #expect(try await other.session().handle == kept.handle)
         }
 
-        @Test("Equal calls at the same time → share one request")
+        @Test("Two equal calls at the same time → they share one request")
         func singleFlight() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device(user: "sid")
@@ -139,7 +139,9 @@ extension BrokerTests {
             #expect(try await first == second)
         }
 
-        @Test("An event stream → delivers session, refresh and end; then the credentials are deleted")
+        @Test(
+            "The event stream of a session → delivers the session, a refresh and the end; then the credentials are deleted"
+        )
         func events() async throws {
             let stack = try await Stack.shared.value
             let phone = stack.device(user: "eve")

@@ -58,7 +58,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A presence key is registered → one prompt; the last sign-in is too old → first a new sign-in",
+            "An app registers a presence key → one prompt; the last sign-in is too old → a new sign-in is required first",
             arguments: ["bound", "bound-bearer"])
         func registration(client: String) async throws {
             let stack = try await Stack.shared.value
@@ -90,7 +90,7 @@ extension BrokerTests {
         }
 
         @Test(
-            "A session object with a lower version → ignored; with an equal version, or without a version → used")
+            "An answer has a lower version of the session → ignored; it has an equal version, or none → used")
         func older() async throws {
             let one = try await device()
             let (phone, network) = (one.phone, one.network)
@@ -147,7 +147,7 @@ extension BrokerTests {
             #expect(paid.count == 2 && Set(paid.map(\.presence)).count == 1)
         }
 
-        @Test("A presence proof refused because of its nonce → exactly one more prompt")
+        @Test("The broker refuses a presence proof because of its nonce → the user gets exactly one more prompt")
         func refused() async throws {
             let one = try await device()
             let path = "/v1/relay/watched/echo"

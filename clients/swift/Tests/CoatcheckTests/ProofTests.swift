@@ -62,7 +62,8 @@ struct ProofTests {
         #expect(!isDue(60, after: 44) && isDue(60, after: 46) && isDue(60, after: -1))
     }
 
-    @Test("Refused evidence that a repeat can correct → one repeat; a replayed sign-in → no repeat")
+    @Test(
+        "The broker refuses evidence that a repeat can correct → one repeat; it refuses a replayed sign-in → no repeat")
     func mending() throws {
         func problem(_ code: String, _ reason: String? = nil) -> Problem {
             Problem(

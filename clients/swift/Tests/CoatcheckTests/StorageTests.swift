@@ -30,7 +30,7 @@ struct StorageTests {
         #expect(kept.session == "s" && kept.transport == .bearer && kept.lastSession == nil)
     }
 
-    @Test("An app's own login, encoded and decoded → equal, with its secret")
+    @Test("An app's own login is encoded and decoded → the same login, with its secret")
     func appLogin() throws {
         let login = AppLogin(provider: "oidc", client: "ios", state: "s", codeVerifier: "v", nonce: "n")
         #expect(try JSONDecoder().decode(AppLogin.self, from: JSONEncoder().encode(login)) == login)

@@ -35,12 +35,15 @@ struct Weather {
     var checksFirst = false
     /// Whether the provider binds its tokens to the certificate that the broker shows.
     var isCertified = false
-    /// The number of renewals of the broker's certificate, which processes receive one after the other.
+    /// The number of times that the broker's client certificate is renewed during the run.
     var renewals = 0
+    /// The time from a renewal until a broker process shows the new certificate, in milliseconds.
+    ///
+    /// Each process draws a time of its own.
     var renewalRange = 0...10_000
-    /// The time until the provider accepts a renewed certificate.
+    /// The time from a renewal until the provider accepts the new certificate, in milliseconds.
     var acceptanceRange = 0...0
-    /// The code that the provider refuses an unknown certificate with.
+    /// The error code of the provider's answer to a certificate that is still unknown to it.
     var certificateRefusal = "invalid_client"
     var processes = 1
     var users = 1

@@ -1,17 +1,18 @@
 import Synchronization
 
-/// The register of activities in this process that end with a session.
+/// Passes notices about sessions to the activities in this process that end with a session.
 ///
-/// Event streams (listeners) receive each notice about a session. Followers receive only its end.
+/// There are two sorts of activities. An event stream has a *listener*, a closure that receives each notice about its
+/// session. Other activities have a *follower*, which receives only the end of its session.
 ///
-/// A session has at most `maximumPerSession` event streams. The owner of streams (a user with a client, or a child) has a
-/// limit too. If a new stream exceeds a limit, the oldest stream ends. The number of followers is limited by the code that
-/// starts them.
+/// A session has at most `maximumPerSession` listeners. The owner of listeners (a user with a client, or a child) has a
+/// limit too. If a new listener exceeds a limit, the oldest one is removed, so its event stream ends. The number of
+/// followers is limited by the code that starts them.
 package final class SessionNotices: Sendable {
     /// The maximum number of listeners of a session.
     package static let maximumPerSession = 8
 
-    /// Identifies a follower in the register.
+    /// Identifies a follower.
     package struct Place: Sendable {
         fileprivate let session: Digest
         fileprivate let id: UInt64
@@ -78,7 +79,7 @@ package final class SessionNotices: Sendable {
         state.withLock { state in _ = state.remove(id, tokenDigest, of: owner) }
     }
 
-    /// Adds a follower of a session to the register, until `forget` removes it.
+    /// Adds a follower of a session, until `forget` removes it.
     ///
     /// The follower is called at the end of the session and, for a child, at the end of its parent.
     package func follow(_ session: LiveSession, _ follower: any SessionFollower) -> Place {
@@ -215,7 +216,7 @@ extension SessionNotices.State {
         return next
     }
 
-    /// Removes a session from the register if its last listener or follower is gone.
+    /// Removes a session's entry if its last listener or follower is gone.
     fileprivate mutating func leaveIfEmpty(_ tokenDigest: Digest) {
         guard let last = sessions[tokenDigest], last.listeners.isEmpty, last.followers.isEmpty else { return }
         sessions[tokenDigest] = nil

@@ -1,4 +1,4 @@
-/// A listener's entry in the register, which ends when its last holder releases this object.
+/// A listener's entry in `SessionNotices`, which is removed when the last holder releases this object.
 package final class Subscription: Sendable {
     private let end: @Sendable () -> Void
 

@@ -6,9 +6,11 @@ struct ProviderCaller: Sendable {
     let limiter: CallLimiter
     let allowPrivate: Bool
     let total: Duration
-    /// The connections for the calls; nil for the shared ones.
+    /// The connections for these calls, with the client certificate that they show, if any.
+    ///
+    /// Nil if the calls use the connections that all providers share, which show no client certificate.
     var shown: ClientConnections.Shown?
-    /// Called if a server refuses the certificate.
+    /// Called with the TLS alert if a server refuses the client certificate of `shown`.
     var refused: @Sendable (String) -> Void = { _ in }
     private let name: ProviderName
     private let clock: BrokerClock
@@ -31,7 +33,7 @@ struct ProviderCaller: Sendable {
     /// Background work such as fetching a shared document uses this limit.
     var ownLimit: Duration { clock.monotonic() + total }
 
-    /// Returns a caller that reports refused certificates to `refused`.
+    /// Returns a copy of this caller, which calls `refused` if a server refuses the client certificate.
     func refusing(_ refused: @escaping @Sendable (String) -> Void) -> ProviderCaller {
         var caller = self
         caller.refused = refused

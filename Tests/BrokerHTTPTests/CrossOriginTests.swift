@@ -64,7 +64,7 @@ struct CrossOriginTests {
         #expect(events.code == (passes ? "session_required" : "cross_origin"))
     }
 
-    @Test("A bearer request without a cookie, or a route with its own protection → exempt from the check of the origin")
+    @Test("A request has a bearer token and no cookie, or its route has another protection → its origin is not checked")
     func exempt() async throws {
         let harness = try harness()
         let evil: HTTPFields = [Self.origin: "https://evil.example", Self.site: "cross-site"]

@@ -124,7 +124,7 @@ struct EventStreamTests {
     }
 
     @Test(
-        "An address may open one connection before a sign-in; it opens a session's event stream → one more is allowed (SEC-105)"
+        "An address's one connection without a session opens a session's event stream → the address may open another (SEC-105)"
     )
     func moreConnections() async throws {
         let harness = try HTTPHarness { configuration, _ in
@@ -168,7 +168,7 @@ struct EventStreamTests {
     }
 
     @Test(
-        "A user has two event streams per allowed session of a client → the next one ends the user's oldest stream (SEC-105)"
+        "A user has two event streams for each allowed session of a client → one more ends the user's oldest stream (SEC-105)"
     )
     func perSubject() async throws {
         var harness = try harness()

@@ -30,7 +30,7 @@ struct GatewayFormTests {
     }
 
     @Test(
-        "A backend's form is ambiguous → 400; its secret is wrong → 401; another backend lacks the permission → 403"
+        "A backend's form is ambiguous → 400; the form has a wrong secret → 401; the backend lacks the permission → 403"
     )
     func refused() async throws {
         let harness = try harness()
@@ -101,7 +101,8 @@ struct GatewayFormTests {
     }
 
     @Test(
-        "A backend's form has wrong secrets → they are charged like wrong secrets in Basic, and then get 429 (SEC-121)")
+        "Forms of a backend have wrong secrets → counted like wrong secrets in `Authorization: Basic`, then 429 (SEC-121)"
+    )
     func charged() async throws {
         for proof: HTTPFields? in [nil, [.authorization: "Basic b3JkZXJzOndyb25n"]] {
             let harness = try harness(limit: 3)
@@ -123,7 +124,7 @@ struct GatewayFormTests {
     }
 
     @Test(
-        "A gateway adds fields to an introspection → ignored; its secret is in the form → accepted (RFC 6749 2.3.1, 3.2)"
+        "A gateway's introspection has extra fields → ignored; has the gateway's secret → accepted (RFC 6749 2.3.1, 3.2)"
     )
     func introspection() async throws {
         let harness = try harness()
@@ -156,7 +157,7 @@ struct GatewayFormTests {
         }
     }
 
-    @Test("A provider's log-out has extra fields → they do not change the answer for its logout token")
+    @Test("A provider sends a logout token together with extra fields → the answer is the same as without these fields")
     func logOut() async throws {
         let harness = try harness()
         for (form, detail) in [

@@ -77,7 +77,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "A faulty request for a ticket → every fault is named; a client without pages, or a ninth request in a minute → refused"
+        "A request for a ticket is faulty → every fault is named; for a client without pages, or the ninth in a minute → refused"
     )
     func tickets() async throws {
         let harness = try Self.harness()
@@ -119,7 +119,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "The hand-over page is opened, or its form is sent without the secret → the user stays unknown, the ticket stays valid"
+        "The hand-over page is opened, or sent without the secret → the user is not revealed, and the ticket stays valid"
     )
     func addressAlone() async throws {
         let harness = try Self.harness()
@@ -293,7 +293,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "A web view has a live session, and a hand-over brings another → 409 for another user, replaced for the same user"
+        "A web view has another user's live session → the hand-over gets 409; it has the same user's → this session is replaced"
     )
     func otherSession() async throws {
         let harness = try Self.harness()
@@ -344,7 +344,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "A ticket is for a page of a foreign site → only this site's backend can redeem it, and a repeat gets the same session"
+        "A ticket is for a page of another site → only this site's backend can redeem it, and a repeat gets the same session"
     )
     func redeemed() async throws {
         let harness = try Self.harness()

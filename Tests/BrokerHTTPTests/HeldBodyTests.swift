@@ -19,7 +19,7 @@ struct HeldBodyTests {
     }
 
     @Test(
-        "Request bodies are in memory → one session may use half of the user's memory, and all sessions together all of it"
+        "Request bodies are in memory → one session may use half of its user's share, and all sessions together the whole share"
     )
     func shares() async throws {
         let harness = try HTTPHarness()

@@ -23,7 +23,7 @@ struct OriginalRequestTests {
     }
 
     @Test(
-        "`X-Original` and `X-Forwarded` fields name different requests, even if only the bytes of a letter differ → 400"
+        "`X-Original` and `X-Forwarded` fields name different requests, even if only the encoding of one letter differs → 400"
     )
     func otherBytes() throws {
         // Two spellings of `é`: one character, or a letter followed by an accent.

@@ -128,7 +128,7 @@ struct ParserTests {
 @Suite("Addresses and limits", .timeLimit(.minutes(2)))
 struct AddressTests {
     @Test(
-        "The client's address → the right-most hop that is not a trusted proxy (SEC-104)",
+        "A request came through several hops → the client's address is the right-most hop that is not a trusted proxy (SEC-104)",
         arguments: [
             ("203.0.113.9", ["127.0.0.1"], "203.0.113.9"),
             ("10.0.0.1", ["127.0.0.1"], "127.0.0.1"),

@@ -189,7 +189,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "Forward-auth demands presence → one use of a proof for the original request; no fields name this request → refused"
+        "Forward-auth demands presence → a proof for the original request works once; this request's fields are missing → 403"
     )
     func forwarded() async throws {
         let token = try await signIn(now)

@@ -69,7 +69,9 @@ struct ProblemTests {
         if code.status == 503 { #expect(json["error"]?.string == "temporarily_unavailable") }
     }
 
-    @Test("A problem has a time to wait → `Retry-After` has whole seconds, rounded up; it has no time → five seconds")
+    @Test(
+        "A problem has a time to wait → `Retry-After` has its whole seconds, rounded up; a problem has no time → five seconds"
+    )
     func retryAfter() {
         let answer = responder().answer(
             BrokerProblem(.rateLimited, retryAfter: .milliseconds(1)), requestID: "r", ProblemResponder.Circumstances())

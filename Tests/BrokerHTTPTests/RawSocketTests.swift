@@ -401,7 +401,7 @@ struct RawSocketTests {
     }
 
     @Test(
-        "An untrusted peer changes `X-Forwarded-For` with each start → 429, because its own address counts (SEC-104, SEC-119)"
+        "An untrusted peer starts logins with many `X-Forwarded-For` → 429, as the peer's address counts (SEC-104, SEC-119)"
     )
     func starts() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.charges.loginsPerMinute = 3 }
@@ -435,7 +435,7 @@ struct RawSocketTests {
     }
 
     @Test(
-        "A trusted proxy sends `X-Forwarded` fields → the client address is read from them; http → 400 (SEC-104, SEC-108)"
+        "A trusted proxy's `X-Forwarded` fields name a client → this address counts; they name http → 400 (SEC-104, SEC-108)"
     )
     func trustedProxy() async throws {
         let harness = try HTTPHarness { configuration, _ in
@@ -454,7 +454,9 @@ struct RawSocketTests {
         #expect(harness.records.all.last?.client == "198.51.100.7")
     }
 
-    @Test("A session is refreshed, and then ends → its open event stream has the session, both events, and then closes")
+    @Test(
+        "A session's event stream is open, and the session is refreshed and then ends → the stream has both events, then closes"
+    )
     func events() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(100) }
         let signedIn = try await harness.signIn()

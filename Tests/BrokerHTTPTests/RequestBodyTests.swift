@@ -111,7 +111,7 @@ struct RequestBodyTests {
     }
 
     @Test(
-        "A request with another content type → 415, before the handler runs (SEC-45)",
+        "A request has another content type than its route needs → 415, before the handler runs (SEC-45)",
         arguments: [
             "text/plain", "application/x-www-form-urlencoded", "multipart/form-data",
             "text/plain; application/json", "application/json, text/plain", "",

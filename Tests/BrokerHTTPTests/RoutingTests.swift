@@ -25,7 +25,7 @@ struct RoutingTests {
         #expect(harness.records.all.allSatisfy { $0.route == "app link" })
     }
 
-    @Test("A path outside of the app links → `not_found`, or the broker's own route")
+    @Test("A request's path is outside of the app links → `not_found`, or the answer of the broker's own route")
     func noAppLinks() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.appLinkPaths = ["/oauth/*", "/v1/*"] }
         for path in ["/oauth", "/oauthx/cb", "/other", "/"] {

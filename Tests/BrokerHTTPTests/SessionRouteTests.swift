@@ -58,7 +58,8 @@ struct SessionRouteTests {
         #expect(after.headers[.setCookie]?.contains("; Max-Age=0; Expires=") == true)
     }
 
-    @Test("A forwarded id_token does not verify → 400 without the reason; it is too long → `too_long`")
+    @Test(
+        "An app forwards an id_token that does not verify → 400 without the reason; one that is too long → `too_long`")
     func idTokenRefused() async throws {
         let harness = try HTTPHarness()
         let refused = try await harness.post(
@@ -74,7 +75,7 @@ struct SessionRouteTests {
         #expect(foreign.status == 403 && foreign.code == "client_not_allowed")
     }
 
-    @Test("A forwarded id_token → a session without tokens; its starter can get the same session again")
+    @Test("An app forwards an id_token → a session without tokens; the login's starter can get the same session again")
     func idToken() async throws {
         let harness = try HTTPHarness()
         let body =
@@ -111,7 +112,8 @@ struct SessionRouteTests {
         #expect(!cookie.contains("Secure"))
     }
 
-    @Test("A bearer client signs in → it gets its tokens in the bodies, without a cookie")
+    @Test(
+        "A bearer client signs in → its login token and session token are in the answers' bodies, and no cookie is set")
     func bearer() async throws {
         let harness = try HTTPHarness()
         let started = try await harness.post("/v1/logins", #"{"provider":"as","client":"desk"}"#)

@@ -69,7 +69,7 @@ struct SpoiledProofTests {
     }
 
     @Test(
-        "An address sends 60 invalid proofs for one session → ten checks, then 429; other sessions and addresses are served"
+        "An address sends 60 invalid proofs for one session → ten are checked, then 429; other sessions and addresses are served"
     )
     func apps() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))
@@ -90,7 +90,7 @@ struct SpoiledProofTests {
     }
 
     @Test(
-        "Verified bodies, or another NAT64 client's bodies, fill a session's memory → an unverified body still gets memory"
+        "Bodies with verified proofs, or of another NAT64 client, fill a session's memory → a body with an unverified one is read"
     )
     func bodies() async throws {
         let token = try await bound("canary-1")
@@ -123,7 +123,7 @@ struct SpoiledProofTests {
     }
 
     @Test(
-        "A backend presents 60 invalid proofs for one session → ten checks, then 429; its calls for other sessions are served"
+        "A backend presents 60 invalid proofs for one session → ten are checked, then 429; calls for other sessions are served"
     )
     func backends() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))

@@ -118,7 +118,7 @@ struct WebChildRouteTests {
     }
 
     @Test(
-        "A web child's token in an app's cookie or field, or an app's token in a web child's cookie → `session_required`"
+        "A web child's token in the app's cookie or as a bearer token, or an app's token in the web cookie → `session_required`"
     )
     func otherPlaces() async throws {
         let harness = try harness()

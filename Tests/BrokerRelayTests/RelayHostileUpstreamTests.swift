@@ -9,7 +9,7 @@ import Testing
 @Suite("Hostile and broken upstreams (SEC-78, SEC-79, SEC-81)", .timeLimit(.minutes(2)))
 struct RelayHostileUpstreamTests {
     @Test(
-        "An answer that two parsers could read differently → 502, and its connection is not used again",
+        "An upstream sends an answer that two parsers could read differently → 502, and its connection is not used again",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
@@ -370,7 +370,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "One user makes the only call that an upstream may have → this user's next call `rate_limited`, others' `upstream_busy`"
+        "An upstream may have one call, and a user makes it → the user's next call gets `rate_limited`, another's `upstream_busy`"
     )
     func places() async throws {
         try await ScriptedUpstream.run({ connection in

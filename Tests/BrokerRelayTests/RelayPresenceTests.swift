@@ -222,7 +222,7 @@ struct RelayPresenceTests {
     }
 
     @Test(
-        "The upstream accepts no connection → a call's presence proof may be used again; it reads the call → the proof stays used"
+        "The upstream is not reached → a call's presence proof may be used again; it read the call → the proof stays used"
     )
     func givenBack() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:1", require: try Presences.entries()) {

@@ -265,7 +265,7 @@ struct RelayProofTests {
     }
 
     @Test(
-        "An upstream refuses a call's DPoP proof → its 401 is passed on; it refuses the token → one refresh and one repeat"
+        "An upstream's 401 refuses a call's DPoP proof → passed on; a 401 refuses the token → one refresh and one repeat"
     )
     func refused() async throws {
         for (error, calls) in [("invalid_dpop_proof", 1), ("invalid_token", 2)] {

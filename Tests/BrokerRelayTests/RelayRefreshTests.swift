@@ -54,7 +54,7 @@ struct RelayRefreshTests {
     }
 
     @Test(
-        "An upstream's 401 to a long stream, or without a challenge → no repeat; to a short POST, with one → one repeat (SEC-60)"
+        "A 401 to a long stream, or to a POST without a challenge → passed on; to a short POST with one → repeated (SEC-60)"
     )
     func noReplay() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
@@ -79,7 +79,7 @@ struct RelayRefreshTests {
     }
 
     @Test(
-        "An upstream's 401 cannot be followed by a refresh: the refresh failed → its problem; no refresh token → the 401"
+        "An upstream answers 401, and the refresh fails → the app gets the broker's problem; there is no refresh token → the 401"
     )
     func refreshFails() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in

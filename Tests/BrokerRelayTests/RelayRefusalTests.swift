@@ -175,7 +175,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("The upstream has no listener at its address → 502")
+    @Test("No program listens at the upstream's address → 502")
     func down() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:1") { (fixture) async throws in
             #expect(try await fixture.problem(.get, "/x").code == .upstreamError)

@@ -137,7 +137,9 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("An answer begins before the upload's end → the upload continues, and the rest of the answer comes after it")
+    @Test(
+        "An upstream begins its answer before the upload's end → the upload continues, and the rest of the answer comes after it"
+    )
     func bothWays() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.head()

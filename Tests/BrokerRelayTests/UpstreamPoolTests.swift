@@ -312,7 +312,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "An upstream closes a connection at a POST, PATCH or stream, after a first byte, or at its first call → no second attempt"
+        "A connection closes at a POST, PATCH or stream, after an answer's first byte, or at its first call → no repeat"
     )
     func notAgain() async throws {
         let stream = UpstreamRequest.Stream(limit: 5) {

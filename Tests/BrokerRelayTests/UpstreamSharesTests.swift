@@ -24,7 +24,7 @@ struct UpstreamSharesTests {
     }
 
     @Test(
-        "A session or user has as many calls as its share allows → its next is refused; all places are taken → all are refused",
+        "A session or user has all calls of its share → the next is refused; an upstream has all its calls → each is refused",
         arguments: [16, 40])
     func refusals(limit: Int) throws {
         var shares = UpstreamShares(limit: limit)

@@ -219,7 +219,7 @@ struct HTTPServerTests {
     // MARK: Charges to the address
 
     @Test(
-        "A client's requests may use 16 KiB, and it sends 50 of 6 KB in turn → each answer frees its request's bytes (SEC-105)"
+        "A client may hold 16 KiB, and sends 50 requests of 6 KB in turn → all are answered, as each answer frees bytes (SEC-105)"
     )
     func answeredBytes() async throws {
         try await TestService { _, _, _ in .text("ok") }.run(heldBytes: 16 * 1024) { (port) async throws in
@@ -235,7 +235,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "A large body comes with a session → served; then one comes without a session on this connection → refused (SEC-105)"
+        "A large body with a session is served, and then one without a session comes on this connection → refused (SEC-105)"
     )
     func sessionOfOneRequest() async throws {
         let service = TestService { request, body, connection in

@@ -9,7 +9,7 @@ struct HeadWriterTests {
     private static let long = String(repeating: "z", count: 1100)
 
     @Test(
-        "A head is written twice, and the second time has more bytes than the memory measured the first time → these are left out",
+        "A head's second writing pass has bytes that its first pass did not count → these bytes are left out",
         arguments: [0, 1, 7, 300])
     func uncounted(more: Int) {
         var passes = 0
@@ -26,7 +26,7 @@ struct HeadWriterTests {
     }
 
     @Test(
-        "A head is written twice, and the second time has fewer bytes than the first → the result has only these bytes"
+        "A head's second writing pass has fewer bytes than its first pass counted → the result has only the written bytes"
     )
     func unwritten() {
         var passes = 0
@@ -40,7 +40,7 @@ struct HeadWriterTests {
     }
 
     @Test(
-        "A head is written twice, and in the second pass a text does not fit → this text and all later ones are left out"
+        "In a head's second writing pass, a text does not fit → this text and all later texts are left out, even short ones"
     )
     func holes() {
         var passes = 0
@@ -55,7 +55,7 @@ struct HeadWriterTests {
     }
 
     @Test(
-        "A head has any length and letters → written whole; it fits into the first buffer → written in one pass, otherwise in two",
+        "A head has any length and letters → written whole, in one pass if it fits into the first buffer, otherwise in two",
         arguments: [0, 1, 15, 16, 500, 993, 994, 5000])
     func whole(length: Int) {
         for value in [

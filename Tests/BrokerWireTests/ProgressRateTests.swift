@@ -42,7 +42,7 @@ struct ProgressRateTests {
     }
 
     @Test(
-        "A slow stream has a burst in the grace time → still too slow at the usual time; in the window after → 30 s later"
+        "A stream stops after a burst in the grace time → no more time; after a burst in the following window → 30 s more time"
     )
     func burst() throws {
         let inGrace = try #require(Self.end(0, every: Self.second, burst: 1 << 30, at: 5 * Self.second))

@@ -34,7 +34,7 @@ struct AcceptanceTests {
             configuration.providers.first?.clients.first?.settings.profile.lifetimes == configuration.session.lifetimes)
     }
 
-    @Test("`public_url` with plain http on loopback → the cookie's name has no prefix, and a warning")
+    @Test("`public_url` is plain http on loopback → accepted with a warning, and the cookie's name has no prefix")
     func development() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "https://auth.example.com", with: "http://127.0.0.1:8080")
@@ -130,7 +130,9 @@ struct AcceptanceTests {
         #expect(try ConfigurationFixture.load(text).session.cache == .zero)
     }
 
-    @Test("A client's secret has no `auth` → sent in the preset's way; it has `auth` → sent in the configured way")
+    @Test(
+        "A client has a secret and no `auth` → the secret is sent in the preset's way; with `auth` → in the configured way"
+    )
     func secretPlace() throws {
         for (preset, auth, inBody) in [
             ("facebook", "", true), ("linkedin", "", true), ("google", "", false), ("github", "", false),

@@ -171,7 +171,9 @@ struct CheckWordsTests {
         #expect(warnings.count == 1 && warnings.first?.message.contains("byte for byte") == true)
     }
 
-    @Test("A certificate for another host, with an http URL, or outside its validity → `check` reports this")
+    @Test(
+        "`server.tls` has a certificate for another host, outside its validity, or with an http URL → `check` reports this"
+    )
     func certificates() throws {
         let tls = "\n  tls: {certificate: fullchain.pem, key: privkey.pem}"
         func said(_ other: String, at seconds: Int64 = 1_795_400_000) -> [String] {

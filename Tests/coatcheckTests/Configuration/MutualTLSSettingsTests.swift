@@ -78,7 +78,7 @@ struct MutualTLSSettingsTests {
         #expect(errors.contains { "\($0)".contains(words) }, "\(errors)")
     }
 
-    @Test("A provider of kind `clever`, whose calls use no certificate, has one → refused")
+    @Test("A provider of kind `clever` has a certificate, although its calls use none → refused")
     func kinds() {
         let text = """
             server: {public_url: "https://auth.example.com"}

@@ -192,7 +192,7 @@ struct ProviderSettingsTests {
         #expect(ConfigurationFixture.errors(text("endpoint")).count == 2)
     }
 
-    @Test("A Clever client has defaults → no PKCE; a Clover client has defaults → its sessions may end only themselves")
+    @Test("A Clever client sets no `pkce` → no PKCE; a Clover provider sets no `own` → a session manages only itself")
     func defaults() throws {
         let clever = try load(
             "kind: clever", client: "client_id: app, auth: blank_secret_basic, app_start: {sdk_version: \"2\"}")

@@ -57,7 +57,7 @@ struct ScalarTests {
     func weak(_ text: String) { #expect(WeakSecret.fault(of: text) != nil) }
 
     @Test(
-        "A random secret of a real provider → accepted",
+        "A secret is as random as those of real providers → accepted",
         arguments: [
             "zQ8vN2kLr5TwX7yB3mHd", "9c1185a5c5e9fc54612808977ee8f548", "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",
             "sandbox-web-client-51f0c2d7",

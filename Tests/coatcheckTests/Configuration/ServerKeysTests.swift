@@ -92,7 +92,7 @@ struct ServerKeysTests {
     }
 
     @Test(
-        "Two clients have settings that belong to the provider, even by merging or with a profile → one warning for each"
+        "Two clients have a provider's settings, even by merging or with a profile → one warning for each client and setting"
     )
     func once() throws {
         let both = try Self.warnings(

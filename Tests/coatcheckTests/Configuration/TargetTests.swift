@@ -108,7 +108,7 @@ struct TargetConfigurationTests {
     }
 
     @Test(
-        "A changed setting is the resource or scope of an API's token → sign-ins change; an exchange's or an audience → not"
+        "A changed setting is the resource or scope of an API's token → sign-ins change; an exchange's or an audience → they stay"
     )
     func paths() {
         for path in [

@@ -43,7 +43,9 @@ struct LogLineTests {
         #expect(bytes.count < 1200)
     }
 
-    @Test("A message at or above the log level → written with level, logger and metadata; below → not written")
+    @Test(
+        "A log message is at or above the log level → written with level, logger and metadata; it is below → not written"
+    )
     func handler() throws {
         let pipe = Pipe()
         let sink = LogSink(descriptor: pipe.fileHandleForWriting.fileDescriptor)

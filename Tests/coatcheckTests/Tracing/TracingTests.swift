@@ -132,7 +132,8 @@ struct TracingTests {
     }
 
     @Test(
-        "A queue gets 100 spans too many → these spans are dropped and counted; the collector is away → its spans, too")
+        "100 spans exceed the exporter's queue → dropped and counted; the collector is unreachable → its spans are, too"
+    )
     func bounded() async throws {
         let metrics = MetricsRegistry()
         let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })

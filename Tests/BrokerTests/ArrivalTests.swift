@@ -241,7 +241,7 @@ import Testing
     }
 
     @Test(
-        "A hosted callback lacks code or state → the app gets `login_required`; it has an error → the error's problem code"
+        "A hosted callback lacks code or state → the app gets `login_required`; one with an error → the error's problem code"
     )
     func hostedArrivals() async throws {
         let broker = try broker()
@@ -296,7 +296,7 @@ import Testing
     }
 
     @Test(
-        "A token answer lacks `scope` → with `when_absent: requested`, flow A uses the login's scope; an empty `scope` stays so"
+        "A token answer lacks `scope` → flow A uses the login's scope if `when_absent: requested`; an empty `scope` stays empty"
     )
     func scopes() async throws {
         for (assumes, answered, expected) in [

@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "A replica's clock jumps → the replica goes on with the store's time, even before its next comparison",
+        "A replica's clock jumps → the replica goes on with the store's time, even before the next comparison of both clocks",
         .timeLimit(.minutes(1)))
     func jump() async throws {
         let (right, wrong, _) = try await replicas(.zero)

@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(
-        "A session's refreshes get `invalid_request` for over five minutes, while another session gets tokens → the first ends"
+        "A session's refreshes get `invalid_request` for over 5 min, while another session gets tokens → the first session ends"
     )
     func counted() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))

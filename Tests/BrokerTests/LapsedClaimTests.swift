@@ -40,7 +40,7 @@ import Testing
 
     // MARK: Times when the store counts as calm
 
-    @Test("The process has just started, or the store has failed → the store counts as calm fifteen seconds later")
+    @Test("A process starts, or its store fails → the store counts as calm after fifteen seconds without a failure")
     func calm() {
         let watch = StoreWatch(startedAt: .seconds(100))
         #expect(!watch.isCalm(at: .seconds(114)))

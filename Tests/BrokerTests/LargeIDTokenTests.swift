@@ -22,7 +22,7 @@ struct LargeIDTokenTests {
     }
 
     @Test(
-        "A token's check fetches keys → each fetch costs a wrong token; the token verifies → these charges are released (SEC-26)"
+        "A token's check fetches keys → each fetch is charged as a wrong token; the token verifies → charges released (SEC-26)"
     )
     func charges() throws {
         let clock = TestClock()

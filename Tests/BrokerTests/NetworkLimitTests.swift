@@ -144,7 +144,9 @@ import Testing
         }
     }
 
-    @Test("A limit per minute → a line has eight times an address's limit, and a network a hundred times (SEC-119)")
+    @Test(
+        "A limit per minute is set for an address → a line has eight times this limit, and a network a hundred times (SEC-119)"
+    )
     func rates() throws {
         let time = Mutex(Duration.zero)
         let buckets = TokenBuckets(perMinute: 6) { time.withLock { $0 } }
@@ -167,7 +169,9 @@ import Testing
         #expect(taken(30_000..<34_000) == 92)
     }
 
-    @Test("Several limits refuse a request → the time to wait is the longest of its address, its line and its network")
+    @Test(
+        "Several limits refuse a request → the caller waits for the longest time of the address's, line's and network's limits"
+    )
     func waiting() {
         let buckets = TokenBuckets(perMinute: 6) { .zero }
         for phone in UInt64(0)..<8 {

@@ -28,7 +28,7 @@ package struct ListenToSession: Sendable {
             parent: live.row.lineage?.parent, lapsesAt: live.lapsesAt, listener)
     }
 
-    /// Adds a follower of a session to the register, until `forget` removes it.
+    /// Adds a follower of a session to `SessionNotices`, until `forget` removes the follower.
     package func follow(_ live: LiveSession, _ follower: any SessionFollower) -> SessionNotices.Place {
         context.notices.follow(live, follower)
     }

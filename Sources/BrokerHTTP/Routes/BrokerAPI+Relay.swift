@@ -60,8 +60,8 @@ extension BrokerAPI {
     private func written(
         _ stream: RelayBody, isEventStream: Bool, of session: LiveSession, _ ending: RelayedEnding?, _ call: Call
     ) async throws(BrokerProblem) -> @concurrent @Sendable (any BodyWriter) async throws -> Void {
-        // Add the answer to the register of followers first, and then look up the session. An ending in between is then
-        // noticed.
+        // First add the answer as a follower of the session (`SessionNotices`), and then look up the session. Otherwise, an
+        // ending in between would be missed.
         let relayed = RelayedAnswer(
             of: session, in: useCases.listenToSession, isEventStream: isEventStream,
             grace: configuration.limits.relayedGrace, use: SessionUse(of: session, useCases.resumeSession),

@@ -8,7 +8,7 @@ import Synchronization
 /// An event stream of unannounced length ends like a complete answer, at once. The connection of any other answer is cut, so
 /// that the answer does not look complete. The cut comes five seconds after the session's end, or an hour after the pass's end.
 final class RelayedAnswer: Sendable {
-    /// The part of the answer that the register of followers holds; it can end the answer from any thread.
+    /// The part of the answer that `SessionNotices` holds as a follower; it can end the answer from any thread.
     private final class Ending: SessionFollower {
         private struct State {
             var isOver = false
@@ -80,13 +80,13 @@ final class RelayedAnswer: Sendable {
     /// The session use that each piece is reported to; nil if the answer does not count as a use.
     private let use: SessionUse?
     private let register: ListenToSession
-    /// The answer's entry in the register of followers, removed when the answer is released.
+    /// The answer's entry as a follower in `SessionNotices`, removed when the answer is released.
     private let place: SessionNotices.Place
 
-    /// Adds an answer of a session to the register of followers; `close` closes the upstream's connection, from any thread.
+    /// Adds an answer as a follower of its session; `close` closes the upstream's connection, from any thread.
     ///
-    /// Read the session after this call. The read finds an ending before this call, and the register reports an ending after
-    /// it.
+    /// Read the session after this call. The read finds an ending before this call, and `register` reports an ending after
+    /// this call.
     init(
         of session: LiveSession, in register: ListenToSession, isEventStream: Bool, grace: Duration, use: SessionUse?,
         on eventLoop: any EventLoop, close: @escaping @Sendable () -> Void

@@ -136,7 +136,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "A private, shared, unique local or loopback address → in the own network; a public, link-local or metadata one → outside",
+        "A private, shared, unique local or loopback address → own network; a public, link-local or metadata address → outside",
         arguments: [
             ("10.1.2.3", true), ("172.31.0.1", true), ("192.168.1.1", true), ("100.64.0.1", true), ("127.0.0.1", true),
             ("::1", true), ("fd12:3456::1", true), ("::ffff:10.0.0.1", true), ("172.32.0.1", false), ("8.8.8.8", false),

@@ -86,7 +86,8 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "Backends have their own listener → it serves exactly their routes, and the public listener serves the others")
+        "Backends have their own listener → this listener serves exactly the backends' routes, the public one all other routes"
+    )
     func routes() throws {
         let backend = try harness().backendResponder.routes.map(\.template)
         #expect(backend == ["/v1/forward-auth", "/v1/introspect", "/v1/handovers/redeem", "/v1/token"])

@@ -363,7 +363,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A bad logout token, even with a session's cookie → 400; a good one → 200, and 400 when it is sent again (SEC-66)"
+        "A logout token is invalid, even with a session's cookie → 400; it is valid → 200, and 400 if it is sent again (SEC-66)"
     )
     func backchannel() async throws {
         let harness = try harness()

@@ -93,7 +93,7 @@ struct RequestBodyTests {
         #expect(!reply.body.contains("canary-value"))
     }
 
-    @Test("Members of a nested object are faulty → they are named by their whole pointers")
+    @Test("Members of a nested object are faulty → the answer names each member by its whole JSON pointer")
     func nested() async throws {
         let reply = try await HTTPHarness().post(
             "/v1/sessions", #"{"tokens":{"access_token":1,"merchant_id":"a-b","x":1}}"#)
@@ -156,7 +156,7 @@ struct RequestBodyTests {
     }
 
     @Test(
-        "A list is asked for with an unknown, repeated or malformed query parameter → 400",
+        "A client requests a list with an unknown, repeated or malformed query parameter → 400",
         arguments: ["?cursor=", "?cursor=a&cursor=b", "?limit=1", "?cursor=%ff", "?x"])
     func queries(query: String) async throws {
         let harness = try HTTPHarness()

@@ -91,7 +91,9 @@ struct SessionRouteTests {
         #expect(refreshed.status == 409 && refreshed.code == "not_refreshable")
     }
 
-    @Test("A login's request was pushed → its answer has `open_by`; another login's answer has no such member")
+    @Test(
+        "A login begins with a pushed authorization request → its answer has `open_by`; any other login's answer → no `open_by`"
+    )
     func openBy() async throws {
         let harness = try HTTPHarness()
         let plain = try await harness.post("/v1/logins", #"{"provider":"as","client":"ios"}"#)

@@ -30,7 +30,8 @@ struct CanonicalPathTests {
         ("/%c3/%a9", .notUTF8),
     ]
 
-    @Test("A path that two servers could read differently → refused with its own fault", arguments: tricks)
+    @Test(
+        "Two servers could read a path differently → refused, and the error names the kind of fault", arguments: tricks)
     func refused(raw: String, fault: CanonicalPath.Fault) {
         #expect(throws: fault) { try CanonicalPath(raw[...]) }
     }
@@ -81,7 +82,7 @@ struct CanonicalPathTests {
     func badQuery(raw: String) { #expect(CanonicalQuery(raw[...]) == nil) }
 
     @Test(
-        "A relay target → split into the upstream's name, the path and the query, without decoding",
+        "A request's target is a relay path → split into the upstream's name, the path and the query, without decoding",
         arguments: [
             ("/v1/relay/api", "api", "/", nil), ("/v1/relay/api/", "api", "/", nil),
             ("/v1/relay/api/a%2fb?x=1?2", "api", "/a%2fb", "x=1?2"), ("/v1/relay/api?x", "api", "/", "x"),
@@ -96,7 +97,7 @@ struct CanonicalPathTests {
     }
 
     @Test(
-        "The target of a request to another route than the relay → not split as a relay target",
+        "A request's target belongs to another route → not read as a relay path",
         arguments: ["", "/v1/relay", "/v1/relays/api", "/V1/relay/api/x"])
     func otherTarget(raw: String) { #expect(RelayTarget(raw) == nil) }
 }

@@ -75,7 +75,7 @@ struct RelayCertificateTests {
     }
 
     @Test(
-        "The relay shows the token's certificate → the token is sent; another or none → one refresh, then sent only if it fits"
+        "The relay shows the token's certificate → the token is sent; another or none → one refresh, sent if the new token fits"
     )
     func shown() async throws {
         // This upstream closes each connection, so the test only checks whether a connection was tried.

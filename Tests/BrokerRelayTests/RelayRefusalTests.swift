@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Calls that the relay refuses", .timeLimit(.minutes(2)))
 struct RelayRefusalTests {
-    @Test("A relay target that names no upstream → 404", arguments: ["other", "", "API", "api%2f", "..", "api;x"])
+    @Test("A relay path names no configured upstream → 404", arguments: ["other", "", "API", "api%2f", "..", "api;x"])
     func unknown(name: String) async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9") { (fixture) async throws in
             var request = try fixture.request(.get, "/x")

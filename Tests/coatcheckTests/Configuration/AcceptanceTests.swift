@@ -173,7 +173,9 @@ struct AcceptanceTests {
         #expect(configuration.backends.first?.settings.tokens.map(\.grant) == [.refresh, .refresh, .exchange])
     }
 
-    @Test("The reference page → has every key of the decoder, except a client's keys that belong to the provider only")
+    @Test(
+        "deploy/coatcheck.reference.yaml → has every key of the decoder, except keys at a client that belong to the provider"
+    )
     func referenceIsComplete() throws {
         let context = ConfigContext(sources: ConfigurationFixture.sources)
         let root = try #require(context.compose(try Self.reference))

@@ -120,7 +120,7 @@ struct EffectTests {
         ] { #expect(warnings(other).isEmpty, "\(other)") }
     }
 
-    @Test("A value of `acr` with a space, as a text or in a list → a warning")
+    @Test("A value of `acr` has a space, as a text or in a list → a warning")
     func classes() {
         func paths(_ acr: String) -> [String] {
             problems(
@@ -136,7 +136,7 @@ struct EffectTests {
     }
 
     @Test(
-        "A key on the wrong level → an error that names the right place",
+        "A setting is on the wrong level of the file → an error that names the right place",
         arguments: [
             ("provider", "binding: {mode: enforce}", "providers.example.binding", "in `providers.NAME.clients.NAME`"),
             ("client", "issuer: https://id.example.com", "providers.example.clients.ios.issuer", "in `providers.NAME`"),

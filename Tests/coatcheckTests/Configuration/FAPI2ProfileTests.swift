@@ -244,7 +244,7 @@ struct FAPI2ProfileTests {
         #expect(Set(linkedin.wire.idToken.algorithms) == [.ps256, .es256, .edDSA])
     }
 
-    @Test("`check` of a client with `profile: fapi2` → shows the settings that the profile makes")
+    @Test("`check` reads a client with `profile: fapi2` → it shows the settings that the profile makes")
     func words() throws {
         let lines = ProfileWords.lines(try load(file(client: Self.key)))
         #expect(

@@ -63,7 +63,9 @@ struct LogLineTests {
         #expect(text == expected + "\n")
     }
 
-    @Test("The log's reader does not read → at most the capacity waits in memory, and further lines are dropped")
+    @Test(
+        "The reader of the broker's log stops reading → lines up to the capacity wait in memory, and further lines are dropped"
+    )
     func slowReader() throws {
         let pipe = Pipe()
         let sink = LogSink(descriptor: pipe.fileHandleForWriting.fileDescriptor)
@@ -75,7 +77,9 @@ struct LogLineTests {
         try pipe.fileHandleForWriting.close()
     }
 
-    @Test("An event → its line has the session's handle and the request's id, and it is counted (SEC-116)")
+    @Test(
+        "The broker emits an event → the log line has the session's handle and the request's id; the event is counted (SEC-116)"
+    )
     func events() throws {
         let lines = Mutex<[String]>([])
         let log = ProcessLog(

@@ -92,13 +92,6 @@ package final class SQLiteStore: BrokerStore {
         return (statistics.transactions, statistics.members)
     }
 
-    package func ping() async throws(StoreFailure) {
-        let version = try await readers.read { database in
-            try database.first(MaintenanceSQL.version, []) { try $0.small() }
-        }
-        guard let version, version >= Schema.newest else { throw .unavailable("not migrated") }
-    }
-
     package func close() async {
         await writer.close()
         await endingsLog?.close()
@@ -183,12 +176,4 @@ private final class EndingsJob: LaneJob {
         log?.note(batch.map { EndingEntry(tokenDigest: $0.tokenDigest, at: $0.ending.at, reason: $0.ending.reason) })
         pending.remove(batch.map(\.tokenDigest))
     }
-}
-
-/// The time of a transaction by the process's monotonic clock, and the id of this process.
-struct ClaimClock: Sendable {
-    let epoch: Int64
-    /// The time when this process opened the store.
-    let begun: Duration
-    let moment: Duration
 }

@@ -1,8 +1,14 @@
 package import Broker
 import GRDB
-import Synchronization
 
 extension SQLiteStore {
+    package func ping() async throws(StoreFailure) {
+        let version = try await readers.read { database in
+            try database.first(MaintenanceSQL.version, []) { try $0.small() }
+        }
+        guard let version, version >= Schema.newest else { throw .unavailable("not migrated") }
+    }
+
     package func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure) {
         guard !rows.isEmpty else { return }
         try await writer.write { database in
@@ -51,39 +57,6 @@ extension SQLiteStore {
         try await scans.read { database in
             try database.first(MaintenanceSQL.countOutbox, []) { try $0.small() } ?? 0
         }
-    }
-
-    package func consumeLogoutToken(
-        _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
-    ) async throws(StoreFailure) -> LogoutTokenResult {
-        let result: LogoutTokenResult
-        let note = noting(.providerLogout, now)
-        do throws(StoreFailure) {
-            result = try await writer.write(
-                .ending,
-                committed: { if case .ended(let batch) = $0 { note(batch.ended) } }
-            ) { database in
-                let known = try database.first(MaintenanceSQL.knownLogoutToken, [id.sql, now.sql]) { _ in true }
-                if known == true { return .replayed }
-                let batch = try database.endSessions(selector, .providerLogout, now, limit: limit)
-                if !batch.more {
-                    try database.change(MaintenanceSQL.rememberLogoutToken, [id.sql, until.sql, now.sql])
-                }
-                return .ended(batch)
-            }
-        } catch { return .ended(try await refused(selector, .providerLogout, now, after: error)) }
-        var batch = EndedBatch(ended: [], more: false)
-        if case .ended(let ended) = result {
-            batch = ended
-        } else if !unkeptNotices.withLock({ $0.contains(id) }) {
-            return result
-        }
-        batch.isWritten = await areKept(selector, batch.ended)
-        let isKept = batch.isWritten
-        unkeptNotices.withLock { unkept in
-            if isKept { unkept.remove(id) } else { unkept.insert(id) }
-        }
-        return .ended(batch)
     }
 
     package func acquireLease(
@@ -184,70 +157,5 @@ extension Database {
             ended: ended.compactMap { name, reason in
                 name.tokenDigest.map { EndedSession(tokenDigest: $0, reason: reason) }
             })
-    }
-}
-
-/// The statements for the outbox, logout tokens, leases and the audit.
-enum MaintenanceSQL {
-    static let outboxColumns = "format, key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts"
-    static let addOutbox = """
-        INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
-        VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
-        """
-    static let takeOutbox = """
-        UPDATE outbox SET next_attempt_at = ?2, attempts = attempts + 1
-        WHERE id IN (
-            SELECT id FROM outbox WHERE next_attempt_at <= ?1 AND format = 1 ORDER BY next_attempt_at LIMIT ?3)
-        RETURNING \(outboxColumns)
-        """
-    static let nothingDue = "SELECT 1 FROM outbox WHERE next_attempt_at <= ? AND format = 1 LIMIT 1"
-    /// Finds an outbox row that is postponed for longer than allowed.
-    static let putOffTooFar = "SELECT 1 FROM outbox WHERE next_attempt_at > ? AND format = 1 LIMIT 1"
-    static let recallOutbox = "UPDATE outbox SET next_attempt_at = ? WHERE next_attempt_at > ? AND format = 1"
-    static let postponeOutbox = """
-        UPDATE outbox SET next_attempt_at = ?1, attempts = max(attempts - ?2, 0) WHERE key = ?3 AND format = 1
-        """
-    static let removeOutbox = "DELETE FROM outbox WHERE key = ? AND format = 1"
-    static let countOutbox = "SELECT count(*) FROM outbox"
-    static let knownLogoutToken = "SELECT 1 FROM logout_tokens WHERE id = ?1 AND (until > ?2 OR format > 1)"
-    static let rememberLogoutToken = """
-        INSERT INTO logout_tokens (id, until) VALUES (?1, ?2)
-        ON CONFLICT (id) DO UPDATE SET until = excluded.until WHERE until <= ?3 AND format = 1
-        """
-    static let sweepLogoutTokens = """
-        DELETE FROM logout_tokens WHERE id IN (SELECT id FROM logout_tokens WHERE until <= ? AND format = 1 LIMIT ?)
-        """
-    static let acquireLease = """
-        INSERT INTO leases (name, owner, until) VALUES (?1, ?2, ?3)
-        ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
-            WHERE (owner IN ('', excluded.owner) OR until <= ?4 OR until > ?3) AND format = 1
-        """
-    /// Clears the owner of a lease.
-    ///
-    /// The lease's end (`until`) stays.
-    static let releaseLease = "UPDATE leases SET owner = '' WHERE name = ? AND owner = ? AND format = 1"
-    static let lease = "SELECT until FROM leases WHERE name = ? AND format = 1"
-    static let countSeals = """
-        INSERT INTO key_seals (key, seals) VALUES (?1, ?2)
-        ON CONFLICT (key) DO UPDATE SET seals = seals + excluded.seals RETURNING seals
-        """
-    static let appendAudit = "INSERT INTO audit (at, actor, action, target, outcome) VALUES (?, ?, ?, ?, ?)"
-    static let version = "SELECT max(version) FROM schema_version"
-}
-
-extension OutboxRow {
-    /// The values of `MaintenanceSQL.addOutbox`.
-    var values: [DatabaseValue] {
-        [
-            id.sql, boundTo.sql, tokens.keyID.databaseValue, tokens.envelope.sql, createdAt.sql, nextAttemptAt.sql,
-            attempts.databaseValue,
-        ]
-    }
-}
-
-extension AuditRow {
-    /// The values of `MaintenanceSQL.appendAudit`.
-    var values: [DatabaseValue] {
-        [at.sql, actor.databaseValue, action.databaseValue, target.databaseValue, outcome.databaseValue]
     }
 }

@@ -20,96 +20,12 @@ enum SessionSQL {
         """
     static let byToken = "SELECT \(columns) FROM sessions WHERE token = ?"
     static let byHandle = "SELECT \(columns) FROM sessions WHERE handle = ?"
-    /// Finds a session that may have children at the given time.
-    static let parent = """
-        SELECT 1 FROM sessions
-        WHERE token = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND parent IS NULL
-            AND format = 1
-        """
-    /// Finds the child, live or lapsed, that has a place in a family.
-    static let inPlace = "SELECT id, token FROM sessions WHERE parent = ?1 AND ended_at IS NULL AND place = ?2"
-    static let otherPlaces = """
-        SELECT count(*) FROM sessions
-        WHERE parent = ?1 AND ended_at IS NULL AND place <> ?2 AND idle_expires_at > ?3 AND expires_at > ?3
-        """
-    static let children = """
-        SELECT \(columns) FROM sessions
-        WHERE parent = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND format = 1
-        ORDER BY created_at, handle
-        """
-    static let standing = "SELECT format, ended_at, grant_version, token_version FROM sessions WHERE token = ?"
     static let exists = "SELECT format FROM sessions WHERE token = ?"
 
     static let slide = """
         UPDATE sessions SET last_used_at = ?1, idle_expires_at = max(idle_expires_at, ?2)
         WHERE token = ?3 AND ended_at IS NULL AND last_used_at < ?1 AND idle_expires_at > ?4 AND expires_at > ?1
             AND format = 1
-        """
-    /// Reads the columns for judging a claim, for example the token version, the refresh marks and the times of the session's
-    /// end.
-    static let marks = "SELECT \(markColumns) FROM sessions WHERE token = ?"
-    static let markColumns = """
-        format, token_version, fence, claim, claim_until, claim_epoch, taken_over_at, taken_over_before, \
-        answer_lost, hold_until, hold_for, empty_refusals, first_empty_at, ended_at, idle_expires_at, expires_at
-        """
-    static let mark = """
-        UPDATE sessions SET fence = ?2, claim = ?3, claim_until = ?4, claim_epoch = ?5, taken_over_at = ?6,
-            taken_over_before = ?7, answer_lost = ?8, hold_until = ?9, empty_refusals = ?10, first_empty_at = ?11,
-            hold_for = ?12
-        WHERE token = ?1 AND ended_at IS NULL AND format = 1
-        """
-    static let renew = """
-        UPDATE sessions SET claim_until = ?1
-        WHERE token = ?2 AND fence = ?3 AND claim_epoch = ?4 AND claim_until IS NOT NULL AND ended_at IS NULL
-            AND format = 1
-        """
-    static let subjectChecked = """
-        UPDATE sessions SET subject_unchecked = 0
-        WHERE token = ? AND token_version = ? AND ended_at IS NULL AND format = 1
-        """
-    static let commit = """
-        UPDATE sessions SET token_version = token_version + 1, claim = NULL, claim_until = NULL,
-            taken_over_before = (taken_over_at IS NOT NULL OR answer_lost <> 0 OR ?1), taken_over_at = NULL,
-            answer_lost = 0, hold_until = NULL, empty_refusals = 0, first_empty_at = NULL, subject_unchecked = ?2,
-            tokens_key = ?3, tokens = ?4,
-            facts_key = CASE WHEN ?5 IS NOT NULL AND facts = coalesce(?12, facts) THEN ?5 ELSE facts_key END,
-            facts = CASE WHEN ?6 IS NOT NULL AND facts = coalesce(?12, facts) THEN ?6 ELSE facts END,
-            token_expires_at = ?7, refreshable = ?8, expires_at = coalesce(?9, expires_at)
-        WHERE token = ?10 AND token_version = ?11 AND ended_at IS NULL AND format = 1 AND (?13 IS NULL OR tokens = ?13)
-        """
-    /// Stores a presence key if the session has none.
-    ///
-    /// Values: the row's key, the ring's key, the envelope, and the amount that is added to the version.
-    static let registerPresence = """
-        UPDATE sessions SET presence_key = ?2, presence = ?3, version = version + ?4
-        WHERE token = ?1 AND ended_at IS NULL AND parent IS NULL AND presence IS NULL AND format = 1
-        """
-    static let standingPresence = """
-        SELECT format, ended_at IS NOT NULL OR parent IS NOT NULL, presence_key, presence FROM sessions WHERE token = ?
-        """
-    /// Reads the columns for judging a step-up's commit.
-    static let steppingUp = """
-        SELECT format, ended_at, token_version, version FROM sessions WHERE token = ?
-        """
-    /// Stores a step-up; `?3` is 1 if it begins a new grant, and otherwise 0.
-    ///
-    /// A new grant raises the token version and the fence, and clears the refresh marks of the old grant.
-    static let stepUp = """
-        UPDATE sessions SET version = version + 1, token_version = token_version + ?3, fence = fence + ?3,
-            grant_version = CASE ?3 WHEN 1 THEN token_version + 1 ELSE grant_version END,
-            claim = CASE ?3 WHEN 1 THEN NULL ELSE claim END,
-            claim_until = CASE ?3 WHEN 1 THEN NULL ELSE claim_until END,
-            taken_over_at = CASE ?3 WHEN 1 THEN NULL ELSE taken_over_at END,
-            taken_over_before = CASE ?3 WHEN 1 THEN 0 ELSE taken_over_before END,
-            answer_lost = CASE ?3 WHEN 1 THEN 0 ELSE answer_lost END,
-            hold_until = CASE ?3 WHEN 1 THEN NULL ELSE hold_until END,
-            hold_for = CASE ?3 WHEN 1 THEN NULL ELSE hold_for END,
-            empty_refusals = CASE ?3 WHEN 1 THEN 0 ELSE empty_refusals END,
-            first_empty_at = CASE ?3 WHEN 1 THEN NULL ELSE first_empty_at END,
-            subject_unchecked = CASE ?3 WHEN 1 THEN 0 ELSE subject_unchecked END,
-            tokens_key = ?4, tokens = ?5, facts_key = ?6, facts = ?7, sid = ?8, token_expires_at = ?9, refreshable = ?10,
-            last_used_at = max(last_used_at, ?11), idle_expires_at = max(idle_expires_at, ?12)
-        WHERE token = ?1 AND token_version = ?2 AND ended_at IS NULL AND format = 1
         """
 
     /// Moves a session's tokens to the outbox, as the first step of ending the session.
@@ -128,10 +44,6 @@ enum SessionSQL {
         WHERE id = ? AND ended_at IS NULL
         """
     static let remove = "DELETE FROM sessions WHERE id = ? AND ended_at IS NULL"
-    static let condemnable = """
-        SELECT id, token FROM sessions
-        WHERE token = ? AND token_version = ? AND fence = ? AND ended_at IS NULL
-        """
     /// The tombstones that belong in the endings file: sessions that ended before they lapsed, without the children that
     /// ended with their parents.
     ///
@@ -139,27 +51,6 @@ enum SessionSQL {
     static let tombstones = """
         SELECT token, ended_at, end_reason FROM sessions
         WHERE ended_at IS NOT NULL AND end_reason NOT IN ('expired', 'idle_expired', 'token_expired', 'parent_ended')
-        """
-    static let beyondLimit = """
-        SELECT id, token FROM sessions
-        WHERE subject_and_client = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2
-        ORDER BY created_at DESC, handle DESC LIMIT -1 OFFSET ?3
-        """
-    /// The columns that determine the time and the reason of a session's lapse.
-    static let endColumns = "idle_expires_at, expires_at, token_expires_at, refreshable"
-    static let lapsed = """
-        SELECT id, token, \(endColumns) FROM sessions
-        WHERE min(idle_expires_at, expires_at) <= ? AND ended_at IS NULL AND format = 1 LIMIT ?
-        """
-    static let lapsedSince = """
-        SELECT id, token, \(endColumns) FROM sessions
-        WHERE min(idle_expires_at, expires_at) <= ? AND min(idle_expires_at, expires_at) > ? AND ended_at IS NULL
-            AND format = 1
-        LIMIT ?
-        """
-    static let sweep = """
-        DELETE FROM sessions WHERE id IN
-            (SELECT id FROM sessions WHERE ended_at <= ? AND ended_at IS NOT NULL AND format = 1 LIMIT ?)
         """
 
     /// Selects the live sessions of a selector, so that they can be ended.
@@ -217,6 +108,14 @@ enum SessionSQL {
         case (nil, _): "subject = ?"
         }
     }
+}
+
+extension MaintenanceSQL {
+    static let knownLogoutToken = "SELECT 1 FROM logout_tokens WHERE id = ?1 AND (until > ?2 OR format > 1)"
+    static let rememberLogoutToken = """
+        INSERT INTO logout_tokens (id, until) VALUES (?1, ?2)
+        ON CONFLICT (id) DO UPDATE SET until = excluded.until WHERE until <= ?3 AND format = 1
+        """
 }
 
 extension SessionSelector {

@@ -1,4 +1,4 @@
-package import Broker
+import Broker
 import GRDB
 
 /// The statements for sessions' tokens for other APIs in SQLite.
@@ -56,10 +56,6 @@ enum TargetTokenSQL {
         DELETE FROM audience_tokens WHERE id IN (
             SELECT id FROM audience_tokens WHERE session = ?1 AND key <> ?2 ORDER BY used_at DESC LIMIT -1 OFFSET ?3)
         """
-    /// Deletes a session's tokens for other APIs, for a step-up that keeps the grant.
-    ///
-    /// For a new grant the trigger deletes the rows.
-    static let drop = "DELETE FROM audience_tokens WHERE session = ?"
     static let use = "UPDATE audience_tokens SET used_at = ?1 WHERE key = ?2 AND used_at < ?1 AND format = 1"
     /// Releases a claim if the session's fence, token version and, unless `?4` is null, tokens are unchanged.
     static let giveBack = """
@@ -67,42 +63,6 @@ enum TargetTokenSQL {
         WHERE token = ?1 AND token_version = ?2 AND fence = ?3 AND claim_until IS NOT NULL AND ended_at IS NULL AND format = 1
             AND (?4 IS NULL OR tokens = ?4)
         """
-}
-
-extension SQLiteStore {
-    package func targetToken(_ key: Digest, of session: Digest) async throws(StoreFailure) -> TargetTokenRow? {
-        guard endings.ending(session) == nil else { return nil }
-        return try await readers.read { database in
-            try database.first(TargetTokenSQL.byKey, [key.sql, session.sql]) { try TargetTokenRow(&$0) }
-        }
-    }
-
-    package func keepTargetToken(
-        _ row: TargetTokenRow, tokenVersion: Int64, of tokens: Sealed?
-    ) async throws(StoreFailure) -> Bool {
-        guard endings.ending(row.session) == nil else { return false }
-        return try await writer.write { database in
-            let values = [
-                row.session.sql, tokenVersion.databaseValue, row.version.databaseValue, tokens?.envelope.sql ?? .null,
-            ]
-            guard try database.change(TargetTokenSQL.giveBack, values) == 1 else { return false }
-            try database.store(row)
-            return true
-        }
-    }
-
-    package func useTargetToken(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
-        try await writer.write { database in _ = try database.change(TargetTokenSQL.use, [now.sql, key.sql]) }
-    }
-}
-
-extension Database {
-    /// Stores a session's token for another API, and deletes the tokens beyond the allowed number.
-    func store(_ row: TargetTokenRow) throws {
-        try change(TargetTokenSQL.store, row.values)
-        try change(
-            TargetTokenSQL.evict, [row.session.sql, row.key.sql, (TargetTokenRow.perSession - 1).databaseValue])
-    }
 }
 
 extension TargetTokenRow {

@@ -1,0 +1,155 @@
+package import Broker
+
+extension PostgreSQLStore {
+    package func ping() async throws(StoreFailure) {
+        let version = try await read(PostgreSQLMaintenanceSQL.version, []) { rows in
+            try rows.first { try $0.small() } ?? 0
+        }
+        guard version >= PostgreSQLSchema.newest else { throw .unavailable("not migrated") }
+    }
+
+    /// Waits until the standby has confirmed all earlier commits, if commits wait for a standby.
+    ///
+    /// Call this before reporting work that was already done. PostgreSQL waits for the standby only after a write, and the
+    /// first writer's commit may still be unconfirmed.
+    func confirm() async throws(StoreFailure) {
+        // Choose one of several rows, so that concurrent confirmations seldom wait for each other.
+        let name = "confirmation-\(Int.random(in: 0..<Self.confirmations))"
+        try await write(PostgreSQLMaintenanceSQL.confirm, [.text(name)])
+    }
+
+    private static let confirmations = 32
+
+    package func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure) {
+        guard !rows.isEmpty else { return }
+        try await write(PostgreSQLMaintenanceSQL.addOutbox, rows.parameters)
+    }
+
+    package func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
+        let rows = try await write(
+            PostgreSQLMaintenanceSQL.takeOutbox,
+            [
+                .time(now), .time(until), .integer(max(limit, 0)),
+                .time(now.advanced(by: RetentionPeriods.longestPostponement)),
+            ]
+        ) { rows in rows.map { try? OutboxRow(&$0) } }
+        return rows.compactMap { $0 }.sorted { $0.createdAt < $1.createdAt }
+    }
+
+    package func postponeOutbox(_ work: [PostponedWork], counting: Bool) async throws(StoreFailure) {
+        guard !work.isEmpty else { return }
+        try await write(
+            PostgreSQLMaintenanceSQL.postponeOutbox,
+            [
+                .list(of: .bytes, work.map { .digest($0.id) }), .list(of: .integer, work.map { .time($0.until) }),
+                .integer(counting ? 0 : 1),
+            ])
+    }
+
+    package func removeOutbox(_ ids: [Digest]) async throws(StoreFailure) {
+        guard !ids.isEmpty else { return }
+        try await write(PostgreSQLMaintenanceSQL.removeOutbox, [.list(of: .bytes, ids.map { .digest($0) })])
+    }
+
+    package func outboxCount() async throws(StoreFailure) -> Int {
+        try await walk(PostgreSQLMaintenanceSQL.countOutbox, []) { rows in try rows.first { try $0.small() } ?? 0 }
+    }
+
+    package func acquireLease(
+        _ name: String, owner: String, now: WallTime, until: WallTime
+    ) async throws(StoreFailure) -> Bool {
+        try await write(
+            PostgreSQLMaintenanceSQL.acquireLease, [.text(name), .text(owner), .time(until), .time(now)]
+        ) { $0.count == 1 }
+    }
+
+    package func releaseLease(_ name: String, owner: String) async throws(StoreFailure) {
+        try await write(PostgreSQLMaintenanceSQL.releaseLease, [.text(name), .text(owner)])
+    }
+
+    package func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
+        try await read(PostgreSQLMaintenanceSQL.lease, [.text(name)]) { rows in try rows.first { try $0.time() } }
+    }
+
+    package func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
+        guard !counts.isEmpty else { return [:] }
+        // All replicas change the rows in the order of their keys. Otherwise two replicas could wait for each other's rows.
+        let sorted = counts.sorted { $0.key < $1.key }
+        let values: [Parameter] = [
+            .list(of: .text, sorted.map { .text($0.key) }), .list(of: .integer, sorted.map { .integer($0.value) }),
+        ]
+        return try await write(PostgreSQLMaintenanceSQL.countSeals, values) { rows in
+            try rows.map { (try $0.text(), try $0.small()) }.reduce(into: [:]) { $0[$1.0] = $1.1 }
+        }
+    }
+
+    package func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
+        try await write(
+            PostgreSQLMaintenanceSQL.appendAudit, row.parameters)
+    }
+
+    package func sweep(
+        now: WallTime, limit: Int, lapsedSince: WallTime?
+    ) async throws(StoreFailure) -> SweepResult {
+        let limit = max(limit, 0)
+        let count: @Sendable (ResultRows) throws -> Int = { rows in try rows.first { try $0.small() } ?? 0 }
+        let spent = now.advanced(by: .zero - RetentionPeriods.spent)
+        var result = SweepResult()
+        result.touched += try await scan(
+            PostgreSQLMaintenanceSQL.sweepSpent, [.time(spent), .time(now), .integer(limit)], isWrite: true, count)
+        guard let lapsedSince else { return result }
+        result.touched += try await scan(
+            PostgreSQLMaintenanceSQL.sweepUsed, [.time(spent), .time(now), .integer(limit)], isWrite: true, count)
+        let buried = now.advanced(by: .zero - RetentionPeriods.tombstone)
+        result.touched += try await scan(
+            PostgreSQLMaintenanceSQL.sweepTombstones, [.time(buried), .integer(limit)], isWrite: true, count)
+        result.ended = try await scan(
+            PostgreSQLMaintenanceSQL.lapsedSince,
+            [.time(now), .time(lapsedSince), .integer(RetentionPeriods.announcedLapses)]
+        ) { rows in try rows.map { try EndedSession(lapsed: &$0) } }
+        // Only the sweeping replica finds lapsed sessions, so it notifies the other replicas' listeners.
+        endings?.tell(result.ended)
+        result.touched += try await buryLapsed(
+            before: now.advanced(by: .zero - RetentionPeriods.lapsed), at: now, limit: limit)
+        return result
+    }
+
+    /// Makes tombstones of at most `limit` sessions that lapsed before the time `certain`, and returns their number.
+    private func buryLapsed(before certain: WallTime, at now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
+        let lapsed = try await scan(PostgreSQLMaintenanceSQL.lapsed, [.time(certain), .integer(limit)]) { rows in
+            try rows.map { try EndedSession(lapsed: &$0) }
+        }
+        guard !lapsed.isEmpty else { return 0 }
+        let values: [Parameter] = [
+            .list(of: .bytes, lapsed.map { .digest($0.tokenDigest) }),
+            .list(of: .text, lapsed.map { .text($0.reason.rawValue) }), .time(now), .time(certain),
+        ]
+        return try await scan(PostgreSQLMaintenanceSQL.buryLapsed, values, isWrite: true) { rows in
+            try rows.first { try $0.small() } ?? 0
+        }
+    }
+}
+
+extension PostgreSQLStore: SharedStore {
+    package func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) {
+        if let endings { endings.listen(handler) } else { handler(.deaf) }
+    }
+
+    package func time() async throws(StoreFailure) -> WallTime {
+        let time = try await read(PostgreSQLMaintenanceSQL.time, []) { rows in try rows.first { try $0.time() } }
+        guard let time else { throw .unavailable("the server did not return its time") }
+        return time
+    }
+
+    package func isElsewhere() async throws(StoreFailure) -> Bool {
+        try await read(PostgreSQLMaintenanceSQL.isElsewhere, []) { rows in try rows.first { try $0.truth() } ?? false }
+    }
+
+    package func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool {
+        try await write(PostgreSQLMaintenanceSQL.takeProof, [.digest(name), .time(until)]) { $0.count == 1 }
+    }
+
+    package func returnProof(_ name: Digest) async throws(StoreFailure) {
+        try await write(PostgreSQLMaintenanceSQL.returnProof, [.digest(name)])
+    }
+}

@@ -1,0 +1,57 @@
+package import Broker
+import GRDB
+
+extension SQLiteStore {
+    package func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
+        let isEnding = endings.ending(commit.tokenDigest) != nil
+        return try await writer.write { database in
+            let key = [commit.exchange.sql, commit.exchangeFence.databaseValue]
+            guard try database.first(ExchangeSQL.owned, key, { _ in true }) == true else { return .takenAway }
+            guard !isEnding,
+                let versions = try database.first(
+                    SessionSQL.steppingUp, [commit.tokenDigest.sql], { try $0.versionsOfUnended() }),
+                let versions
+            else { return .ended }
+            guard versions == (commit.tokenVersion, commit.version) else { return .moved }
+            try database.change(ExchangeSQL.settle, ExchangeRow.Outcome.session(commit.tokenDigest).values + key)
+            try database.change(SessionSQL.stepUp, commit.values)
+            try database.change(TargetTokenSQL.drop, [commit.tokenDigest.sql])
+            for row in commit.outbox { try database.change(MaintenanceSQL.addOutbox, row.values) }
+            return .committed
+        }
+    }
+
+    package func registerPresence(_ commit: PresenceCommit) async throws(StoreFailure) -> PresenceCommitResult {
+        guard endings.ending(commit.tokenDigest) == nil else { return .ended }
+        return try await writer.write { database in
+            let (token, sealed) = (commit.tokenDigest.sql, commit.sealed)
+            let values = [token, sealed.keyID.databaseValue, sealed.envelope.sql, 1.databaseValue]
+            guard try database.change(SessionSQL.registerPresence, values) == 0 else {
+                try database.change(MaintenanceSQL.appendAudit, commit.audit.values)
+                return .committed
+            }
+            return try database.first(SessionSQL.standingPresence, [token]) { try PresenceCommitResult(&$0) } ?? .ended
+        }
+    }
+}
+
+extension Columns {
+    /// Reads `SessionSQL.steppingUp`: the token version and the version of the session; nil if the session has ended.
+    fileprivate mutating func versionsOfUnended() throws -> (tokens: Int64, session: Int64)? {
+        try requireFormat()
+        let endedAt = optionalTime()
+        let versions = (try integer(), try integer())
+        return endedAt == nil ? versions : nil
+    }
+}
+
+extension StepUpCommit {
+    /// The values of `SessionSQL.stepUp`.
+    fileprivate var values: [DatabaseValue] {
+        [
+            tokenDigest.sql, tokenVersion.databaseValue, (isNewGrant ? 1 : 0).databaseValue,
+            tokens?.keyID.databaseValue ?? .null, tokens?.envelope.sql ?? .null, facts.keyID.databaseValue,
+            facts.envelope.sql, sid.sql, tokenExpiresAt.sql, refreshable.databaseValue, now.sql, idleExpiresAt.sql,
+        ]
+    }
+}

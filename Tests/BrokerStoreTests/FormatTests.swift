@@ -159,19 +159,20 @@ struct FormatTests {
         ]
         var statements = [
             LoginSQL.byState, LoginSQL.pending, LoginSQL.countPending, LoginSQL.countPendingOfToken, LoginSQL.burn,
-            LoginSQL.take, LoginSQL.giveBack, LoginSQL.close, LoginSQL.sweep, RegistrationSQL.byKey,
+            LoginSQL.take, LoginSQL.giveBack, LoginSQL.close, UpkeepSQL.sweepLogins, RegistrationSQL.byKey,
             RegistrationSQL.take, RegistrationSQL.giveBack, RegistrationSQL.close, RegistrationSQL.resubmit,
-            RegistrationSQL.sweep, ExchangeSQL.byKey, ExchangeSQL.withdraw, ExchangeSQL.lapse, ExchangeSQL.claimAgain,
-            ExchangeSQL.release, ExchangeSQL.settle, ExchangeSQL.sweep, SessionSQL.byToken, SessionSQL.byHandle,
-            SessionSQL.exists, SessionSQL.slide, SessionSQL.marks, SessionSQL.mark, SessionSQL.renew,
-            SessionSQL.subjectChecked, SessionSQL.commit, ExchangeSQL.renew, SessionSQL.toOutbox, SessionSQL.bury,
-            SessionSQL.remove, SessionSQL.condemnable,
-            SessionSQL.beyondLimit, SessionSQL.lapsed, SessionSQL.lapsedSince, SessionSQL.sweep,
-            MaintenanceSQL.takeOutbox,
-            MaintenanceSQL.nothingDue, MaintenanceSQL.putOffTooFar, MaintenanceSQL.recallOutbox,
-            MaintenanceSQL.knownLogoutToken, MaintenanceSQL.lease,
-            MaintenanceSQL.removeOutbox, MaintenanceSQL.postponeOutbox,
-            MaintenanceSQL.sweepLogoutTokens, TargetTokenSQL.byKey, TargetTokenSQL.evict, TargetTokenSQL.use,
+            UpkeepSQL.sweepRegistrations, ExchangeSQL.byKey, ExchangeSQL.withdraw, ExchangeSQL.lapse,
+            ExchangeSQL.claimAgain,
+            ExchangeSQL.release, ExchangeSQL.settle, UpkeepSQL.sweepExchanges, SessionSQL.byToken, SessionSQL.byHandle,
+            SessionSQL.exists, SessionSQL.slide, RefreshSQL.marks, RefreshSQL.mark, RefreshSQL.renew,
+            RefreshSQL.subjectChecked, RefreshSQL.commit, ExchangeSQL.renew, SessionSQL.toOutbox, SessionSQL.bury,
+            SessionSQL.remove, RefreshSQL.condemnable,
+            ExchangeSQL.beyondLimit, UpkeepSQL.lapsed, UpkeepSQL.lapsedSince, UpkeepSQL.sweepSessions,
+            UpkeepSQL.takeOutbox,
+            UpkeepSQL.nothingDue, UpkeepSQL.putOffTooFar, UpkeepSQL.recallOutbox,
+            SessionSQL.knownLogoutToken, UpkeepSQL.lease,
+            UpkeepSQL.removeOutbox, UpkeepSQL.postponeOutbox,
+            UpkeepSQL.sweepLogoutTokens, TargetTokenSQL.byKey, TargetTokenSQL.evict, TargetTokenSQL.use,
             TargetTokenSQL.giveBack,
             "DELETE FROM audience_tokens WHERE session = ?",
         ]
@@ -180,7 +181,7 @@ struct FormatTests {
         for place in SealedPlace.allCases {
             statements += [AdministrationSQL.sealed(place), AdministrationSQL.reseal(place)]
         }
-        statements.append(MaintenanceSQL.releaseLease)
+        statements.append(UpkeepSQL.releaseLease)
         for (sid, subject) in [(digest, nil), (nil, digest), (digest, digest)] as [(Digest?, Digest?)] {
             statements.append(SessionSQL.named(.logout(sid: sid, subject: subject, clients: [digest, digest])))
         }

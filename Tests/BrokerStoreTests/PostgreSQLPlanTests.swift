@@ -149,8 +149,11 @@ struct PostgreSQLPlanTests {
         typealias Login = PostgreSQLLoginSQL
         typealias Exchange = PostgreSQLExchangeSQL
         typealias Session = PostgreSQLSessionSQL
+        typealias Refresh = PostgreSQLRefreshSQL
+        typealias StepUp = PostgreSQLStepUpSQL
+        typealias Family = PostgreSQLFamilySQL
         typealias TargetToken = PostgreSQLTargetTokenSQL
-        typealias Upkeep = PostgreSQLMaintenanceSQL
+        typealias Upkeep = PostgreSQLUpkeepSQL
         typealias Administration = PostgreSQLAdministrationSQL
         let digest = Rows.digest()
         let logouts: [(sid: Digest?, subject: Digest?)] = [(digest, nil), (nil, digest), (digest, digest)]
@@ -163,9 +166,9 @@ struct PostgreSQLPlanTests {
             Login.turn, Login.insert, Login.byState, Login.pending, Login.countPending, Login.burn, Login.keepHandoff,
             Login.handoffByKey, Login.handoffByLogin, Login.insertRegistration, Login.registration, Exchange.byKey,
             Exchange.claim, Exchange.renew, Exchange.release, Exchange.settle, Exchange.complete, Session.byToken,
-            Session.byHandle, Session.children, Session.lockParent, Session.insertChild, Session.tokenVersions,
-            Session.registerPresence, Session.slide, Session.claim, Session.renew, Session.state,
-            Session.release, Session.subjectChecked, Session.commit, Session.stepUp, Session.hold, Session.condemn,
+            Session.byHandle, Family.children, Family.lockParent, Family.insertChild, Session.tokenVersions,
+            StepUp.registerPresence, Session.slide, Refresh.claim, Refresh.renew, Refresh.state,
+            Refresh.release, Refresh.subjectChecked, Refresh.commit, StepUp.stepUp, StepUp.hold, Refresh.condemn,
             Upkeep.addOutbox,
             Upkeep.takeOutbox, Upkeep.postponeOutbox, Upkeep.removeOutbox, Upkeep.countOutbox, Upkeep.acquireLease,
             Upkeep.releaseLease, Upkeep.lease, Upkeep.countSeals, Upkeep.appendAudit, Upkeep.time, Upkeep.isElsewhere,
@@ -175,7 +178,7 @@ struct PostgreSQLPlanTests {
             Administration.liveSessions, Administration.insertLogin, Administration.insertHandoff,
             Administration.insertRegistration, Administration.insertExchange, Administration.insertSession,
             Administration.insertLogoutToken, Administration.insertLease, Administration.insertSeals,
-            Administration.exchangeUse, EndingExchange.tell, Session.commitTargetToken, Session.commitRotated,
+            Administration.exchangeUse, EndingExchange.tell, Refresh.commitTargetToken, Refresh.commitRotated,
             TargetToken.byKey, TargetToken.use,
             TargetToken.insert, TargetToken.keep,
             // The triggers of `session_states` run this statement.

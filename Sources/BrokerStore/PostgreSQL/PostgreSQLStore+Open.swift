@@ -83,7 +83,7 @@ extension PostgreSQLStore {
     /// Returns the time of a server's clock.
     package static func time(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> WallTime? {
         try await connected(settings) { connection throws(StoreOpenFailure) in
-            let row = try connection.execute(PostgreSQLMaintenanceSQL.time.sql, within: .seconds(5))
+            let row = try connection.execute(PostgreSQLUpkeepSQL.time.sql, within: .seconds(5))
             return row.first.flatMap { $0 }.flatMap { Int64($0) }.map { WallTime(milliseconds: $0) }
         }
     }

@@ -68,7 +68,7 @@ enum PostgreSQLAdministrationSQL {
                 st.first_empty_at - \(moment)
                 """
             )
-        case .outbox: ("outbox o", "o.key", PostgreSQLMaintenanceSQL.outboxColumns)
+        case .outbox: ("outbox o", "o.key", PostgreSQLUpkeepSQL.outboxColumns)
         case .targetTokens: ("audience_tokens", "key", TargetTokenRow.columns)
         case .leases: ("leases", "name", "format, name, owner, until")
         case .seals: ("key_seals", "key", "1, key, seals")

@@ -150,14 +150,14 @@ extension StoredRow {
                         .text(row.presence?.sealed.keyID), .bytes(row.presence?.sealed.envelope),
                         .integer(row.version),
                     ])
-        case .outbox(let row): BoundStatement(PostgreSQLMaintenanceSQL.addOutbox, [row].parameters)
+        case .outbox(let row): BoundStatement(PostgreSQLUpkeepSQL.addOutbox, [row].parameters)
         case .targetToken(let row): BoundStatement(PostgreSQLTargetTokenSQL.insert, row.parameters)
         case .logoutToken(let id, let until): BoundStatement(SQL.insertLogoutToken, [.digest(id), .time(until)])
         case .lease(let name, let owner, let until):
             BoundStatement(SQL.insertLease, [.text(name), .text(owner), .time(until)])
         case .seals(let key, let count): BoundStatement(SQL.insertSeals, [.text(key), .integer(count)])
         case .audit(let row):
-            BoundStatement(PostgreSQLMaintenanceSQL.appendAudit, row.parameters)
+            BoundStatement(PostgreSQLUpkeepSQL.appendAudit, row.parameters)
         }
     }
 }

@@ -1,9 +1,10 @@
-extension PostgreSQLSessionSQL {
+/// The statements for child sessions in PostgreSQL.
+enum PostgreSQLFamilySQL {
     /// The children of a list of parents that are live at a given time.
     static let children = Statement(
         "children", "Bi",
         """
-        SELECT \(columns) FROM \(walked)
+        SELECT \(PostgreSQLSessionSQL.columns) FROM \(PostgreSQLSessionSQL.walked)
         WHERE s.parent = ANY ($1) AND s.end_reason IS NULL AND st.idle_expires_at > $2 AND st.expires_at > $2
             AND s.format = 1 AND st.format = 1
         ORDER BY s.created_at, s.handle
@@ -16,8 +17,8 @@ extension PostgreSQLSessionSQL {
 
     /// Inserts a child of a live parent, after `lockParent` in the same transaction.
     ///
-    /// Values: the columns of `insert` and `insertState`, then the parent, the child's place, and the largest number of other
-    /// places.
+    /// Values: the columns of `PostgreSQLSessionSQL.insert` and `insertState`, then the parent, the child's place, and the
+    /// largest number of other places.
     static let insertChild = Statement(
         "insert_child", "btbbbbbiittbtb" + "iiiioiioo" + "bbi",
         """
@@ -35,9 +36,9 @@ extension PostgreSQLSessionSQL {
         doomed AS MATERIALIZED (SELECT f.token, 'replaced' AS reason FROM family f, room WHERE f.place = $25),
         \(EndingSQL.steps(now: 8)),
         inserted AS (
-            INSERT INTO sessions (\(insertedColumns), parent, place)
+            INSERT INTO sessions (\(PostgreSQLSessionSQL.insertedColumns), parent, place)
             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $24, $25 FROM room),
-        state AS (\(insertState) SELECT $1, $15, $16, $17, $18, $19, $20, $21, $22, $23 FROM room)
+        state AS (\(PostgreSQLSessionSQL.insertState) SELECT $1, $15, $16, $17, $18, $19, $20, $21, $22, $23 FROM room)
         SELECT (SELECT count(*) FROM parent), (SELECT count(*) FROM room) + (SELECT count(*) FROM known), b.token
         FROM (SELECT 1) one LEFT JOIN buried b ON true
         """)

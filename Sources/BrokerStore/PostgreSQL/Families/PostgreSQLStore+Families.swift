@@ -4,7 +4,7 @@ extension PostgreSQLStore {
     package func children(of parents: [Digest], now: WallTime) async throws(StoreFailure) -> [SessionRow] {
         guard !parents.isEmpty else { return [] }
         let values: [Parameter] = [.list(of: .bytes, parents.map { .digest($0) }), .time(now)]
-        return try await scan(PostgreSQLSessionSQL.children, values) { rows in
+        return try await scan(PostgreSQLFamilySQL.children, values) { rows in
             rows.map { try? SessionRow(&$0) }.compactMap { $0 }
         }
     }
@@ -15,8 +15,8 @@ extension PostgreSQLStore {
         let inserted = try await run(
             lanes.writes,
             [
-                BoundStatement(PostgreSQLSessionSQL.lockParent, [.digest(lineage.parent)]),
-                BoundStatement(PostgreSQLSessionSQL.insertChild, values),
+                BoundStatement(PostgreSQLFamilySQL.lockParent, [.digest(lineage.parent)]),
+                BoundStatement(PostgreSQLFamilySQL.insertChild, values),
             ], isWrite: true
         ) { rows -> ChildInsertion in
             var replaced: [Digest] = []

@@ -1,8 +1,7 @@
 import Broker
 
-extension PostgreSQLSessionSQL {
-    // MARK: Refreshes
-
+/// The statements for refreshes in PostgreSQL.
+enum PostgreSQLRefreshSQL {
     /// The verdicts of `claim`, which repeats in SQL the rules that `RefreshMarks.claim` has for the other engines.
     enum Verdict: Int, Sendable {
         case newerFormat, gone, moved

@@ -7,7 +7,7 @@ extension PostgreSQLStore {
             .duration(claim.lifetime),
             .truth(claim.takesOver), .time(claim.now), moment,
         ]
-        return try await write(PostgreSQLSessionSQL.claim, values) { rows in
+        return try await write(PostgreSQLRefreshSQL.claim, values) { rows in
             try rows.first { try RefreshClaimResult(&$0) } ?? .gone
         }
     }
@@ -16,12 +16,12 @@ extension PostgreSQLStore {
         tokenDigest: Digest, fence: Int64, for lifetime: Duration
     ) async throws(StoreFailure) -> Bool {
         try await write(
-            PostgreSQLSessionSQL.renew, [.digest(tokenDigest), .integer(fence), .duration(lifetime), moment]
+            PostgreSQLRefreshSQL.renew, [.digest(tokenDigest), .integer(fence), .duration(lifetime), moment]
         ) { $0.count == 1 }
     }
 
     package func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState? {
-        try await read(PostgreSQLSessionSQL.state, [.digest(tokenDigest), moment]) { rows in
+        try await read(PostgreSQLRefreshSQL.state, [.digest(tokenDigest), moment]) { rows in
             try rows.first { row in
                 try row.requireFormat()
                 let version = try row.integer()
@@ -41,11 +41,11 @@ extension PostgreSQLStore {
         let former = Parameter.bytes(commit.formerTokens?.envelope)
         let (statement, further): (Statement, [Parameter]) =
             if let token = commit.targetToken {
-                (PostgreSQLSessionSQL.commitTargetToken, [former] + token.parameters)
+                (PostgreSQLRefreshSQL.commitTargetToken, [former] + token.parameters)
             } else if commit.formerTokens != nil {
-                (PostgreSQLSessionSQL.commitRotated, [former])
+                (PostgreSQLRefreshSQL.commitRotated, [former])
             } else {
-                (PostgreSQLSessionSQL.commit, [])
+                (PostgreSQLRefreshSQL.commit, [])
             }
         let result = try await write(statement, values + further) { rows in
             try rows.first { row -> RefreshCommitResult in
@@ -63,7 +63,7 @@ extension PostgreSQLStore {
 
     package func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
         try await write(
-            PostgreSQLSessionSQL.release,
+            PostgreSQLRefreshSQL.release,
             [
                 .digest(release.tokenDigest), .integer(release.tokenVersion), .integer(release.fence),
                 .duration(release.holdBack), .truth(release.answerLost), .integer(release.emptyRefusal ? 1 : 0), moment,
@@ -71,7 +71,7 @@ extension PostgreSQLStore {
     }
 
     package func markSubjectChecked(tokenDigest: Digest, tokenVersion: Int64) async throws(StoreFailure) {
-        try await write(PostgreSQLSessionSQL.subjectChecked, [.digest(tokenDigest), .integer(tokenVersion)])
+        try await write(PostgreSQLRefreshSQL.subjectChecked, [.digest(tokenDigest), .integer(tokenVersion)])
     }
 
     package func condemnRefresh(
@@ -80,16 +80,16 @@ extension PostgreSQLStore {
         let values: [Parameter] = [
             .digest(tokenDigest), .integer(tokenVersion), .integer(fence), .text(reason.rawValue), .time(now),
         ]
-        let isEnded = try await write(PostgreSQLSessionSQL.condemn, values) { $0.count == 1 }
+        let isEnded = try await write(PostgreSQLRefreshSQL.condemn, values) { $0.count == 1 }
         if isEnded { endings?.tell([tokenDigest], reason) }
         return isEnded
     }
 }
 
 extension RefreshClaimResult {
-    /// Reads the result of `PostgreSQLSessionSQL.claim`.
+    /// Reads the result of `PostgreSQLRefreshSQL.claim`.
     fileprivate init(_ columns: inout RowReader) throws {
-        guard let verdict = PostgreSQLSessionSQL.Verdict(rawValue: try columns.small()) else {
+        guard let verdict = PostgreSQLRefreshSQL.Verdict(rawValue: try columns.small()) else {
             throw StoreFailure.unavailable("a claim has no verdict")
         }
         let claimFor = columns.optionalDuration()

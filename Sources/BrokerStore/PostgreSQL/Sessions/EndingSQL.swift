@@ -7,7 +7,7 @@ enum EndingSQL {
     /// token pair is revoked. Only columns that every format keeps are changed.
     ///
     /// The rows are found by a list of keys, because PostgreSQL then expects few rows. With a join to `doomed`, PostgreSQL
-    /// would read both tables whole (`PostgreSQLMaintenanceSQL`).
+    /// would read both tables whole (`PostgreSQLUpkeepSQL`).
     ///
     /// A live row is recognised by its missing reason, as in every query by key. With `ended_at IS NULL`, the planner could
     /// choose the indexes of live sessions. It takes new indexes for empty, and would read too much (decision 38).

@@ -1,4 +1,5 @@
-extension PostgreSQLSessionSQL {
+/// The statements for step-ups and presence keys in PostgreSQL.
+enum PostgreSQLStepUpSQL {
     /// Waits for transactions that change the session, so that the next statement sees their changes.
     static let hold = Statement("hold_session", "b", "SELECT FROM session_states WHERE token = $1 FOR UPDATE")
     /// Settles an exchange with a step-up.

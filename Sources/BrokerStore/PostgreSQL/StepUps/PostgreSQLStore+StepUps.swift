@@ -11,12 +11,12 @@ extension PostgreSQLStore {
                 .digest(commit.sid), .time(commit.tokenExpiresAt), .truth(commit.refreshable),
                 .time(commit.idleExpiresAt),
             ] + commit.outbox.parameters + [.integer(commit.version)]
-        var statements = [BoundStatement(PostgreSQLSessionSQL.stepUp, values)]
+        var statements = [BoundStatement(PostgreSQLStepUpSQL.stepUp, values)]
         // A statement sees only rows that were committed before it began. While it waits for the session's lock, another
         // transaction may store a target's first row. So take the lock in a statement before, and the step-up's statement
         // sees this row.
         if !commit.isNewGrant {
-            statements.insert(BoundStatement(PostgreSQLSessionSQL.hold, [.digest(commit.tokenDigest)]), at: 0)
+            statements.insert(BoundStatement(PostgreSQLStepUpSQL.hold, [.digest(commit.tokenDigest)]), at: 0)
         }
         let result = try await run(lanes.writes, statements, isWrite: true) { rows in
             try rows.first { row -> StepUpCommitResult in
@@ -38,7 +38,7 @@ extension PostgreSQLStore {
         let values: [Parameter] =
             [.digest(commit.tokenDigest), .text(commit.sealed.keyID), .bytes(commit.sealed.envelope)]
             + commit.audit.parameters
-        let result = try await write(PostgreSQLSessionSQL.registerPresence, values) { rows in
+        let result = try await write(PostgreSQLStepUpSQL.registerPresence, values) { rows in
             try rows.first { row -> PresenceCommitResult in
                 if try row.truth() { return .committed }
                 return try PresenceCommitResult(&row)

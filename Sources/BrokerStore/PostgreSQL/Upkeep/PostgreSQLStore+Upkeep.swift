@@ -2,7 +2,7 @@ package import Broker
 
 extension PostgreSQLStore {
     package func ping() async throws(StoreFailure) {
-        let version = try await read(PostgreSQLMaintenanceSQL.version, []) { rows in
+        let version = try await read(PostgreSQLUpkeepSQL.version, []) { rows in
             try rows.first { try $0.small() } ?? 0
         }
         guard version >= PostgreSQLSchema.newest else { throw .unavailable("not migrated") }
@@ -15,19 +15,19 @@ extension PostgreSQLStore {
     func confirm() async throws(StoreFailure) {
         // Choose one of several rows, so that concurrent confirmations seldom wait for each other.
         let name = "confirmation-\(Int.random(in: 0..<Self.confirmations))"
-        try await write(PostgreSQLMaintenanceSQL.confirm, [.text(name)])
+        try await write(PostgreSQLUpkeepSQL.confirm, [.text(name)])
     }
 
     private static let confirmations = 32
 
     package func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure) {
         guard !rows.isEmpty else { return }
-        try await write(PostgreSQLMaintenanceSQL.addOutbox, rows.parameters)
+        try await write(PostgreSQLUpkeepSQL.addOutbox, rows.parameters)
     }
 
     package func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
         let rows = try await write(
-            PostgreSQLMaintenanceSQL.takeOutbox,
+            PostgreSQLUpkeepSQL.takeOutbox,
             [
                 .time(now), .time(until), .integer(max(limit, 0)),
                 .time(now.advanced(by: RetentionPeriods.longestPostponement)),
@@ -39,7 +39,7 @@ extension PostgreSQLStore {
     package func postponeOutbox(_ work: [PostponedWork], counting: Bool) async throws(StoreFailure) {
         guard !work.isEmpty else { return }
         try await write(
-            PostgreSQLMaintenanceSQL.postponeOutbox,
+            PostgreSQLUpkeepSQL.postponeOutbox,
             [
                 .list(of: .bytes, work.map { .digest($0.id) }), .list(of: .integer, work.map { .time($0.until) }),
                 .integer(counting ? 0 : 1),
@@ -48,27 +48,27 @@ extension PostgreSQLStore {
 
     package func removeOutbox(_ ids: [Digest]) async throws(StoreFailure) {
         guard !ids.isEmpty else { return }
-        try await write(PostgreSQLMaintenanceSQL.removeOutbox, [.list(of: .bytes, ids.map { .digest($0) })])
+        try await write(PostgreSQLUpkeepSQL.removeOutbox, [.list(of: .bytes, ids.map { .digest($0) })])
     }
 
     package func outboxCount() async throws(StoreFailure) -> Int {
-        try await walk(PostgreSQLMaintenanceSQL.countOutbox, []) { rows in try rows.first { try $0.small() } ?? 0 }
+        try await walk(PostgreSQLUpkeepSQL.countOutbox, []) { rows in try rows.first { try $0.small() } ?? 0 }
     }
 
     package func acquireLease(
         _ name: String, owner: String, now: WallTime, until: WallTime
     ) async throws(StoreFailure) -> Bool {
         try await write(
-            PostgreSQLMaintenanceSQL.acquireLease, [.text(name), .text(owner), .time(until), .time(now)]
+            PostgreSQLUpkeepSQL.acquireLease, [.text(name), .text(owner), .time(until), .time(now)]
         ) { $0.count == 1 }
     }
 
     package func releaseLease(_ name: String, owner: String) async throws(StoreFailure) {
-        try await write(PostgreSQLMaintenanceSQL.releaseLease, [.text(name), .text(owner)])
+        try await write(PostgreSQLUpkeepSQL.releaseLease, [.text(name), .text(owner)])
     }
 
     package func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
-        try await read(PostgreSQLMaintenanceSQL.lease, [.text(name)]) { rows in try rows.first { try $0.time() } }
+        try await read(PostgreSQLUpkeepSQL.lease, [.text(name)]) { rows in try rows.first { try $0.time() } }
     }
 
     package func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
@@ -78,14 +78,14 @@ extension PostgreSQLStore {
         let values: [Parameter] = [
             .list(of: .text, sorted.map { .text($0.key) }), .list(of: .integer, sorted.map { .integer($0.value) }),
         ]
-        return try await write(PostgreSQLMaintenanceSQL.countSeals, values) { rows in
+        return try await write(PostgreSQLUpkeepSQL.countSeals, values) { rows in
             try rows.map { (try $0.text(), try $0.small()) }.reduce(into: [:]) { $0[$1.0] = $1.1 }
         }
     }
 
     package func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
         try await write(
-            PostgreSQLMaintenanceSQL.appendAudit, row.parameters)
+            PostgreSQLUpkeepSQL.appendAudit, row.parameters)
     }
 
     package func sweep(
@@ -96,15 +96,15 @@ extension PostgreSQLStore {
         let spent = now.advanced(by: .zero - RetentionPeriods.spent)
         var result = SweepResult()
         result.touched += try await scan(
-            PostgreSQLMaintenanceSQL.sweepSpent, [.time(spent), .time(now), .integer(limit)], isWrite: true, count)
+            PostgreSQLUpkeepSQL.sweepSpent, [.time(spent), .time(now), .integer(limit)], isWrite: true, count)
         guard let lapsedSince else { return result }
         result.touched += try await scan(
-            PostgreSQLMaintenanceSQL.sweepUsed, [.time(spent), .time(now), .integer(limit)], isWrite: true, count)
+            PostgreSQLUpkeepSQL.sweepUsed, [.time(spent), .time(now), .integer(limit)], isWrite: true, count)
         let buried = now.advanced(by: .zero - RetentionPeriods.tombstone)
         result.touched += try await scan(
-            PostgreSQLMaintenanceSQL.sweepTombstones, [.time(buried), .integer(limit)], isWrite: true, count)
+            PostgreSQLUpkeepSQL.sweepTombstones, [.time(buried), .integer(limit)], isWrite: true, count)
         result.ended = try await scan(
-            PostgreSQLMaintenanceSQL.lapsedSince,
+            PostgreSQLUpkeepSQL.lapsedSince,
             [.time(now), .time(lapsedSince), .integer(RetentionPeriods.announcedLapses)]
         ) { rows in try rows.map { try EndedSession(lapsed: &$0) } }
         // Only the sweeping replica finds lapsed sessions, so it notifies the other replicas' listeners.
@@ -116,7 +116,7 @@ extension PostgreSQLStore {
 
     /// Makes tombstones of at most `limit` sessions that lapsed before the time `certain`, and returns their number.
     private func buryLapsed(before certain: WallTime, at now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
-        let lapsed = try await scan(PostgreSQLMaintenanceSQL.lapsed, [.time(certain), .integer(limit)]) { rows in
+        let lapsed = try await scan(PostgreSQLUpkeepSQL.lapsed, [.time(certain), .integer(limit)]) { rows in
             try rows.map { try EndedSession(lapsed: &$0) }
         }
         guard !lapsed.isEmpty else { return 0 }
@@ -124,7 +124,7 @@ extension PostgreSQLStore {
             .list(of: .bytes, lapsed.map { .digest($0.tokenDigest) }),
             .list(of: .text, lapsed.map { .text($0.reason.rawValue) }), .time(now), .time(certain),
         ]
-        return try await scan(PostgreSQLMaintenanceSQL.buryLapsed, values, isWrite: true) { rows in
+        return try await scan(PostgreSQLUpkeepSQL.buryLapsed, values, isWrite: true) { rows in
             try rows.first { try $0.small() } ?? 0
         }
     }
@@ -136,20 +136,20 @@ extension PostgreSQLStore: SharedStore {
     }
 
     package func time() async throws(StoreFailure) -> WallTime {
-        let time = try await read(PostgreSQLMaintenanceSQL.time, []) { rows in try rows.first { try $0.time() } }
+        let time = try await read(PostgreSQLUpkeepSQL.time, []) { rows in try rows.first { try $0.time() } }
         guard let time else { throw .unavailable("the server did not return its time") }
         return time
     }
 
     package func isElsewhere() async throws(StoreFailure) -> Bool {
-        try await read(PostgreSQLMaintenanceSQL.isElsewhere, []) { rows in try rows.first { try $0.truth() } ?? false }
+        try await read(PostgreSQLUpkeepSQL.isElsewhere, []) { rows in try rows.first { try $0.truth() } ?? false }
     }
 
     package func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool {
-        try await write(PostgreSQLMaintenanceSQL.takeProof, [.digest(name), .time(until)]) { $0.count == 1 }
+        try await write(PostgreSQLUpkeepSQL.takeProof, [.digest(name), .time(until)]) { $0.count == 1 }
     }
 
     package func returnProof(_ name: Digest) async throws(StoreFailure) {
-        try await write(PostgreSQLMaintenanceSQL.returnProof, [.digest(name)])
+        try await write(PostgreSQLUpkeepSQL.returnProof, [.digest(name)])
     }
 }

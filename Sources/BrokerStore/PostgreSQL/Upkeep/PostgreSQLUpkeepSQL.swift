@@ -9,7 +9,7 @@ import Broker
 /// - A step chooses rows in the order of an index.
 /// - The next step finds these rows by a list of their keys (`ANY (ARRAY (…))`), because PostgreSQL expects a list to be short.
 ///   A join would read the whole table for one batch.
-enum PostgreSQLMaintenanceSQL {
+enum PostgreSQLUpkeepSQL {
     static let outboxColumns =
         "o.format, o.key, o.bound_to, o.tokens_key, o.tokens, o.created_at, o.next_attempt_at, o.attempts"
     static let addOutbox = Statement(
@@ -173,7 +173,7 @@ enum PostgreSQLMaintenanceSQL {
 }
 
 extension EndedSession {
-    /// Reads the columns of `PostgreSQLMaintenanceSQL.lapsed`.
+    /// Reads the columns of `PostgreSQLUpkeepSQL.lapsed`.
     init(lapsed columns: inout RowReader) throws {
         let tokenDigest = try columns.digest()
         self.init(tokenDigest: tokenDigest, reason: try SessionEnds(&columns).reason)
@@ -181,7 +181,7 @@ extension EndedSession {
 }
 
 extension [OutboxRow] {
-    /// The values of `PostgreSQLMaintenanceSQL.addOutbox`, as one list for each column.
+    /// The values of `PostgreSQLUpkeepSQL.addOutbox`, as one list for each column.
     var parameters: [Parameter] {
         [
             .list(of: .bytes, map { .digest($0.id) }), .list(of: .bytes, map { .digest($0.boundTo) }),
@@ -193,6 +193,6 @@ extension [OutboxRow] {
 }
 
 extension AuditRow {
-    /// The values of `PostgreSQLMaintenanceSQL.appendAudit`.
+    /// The values of `PostgreSQLUpkeepSQL.appendAudit`.
     var parameters: [Parameter] { [.time(at), .text(actor), .text(action), .text(target), .text(outcome)] }
 }

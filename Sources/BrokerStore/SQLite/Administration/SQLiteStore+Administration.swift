@@ -138,19 +138,19 @@ extension Database {
                 let values = [
                     row.tokenDigest.sql, sealed.keyID.databaseValue, sealed.envelope.sql, 0.databaseValue,
                 ]
-                try change(SessionSQL.registerPresence, values)
+                try change(StepUpSQL.registerPresence, values)
             }
             let moved = marks.moved(by: clock.moment)
             let values = StoredMarks.values(row.tokenDigest, row.fence, moved, clock)
-            try change(SessionSQL.mark, values)
-        case .outbox(let row): try change(MaintenanceSQL.addOutbox, row.values)
+            try change(RefreshSQL.mark, values)
+        case .outbox(let row): try change(UpkeepSQL.addOutbox, row.values)
         case .targetToken(let row): try change(TargetTokenSQL.insert, row.values)
         case .logoutToken(let id, let until): try change(AdministrationSQL.insertLogoutToken, [id.sql, until.sql])
         case .lease(let name, let owner, let until):
             try change(AdministrationSQL.insertLease, [name.databaseValue, owner.databaseValue, until.sql])
         case .seals(let key, let count):
             try change(AdministrationSQL.insertSeals, [key.databaseValue, count.databaseValue])
-        case .audit(let row): try change(MaintenanceSQL.appendAudit, row.values)
+        case .audit(let row): try change(UpkeepSQL.appendAudit, row.values)
         }
     }
 }

@@ -42,9 +42,6 @@ enum ExchangeSQL {
         UPDATE exchanges SET outcome = ?, outcome_digest = ?, spent_reason = ?
         WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1 RETURNING gate_kind, gate
         """
-}
-
-extension SessionSQL {
     static let beyondLimit = """
         SELECT id, token FROM sessions
         WHERE subject_and_client = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2

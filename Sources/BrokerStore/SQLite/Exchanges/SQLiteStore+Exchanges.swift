@@ -90,7 +90,7 @@ extension SQLiteStore {
     ) async throws(StoreFailure) -> Bool {
         let pending = pendingLogins
         return try await writer.write { database in
-            for row in outbox { try database.change(MaintenanceSQL.addOutbox, row.values) }
+            for row in outbox { try database.change(UpkeepSQL.addOutbox, row.values) }
             let values = outcome.values + [key.sql, fence.databaseValue]
             guard let gate = try database.first(ExchangeSQL.settle, values, { try ExchangeGate(&$0) }) else {
                 return false
@@ -128,7 +128,7 @@ extension SQLiteStore {
                 ended.replaced = try database.endSessions(.token(replacing), .replaced, now, limit: 1).ended
             }
             let excess = try database.rows(
-                SessionSQL.beyondLimit,
+                ExchangeSQL.beyondLimit,
                 [session.subjectAndClient.sql, now.sql, max(sessionLimit - 1, 0).databaseValue],
                 NamedSession.init)
             for name in excess where try database.end(name, .sessionLimit, now) {

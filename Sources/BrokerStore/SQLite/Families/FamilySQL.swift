@@ -1,6 +1,7 @@
-extension SessionSQL {
+/// The statements for child sessions.
+enum FamilySQL {
     static let children = """
-        SELECT \(columns) FROM sessions
+        SELECT \(SessionSQL.columns) FROM sessions
         WHERE parent = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND format = 1
         ORDER BY created_at, handle
         """

@@ -1,7 +1,7 @@
 import Broker
 import GRDB
 
-/// The statements for logins and registrations.
+/// The statements for logins.
 ///
 /// Keep the column lists and the decoders in `RowDecoders` in step.
 enum LoginSQL {

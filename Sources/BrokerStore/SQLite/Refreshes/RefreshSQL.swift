@@ -1,4 +1,5 @@
-extension SessionSQL {
+/// The statements for refreshes.
+enum RefreshSQL {
     /// Reads the columns for judging a claim, for example the token version, the refresh marks and the times of the session's
     /// end.
     static let marks = "SELECT \(markColumns) FROM sessions WHERE token = ?"

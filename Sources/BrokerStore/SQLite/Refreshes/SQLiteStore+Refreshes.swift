@@ -10,7 +10,7 @@ extension SQLiteStore {
             let moment = clock.moment
             guard
                 var stored = try database.first(
-                    SessionSQL.marks, [claim.tokenDigest.sql], { try StoredMarks(&$0, clock) }),
+                    RefreshSQL.marks, [claim.tokenDigest.sql], { try StoredMarks(&$0, clock) }),
                 stored.isLive(at: claim.now)
             else { return .gone }
             guard stored.tokenVersion == claim.tokenVersion else { return .moved }
@@ -19,7 +19,7 @@ extension SQLiteStore {
             case .heldBack(let rest): return .heldBack(for: rest)
             case .granted(let again): if !again { stored.fence += 1 }
             }
-            guard try database.change(SessionSQL.mark, stored.values(claim.tokenDigest, clock)) == 1 else {
+            guard try database.change(RefreshSQL.mark, stored.values(claim.tokenDigest, clock)) == 1 else {
                 return .gone
             }
             return .claimed(stored.marks.grant(fence: stored.fence, at: moment))
@@ -32,7 +32,7 @@ extension SQLiteStore {
         let (epoch, monotonic) = (epoch, monotonic)
         return try await writer.write { database in
             try database.change(
-                SessionSQL.renew,
+                RefreshSQL.renew,
                 [
                     Optional(monotonic() + lifetime).sql, tokenDigest.sql, fence.databaseValue, epoch.databaseValue,
                 ]) == 1
@@ -44,7 +44,7 @@ extension SQLiteStore {
         let isEnding = endings.ending(tokenDigest) != nil
         return try await readers.read { database in
             let clock = claimClock()
-            let stored = try database.first(SessionSQL.marks, [tokenDigest.sql]) { try StoredMarks(&$0, clock) }
+            let stored = try database.first(RefreshSQL.marks, [tokenDigest.sql]) { try StoredMarks(&$0, clock) }
             return stored.map { stored in
                 RefreshState(
                     tokenVersion: stored.tokenVersion,
@@ -66,12 +66,12 @@ extension SQLiteStore {
                 commit.tokenVersion.databaseValue, commit.formerFacts?.envelope.sql ?? .null,
                 commit.formerTokens?.envelope.sql ?? .null,
             ]
-            if try database.change(SessionSQL.commit, values) == 1 {
+            if try database.change(RefreshSQL.commit, values) == 1 {
                 if let token = commit.targetToken { try database.store(token) }
                 return .committed
             }
             // Read only these columns, so that damage in another column does not make every attempt to commit fail.
-            return try database.first(SessionSQL.standing, [commit.tokenDigest.sql]) { columns in
+            return try database.first(RefreshSQL.standing, [commit.tokenDigest.sql]) { columns in
                 try columns.requireFormat()
                 guard columns.optionalInteger() == nil else { return .ended }
                 if commit.tokenVersion < (try columns.integer()) { return .outgrown }
@@ -86,17 +86,17 @@ extension SQLiteStore {
             let clock = claimClock()
             guard
                 var stored = try database.first(
-                    SessionSQL.marks, [release.tokenDigest.sql], { try StoredMarks(&$0, clock) }),
+                    RefreshSQL.marks, [release.tokenDigest.sql], { try StoredMarks(&$0, clock) }),
                 stored.tokenVersion == release.tokenVersion, stored.fence == release.fence
             else { return }
             stored.marks.release(release, at: clock.moment)
-            try database.change(SessionSQL.mark, stored.values(release.tokenDigest, clock))
+            try database.change(RefreshSQL.mark, stored.values(release.tokenDigest, clock))
         }
     }
 
     package func markSubjectChecked(tokenDigest: Digest, tokenVersion: Int64) async throws(StoreFailure) {
         try await writer.write { database in
-            _ = try database.change(SessionSQL.subjectChecked, [tokenDigest.sql, tokenVersion.databaseValue])
+            _ = try database.change(RefreshSQL.subjectChecked, [tokenDigest.sql, tokenVersion.databaseValue])
         }
     }
 
@@ -107,7 +107,7 @@ extension SQLiteStore {
         let note = noting(reason, now)
         return try await writer.write(committed: { if $0 { note([tokenDigest]) } }) { database in
             let values = [tokenDigest.sql, tokenVersion.databaseValue, fence.databaseValue]
-            guard let name = try database.first(SessionSQL.condemnable, values, NamedSession.init) else {
+            guard let name = try database.first(RefreshSQL.condemnable, values, NamedSession.init) else {
                 return false
             }
             return try database.end(name, reason, now)

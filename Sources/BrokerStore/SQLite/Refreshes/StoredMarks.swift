@@ -10,7 +10,7 @@ struct StoredMarks {
     private let idleExpiresAt: WallTime
     private let expiresAt: WallTime
 
-    /// Reads the columns of `SessionSQL.marks`.
+    /// Reads the columns of `RefreshSQL.marks`.
     ///
     /// If another process wrote the marks, their periods start again, because each process has its own monotonic clock.
     init(_ columns: inout Columns, _ clock: ClaimClock) throws {
@@ -37,12 +37,12 @@ struct StoredMarks {
     func isLive(at now: WallTime) -> Bool { endedAt == nil && now < idleExpiresAt && now < expiresAt }
     var isEnded: Bool { endedAt != nil }
 
-    /// The values of `SessionSQL.mark`, from these marks.
+    /// The values of `RefreshSQL.mark`, from these marks.
     func values(_ tokenDigest: Digest, _ clock: ClaimClock) -> [DatabaseValue] {
         Self.values(tokenDigest, fence, marks, clock)
     }
 
-    /// The values of `SessionSQL.mark`.
+    /// The values of `RefreshSQL.mark`.
     static func values(_ tokenDigest: Digest, _ fence: Int64, _ marks: RefreshMarks, _ clock: ClaimClock)
         -> [DatabaseValue]
     {

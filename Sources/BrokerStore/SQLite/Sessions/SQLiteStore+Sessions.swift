@@ -95,11 +95,11 @@ extension SQLiteStore {
                 .ending,
                 committed: { if case .ended(let batch) = $0 { note(batch.ended) } }
             ) { database in
-                let known = try database.first(MaintenanceSQL.knownLogoutToken, [id.sql, now.sql]) { _ in true }
+                let known = try database.first(SessionSQL.knownLogoutToken, [id.sql, now.sql]) { _ in true }
                 if known == true { return .replayed }
                 let batch = try database.endSessions(selector, .providerLogout, now, limit: limit)
                 if !batch.more {
-                    try database.change(MaintenanceSQL.rememberLogoutToken, [id.sql, until.sql, now.sql])
+                    try database.change(SessionSQL.rememberLogoutToken, [id.sql, until.sql, now.sql])
                 }
                 return .ended(batch)
             }

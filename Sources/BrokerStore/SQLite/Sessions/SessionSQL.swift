@@ -53,6 +53,12 @@ enum SessionSQL {
         WHERE ended_at IS NOT NULL AND end_reason NOT IN ('expired', 'idle_expired', 'token_expired', 'parent_ended')
         """
 
+    static let knownLogoutToken = "SELECT 1 FROM logout_tokens WHERE id = ?1 AND (until > ?2 OR format > 1)"
+    static let rememberLogoutToken = """
+        INSERT INTO logout_tokens (id, until) VALUES (?1, ?2)
+        ON CONFLICT (id) DO UPDATE SET until = excluded.until WHERE until <= ?3 AND format = 1
+        """
+
     /// Selects the live sessions of a selector, so that they can be ended.
     ///
     /// A selector for many sessions selects parents only, and the trigger ends their children. Selecting children by `sid`
@@ -108,14 +114,6 @@ enum SessionSQL {
         case (nil, _): "subject = ?"
         }
     }
-}
-
-extension MaintenanceSQL {
-    static let knownLogoutToken = "SELECT 1 FROM logout_tokens WHERE id = ?1 AND (until > ?2 OR format > 1)"
-    static let rememberLogoutToken = """
-        INSERT INTO logout_tokens (id, until) VALUES (?1, ?2)
-        ON CONFLICT (id) DO UPDATE SET until = excluded.until WHERE until <= ?3 AND format = 1
-        """
 }
 
 extension SessionSelector {

@@ -6,17 +6,17 @@ extension SQLiteStore {
         let isEnding = endings.ending(commit.tokenDigest) != nil
         return try await writer.write { database in
             let key = [commit.exchange.sql, commit.exchangeFence.databaseValue]
-            guard try database.first(ExchangeSQL.owned, key, { _ in true }) == true else { return .takenAway }
+            guard try database.first(StepUpSQL.owned, key, { _ in true }) == true else { return .takenAway }
             guard !isEnding,
                 let versions = try database.first(
-                    SessionSQL.steppingUp, [commit.tokenDigest.sql], { try $0.versionsOfUnended() }),
+                    StepUpSQL.steppingUp, [commit.tokenDigest.sql], { try $0.versionsOfUnended() }),
                 let versions
             else { return .ended }
             guard versions == (commit.tokenVersion, commit.version) else { return .moved }
             try database.change(ExchangeSQL.settle, ExchangeRow.Outcome.session(commit.tokenDigest).values + key)
-            try database.change(SessionSQL.stepUp, commit.values)
-            try database.change(TargetTokenSQL.drop, [commit.tokenDigest.sql])
-            for row in commit.outbox { try database.change(MaintenanceSQL.addOutbox, row.values) }
+            try database.change(StepUpSQL.stepUp, commit.values)
+            try database.change(StepUpSQL.dropTargetTokens, [commit.tokenDigest.sql])
+            for row in commit.outbox { try database.change(UpkeepSQL.addOutbox, row.values) }
             return .committed
         }
     }
@@ -26,17 +26,17 @@ extension SQLiteStore {
         return try await writer.write { database in
             let (token, sealed) = (commit.tokenDigest.sql, commit.sealed)
             let values = [token, sealed.keyID.databaseValue, sealed.envelope.sql, 1.databaseValue]
-            guard try database.change(SessionSQL.registerPresence, values) == 0 else {
-                try database.change(MaintenanceSQL.appendAudit, commit.audit.values)
+            guard try database.change(StepUpSQL.registerPresence, values) == 0 else {
+                try database.change(UpkeepSQL.appendAudit, commit.audit.values)
                 return .committed
             }
-            return try database.first(SessionSQL.standingPresence, [token]) { try PresenceCommitResult(&$0) } ?? .ended
+            return try database.first(StepUpSQL.standingPresence, [token]) { try PresenceCommitResult(&$0) } ?? .ended
         }
     }
 }
 
 extension Columns {
-    /// Reads `SessionSQL.steppingUp`: the token version and the version of the session; nil if the session has ended.
+    /// Reads `StepUpSQL.steppingUp`: the token version and the version of the session; nil if the session has ended.
     fileprivate mutating func versionsOfUnended() throws -> (tokens: Int64, session: Int64)? {
         try requireFormat()
         let endedAt = optionalTime()
@@ -46,7 +46,7 @@ extension Columns {
 }
 
 extension StepUpCommit {
-    /// The values of `SessionSQL.stepUp`.
+    /// The values of `StepUpSQL.stepUp`.
     fileprivate var values: [DatabaseValue] {
         [
             tokenDigest.sql, tokenVersion.databaseValue, (isNewGrant ? 1 : 0).databaseValue,

@@ -1,4 +1,5 @@
-extension SessionSQL {
+/// The statements for step-ups and presence keys.
+enum StepUpSQL {
     /// Reads the columns for judging a step-up's commit.
     static let steppingUp = """
         SELECT format, ended_at, token_version, version FROM sessions WHERE token = ?
@@ -33,15 +34,10 @@ extension SessionSQL {
     static let standingPresence = """
         SELECT format, ended_at IS NOT NULL OR parent IS NOT NULL, presence_key, presence FROM sessions WHERE token = ?
         """
-}
-
-extension ExchangeSQL {
+    /// Finds an exchange that still has its claim.
     static let owned = "SELECT 1 FROM exchanges WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1"
-}
-
-extension TargetTokenSQL {
     /// Deletes a session's tokens for other APIs, for a step-up that keeps the grant.
     ///
     /// For a new grant the trigger deletes the rows.
-    static let drop = "DELETE FROM audience_tokens WHERE session = ?"
+    static let dropTargetTokens = "DELETE FROM audience_tokens WHERE session = ?"
 }

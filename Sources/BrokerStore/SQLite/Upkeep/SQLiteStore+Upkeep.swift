@@ -4,7 +4,7 @@ import GRDB
 extension SQLiteStore {
     package func ping() async throws(StoreFailure) {
         let version = try await readers.read { database in
-            try database.first(MaintenanceSQL.version, []) { try $0.small() }
+            try database.first(UpkeepSQL.version, []) { try $0.small() }
         }
         guard let version, version >= Schema.newest else { throw .unavailable("not migrated") }
     }
@@ -12,7 +12,7 @@ extension SQLiteStore {
     package func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure) {
         guard !rows.isEmpty else { return }
         try await writer.write { database in
-            for row in rows { try database.change(MaintenanceSQL.addOutbox, row.values) }
+            for row in rows { try database.change(UpkeepSQL.addOutbox, row.values) }
         }
     }
 
@@ -22,15 +22,15 @@ extension SQLiteStore {
         // skip this check, because every transaction also writes them.
         if endings.count == 0 {
             let due = try await readers.read { database in
-                try database.first(MaintenanceSQL.nothingDue, [now.sql]) { try $0.integer() } != nil
-                    || database.first(MaintenanceSQL.putOffTooFar, [impossible]) { try $0.integer() } != nil
+                try database.first(UpkeepSQL.nothingDue, [now.sql]) { try $0.integer() } != nil
+                    || database.first(UpkeepSQL.putOffTooFar, [impossible]) { try $0.integer() } != nil
             }
             guard due else { return [] }
         }
         let rows = try await writer.write { database in
-            try database.change(MaintenanceSQL.recallOutbox, [now.sql, impossible])
+            try database.change(UpkeepSQL.recallOutbox, [now.sql, impossible])
             return try database.rows(
-                MaintenanceSQL.takeOutbox, [now.sql, until.sql, max(limit, 0).databaseValue]
+                UpkeepSQL.takeOutbox, [now.sql, until.sql, max(limit, 0).databaseValue]
             ) { try? OutboxRow(&$0) }.compactMap { $0 }
         }
         return rows.sorted { $0.createdAt < $1.createdAt }
@@ -41,7 +41,7 @@ extension SQLiteStore {
         try await writer.write { database in
             for row in work {
                 let values = [row.until.sql, (counting ? 0 : 1).databaseValue, row.id.sql]
-                _ = try database.change(MaintenanceSQL.postponeOutbox, values)
+                _ = try database.change(UpkeepSQL.postponeOutbox, values)
             }
         }
     }
@@ -49,13 +49,13 @@ extension SQLiteStore {
     package func removeOutbox(_ ids: [Digest]) async throws(StoreFailure) {
         guard !ids.isEmpty else { return }
         try await writer.write { database in
-            for id in ids { _ = try database.change(MaintenanceSQL.removeOutbox, [id.sql]) }
+            for id in ids { _ = try database.change(UpkeepSQL.removeOutbox, [id.sql]) }
         }
     }
 
     package func outboxCount() async throws(StoreFailure) -> Int {
         try await scans.read { database in
-            try database.first(MaintenanceSQL.countOutbox, []) { try $0.small() } ?? 0
+            try database.first(UpkeepSQL.countOutbox, []) { try $0.small() } ?? 0
         }
     }
 
@@ -64,20 +64,20 @@ extension SQLiteStore {
     ) async throws(StoreFailure) -> Bool {
         try await writer.write { database in
             try database.change(
-                MaintenanceSQL.acquireLease, [name.databaseValue, owner.databaseValue, until.sql, now.sql]) == 1
+                UpkeepSQL.acquireLease, [name.databaseValue, owner.databaseValue, until.sql, now.sql]) == 1
         }
     }
 
     package func releaseLease(_ name: String, owner: String) async throws(StoreFailure) {
         try await writer.write { database in
-            try database.change(MaintenanceSQL.releaseLease, [name.databaseValue, owner.databaseValue])
+            try database.change(UpkeepSQL.releaseLease, [name.databaseValue, owner.databaseValue])
             return
         }
     }
 
     package func lease(_ name: String) async throws(StoreFailure) -> WallTime? {
         try await readers.read { database in
-            try database.first(MaintenanceSQL.lease, [name.databaseValue]) { try $0.time() }
+            try database.first(UpkeepSQL.lease, [name.databaseValue]) { try $0.time() }
         }
     }
 
@@ -86,7 +86,7 @@ extension SQLiteStore {
             var totals: [String: Int] = [:]
             for (key, count) in counts {
                 let values = [key.databaseValue, count.databaseValue]
-                totals[key] = try database.first(MaintenanceSQL.countSeals, values) { try $0.small() }
+                totals[key] = try database.first(UpkeepSQL.countSeals, values) { try $0.small() }
             }
             return totals
         }
@@ -95,7 +95,7 @@ extension SQLiteStore {
     package func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
         try await writer.write { database in
             _ = try database.change(
-                MaintenanceSQL.appendAudit, row.values)
+                UpkeepSQL.appendAudit, row.values)
         }
     }
 
@@ -136,19 +136,19 @@ extension Database {
         let buried = now.advanced(by: .zero - RetentionPeriods.tombstone).sql
         let limit = limit.databaseValue
         var touched = 0
-        touched += try change(LoginSQL.sweep, [spent, limit])
-        touched += try change(RegistrationSQL.sweep, [spent, limit])
-        touched += try change(HandoffSQL.sweep, [now.sql, limit])
+        touched += try change(UpkeepSQL.sweepLogins, [spent, limit])
+        touched += try change(UpkeepSQL.sweepRegistrations, [spent, limit])
+        touched += try change(UpkeepSQL.sweepHandoffs, [now.sql, limit])
         guard let lapsedSince else { return SweepResult(touched: touched) }
-        touched += try change(ExchangeSQL.sweep, [spent, limit])
-        touched += try change(MaintenanceSQL.sweepLogoutTokens, [now.sql, limit])
-        touched += try change(SessionSQL.sweep, [buried, limit])
+        touched += try change(UpkeepSQL.sweepExchanges, [spent, limit])
+        touched += try change(UpkeepSQL.sweepLogoutTokens, [now.sql, limit])
+        touched += try change(UpkeepSQL.sweepSessions, [buried, limit])
         let known = [now.sql, lapsedSince.sql, RetentionPeriods.announcedLapses.databaseValue]
-        let ended = try rows(SessionSQL.lapsedSince, known) { columns in
+        let ended = try rows(UpkeepSQL.lapsedSince, known) { columns in
             (try NamedSession(&columns), try SessionEnds(&columns).reason)
         }
         let certain = now.advanced(by: .zero - RetentionPeriods.lapsed).sql
-        let lapsed = try rows(SessionSQL.lapsed, [certain, limit]) { columns in
+        let lapsed = try rows(UpkeepSQL.lapsed, [certain, limit]) { columns in
             (try NamedSession(&columns), try SessionEnds(&columns).reason)
         }
         for (name, reason) in lapsed where try end(name, reason, now) { touched += 1 }

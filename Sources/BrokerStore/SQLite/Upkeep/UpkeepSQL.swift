@@ -1,8 +1,8 @@
 import Broker
 import GRDB
 
-/// The statements for the outbox, logout tokens, leases and the audit.
-enum MaintenanceSQL {
+/// The statements for the outbox, leases, the audit and sweeping.
+enum UpkeepSQL {
     static let outboxColumns = "format, key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts"
     static let addOutbox = """
         INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
@@ -42,9 +42,7 @@ enum MaintenanceSQL {
         """
     static let appendAudit = "INSERT INTO audit (at, actor, action, target, outcome) VALUES (?, ?, ?, ?, ?)"
     static let version = "SELECT max(version) FROM schema_version"
-}
 
-extension SessionSQL {
     /// The columns that determine the time and the reason of a session's lapse.
     static let endColumns = "idle_expires_at, expires_at, token_expires_at, refreshable"
     static let lapsed = """
@@ -57,39 +55,27 @@ extension SessionSQL {
             AND format = 1
         LIMIT ?
         """
-    static let sweep = """
+    static let sweepSessions = """
         DELETE FROM sessions WHERE id IN
             (SELECT id FROM sessions WHERE ended_at <= ? AND ended_at IS NOT NULL AND format = 1 LIMIT ?)
         """
-}
-
-extension LoginSQL {
-    static let sweep = """
+    static let sweepLogins = """
         DELETE FROM logins WHERE id IN (SELECT id FROM logins WHERE expires_at <= ? AND format = 1 LIMIT ?)
         """
-}
-
-extension RegistrationSQL {
-    static let sweep = """
+    static let sweepRegistrations = """
         DELETE FROM registrations
         WHERE id IN (SELECT id FROM registrations WHERE expires_at <= ? AND format = 1 LIMIT ?)
         """
-}
-
-extension HandoffSQL {
-    static let sweep = """
+    static let sweepHandoffs = """
         DELETE FROM handoffs WHERE id IN (SELECT id FROM handoffs WHERE kept_until <= ? AND format = 1 LIMIT ?)
         """
-}
-
-extension ExchangeSQL {
-    static let sweep = """
+    static let sweepExchanges = """
         DELETE FROM exchanges WHERE key IN (SELECT key FROM exchanges WHERE created_at <= ? AND format = 1 LIMIT ?)
         """
 }
 
 extension OutboxRow {
-    /// The values of `MaintenanceSQL.addOutbox`.
+    /// The values of `UpkeepSQL.addOutbox`.
     var values: [DatabaseValue] {
         [
             id.sql, boundTo.sql, tokens.keyID.databaseValue, tokens.envelope.sql, createdAt.sql, nextAttemptAt.sql,
@@ -99,7 +85,7 @@ extension OutboxRow {
 }
 
 extension AuditRow {
-    /// The values of `MaintenanceSQL.appendAudit`.
+    /// The values of `UpkeepSQL.appendAudit`.
     var values: [DatabaseValue] {
         [at.sql, actor.databaseValue, action.databaseValue, target.databaseValue, outcome.databaseValue]
     }

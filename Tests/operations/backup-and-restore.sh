@@ -33,15 +33,15 @@ start_broker
 for user in ana cleo; do
     device "$user"
     get /v1/session
-    expect_status 200 "after the restore → $user is signed in"
+    expect_status 200 "backup was restored with the endings file → $user is signed in"
     request POST /v1/session/refresh
-    expect_status 200 "after the restore → $user's session is refreshed"
+    expect_status 200 "backup was restored with the endings file → $user's session is refreshed"
 done
 device ben-again
 sign_in oidc ios ben
-expect_status 201 "after the restore → ben signs in again"
+expect_status 201 "backup was restored with the endings file → ben signs in again"
 "$COATCHECK" sessions list --ended --config "$work/coatcheck.yaml" --no-header >"$work/list"
-matches 'logged_out' "$(cut -f5 "$work/list")" "after the restore, ben's earlier session → has still ended as logged_out"
+matches 'logged_out' "$(cut -f5 "$work/list")" "backup was restored with the endings file → the session that ben logged out after the backup has ended as logged_out"
 
 step "5. The endings file is lost as well"
 kill_broker TERM

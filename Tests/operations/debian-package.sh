@@ -29,7 +29,7 @@ dpkg-deb -e "$new" "$place/control"
 dpkg-deb -x "$new" "$place/tree"
 dpkg-deb -x "$emulator" "$place/emulator"
 same "/etc/coatcheck/coatcheck.yaml" "$(cat "$place/control/conffiles")" "conffiles of the package → only the configuration"
-same "" "$(find "$place/tree" "$place/emulator" -name '*keys.json' -o -path '*/var/lib/*' | head -3)" "both packages → no key ring and no data"
+same "" "$(find "$place/tree" "$place/emulator" -name '*keys.json' -o -path '*/var/lib/*' | head -3)" "both packages → contain no key ring and no data"
 same "" "$(grep -lis sandbox "$place"/control/{control,conffiles,p*}; grep -rlis sandbox "$place/tree/etc" "$place/tree/lib" "$place/tree/usr/lib")" "broker's scripts, units and configuration → do not name the sandbox"
 for name in coatcheck coatcheck-sandbox; do
     tree=$place/tree
@@ -87,8 +87,8 @@ backups() { inside find /var/lib/coatcheck/backups -type f 2>/dev/null | sort; }
 before_start
 same "0 " "$? $(backups)" "before-start script without a database → exit 0, and no backup"
 broker coatcheck migrate --config /etc/coatcheck/coatcheck.yaml >"$work/out" 2>&1
-same 0 $? "migrate without a database → the database is made"
-dpkg_says 0 "package of the new version → dpkg succeeds" -i "$(file "$new")"
+same 0 $? "coatcheck migrate without a database → exit 0"
+dpkg_says 0 "new version of the package is installed → dpkg succeeds" -i "$(file "$new")"
 same "1.0.1 installed" "$(version coatcheck)" "upgrade of the package → the new version is installed"
 same "$ring" "$(sha256sum <"$system/var/lib/coatcheck/keys.json")" "upgrade of the package → the key ring is unchanged"
 matches 'any: .kind: oidc' "$(tail -1 "$system/etc/coatcheck/coatcheck.yaml")" "upgrade of the package → the configuration is unchanged"
@@ -97,7 +97,7 @@ mv "$system/etc/coatcheck/coatcheck.yaml" "$place/kept.yaml"
 sed 's|^  url: sqlite.*|  url: \&here sqlite:/var/lib/coatcheck/data/coatcheck.db|' "$place/kept.yaml" >"$system/etc/coatcheck/coatcheck.yaml"
 chmod 644 "$system/etc/coatcheck/coatcheck.yaml"
 before_start
-matches '^1 .*Write it as one line' "$? $(cat "$work/out")" "before-start script, and store.url has a YAML anchor → fails with advice"
+matches '^1 .*Write it as one line' "$? $(cat "$work/out")" "before-start script reads a configuration whose store.url has a YAML anchor → fails with advice"
 mv "$place/kept.yaml" "$system/etc/coatcheck/coatcheck.yaml"
 before_start
 same 0 $? "before-start script of the new version → exit 0"
@@ -105,14 +105,14 @@ backup=$(backups)
 matches '^/var/lib/coatcheck/backups/coatcheck-before-1.0.1-[0-9TZ]+.db$' "$backup" "before-start script of the new version → one backup"
 same "coatcheck:coatcheck 600" "$(access "$backup")" "backup by the before-start script → only the broker can read it"
 before_start
-same "$backup" "$(backups)" "before-start script, a second time → no further backup"
+same "$backup" "$(backups)" "before-start script of the same version runs a second time → no further backup"
 for day in 1 2 3 4; do touch -d "2026-01-0$day" "$system/var/lib/coatcheck/backups/coatcheck-before-0.$day.db"; done
 rm "$system/var/lib/coatcheck/last-version"
 before_start
-same 3 "$(backups | wc -l)" "before-start script next to many backups → keeps the newest three"
+same 3 "$(backups | wc -l)" "before-start script of another version runs while five backups exist → three backups are left"
 inside mv /var/lib/coatcheck/data /var/lib/coatcheck/lost
 broker coatcheck restore "$backup" --config /etc/coatcheck/coatcheck.yaml --without-endings >"$work/out" 2>&1
-matches '^0 .*schema version' "$? $(tr '\n' ' ' <"$work/out")" "coatcheck restore with this backup → exit 0"
+matches '^0 .*schema version' "$? $(tr '\n' ' ' <"$work/out")" "coatcheck restore with the backup of the before-start script → exit 0"
 
 step "A version older than the schema is refused"
 # newer OFFSET: changes the schema as a later release would; programs that know the version newest + OFFSET can read it
@@ -122,7 +122,7 @@ with sqlite3.connect(sys.argv[1]) as database:
     database.execute("INSERT INTO schema_version VALUES (?, ?)", (newest + 1, newest + int(sys.argv[2])))' "$database" "$1"; }
 newer 0
 dpkg_says 0 "downgrade to a version that can read the schema → dpkg succeeds" -i "$(file "$old")"
-dpkg_says 0 "upgrade again → dpkg succeeds" -i "$(file "$new")"
+dpkg_says 0 "package is upgraded again after a downgrade → dpkg succeeds" -i "$(file "$new")"
 newer 1
 dpkg_says 1 "downgrade to a version that cannot read the schema → dpkg fails" -i "$(file "$old")"
 matches 'needs a program that knows its schema .*restore' "$(tr '\n' ' ' <"$work/out")" "refused downgrade → dpkg prints the reason and names restore"
@@ -134,8 +134,8 @@ step "An upgrade is refused without space for its backup"
 inside mv /var/lib/coatcheck/data /elsewhere
 sed -i 's|sqlite:/var/lib/coatcheck/data|sqlite:/elsewhere|' "$system/etc/coatcheck/coatcheck.yaml"
 mount -t tmpfs -o size=64k,mode=0700 small "$system/var/lib/coatcheck"
-dpkg_says 1 "upgrade without space for its backup → dpkg fails" -i "$(file "$new")"
-matches 'has [0-9]+ bytes left' "$(cat "$work/out")" "upgrade without space for its backup → dpkg prints the free bytes"
+dpkg_says 1 "upgrade without disk space for the backup → dpkg fails" -i "$(file "$new")"
+matches 'has [0-9]+ bytes left' "$(cat "$work/out")" "upgrade without disk space for the backup → dpkg prints the free bytes"
 umount "$system/var/lib/coatcheck"
 inside mv /elsewhere /var/lib/coatcheck/data
 sed -i 's|sqlite:/elsewhere|sqlite:/var/lib/coatcheck/data|' "$system/etc/coatcheck/coatcheck.yaml"
@@ -145,9 +145,9 @@ kept() { (cd "$system" && find etc/coatcheck var/lib/coatcheck -type f | LC_ALL=
 before=$(kept)
 dpkg_says 0 "removal of the package → dpkg succeeds" -r coatcheck
 same "$before" "$(kept)" "removal of the package → configuration, key ring, data and backups stay"
-same "" "$(inside find /usr /lib/systemd -name 'coatcheck*' -not -path '*/doc/*' 2>/dev/null)" "removal of the package → all its other files are gone"
-dpkg_says 0 "second installation → dpkg succeeds" -i "$(file "$new")"
-same "$before" "$(kept)" "second installation → the former files are unchanged"
+same "" "$(inside find /usr /lib/systemd -name 'coatcheck*' -not -path '*/doc/*' 2>/dev/null)" "removal of the package → the package's own files are gone"
+dpkg_says 0 "package is installed again after a removal → dpkg succeeds" -i "$(file "$new")"
+same "$before" "$(kept)" "package is installed again after a removal → configuration, key ring, data and backups are unchanged"
 dpkg_says 0 "purge of the package → dpkg succeeds without a question" -P coatcheck
 matches 'Kept.*/var/lib/coatcheck .*/var/lib/coatcheck/keys.json' "$(tr '\n' ' ' <"$work/out")" "purge of the package → dpkg prints the kept paths"
 same "" "$(ls "$system/etc/coatcheck" 2>/dev/null)" "purge of the package → the configuration is gone"
@@ -156,13 +156,13 @@ same 3 "$(backups | wc -l)" "purge of the package → the backups stay"
 dpkg_says 0 "installation after a purge → dpkg succeeds" -i "$(file "$new")"
 same "$ring" "$(sha256sum <"$system/var/lib/coatcheck/keys.json")" "installation after a purge → uses the old key ring"
 rm "$system/var/lib/coatcheck/keys.json"
-dpkg_says 0 "installation next to a database without its key ring → dpkg succeeds" -i "$(file "$new")"
-same "" "$(ls "$system/var/lib/coatcheck/keys.json" 2>/dev/null)" "installation next to a database without its key ring → makes no key ring"
+dpkg_says 0 "installation while the database exists, but the key ring is missing → dpkg succeeds" -i "$(file "$new")"
+same "" "$(ls "$system/var/lib/coatcheck/keys.json" 2>/dev/null)" "installation while the database exists, but the key ring is missing → makes no key ring"
 
 step "The sandbox's package"
-dpkg_says 0 "sandbox's package alone → dpkg succeeds" -i "$(file "$emulator")"
-same "" "$(inside find /etc/systemd -name 'coatcheck*')" "sandbox's installation → no unit is enabled"
-same "127.0.0.1:8089" "$(sed -nE 's/^ExecStart=.* --listen ([^ ]+) .*/\1/p' "$system/lib/systemd/system/coatcheck-sandbox.service")" "sandbox's unit → listens on loopback"
-dpkg_says 0 "sandbox's purge → dpkg succeeds" -P coatcheck-sandbox
-same "" "$(inside find / -xdev -name 'coatcheck-sandbox*' -not -path '/packages/*' -not -path '/var/lib/coatcheck/*' -not -path '/var/log/*' -not -path '*/doc/coatcheck/*')" "sandbox's purge → no file is left"
+dpkg_says 0 "installation of the sandbox's package → dpkg succeeds" -i "$(file "$emulator")"
+same "" "$(inside find /etc/systemd -name 'coatcheck*')" "installation of the sandbox's package → no unit is enabled"
+same "127.0.0.1:8089" "$(sed -nE 's/^ExecStart=.* --listen ([^ ]+) .*/\1/p' "$system/lib/systemd/system/coatcheck-sandbox.service")" "sandbox's unit → starts the sandbox on loopback"
+dpkg_says 0 "purge of the sandbox's package → dpkg succeeds" -P coatcheck-sandbox
+same "" "$(inside find / -xdev -name 'coatcheck-sandbox*' -not -path '/packages/*' -not -path '/var/lib/coatcheck/*' -not -path '/var/log/*' -not -path '*/doc/coatcheck/*')" "purge of the sandbox's package → no file of the sandbox is left"
 finish

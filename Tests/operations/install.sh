@@ -53,13 +53,13 @@ TEXT
 step "The commands of the document"
 awk '/Tests\/operations\/install.sh runs this block/ { found = 1; next } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' \
     "$root/docs/operate/deployment.md" >"$work/commands"
-same 1 "$(($(wc -l <"$work/commands") > 10))" "document's block of commands → has more than ten lines"
+same 1 "$(($(wc -l <"$work/commands") > 10))" "block of commands in docs/operate/deployment.md → has more than ten lines"
 # Use free ports, and let nginx listen only on its own port.
 sed -i "s/127.0.0.1:8080/127.0.0.1:$BROKER_PORT/" "$system/root/$folder/deploy/systemd/coatcheck.socket"
 sed -i -e "s/127.0.0.1:8080/127.0.0.1:$BROKER_PORT/" -e "s/|@LISTEN@|80|/|@LISTEN@|127.0.0.1:$NGINX_PORT|/" -e 's/auth.example.com/localhost/' "$work/commands"
 cp "$work/commands" "$system/root/$folder/commands.sh"
 in_system bash -exc "cd /root/$folder; . ./commands.sh" >"$work/install.log" 2>&1
-same 0 $? "commands of the document → exit 0, $((SECONDS - begin)) s from the archive to an answer"
+same 0 $? "commands of docs/operate/deployment.md → exit 0, $((SECONDS - begin)) s from the archive to an answer"
 [ "$failed" -eq 0 ] || tail -20 "$work/install.log" | sed 's/^/# /'
 BROKER="http://localhost:$NGINX_PORT"
 device phone
@@ -94,13 +94,13 @@ in_system systemctl restart coatcheck.service
 wait_for 60 eval '[ "$(main)" != "$before" ] && in_system coatcheck health --config /etc/coatcheck/coatcheck.yaml'
 touch "$work/enough"
 wait "$asking"
-same "200" "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "systemctl restart → each of $(wc -l <"$work/codes") requests in this time gets 200"
+same "200" "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "systemctl restart while requests arrive → each of $(wc -l <"$work/codes") requests gets 200"
 in_system coatcheck backup /backups/coatcheck.db --config /etc/coatcheck/coatcheck.yaml --token-file /root/coatcheck.token >"$work/backup.out" 2>&1
 same "0 coatcheck 600" "$? $(in_system stat -c '%U %a' /backups/coatcheck.db 2>/dev/null)" "backup into a folder that a drop-in opened → a private file"
 in_system systemctl stop coatcheck.socket coatcheck.service
-same "success" "$(in_system systemctl show -P Result coatcheck.service)" "systemctl stop → result success"
+same "success" "$(in_system systemctl show -P Result coatcheck.service)" "systemctl stop of the broker's units → the service's result is success"
 journal_says stopped
-same 0 $? "systemctl stop → the journal has the line stopped"
+same 0 $? "systemctl stop of the broker's units → the journal has the broker's message “stopped”"
 request GET /v1/session
 expect_problem 503 shutting_down "request through nginx while the broker is stopped"
 finish

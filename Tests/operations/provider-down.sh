@@ -25,8 +25,8 @@ expect_status 200 "provider answers 500 → the session is alive"
 expect_json .provider oidc "provider answers 500 → the session is unchanged"
 failing() { request POST /v1/session/refresh; [ "$(provider oidc)" = failing ]; }
 wait_for 30 failing
-same failing "$(provider oidc)" "provider answers 500 → readiness shows failing"
-same ok "$(provider oauth2)" "provider answers 500 → readiness shows the other provider as ok"
+same failing "$(provider oidc)" "provider answers 500 to token requests → readiness shows this provider as failing"
+same ok "$(provider oauth2)" "provider answers 500 to token requests → readiness shows the other provider as ok"
 get "$MANAGEMENT/readyz"
 expect_status 200 "one provider fails → readiness is still 200"
 
@@ -57,7 +57,7 @@ device ana-2
 JAR="$work/a-phone.jar" request DELETE /v1/session
 expect_status 204 "provider is down → ana's log-out succeeds"
 "$COATCHECK" sessions list --ended --config "$work/coatcheck.yaml" --token-file "$work/reader" --provider oidc --no-header >"$work/list"
-matches 'logged_out' "$(cut -f5 "$work/list")" "provider is down → ana's session is listed as logged_out"
+matches 'logged_out' "$(cut -f5 "$work/list")" "ana has logged out while the provider is down → her session is listed as logged_out"
 
 step "3. The provider works again"
 sandbox DELETE /faults/oidc

@@ -15,13 +15,13 @@ step "1. The running broker begins to seal with a new key"
 same 0 $? "coatcheck keys rotate --now → exit 0"
 new=$(id 1)
 wait_for 15 seals "$new"
-same 0 $? "keys rotate --now → the new key seals within seconds"
-same "ID CREATED_AT USE" "$("$COATCHECK" keys list --file "$work/keys.json" | sed -n 1p | tr '\t' ' ')" "coatcheck keys list → column names first"
+same 0 $? "coatcheck keys rotate --now while the broker runs → the new key seals within seconds"
+same "ID CREATED_AT USE" "$("$COATCHECK" keys list --file "$work/keys.json" | sed -n 1p | tr '\t' ' ')" "coatcheck keys list → prints the column names first"
 
 step "2. All values are sealed with the new key"
 "$COATCHECK" keys reseal "${asking[@]}" >"$work/out" 2>&1
 same 0 $? "coatcheck keys reseal → exit 0"
-matches 'sealed again [1-9]' "$(cat "$work/out")" "coatcheck keys reseal → prints the number of values"
+matches 'sealed again [1-9]' "$(cat "$work/out")" "coatcheck keys reseal → prints the number of values that were sealed again"
 
 step "3. The old key is removed when no value needs it"
 kill_broker TERM
@@ -41,7 +41,7 @@ P
 same 0 $? "coatcheck keys remove while the broker is stopped → exit 0"
 start_broker
 get /v1/session
-expect_status 200 "old key removed → ana is signed in"
+expect_status 200 "old key was removed, and the broker was started → ana is signed in"
 request POST /v1/session/refresh
-expect_status 200 "old key removed → the session is refreshed"
+expect_status 200 "old key was removed, and the broker was started → ana's session is refreshed"
 finish

@@ -14,9 +14,9 @@ step "1. The provider has a new secret and refuses the old one"
 new=$(random_token)
 sandbox PUT /clients/oidc/web-client "{\"secret\":\"$new\",\"auth\":\"client_secret_basic\"}"
 request POST /v1/session/refresh
-expect_status 503 "refresh with the old secret → 503"
+expect_status 503 "provider has a new client secret, and the broker refreshes with the old one → 503"
 get /v1/session
-expect_status 200 "refresh with the old secret → the session is alive"
+expect_status 200 "provider has a new client secret, and the broker refreshes with the old one → the session is alive"
 device ben
 sign_in oidc web ben
 expect_problem 400 code_rejected "login with the old secret"
@@ -25,7 +25,7 @@ expect_json .provider_error invalid_client "login with the old secret → provid
 step "2. The new secret is written to its file and loaded"
 printf '%s' "$new" >"$work/web.secret"
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "coatcheck check → exit 0"
+same 0 $? "coatcheck check after the new secret was written → exit 0"
 kill -HUP "$broker_pid"
 reloaded() { grep -q '"message":"configuration reloaded"' "$work/broker.log"; }
 wait_for 20 reloaded
@@ -34,8 +34,8 @@ device a-phone
 # After a failed refresh, the broker waits a moment before it refreshes the session again, as Retry-After shows.
 refreshed() { request POST /v1/session/refresh; [ "$STATUS" = 200 ]; }
 wait_for 30 refreshed || true
-expect_status 200 "new secret loaded → the earlier session is refreshed"
+expect_status 200 "broker has loaded the new client secret → a session from before the change is refreshed"
 device ben-again
 sign_in oidc web ben
-expect_status 201 "new secret loaded → a login succeeds"
+expect_status 201 "broker has loaded the new client secret → a login succeeds"
 finish

@@ -21,7 +21,7 @@ same 0 "$found" "stolen copy of the database → contains no session token"
 sed -e "s|file: $work/keys.json|file: $work/thief.json|" -e "s|data/coatcheck.db|thief/coatcheck.db|" "$work/coatcheck.yaml" >"$work/thief.yaml"
 mkdir -m 700 "$work/thief"
 "$COATCHECK" restore "$work/stolen.db" --config "$work/thief.yaml" --without-endings >"$work/out" 2>&1
-matches '^1 .*opens 0 of' "$? $(cat "$work/out")" "restore with another key ring → no record can be opened"
+matches '^1 .*opens 0 of' "$? $(cat "$work/out")" "thief restores the stolen database with another key ring → fails, because zero records can be opened"
 
 step "A stolen key is replaced, and values are sealed again"
 old=$("$COATCHECK" keys list --no-header --file "$work/keys.json" | cut -f1)
@@ -30,7 +30,7 @@ cp "$work/keys.json" "$work/stolen.json"
 new=$("$COATCHECK" keys list --no-header --file "$work/keys.json" | sed -n 1p | cut -f1)
 sealing() { curl -s "$MANAGEMENT/admin/v1/keys" -H "Authorization: Bearer $(cat "$work/keeper")" | jq -e --arg id "$new" '.items[] | select(.id == $id and .use == "seals")' >/dev/null; }
 wait_for 15 sealing
-same 0 $? "keys rotate --now → the new key seals"
+same 0 $? "coatcheck keys rotate --now after a key was stolen → the new key seals"
 "$COATCHECK" keys reseal --config "$work/coatcheck.yaml" --token-file "$work/keeper" >"$work/out" 2>&1
 same 0 $? "coatcheck keys reseal → exit 0"
 get /v1/session
@@ -41,10 +41,10 @@ sandbox DELETE /requests
 "$COATCHECK" sessions end --provider oidc --all --config "$work/coatcheck.yaml" --token-file "$work/ender" >"$work/out"
 same "ended 1" "$(cat "$work/out")" "coatcheck sessions end --provider oidc --all → one session ended"
 JAR= get /v1/session -b "coatcheck=$session"
-same "401 admin" "$STATUS $(json .reason)" "coatcheck sessions end → the session's reason is admin"
+same "401 admin" "$STATUS $(json .reason)" "coatcheck sessions end --provider oidc --all → the session has ended with the reason admin"
 revoked() { sandbox GET /tokens; [ "$(jq '[.. | objects | select(.live == true)] | length' "$work/control")" = 0 ]; }
 wait_for 15 revoked
-same 0 $? "coatcheck sessions end → the provider has no live token"
+same 0 $? "coatcheck sessions end --provider oidc --all → the provider has no live token"
 kill_broker TERM
 python3 - "$work" "$old" <<'P'
 import json, sys
@@ -56,12 +56,12 @@ P
 start_broker
 device ana-again
 sign_in oidc ios ana
-expect_status 201 "old key removed → ana signs in"
+expect_status 201 "stolen key was removed from the key ring → ana signs in"
 sed "s|file: $work/keys.json|file: $work/stolen.json|" "$work/coatcheck.yaml" >"$work/thief.yaml"
 kill_broker TERM
 rm -f "$work/later.db"
 cp "$work/data/coatcheck.db" "$work/later.db"
 sed -i "s|data/coatcheck.db|thief/coatcheck.db|" "$work/thief.yaml"
 "$COATCHECK" restore "$work/later.db" --config "$work/thief.yaml" --without-endings >"$work/out" 2>&1
-same 1 $? "restore of the later database with the stolen key → exit 1"
+same 1 $? "thief restores a later copy of the database with the stolen key → exit 1"
 finish

@@ -51,7 +51,7 @@ starts() {
     start && ok "$1" && return
     not_ok "$1" "$(in_system journalctl -u coatcheck.service -o cat -n 3)"
 }
-signed_in() { JAR="$work/a-phone.jar" request GET /v1/session; expect_status 200 "session from before the step → alive"; }
+signed_in() { JAR="$work/a-phone.jar" request GET /v1/session; expect_status 200 "session that began before this step → alive"; }
 first_key() { in_system coatcheck keys list --no-header --file /var/lib/coatcheck/keys.json | sed -n 1p | cut -f1; }
 
 step "The commands of docs/operate/deployment.md"
@@ -79,11 +79,11 @@ TEXT
 awk '/Tests\/operations\/install.sh runs this block/ { found = 1; next } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' \
     "$root/docs/operate/deployment.md" | grep -vE '^apt-get|nginx' | sed -E '/^sed -e/,/[^\\]$/d' >"$system/root/archive/commands.sh"
 as_root "cd archive; set -ex; . ./commands.sh"
-good "commands of the page without nginx → exit 0"
+good "commands of docs/operate/deployment.md except those for nginx → exit 0"
 [ "$RUN" -eq 0 ] || { in_system journalctl -u coatcheck.service -o cat -n 20 | sed 's/^/#   /'; finish; }
 wait_for 60 ready
-same 0 $? "commands of the page → the broker is ready"
-same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "commands of the page → only the broker can read the key ring"
+same 0 $? "commands of docs/operate/deployment.md → the broker is ready"
+same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "commands of docs/operate/deployment.md → only the broker can read the key ring"
 device a-phone
 sign_in oidc ios ana
 expect_status 201 "sign-in at the installed broker → a session"
@@ -113,44 +113,44 @@ sed -E 's|^Type=.*|Type=oneshot|; s|^ExecStart=.*|ExecStart=/usr/local/bin/clock
     "$root/deploy/systemd/coatcheck.service" >"$system/etc/systemd/system/clock-probe.service"
 in_system systemctl daemon-reload
 in_system systemctl start clock-probe.service
-matches 'reads 2 sets 0 CapEff:.0+$' "$(in_system journalctl -u clock-probe.service -o cat | grep '^reads')" "clock probe → both reads succeed, both writes fail, and there is no capability"
+matches 'reads 2 sets 0 CapEff:.0+$' "$(in_system journalctl -u clock-probe.service -o cat | grep '^reads')" "program under the broker's unit reads and sets the kernel's clock → both reads succeed, both writes fail, without capabilities"
 
 step "A stolen key ring"
 old=$(first_key)
 pasted "coatcheck keys rotate --now"
 good "keys rotate --now as root → exit 0"
-matches 'the running broker knows it' "$(cat "$work/out")" "keys rotate --now → the running broker knows the new key"
+matches 'the running broker knows it' "$(cat "$work/out")" "keys rotate --now as root → the running broker knows the new key"
 new=$(first_key)
 same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "keys rotate --now as root → the key ring belongs to the broker"
 pasted "coatcheck keys reseal"
-good "keys reseal → exit 0"
-matches "sealed again [1-9].* under $new" "$(cat "$work/out")" "keys reseal → values sealed with the new key"
-starts "restart with the new key → the broker is ready"
+good "keys reseal after keys rotate --now → exit 0"
+matches "sealed again [1-9].* under $new" "$(cat "$work/out")" "keys reseal after keys rotate --now → values are sealed with the new key"
+starts "broker is restarted after keys rotate --now and keys reseal → ready"
 signed_in
 pasted "coatcheck sessions end" 's/NAME/oidc/'
-good "sessions end → exit 0"
+good "operator ends all sessions of a provider with sessions end → exit 0"
 JAR="$work/a-phone.jar" request GET /v1/session
 expect_problem 401 session_ended "user's session after an operator ended all sessions"
 device a-phone
 sign_in oidc ios ana
 expect_status 201 "sign-in after an operator ended all sessions → a session"
 as_root "coatcheck keys generate --file /var/lib/coatcheck/other.json && chgrp root /var/lib/coatcheck/other.json && chmod 640 /var/lib/coatcheck/other.json && chown root /var/lib/coatcheck/other.json && setpriv --reuid coatcheck --regid coatcheck --clear-groups coatcheck keys rotate --file /var/lib/coatcheck/other.json"
-matches 'cannot be read|root.s, who could not read' "$(cat "$work/out")" "keys rotate as the broker's user on root's file → refused"
+matches 'cannot be read|root.s, who could not read' "$(cat "$work/out")" "broker's user runs keys rotate on a key file that belongs to root → refused"
 as_root "chmod 644 /var/lib/coatcheck/other.json; setpriv --reuid coatcheck --regid coatcheck --clear-groups coatcheck keys rotate --file /var/lib/coatcheck/other.json; r=\$?; ls /var/lib/coatcheck; exit \$r"
-bad "is root's, who could not read.*other.json *\$" "keys rotate as the broker's user on root's readable file → refused with the reason, and no other file is left"
+bad "is root's, who could not read.*other.json *\$" "broker's user runs keys rotate on root's key file, which it can read → refused with the reason, and no other file is left"
 in_system rm /var/lib/coatcheck/other.json
 
 step "Commands report a key file that the broker can no longer read"
 in_system chown root:root /var/lib/coatcheck/keys.json
 as_root "coatcheck keys rotate --now --file /var/lib/coatcheck/keys.json --config /etc/coatcheck/coatcheck.yaml"
-bad "running broker does not know k.*keys not reloaded" "key file that the broker cannot read → keys rotate fails with the reason"
+bad "running broker does not know k.*keys not reloaded" "key file belongs to root, so the broker cannot read it → keys rotate fails with the reason"
 as_root "coatcheck keys reseal --config /etc/coatcheck/coatcheck.yaml"
-bad "does not seal with k" "key file that the broker cannot read → keys reseal fails"
+bad "does not seal with k" "key file belongs to root, so the broker cannot read it → keys reseal fails"
 as_root "coatcheck check --config /etc/coatcheck/coatcheck.yaml"
-bad "keys.json cannot be read: .*; read as coatcheck, whose the store is" "key file that the broker cannot read → check fails with the reason"
+bad "keys.json cannot be read: .*; read as coatcheck, whose the store is" "key file belongs to root, so the broker cannot read it → check fails with the reason"
 in_system chown coatcheck:coatcheck /var/lib/coatcheck/keys.json
 as_root "coatcheck keys reseal --config /etc/coatcheck/coatcheck.yaml"
-good "key file readable again → keys reseal succeeds without a restart"
+good "broker can read the key file again → keys reseal succeeds without a restart"
 
 step "Removing the old key"
 stop
@@ -170,11 +170,11 @@ P
 in_system chown -R coatcheck:coatcheck /var/lib/coatcheck/data
 start
 pasted "coatcheck keys remove" "s/kOld/$old/"
-good "keys remove → exit 0"
-same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "keys remove → the key ring belongs to the broker"
+good "keys remove of the old key while the broker runs → exit 0"
+same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "keys remove of the old key → the key ring belongs to the broker"
 pasted "coatcheck keys rotate --file"
-good "keys rotate with a waiting key → exit 0"
-starts "restart with a waiting key → the broker is ready"
+good "keys rotate without --now, which adds a waiting key → exit 0"
+starts "broker is restarted while a new key waits → ready"
 signed_in
 
 step "Backups"
@@ -183,12 +183,12 @@ bad "/tmp/lost.db is not here.*PrivateTmp" "backup into the broker's private /tm
 in_system install -d -m 0700 -o coatcheck -g coatcheck /backups
 as_root "coatcheck backup /backups/early.db --config /etc/coatcheck/coatcheck.yaml"
 bad "Read-only file system" "backup into a folder outside the unit's paths → refused"
-for command in "install -d -m 0700" "mkdir -p" "printf" "systemctl daemon-reload" "systemctl restart"; do pasted "$command"; good "$command"; done
+for command in "install -d -m 0700" "mkdir -p" "printf" "systemctl daemon-reload" "systemctl restart"; do pasted "$command"; good "command of the pages before a backup, $command → exit 0"; done
 wait_for 60 ready
 pasted "coatcheck backup"
-good "coatcheck backup → exit 0"
+good "coatcheck backup into a folder that a drop-in opened → exit 0"
 backup=$(in_system sh -c 'ls /backups/coatcheck-*.db')
-same "coatcheck:coatcheck 600" "$(access "$backup")" "coatcheck backup → the file belongs to the broker"
+same "coatcheck:coatcheck 600" "$(access "$backup")" "coatcheck backup into a folder that a drop-in opened → the file belongs to the broker"
 in_system cp "$backup" /root/coatcheck.db
 in_system chmod 600 /root/coatcheck.db
 
@@ -197,7 +197,7 @@ in_system install -d -m 0700 -o coatcheck -g coatcheck /var/lib/coatcheck-ending
 sed -i "s|^  url: sqlite.*|&\n  endings_file: /var/lib/coatcheck-endings/endings|" "$system/etc/coatcheck/coatcheck.yaml"
 sed -i 's|ReadWritePaths=.*|& /var/lib/coatcheck-endings|' "$system/etc/systemd/system/coatcheck.service.d/backups.conf"
 in_system systemctl daemon-reload
-starts "restart with an endings file → the broker is ready"
+starts "broker is restarted with a configured endings file → ready"
 device ben
 sign_in oidc ios ben
 pasted "coatcheck backup" 's|/backups/.*[.]db|/backups/second.db|'
@@ -210,59 +210,59 @@ in_system rm -rf /var/lib/coatcheck/data /root/coatcheck.db
 in_system mv /backups/second.db /root/coatcheck.db
 in_system chown root:root /root/coatcheck.db
 pasted "systemctl stop coatcheck.socket"
-good "stop command of the page → exit 0"
+good "command of the pages that stops the broker before a restore → exit 0"
 pasted "coatcheck restore /root"
-good "restore as root from root's backup → exit 0"
+good "root restores a backup file that belongs to root → exit 0"
 matches "1 of them had ended since" "$(cat "$work/out")" "restore with an endings file → reports one session that has ended since the backup"
-same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/data) $(access /var/lib/coatcheck/data/coatcheck.db)" "restore as root → the database belongs to the broker"
+same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/data) $(access /var/lib/coatcheck/data/coatcheck.db)" "root restores a backup → the database belongs to the broker"
 pasted "systemctl start coatcheck.socket"
 wait_for 60 ready
-same 0 $? "start after the restore → the broker is ready"
+same 0 $? "broker is started after a restore → ready"
 signed_in
 stop
 pasted "coatcheck restore /backups" 's|/backups/.*[.]db|/root/coatcheck.db|'
-good "restore as root over an existing database → exit 0"
-starts "start after the second restore → the broker is ready"
+good "root restores a backup while a database exists → exit 0"
+starts "broker is started after a second restore → ready"
 signed_in
 
 step "An upgrade"
 pasted "coatcheck check --config /etc/coatcheck/coatcheck.yaml --online"
-good "check --online next to a running broker → exit 0"
+good "check --online while the broker runs → exit 0"
 stop
 as_root "coatcheck check --config /etc/coatcheck/coatcheck.yaml --online"
-good "check --online of a stopped broker's store, as root → exit 0"
-same "" "$(in_system find /var/lib/coatcheck -user root)" "check --online as root → no file belongs to root"
+good "root runs check --online while the broker is stopped → exit 0"
+same "" "$(in_system find /var/lib/coatcheck -user root)" "root runs check --online while the broker is stopped → all files still belong to the broker"
 in_system mv /var/lib/coatcheck/data /root/data
 pasted "coatcheck migrate"
-good "migrate in an empty folder, as root → exit 0"
-same "" "$(in_system find /var/lib/coatcheck -user root)" "migrate as root → no file belongs to root"
-starts "start with the migrated store → the broker is ready"
+good "root runs migrate without a database → exit 0"
+same "" "$(in_system find /var/lib/coatcheck -user root)" "root runs migrate without a database → all files belong to the broker"
+starts "broker is started with the store that migrate made → ready"
 stop
 in_system rm -rf /var/lib/coatcheck/data
 in_system mv /root/data /var/lib/coatcheck/data
 pasted "coatcheck store copy" 's|postgresql://[^ ]*|sqlite:/var/lib/coatcheck/copied/coatcheck.db|'
-good "store copy as root → exit 0"
-same "" "$(in_system find /var/lib/coatcheck -user root)" "store copy as root → no file belongs to root"
+good "root runs store copy → exit 0"
+same "" "$(in_system find /var/lib/coatcheck -user root)" "root runs store copy → all files belong to the broker"
 start
 signed_in
 
 step "A new client secret: check and reload"
 pasted "coatcheck check --config /etc/coatcheck/coatcheck.yaml"
-good "check with the new settings → exit 0"
+good "coatcheck check before a reload → exit 0"
 sed -i 's/scope: openid email profile/scope: openid email/' "$system/etc/coatcheck/coatcheck.yaml"
 pasted "systemctl reload"
-good "systemctl reload → exit 0"
+good "systemctl reload after a change of settings → exit 0"
 wait_for 30 journal_says "configuration reloaded"
-same 0 $? "systemctl reload → the configuration is reloaded"
+same 0 $? "systemctl reload after a change of settings → the configuration is reloaded"
 as_root "coatcheck config diff --config /etc/coatcheck/coatcheck.yaml"
-good "config diff → exit 0"
+good "config diff after a reload → exit 0, because the broker runs with this configuration"
 
 step "A wrong key ring is replaced without a restart"
 stop
 in_system cp -a /var/lib/coatcheck/keys.json /root/right.json
 in_system rm /var/lib/coatcheck/keys.json
 as_root "coatcheck keys generate --file /var/lib/coatcheck/keys.json"
-same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "keys generate as root → the key ring belongs to the broker"
+same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "root runs keys generate → the key ring belongs to the broker"
 in_system systemctl start coatcheck.socket coatcheck.service
 red() { [ "$(curl -s "$MANAGEMENT/readyz" | jq -r .status)" = keys_do_not_fit ]; }
 wait_for 60 red
@@ -272,10 +272,10 @@ start_login oidc ios
 expect_problem 503 store_unavailable "start of a login at a broker with a wrong key ring"
 in_system cp -a /root/right.json /var/lib/coatcheck/keys.json
 wait_for 30 ready
-same 0 $? "right key ring restored → ready without a restart"
+same 0 $? "right key ring is put back while the broker runs → ready without a restart"
 signed_in
 sign_in oidc ios cleo
-expect_status 201 "right key ring restored → a sign-in succeeds"
+expect_status 201 "right key ring is put back while the broker runs → a sign-in succeeds"
 
 step "The journal contains only the broker's lines"
 in_system journalctl --sync
@@ -283,9 +283,9 @@ same "" "$(in_system journalctl -u coatcheck.service -o cat | grep -F 'thread pr
 
 step "Completions"
 pasted "coatcheck --generate-completion-script" 's|> .*|>/root/completion|'
-good "completions for the shell → exit 0"
+good "coatcheck --generate-completion-script → exit 0"
 
 documented | sort -u >"$work/documented"
 sort -u "$work/pasted" >"$work/pasted.sorted"
-same "" "$(comm -23 "$work/documented" "$work/pasted.sorted")" "commands of the pages → every command was run"
+same "" "$(comm -23 "$work/documented" "$work/pasted.sorted")" "commands of the operators' pages → this script has run every command"
 finish

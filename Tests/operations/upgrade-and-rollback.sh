@@ -25,12 +25,12 @@ expect_status 201 "sign-in before the upgrade → ana has a session"
 "$COATCHECK" backup "$work/before.db" --config "$work/coatcheck.yaml" --token-file "$work/keeper" >"$work/out" 2>&1
 same 0 $? "coatcheck backup before the upgrade → exit 0"
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "coatcheck check with the new program → exit 0"
+same 0 $? "new program checks the configuration before the upgrade → exit 0"
 
 step "2. The new program is started"
 kill_broker TERM
 "$COATCHECK" migrate --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "coatcheck migrate before the start → exit 0"
+same 0 $? "new program runs migrate before its first start → exit 0"
 start_broker
 get /v1/session
 expect_status 200 "new program started → ana is signed in"
@@ -40,24 +40,24 @@ kill_broker TERM
 later same
 start_broker
 get /v1/session
-expect_status 200 "older program on the extended schema → ana is signed in"
+expect_status 200 "older program runs on a schema that a newer one has extended → ana is signed in"
 request POST /v1/session/refresh
-expect_status 200 "older program on the extended schema → refresh succeeds"
+expect_status 200 "older program runs on a schema that a newer one has extended → a refresh succeeds"
 device ben
 sign_in oidc ios ben
 request DELETE /v1/session
-expect_status 204 "older program on the extended schema → log-out succeeds"
+expect_status 204 "older program runs on a schema that a newer one has extended → a log-out succeeds"
 
 step "4. Back to the older program: it cannot read the newer schema"
 kill_broker TERM
 later newer
 "$COATCHECK" serve --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 1 $? "older program on an unreadable schema → exit 1"
-matches 'newer Coatcheck' "$(cat "$work/out")" "older program on an unreadable schema → names a newer Coatcheck"
+same 1 $? "older program starts on a newer schema that it cannot read → exit 1"
+matches 'newer Coatcheck' "$(cat "$work/out")" "older program starts on a newer schema that it cannot read → the error asks for a newer Coatcheck"
 "$COATCHECK" restore "$work/before.db" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
 same 0 $? "restore of the backup from before the upgrade → exit 0"
 start_broker
 device a-phone
 get /v1/session
-expect_status 200 "after the restore → ana is signed in"
+expect_status 200 "backup from before the upgrade was restored → ana is signed in"
 finish

@@ -18,9 +18,9 @@ copies() {
         nginx) cat <<'TEXT' ;;
 /DPoP \$http_dpop/d|a proof without a nonce → 401
 /Coatcheck-Pass \$http/d|DPoP with Coatcheck-Pass
-/X-Original-URL/d|the proof at its own request
+/X-Original-URL/d|a proof sent with the request that it names
 s/X-Original-Method .*/X-Original-Method GET;/|by another method → 401
-s/X-Original-URL .*/X-Original-URL $http_x_original_url;/|with the fields of its own request
+s/X-Original-URL .*/X-Original-URL $http_x_original_url;/|with forged X- fields that match the proof
 /proxy_set_header DPoP "";/d|sees no dpop
 /proxy_set_header Coatcheck-Pass "";/d|the service sees neither
 s/coatcheck-pass=\[/coatcheck-none=[/|as a cookie → the service does not see it
@@ -31,11 +31,11 @@ s/coatcheck-pass=\[/coatcheck-none=[/|as a cookie → the service does not see i
 /Set-Cookie \$coatcheck_clear_pass/d|both cookies are cleared
 TEXT
         caddy) cat <<'TEXT' ;;
-/X-Original-URL/d|the proof at its own request
+/X-Original-URL/d|a proof sent with the request that it names
 s/X-Original-Method .*/X-Original-Method GET/|by another method → 401
-/header_up X-Original-/d|with the fields of its own request
-/header_up -X-Forwarded-Uri/d|the proof at its own request
-/header_up -X-Forwarded-Method/d|by another method, with the fields
+/header_up X-Original-/d|with forged X- fields that match the proof
+/header_up -X-Forwarded-Uri/d|a proof sent with the request that it names
+/header_up -X-Forwarded-Method/d|by another method, with forged X- fields
 /request_header -DPoP/d|sees no dpop
 /request_header -Coatcheck-Pass/d|the service sees neither
 s/|-pass//|as a cookie → the service does not see it
@@ -43,9 +43,9 @@ TEXT
         haproxy) cat <<'TEXT' ;;
 /\["dpop"\]/d|a proof without a nonce → 401
 /\["coatcheck-pass"\]/d|DPoP with Coatcheck-Pass
-/\["x-original-url"\]/d|the proof at its own request
+/\["x-original-url"\]/d|a proof sent with the request that it names
 s/txn.sf:method()/"GET"/|by another method → 401
-s/origin .. txn.sf:pathq()/first(fields["x-original-url"])/|with the fields of its own request
+s/origin .. txn.sf:pathq()/first(fields["x-original-url"])/|with forged X- fields that match the proof
 /del-header DPoP$/d|sees no dpop
 /del-header .coatcheck/d|the service sees neither
 s/coatcheck-pass=\[/coatcheck-none=[/|as a cookie → the service does not see it
@@ -55,9 +55,9 @@ TEXT
         apache) cat <<'TEXT' ;;
 /\["DPoP"\]/d|a proof without a nonce → 401
 /\["Coatcheck-Pass"\]/d|DPoP with Coatcheck-Pass
-/\["X-Original-URL"\]/d|the proof at its own request
+/\["X-Original-URL"\]/d|a proof sent with the request that it names
 s/= r.method,/= "GET",/|by another method → 401
-s/origin .. r.unparsed_uri.*/r.headers_in["X-Original-URL"],/|with the fields of its own request
+s/origin .. r.unparsed_uri.*/r.headers_in["X-Original-URL"],/|with forged X- fields that match the proof
 s/:gsub("^%a.*/,/|GET http:
 /RequestHeader unset DPoP/d|sees no dpop
 /RequestHeader unset Coatcheck-Pass/d|the service sees neither

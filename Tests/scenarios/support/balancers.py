@@ -120,8 +120,8 @@ def calls(case, broker, name, url):
         case.same([401, 401, 401], [ask("/v1/session").status, ask("/v1/session", session="guess").status, ask("/v1/forward-auth").status],
                   f"{name}, calls without a session or with a guessed one, {('before', 'after')[turn]} good calls → 401")
         seen = [ask("/v1/session", session=session).json.get("handle") for session in (ana, ben, ana)]
-        case.verdict(None not in seen and seen[0] == seen[2] != seen[1], f"{name}, reads of two sessions in turn → each caller gets the right one", seen)
-        case.same([200, 401, 200], [ask("/v1/forward-auth", **one).status for one in (proof, proof | {"X_Coatcheck_Session": "guess"}, proof)], f"{name}, forward-auth with a session, a guess, the session → 200, 401, 200")
+        case.verdict(None not in seen and seen[0] == seen[2] != seen[1], f"{name}, two users read their sessions in turn → each gets the right session", seen)
+        case.same([200, 401, 200], [ask("/v1/forward-auth", **one).status for one in (proof, proof | {"X_Coatcheck_Session": "guess"}, proof)], f"{name}, three calls of forward-auth, with a session, a guessed session and the first session again → 200, 401, 200")
     for body in (b"x" * 3000, b"x" * 300_000, iter([b"x" * 2000, b"x" * 1000])):
         posted = ask("/v1/relay/api/echo", "POST", ana, body)
         case.same((200, True), (posted.status, posted.json.get("body_length") in (3000, 300_000)), f"{name}, a relayed POST of {len(body) if isinstance(body, bytes) else 'chunked'} bytes → arrives completely")
@@ -133,4 +133,4 @@ def calls(case, broker, name, url):
     _, begin = first_bytes(int(url.rsplit(":", 1)[1]), "/v1/relay/api/events/100", ana, 5, host["Host"])
     case.same(b"data: 0\n\n", begin, f"{name}, a relayed event stream → its first event arrives")
     case.same(204, ask("/v1/session", "DELETE", ana).status, f"{name}, a log-out → 204")
-    case.same([401, 200, 401], [ask("/v1/session", session=ana).status, ask("/v1/session", session=ben).status, ask("/v1/forward-auth", **proof).status], f"{name}, a log-out → ends only this session")
+    case.same([401, 200, 401], [ask("/v1/session", session=ana).status, ask("/v1/session", session=ben).status, ask("/v1/forward-auth", **proof).status], f"{name}, a user's log-out → ends only this user's session")

@@ -122,7 +122,7 @@ def gate(server, site, broker, origin, service):
     forged = {
         "X-Original-Method": "GET", "X-Original-URL": origin + "/orders", "X-Original-Uri": "/orders", "X-Forwarded-Method": "GET",
         "X-Forwarded-Proto": "https", "X-Forwarded-Host": origin.split("//")[1], "X-Forwarded-Uri": "/orders"}
-    for sentence, fields in (("", {}), (", with the fields of its own request", forged)):
+    for sentence, fields in (("", {}), (", with forged X- fields that match the proof", forged)):
         refused("proof_invalid address", "a caught proof at another path" + sentence, "GET", "/transfer", {"DPoP": caught} | fields)
         refused("proof_invalid method", "a caught proof by another method" + sentence, "POST", "/orders", {"DPoP": caught} | fields)
     refused("proof_invalid address", "a proof for another origin", "GET", "/orders", {
@@ -133,7 +133,7 @@ def gate(server, site, broker, origin, service):
     refused("proof_invalid key", "a thief's proof with another key", "GET", "/orders", {
         "DPoP": other.proof("GET", "", phone.session, htu=origin + "/orders")})
 
-    answer = passes("the proof at its own request", "GET", "/orders?page=2", {"DPoP": caught} | forged)
+    answer = passes("a proof sent with the request that it names", "GET", "/orders?page=2", {"DPoP": caught} | forged)
     for name in ("dpop", "coatcheck_pass", "coatcheck_code"):
         says.same(None, gate.seen(answer, name), f"{server}: a served call with a proof → the service sees no {name}")
     says.same(["theme=dark; lang=en"], gate.seen(answer, "cookie"), f"{server}: a served call with a proof → the service sees no session cookie")
@@ -153,7 +153,7 @@ def gate(server, site, broker, origin, service):
         "Cookie": f"coatcheck={phone.session}; coatcheck-pass={phone.held_pass}", "Coatcheck-Pass": phone.held_pass})
     says.same(None, re.search(re.escape(phone.held_pass), json.dumps(answer.json)), f"{server}: a pass as a cookie and as a field → the service sees neither")
     answer = passes("a pass next to misspelt pass fields", "GET", "/orders", both | {"Coatcheck_Pass": "mallory", "Coatcheck.Pass": "mallory"})
-    says.same(None, re.search("mallory", json.dumps(answer.json)), f"{server}: misspelt pass fields → the service does not see their values")
+    says.same(None, re.search("mallory", json.dumps(answer.json)), f"{server}: a pass next to misspelt pass fields → the service does not see the values of these fields")
     refused("proof_invalid address", "a pass next to a proof for another path", "GET", "/orders", both | {
         "DPoP": gate.proof(phone, "GET", "/transfer")})
 
@@ -168,7 +168,7 @@ def gate(server, site, broker, origin, service):
         for evidence in ({"Coatcheck-Pass": made.json["pass"]["pass"]}, {"DPoP": bearer.proof("GET", "", bearer.session, htu=origin + "/orders")}):
             answer = gate.ask("GET", "/orders", named | evidence)
             seen = [gate.seen(answer, name) for name in ("authorization", "coatcheck_pass", "dpop")]
-            says.same((200, [None] * 3), (answer.status, seen), f"{server}: a bearer session as {scheme} with {[*evidence][0]} → served, and the service sees none of them")
+            says.same((200, [None] * 3), (answer.status, seen), f"{server}: a bearer session as {scheme} with {[*evidence][0]} → served, and the service sees neither the token nor the evidence")
 
     broker.call("DELETE", "/v1/session", phone.session)
     answer = gate.ask("GET", "/orders", both)
@@ -192,7 +192,7 @@ def service(name, site, broker, origin):
         return answer
 
     for code, sentence, fields in [
-        ("proof_required", "without evidence", {}), ("proof_invalid", "an invented pass", {"Coatcheck_Pass": "A" * 32}),
+        ("proof_required", "a bound session's token without evidence", {}), ("proof_invalid", "an invented pass", {"Coatcheck_Pass": "A" * 32}),
         ("proof_invalid", "a proof for another path", {"DPoP": lambda: gate.proof(phone, "GET", "/transfer")}),
         ("use_dpop_nonce", "a proof without a nonce", {"DPoP": lambda: gate.proof(phone, "GET", "/orders", nonce=None)}),
     ]:
@@ -233,7 +233,7 @@ def front(server, site, broker):
         says.verdict(passed(phone.passing("GET", path)), f"{server}: a pass as a cookie → served")
         says.verdict(passed(door.call("GET", path, phone.session, Coatcheck_Pass=phone.held_pass)), f"{server}: a pass as a field → served")
     answer = phone.call("POST", "/v1/session/pass", phone.session)
-    says.verdict(answer.status == 200 and "coatcheck-pass=" in (answer.fields["Set-Cookie"] or ""), f"{server}: a request for a pass → a new one as a cookie", str(answer.fields))
+    says.verdict(answer.status == 200 and "coatcheck-pass=" in (answer.fields["Set-Cookie"] or ""), f"{server}: an app asks for a pass → the answer sets a new pass as a cookie", str(answer.fields))
     answer = phone.passing("DELETE", "/v1/session")
     says.same(
         (204, 2), (answer.status, sum("Max-Age=0" in field for field in answer.fields.get_all("Set-Cookie", []))), f"{server}: a log-out with a pass → 204, and both cookies are cleared")

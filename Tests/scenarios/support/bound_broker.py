@@ -25,4 +25,4 @@ def is_evidence_wanted(case, answer, code, sentence):
     case.verdict(
         re.fullmatch(r"[A-Za-z0-9_-]{16}", answer.fields["DPoP-Nonce"] or "") and answer.fields["Coatcheck-Code"] == code.split()[0]
         and (answer.fields["WWW-Authenticate"] or "").startswith("DPoP error=") and not answer.fields["Set-Cookie"],
-        f"{sentence} → with nonce, code and challenge, and the cookie stays", str(answer.fields))
+        f"{sentence} → the answer has nonce, code and challenge, and the cookie stays", str(answer.fields))

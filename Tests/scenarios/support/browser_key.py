@@ -29,21 +29,21 @@ try:
         return browser.run(f"(async () => {{ const client = await import('/coatcheck.js'); const key = new client.WebCryptoKey(); {script} }})()")
 
     browser.open(page)
-    verdicts.verdict(run("return await key.publicKey()") is None, "a browser without a key → no public key")
-    verdicts.verdict(run("try { await key.sign(new Uint8Array(1)) } catch (lost) { return lost instanceof client.KeyLost }"), "a signature in a browser without a key → KeyLost")
+    verdicts.verdict(run("return await key.publicKey()") is None, "a browser that has not made a key → the client returns no public key")
+    verdicts.verdict(run("try { await key.sign(new Uint8Array(1)) } catch (lost) { return lost instanceof client.KeyLost }"), "a browser that has not made a key signs → the client throws KeyLost")
     made = run("return await key.make()")
-    verdicts.verdict(len(made["x"]) == 43 and len(made["y"]) == 43, "a new key → has both coordinates", str(made))
+    verdicts.verdict(len(made["x"]) == 43 and len(made["y"]) == 43, "the browser makes a key → the public key has both coordinates", str(made))
     browser.open(page + "?again")
-    verdicts.verdict(run("return await key.publicKey()") == made, "a reload of the page → the key from before the reload")
-    verdicts.verdict(run("return (await key.sign(new Uint8Array(3))).length") == 64, "a signature after a reload of the page → 64 bytes")
+    verdicts.verdict(run("return await key.publicKey()") == made, "the page is reloaded → the client finds the key from before the reload")
+    verdicts.verdict(run("return (await key.sign(new Uint8Array(3))).length") == 64, "the page is reloaded → a signature with the key has 64 bytes")
     verdicts.verdict(run("""
         const pair = await client.indexedKeys('coatcheck').read()
         const taken = await Promise.all(['jwk', 'pkcs8'].map(form => crypto.subtle.exportKey(form, pair.privateKey).then(() => form, () => null)))
         const signed = await key.sign(new Uint8Array(3))
         return !taken[0] && !taken[1] && crypto.subtle.verify({name: 'ECDSA', hash: 'SHA-256'}, pair.publicKey, signed, new Uint8Array(3))"""),
-        "the private key after a reload → cannot be exported, and its signature is good")
+        "the page is reloaded → the private key cannot be exported, and a signature with the key is valid")
     another = run("return await key.make()")
-    verdicts.verdict(another != made and run("return await key.publicKey()") == another, "a second new key → replaces the first key")
+    verdicts.verdict(another != made and run("return await key.publicKey()") == another, "the browser makes a second key → the second key replaces the first")
 finally:
     browser.close()
 verdicts.finish()

@@ -12,13 +12,13 @@ start_run() {
 
 # app_example NAME: checks the lines of an app of `examples`, in "$work/app.log", and that its session has ended
 app_example() {
-    matches 'signedOut|user(=|":)null' "$(grep '^at the start:' "$work/app.log")" "$1: start → the app shows no user"
-    matches 'user(=|: "|":")Ana Example' "$(grep '^after the sign-in:' "$work/app.log")" "$1: sign-in → Ana is signed in"
+    matches 'signedOut|user(=|":)null' "$(grep '^at the start:' "$work/app.log")" "$1: the app starts → it shows no user"
+    matches 'user(=|: "|":")Ana Example' "$(grep '^after the sign-in:' "$work/app.log")" "$1: the user signs in → the app shows Ana Example"
     matches '^the API answers 200: .*/api/private/orders.*Bearer at-' "$(grep '^the API' "$work/app.log")" \
-        "$1: relayed call → the API answers, and got an access token"
-    matches 'signedOut|user(=|":)null' "$(grep '^after the sign-out:' "$work/app.log")" "$1: sign-out → the app shows no user"
+        "$1: the app calls the API through the relay → the API got an access token, and answers"
+    matches 'signedOut|user(=|":)null' "$(grep '^after the sign-out:' "$work/app.log")" "$1: the user signs out → the app shows no user"
     request GET "$MANAGEMENT/admin/v1/sessions" -H "Authorization: Bearer $ADMIN_TOKEN"
-    same "200 0" "$STATUS $(jq '.items | length' "$work/body")" "$1: sign-out → the broker has no session"
+    same "200 0" "$STATUS $(jq '.items | length' "$work/body")" "$1: the user signs out → the broker lists no session"
 }
 
 # refuses_app NAME RUN: starts an app of `examples` against a broker without its client
@@ -30,8 +30,8 @@ refuses_app() {
         OTHER=$(sed -n 's/^BROKER=//p' "$work/other/env")
     fi
     COATCHECK_URL=$OTHER timeout 300 "$2" >"$work/app.log" 2>&1
-    same "1 1" "$? $(grep -c '^failed:' "$work/app.log")" "$1: broker without the app's client → exit 1, and the app prints the failure"
-    matches '/client' "$(cat "$work/app.log")" "$1: broker without the app's client → the detail and the faulty member are printed"
+    same "1 1" "$? $(grep -c '^failed:' "$work/app.log")" "$1: the app runs against a broker that lacks the app's client → exit 1, and the app prints the failure"
+    matches '/client' "$(cat "$work/app.log")" "$1: the app runs against a broker that lacks the app's client → the app prints the detail and the faulty member"
 }
 
 # follows_app NAME RUN README: an app of `examples` follows its session, and the curl line of the client's README ends the session
@@ -42,7 +42,7 @@ follows_app() {
     block_behind "$3" sh '**The end of a session.**' | sed "s|\.run/|$work/run/|; s|http://127.0.0.1:9090|$MANAGEMENT|" >"$work/end.sh"
     bash "$work/end.sh" >"$work/end.log" 2>&1
     wait "$followed"
-    same "0 the session's end: admin" "$? $(grep "^the session's end:" "$work/app.log")" "$1: curl line of the README ends the session → the app shows the reason admin"
+    same "0 the session's end: admin" "$? $(grep "^the session's end:" "$work/app.log")" "$1: an operator ends the session with the README's curl line → the app shows the reason admin"
 }
 
 # block_behind FILE LANGUAGE TEXT: prints a document's first block in a language after the line with this text; fails if there

@@ -95,7 +95,7 @@ def apache(case):
         case.same(401, call(url, **fields).status, f"direct call to Apache with {what} → 401")
     case.same(
         401, call(address, "POST", b"x", Authorization=f"DPoP {token}", DPoP=proof).status, "direct call to Apache with a proof for another method → 401")
-    case.same(0, api.reached, "Apache has refused all calls → the API behind it has received none")
+    case.same(0, api.reached, "Apache has refused all direct calls → the API behind Apache has received zero calls")
     case.same(200, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "backend calls Apache with the proof for its request → 200")
     case.same(401, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "backend calls Apache a second time with the same proof → 401")
     for what, fields in (
@@ -109,8 +109,8 @@ def apache(case):
         case.same(200, answer.status, f"relayed call {number + 1} of a DPoP-bound session to Apache → 200")
     sent = {name.lower(): value for name, value in answer.json["fields"].items()}
     case.verdict(sent["authorization"].startswith("DPoP "), "relayed call of a DPoP-bound session → Apache receives the token with the scheme DPoP")
-    case.same("/standard/things?page=2", answer.json["target"], "relayed call with a query → the API receives the query")
-    case.same(signed_in.json["subject"], sent["oauth2_claim_sub"], "relayed call of a DPoP-bound session → Apache reads the session's subject from the token")
+    case.same("/standard/things?page=2", answer.json["target"], "relayed call with a query, to an API behind Apache → the API receives the query")
+    case.same(signed_in.json["subject"], sent["oauth2_claim_sub"], "relayed call of a DPoP-bound session → Apache reads the user's subject from the token")
     answer = relayed(broker, session, "/v1/relay/standard/things", "POST", body=b"x" * 200_000)
     case.same((200, 200_000), (answer.status, answer.json.get("body")), "relayed upload of 200,000 bytes → arrives completely")
     # The proof names the path as the broker sends it, but mod_oauth2 compares it with the decoded path.
@@ -124,7 +124,7 @@ def apache(case):
     case.same("200", broker.refresh(session).told, "refresh of a DPoP-bound session → 200")
     case.same(200, relayed(broker, session).status, "relayed call to Apache after a refresh → 200")
     broker.restart()
-    case.same(200, relayed(broker, session).status, "relayed call to Apache after kill -9 → 200")
+    case.same(200, relayed(broker, session).status, "relayed call to Apache after kill -9 of the broker → 200")
 
     # The configured scheme is now wrong for this path, so Apache refuses the call. The session stays.
     broker.configure(upstreams={"standard": {"scheme": "Bearer"}})

@@ -151,7 +151,7 @@ def life(case, name, jar, other):
     case.same(401, jar.send("GET", "/v1/session")[0], f"{name}, a read without a session → 401")
     stolen = begin()
     tries = [each.send("POST", "/v1/sessions", stolen)[0] for each in (other, jar)]
-    case.same([403, 400], tries, f"{name}, a callback forwarded by another jar and then by the right one → 403, then 400")
+    case.same([403, 400], tries, f"{name}, a callback is forwarded with another cookie jar and then with the starter's → 403, then 400")
     handles = []
     for turn in ("a sign-in", "a second sign-in"):
         status, text = jar.send("POST", "/v1/sessions", begin())

@@ -74,9 +74,9 @@ def check_names(path):
     expressions += [v["query"]["query"] for v in board["templating"]["list"] if isinstance(v["query"], dict)]
     used = {name for text in expressions for name in NAME.findall(text)}
     for name in sorted(used | set(known)):
-        say(name in there or name in elsewhere, f"the metric {name}, used or documented → the broker has it, or it is documented for PostgreSQL or TLS only")
+        say(name in there or name in elsewhere, f"the metric {name}, which dashboard, rules or docs name → the broker has this metric, perhaps only with PostgreSQL or TLS")
     missing = {name for name in used if re.sub("_(bucket|sum|count)$", "", name) not in known}
-    say(not missing, "every metric in dashboard and rules → explained in docs/reference/metrics-and-logs.md", str(missing))
+    say(not missing, "every metric in the dashboard and the alert rules → explained in docs/reference/metrics-and-logs.md", str(missing))
     whole = {re.sub("_(bucket|sum|count)$", "", name) for name in there}
     say(not whole - set(known), "every metric of the broker → explained in docs/reference/metrics-and-logs.md", str(sorted(whole - set(known))))
 
@@ -120,9 +120,9 @@ def check_dashboard(prometheus):
                 while empty and time.monotonic() < deadline:
                     time.sleep(0.2)
                     empty = not ask(prometheus, "query", query=text)["result"]
-                say(not empty, f"the query {target['refId']} of the panel {panel['title']} → is answered, with values where an idle broker has some", f"empty: {text}")
+                say(not empty, f"the query {target['refId']} of the panel {panel['title']} → is answered, and has values if an idle broker has values for it", f"empty: {text}")
             except urllib.error.HTTPError as error:
-                say(False, f"the query {target['refId']} of the panel {panel['title']} → is answered, with values where an idle broker has some", error.read().decode())
+                say(False, f"the query {target['refId']} of the panel {panel['title']} → is answered, and has values if an idle broker has values for it", error.read().decode())
 
 
 def impatient(source, target, address):

@@ -83,7 +83,7 @@ walk_streams() {
     request POST /v1/session/refresh -H "Cookie: coatcheck=$cookie"
     expect_status 200 "$1: refresh while an event stream is open through the proxy → 200"
     soon grep -q '^event: tokens_refreshed' "$work/events"
-    same 0 $? "$1: refresh while an event stream is open through the proxy → its event arrives"
+    same 0 $? "$1: refresh while an event stream is open through the proxy → the refresh's event arrives"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     : >"$work/events"
@@ -91,7 +91,7 @@ walk_streams() {
     curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/events/300" >"$work/events" 2>/dev/null &
     pid=$!
     soon grep -q '^data: 0' "$work/events"
-    same 0 $? "$1: streamed upstream answer through the proxy → its beginning arrives before its end"
+    same 0 $? "$1: streamed upstream answer through the proxy → its beginning arrives before the upstream sends the end"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     wait_for 10 shows "$under_way 0\$"
@@ -119,7 +119,7 @@ walk_download() {
     pid=$!
     wait_for 10 shows "$under_way 1\$"
     wait_for "${LONG:-1}" shows "$under_way 0\$"
-    same 1 $? "$1: download through the proxy, which the client reads slowly → not stored on the way"
+    same 1 $? "$1: download through the proxy, which the client reads slowly → not stored on the way to the client"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
 }

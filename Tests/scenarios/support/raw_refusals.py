@@ -154,7 +154,7 @@ def deep_json():
         work = [pool.submit(exchange, data + LOGINS.request("Connection: close", "Content-Length: 2", body="[]"), 60) for _ in range(10)]
         counts = [len(done.result()[0]) for done in work]
     took = time.monotonic() - begin
-    verdict(counts == [21] * 10, f"200 logins at the same time, each with 5,000 equal names in its JSON → all are answered, in {took:.1f} s", f"got {counts}")
+    verdict(counts == [21] * 10, f"200 logins at the same time, each with 5,000 equal member names in the JSON body → all are answered, in {took:.1f} s", f"got {counts}")
 
 
 def pipelined():
@@ -169,7 +169,7 @@ def pipelined():
                 f"got {statuses}, {'ended' if ended else 'still open'}")
         found, ended = exchange(
             with_smuggled(route.request("Content-Length: 30", "Connection: close", body="{}") + SMUGGLED[:28]), 20)
-        verdict(len(found) == 1 and ended, f"{route.name}, bytes after a request with Connection: close → are not read as a request", f"got {[a[0] for a in found]}")
+        verdict(len(found) == 1 and ended, f"{route.name}, a second request after a request with Connection: close → only the first is answered", f"got {[a[0] for a in found]}")
     for piece in (1, 2, 7):
         end = connect()
         for index in range(0, len(good), piece):
@@ -177,4 +177,4 @@ def pipelined():
         end.shutdown(socket.SHUT_WR)
         got, how = read_all(end)
         statuses = [answer[0] for answer in answers(got)]
-        verdict(statuses == [200] and how != "open", f"a request in packets of {piece} bytes, then half-closed → answered", f"got {statuses}")
+        verdict(statuses == [200] and how != "open", f"a client sends a request in packets of {piece} bytes and closes its sending side → answered", f"got {statuses}")

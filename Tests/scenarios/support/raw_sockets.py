@@ -21,16 +21,16 @@ def victim(line):
 
 def last():
     statuses = victim("GET /v1/session")
-    verdict(statuses == [200], f"{raw_target.smuggled_count} smuggled second requests → the victim is still signed in", f"{statuses}")
+    verdict(statuses == [200], f"{raw_target.smuggled_count} requests with a hidden log-out of the victim behind them → the victim is still signed in", f"{statuses}")
     # The hidden request works: sent alone, it does end the session.
     ended, after = victim("DELETE /v1/session"), victim("GET /v1/session")
-    verdict(ended == [204] and after == [401], "the request that was smuggled, sent as a request of its own → ends the victim's session", f"{ended}, then {after}")
+    verdict(ended == [204] and after == [401], "the log-out of the victim that other requests hid, sent alone → ends the victim's session", f"{ended}, then {after}")
     try:
         os.kill(options.pid, 0)
         with urllib.request.urlopen(options.management + "/readyz", timeout=5) as answer:
-            verdict(answer.status == 200, "broker after all raw requests → the process from before is ready")
+            verdict(answer.status == 200, "broker after all raw requests → the same process still runs and is ready")
     except OSError as error:
-        verdict(False, "broker after all raw requests → the process from before is ready", str(error))
+        verdict(False, "broker after all raw requests → the same process still runs and is ready", str(error))
 
 
 if __name__ == "__main__":

@@ -36,11 +36,11 @@ for path, item in contract["paths"].items():
         continue  # takes any method
     base = management if "servers" in item else public
     status, headers = ask("PURGE", base + path.format(**values))
-    say(status == 405, f"the contract's path {path} → the broker has it", f"PURGE gave {status}")
+    say(status == 405, f"the path {path} of the contract → the broker has this path", f"PURGE gave {status}")
     allowed = {m.strip() for m in headers.get("Allow", "").split(",")} - {"HEAD", "OPTIONS", ""}
-    say(allowed == documented, f"the contract's path {path} → has exactly the methods {', '.join(sorted(documented))}", f"the broker has {', '.join(sorted(allowed))}")
+    say(allowed == documented, f"the path {path} of the contract → has exactly the methods {', '.join(sorted(documented))}", f"the broker has {', '.join(sorted(allowed))}")
     if base == management:
         status, _ = ask("GET", public + path.format(**values))
-        say(status == 404, f"the management path {path}, at the public listener → 404", f"GET gave {status}")
+        say(status == 404, f"GET of the management path {path} on the public listener → 404", f"GET gave {status}")
 
 verdicts.finish()

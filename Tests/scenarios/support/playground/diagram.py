@@ -16,13 +16,13 @@ def diagram(page):
     page.signed_in("a sign-in before the checks of the diagram → the phone shows the user")
     page.click("#call")
     page.idle()
-    page.sees(f"document.querySelectorAll('#messages li').length > 12 && {at_end}", "a call → the diagram scrolls to its end")
+    page.sees(f"document.querySelectorAll('#messages li').length > 12 && {at_end}", "the playground's user calls the API → the diagram scrolls to its end")
     browser.run("[...document.querySelectorAll('#messages summary')].at(-6).click(), 1")
     # The event of an earlier scroll arrives now.
     browser.run("document.getElementById('scroller').dispatchEvent(new Event('scroll')), 1")
     page.click("#call")
     page.idle()
-    page.sees(at_end, "a call while a row of the diagram is open → the diagram scrolls to its end")
+    page.sees(at_end, "the playground's user calls the API while a row of the diagram is open → the diagram scrolls to its end")
     browser.run("[...document.querySelectorAll('#messages summary')].at(-1).click(), 1")
     page.sees("(r => { const b = document.getElementById('scroller').getBoundingClientRect(); return r.bottom <= b.bottom + 1 || r.top <= b.top + 1; })"
               "([...document.querySelectorAll('#messages details')].at(-1).getBoundingClientRect())", "the diagram's newest row is opened → the end or the beginning of the row is visible")

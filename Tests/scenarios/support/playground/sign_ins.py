@@ -10,10 +10,10 @@ def providers(page):
         page.sign_in(name)
         page.signed_in(f"{title}, a sign-in → the phone shows the user", "ana@" if name == "zephr" else "Ana")
         page.click("#call")
-        page.sees("document.getElementById('relay')?.innerText.includes('200.')", f"{title}, a call → the API answers through the relay")
-        page.sees("document.getElementById('live').innerText === 'events on'", f"{title}, a session → the phone listens to events")
+        page.sees("document.getElementById('relay')?.innerText.includes('200.')", f"{title}, the user calls the API → the API answers through the relay")
+        page.sees("document.getElementById('live').innerText === 'events on'", f"{title}, the user is signed in → the phone listens to events")
         page.sign_out()
-        page.sees("document.getElementById('word')?.innerText === 'You are signed out.'", f"{title}, a sign-out → the phone shows it")
+        page.sees("document.getElementById('word')?.innerText === 'You are signed out.'", f"{title}, the user signs out → the phone shows “You are signed out.”")
     said = page.arrows()
     for arrow in ("POST /v1/logins", "POST /v1/sessions", "POST /oidc/token", "POST /clever/oauth/tokens", "GET /v1/session/events",
                   "DELETE /v1/session", "event: session_ended"):
@@ -42,4 +42,4 @@ def keyboard(page):
             break
         browser.key("Tab")
     browser.key("Enter")
-    page.signed_in("the Enter key on provider and person → the phone shows the user")
+    page.signed_in("the user signs in with the Enter key on provider and person → the phone shows the user")

@@ -31,7 +31,7 @@ struct ParserTests {
     }
 
     @Test(
-        "A cookie's value has quotes around it → a pair is removed, inner quotes are kept, half a pair is refused (SEC-38)",
+        "A cookie's value has quotes around it → a pair of quotes is removed, inner quotes stay, half a pair is refused (SEC-38)",
         arguments: [
             ("$Version=\"1\"; c=\"v\";$Path=\"/\";$Domain=\"h\"", .one("v")), ("c=\"v\"; $Version=1", .one("v")),
             ("c=\"a=b\"", .one("a=b")), ("c=\"\"", .one("")), ("c=\"\"v\"\"", .one("\"v\"")), ("c=a\"b", .one("a\"b")),

@@ -236,7 +236,9 @@ struct HeaderRulesTests {
         #expect(fields[values: .vary] == ["Cookie, Authorization, Coatcheck-Pass"])
     }
 
-    @Test("An upstream's Connection names response fields → they are removed, and Cache-Control is replaced (SEC-76)")
+    @Test(
+        "An upstream's `Connection` names response fields → these fields are removed, and `Cache-Control` is replaced (SEC-76)"
+    )
     func responseConnection() throws {
         let fields = try Self.answered([
             ("X-Hop", "1"), ("Cache-Control", "public"),

@@ -222,7 +222,7 @@ struct ServerConnectionTests {
     }
 
     @Test(
-        "A connection answers a request → the answer has the client's HTTP version, and says whether the connection closes"
+        "The broker answers a request → the answer has the client's HTTP version, and says whether the connection closes"
     )
     func framing() {
         func framing(_ events: [Event], more: Bool = false) -> ServerConnection.AnswerFraming {

@@ -252,7 +252,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(
-        "An upstream gets a piece, or sends a byte of a body → the deadline moves; a byte of an unfinished head → no change"
+        "The broker sends a piece, or gets a byte of an upstream's body → the deadline moves; a byte of a head → no change"
     )
     func progress() {
         var machine = Self.machine(after: [Self.post, .writable(false)])

@@ -219,7 +219,7 @@ struct EffectTests {
     }
 
     @Test(
-        "Allowed origins are web shells', such as capacitor://localhost → accepted; no client is a bearer client → a warning"
+        "An allowed origin is a web shell, such as capacitor://localhost → accepted; no client uses bearer tokens → a warning"
     )
     func shells() throws {
         let origins = [

@@ -132,7 +132,7 @@ struct TracingTests {
     }
 
     @Test(
-        "100 spans exceed the exporter's queue → dropped and counted; the collector is unreachable → its spans are, too"
+        "100 spans exceed the exporter's queue → these spans are dropped and counted; the collector is unreachable → likewise"
     )
     func bounded() async throws {
         let metrics = MetricsRegistry()

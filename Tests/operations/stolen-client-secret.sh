@@ -19,8 +19,8 @@ get /v1/session
 expect_status 200 "provider has a new client secret, and the broker refreshes with the old one → the session is alive"
 device ben
 sign_in oidc web ben
-expect_problem 400 code_rejected "login with the old secret"
-expect_json .provider_error invalid_client "login with the old secret → provider_error invalid_client"
+expect_problem 400 code_rejected "provider has a new client secret, and a login uses the old one"
+expect_json .provider_error invalid_client "provider has a new client secret, and a login uses the old one → provider_error is invalid_client"
 
 step "2. The new secret is written to its file and loaded"
 printf '%s' "$new" >"$work/web.secret"

@@ -34,7 +34,7 @@ documented() { awk '/^ *```sh$/ { inside = 1; next } /^ *```$/ { inside = 0 } in
 pasted() {
     local line
     line=$(documented | grep -m 1 -F -- "$1")
-    [ -n "$line" ] || { not_ok "the document has a command: $1"; return; }
+    [ -n "$line" ] || { not_ok "command to run → exists on a page: $1"; return; }
     printf '%s\n' "$line" >>"$work/pasted"
     as_root "$(sed -E "${2:-}" <<<"$line")"
 }
@@ -130,7 +130,7 @@ signed_in
 pasted "coatcheck sessions end" 's/NAME/oidc/'
 good "operator ends all sessions of a provider with sessions end → exit 0"
 JAR="$work/a-phone.jar" request GET /v1/session
-expect_problem 401 session_ended "user's session after an operator ended all sessions"
+expect_problem 401 session_ended "request with a user's session after an operator ended all sessions"
 device a-phone
 sign_in oidc ios ana
 expect_status 201 "sign-in after an operator ended all sessions → a session"

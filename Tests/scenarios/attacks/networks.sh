@@ -93,11 +93,11 @@ occupy line 2001:db8:1::/57 16
 same 384 "$(jq .standing "$work/line")" "more connections are opened from one /56 than a /56 may have → 384 stay open"
 signs_in 2001:db8:2::1 "user of another network, while a /56 has as many connections as it may → signs in"
 occupy network 2001:db8:1:100::/57,2001:db8:1:200::/57 8
-same 512 "$(jq .standing "$work/network")" "then many connections are opened from two other /56 of the same /48 → 512 of them stay open"
+same 512 "$(jq .standing "$work/network")" "a /56 has as many connections as it may, and many more come from two other /56 of its /48 → 512 of these stay open"
 signs_in 2001:db8:2::1 "user of another network, while a /48 has as many connections as it may → signs in"
 occupy second 2001:db8:5::/57,2001:db8:5:100::/57,2001:db8:5:200::/57 8
 occupy third 2001:db8:6::/57,2001:db8:6:100::/57,2001:db8:6:200::/57 8
-same "896 896" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "then more connections are opened from each of two other /48 than a /48 may have → 896 of each stay open"
+same "896 896" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "one /48 has as many connections as it may, and many more come from two other /48 → 896 of each stay open"
 signs_in 2001:db8:2::1 "user of another network, while three /48 have as many connections as they may → signs in"
 curl -s "$MANAGEMENT/metrics" >"$work/metrics"
 same 1 "$(grep -c '^coatcheck_connections 2688$' "$work/metrics")" "metrics while three /48 have as many connections as they may → count 2688: $(grep '^coatcheck_connections ' "$work/metrics")"

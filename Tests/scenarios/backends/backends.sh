@@ -169,7 +169,7 @@ request POST "$BACKENDS/v1/introspect" "${orders[@]}" -d "token=$session"
 expect_json .active true "introspection on the backends' listener with a credential → active"
 for path in /v1/introspect /v1/token; do
     request POST "$path" "${orders[@]}" "${exchange[@]}" -d "subject_token=$session" -d "token=$session"
-    expect_problem 404 not_found "$path on the public listener, with a good backend's credential"
+    expect_problem 404 not_found "request for $path on the public listener, with a backend's valid credential"
 done
 for path in /v1/session /v1/sessions /v1/session/events /v1/providers /v1/relay/api/echo /openapi.yaml /callback/oidc \
     /metrics /livez /readyz /admin/v1/sessions /v1/forward-auth/ /; do

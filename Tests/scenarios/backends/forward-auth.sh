@@ -41,12 +41,12 @@ walk_live() {
     expect_json .code session_required "$1: request without a session → the code session_required"
     expect_json .status 401 "$1: request without a session → the problem's status is 401"
     same "" "$(header Location)" "$1: request without a session → no redirect (SEC-89)"
-    denied "$1: forged identity headers without a session" 401 GET -H 'X-Auth-Subject: mallory' -H 'X-Auth-Session: ses_0000000000000000000000'
+    denied "$1: request with forged identity headers, without a session" 401 GET -H 'X-Auth-Subject: mallory' -H 'X-Auth-Session: ses_0000000000000000000000'
     denied "$1: POST without a session" 401 POST --data-binary 'name=value'
     denied "$1: OPTIONS without a session (SEC-85)" 401 OPTIONS -H 'User-Agent: GoogleHC/1.0'
     denied "$1: HEAD without a session" 401 HEAD
     denied "$1: a header that names a public path, without a session" 401 GET -H 'X-Original-URI: /healthz' -H 'X-Forwarded-Uri: /healthz'
-    denied "$1: a session cookie with an invented value" '4..' GET -H 'Cookie: coatcheck=nonsense'
+    denied "$1: request with an invented session cookie" '4..' GET -H 'Cookie: coatcheck=nonsense'
     denied "$1: the client sends a backend's credential itself" 401 GET -H 'X-Coatcheck-Backend: gateway-credential-4f1d9c' -H 'X-Coatcheck-Session: x'
 
     step "$1: a live session"
@@ -111,12 +111,12 @@ walk_live() {
     done
 
     step "$1: ambiguous sessions, and sessions this backend may not use"
-    denied "$1: two session cookies" 400 GET -H "Cookie: coatcheck=$cookie; coatcheck=mallory"
+    denied "$1: request with two session cookies" 400 GET -H "Cookie: coatcheck=$cookie; coatcheck=mallory"
     device "clever-$1"
     sign_in oauth2 ios ben
     expect_status 201 "$1: sign-in at another provider → a session"
-    denied "$1: a session of a provider outside the backend's list" 403 GET
-    expect_json .code backend_not_allowed "$1: a session of a provider outside the backend's list → the code backend_not_allowed"
+    denied "$1: request with a session of a provider outside the backend's list" 403 GET
+    expect_json .code backend_not_allowed "$1: request with a session of a provider outside the backend's list → the code backend_not_allowed"
 
     step "$1: a bearer client"
     device "bearer-$1"
@@ -128,7 +128,7 @@ walk_live() {
     expect_status 200 "$1: request with a bearer session → served"
     saw x_auth_subject "[\"$secret\"]" "$1: request with a bearer session → the service gets the subject"
     saw authorization "" "$1: request with a bearer session → the service does not get the session token"
-    denied "$1: an unknown bearer token" 401 GET -H "Authorization: Bearer $(tr "A-Za-z" "B-ZAb-za" <<<"$other")"
+    denied "$1: request with an unknown bearer token" 401 GET -H "Authorization: Bearer $(tr "A-Za-z" "B-ZAb-za" <<<"$other")"
 
     step "$1: two users at once"
     at_once "ana-$1" -H "Cookie: coatcheck=$cookie" &
@@ -147,14 +147,14 @@ walk_live() {
     device "nobody-$1"
     request DELETE /v1/session -H "Cookie: coatcheck=$cookie"
     expect_status 204 "$1: cookie session logs out → 204"
-    denied "$1: the ended cookie session" 401 GET -H "Cookie: coatcheck=$cookie"
-    expect_json .code session_ended "$1: the ended cookie session → the answer has the code session_ended"
-    expect_json .reason logged_out "$1: the ended cookie session → the answer has the reason logged_out"
-    matches 'Max-Age=0' "$(header Set-Cookie)" "$1: the ended cookie session → the answer clears the cookie"
+    denied "$1: request with a cookie session that has ended" 401 GET -H "Cookie: coatcheck=$cookie"
+    expect_json .code session_ended "$1: request with a cookie session that has ended → the answer has the code session_ended"
+    expect_json .reason logged_out "$1: request with a cookie session that has ended → the answer has the reason logged_out"
+    matches 'Max-Age=0' "$(header Set-Cookie)" "$1: request with a cookie session that has ended → the answer clears the cookie"
     request DELETE /v1/session -H "Authorization: Bearer $other"
     expect_status 204 "$1: bearer client logs out → 204"
-    denied "$1: the ended bearer session" 401 GET -H "Authorization: Bearer $other"
-    same "session_ended logged_out" "$(json .code) $(json .reason)" "$1: the ended bearer session → session_ended with the reason logged_out"
+    denied "$1: request with a bearer session that has ended" 401 GET -H "Authorization: Bearer $other"
+    same "session_ended logged_out" "$(json .code) $(json .reason)" "$1: request with a bearer session that has ended → session_ended with the reason logged_out"
 }
 
 # walk_traefik: sends the requests of Traefik's forwardAuth, from its address and without a credential
@@ -178,7 +178,7 @@ walk_traefik() {
     ask "$BACKENDS_PORT" 127.0.0.2
     expect_problem 401 session_required "Traefik's forward-auth from its address, without a session"
     ask "$BACKENDS_PORT" 127.0.0.1 -H "Cookie: coatcheck=$cookie"
-    expect_problem 401 backend_unauthorized "forward-auth from another address, without a credential"
+    expect_problem 401 backend_unauthorized "forward-auth from an address that the broker's list lacks, without a credential"
     for from in 127.0.0.1 127.0.0.2; do
         ask "$BROKER_PORT" "$from" -H "Cookie: coatcheck=$cookie"
         expect_problem 404 not_found "forward-auth on the public listener, from $from"

@@ -155,7 +155,7 @@ step "9. The recovery call fails, too; a later refresh recovers the lost token p
 lose_pair web
 fault clover '{"fault":"status","status":503,"endpoint":"recovery","times":1}'
 request POST /v1/session/refresh
-expect_problem 503 provider_unavailable "lost refresh answer, and Clover answers 503 to the recovery call"
+expect_problem 503 provider_unavailable "refresh whose answer is lost, and Clover answers 503 to the recovery call"
 get /v1/session
 expect_status 200 "Clover answers 503 to the recovery call → the session is alive"
 fault clover '{"fault":"drop-after","endpoint":"recovery","times":1}'

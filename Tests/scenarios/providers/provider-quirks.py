@@ -46,11 +46,11 @@ def tokens(case):
     sandbox, broker = stack(case)
     for quirk, words in (("duplicate-claim", "stands twice"), ("duplicate-scope", "the member /scope stands twice")):
         sandbox.fault("oidc", fault=quirk, times=1)
-        case.same(502, broker.log_in()[1].status, f"a token answer with {quirk} → the sign-in gets 502")
-        case.verdict(wait_for(5, lambda: words in broker.log()), f"a token answer with {quirk} → the log names the repeated member", broker.log()[-400:])
+        case.same(502, broker.log_in()[1].status, f"a token answer with the quirk {quirk} → the sign-in gets 502")
+        case.verdict(wait_for(5, lambda: words in broker.log()), f"a token answer with the quirk {quirk} → the log names the repeated member", broker.log()[-400:])
     for quirk in OF_TOKENS + OF_BODIES:
         sandbox.fault("oidc", fault=quirk, times=1)
-        case.same(201, broker.log_in()[1].status, f"a token answer with {quirk} → a sign-in succeeds")
+        case.same(201, broker.log_in()[1].status, f"a token answer with the quirk {quirk} → a sign-in succeeds")
     case.verdict("token is not JSON" not in broker.log(), "sign-ins with unusual token answers → the log calls no answer `not JSON`")
 
 
@@ -79,7 +79,7 @@ def addresses(case):
             sandbox.fault("oidc", value=value, times=1, **fault)
             session = broker.sign_in()
             gate = broker.call("GET", "/v1/forward-auth", X_Coatcheck_Backend=BACKEND, X_Coatcheck_Session=session)
-            case.same(shown, gate.fields["X-Auth-Email"], f"{source} with email_verified {value!r} → forward-auth shows {'the' if shown else 'no'} e-mail address")
+            case.same(shown, gate.fields["X-Auth-Email"], f"the e-mail address comes from {source} with email_verified {value!r} → forward-auth shows {'the' if shown else 'no'} e-mail address")
         broker.stop()
 
 

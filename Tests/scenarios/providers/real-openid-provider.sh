@@ -86,20 +86,20 @@ app_login() {
 }
 app_login
 real_post "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$verifier\",\"nonce\":\"$nonce\"}"
-expect_status 201 "flow B, the app sends the verifier of its challenge → a session"
-expect_json .subject ana "session of flow B → its subject is ana"
+expect_status 201 "login that the app started (flow B), and the app sends the right verifier → a session"
+expect_json .subject ana "session from a login that the app started (flow B) → its subject is ana"
 app_login
 real_post "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$(random_token)\",\"nonce\":\"$nonce\"}"
-expect_problem 400 code_rejected "flow B, the app sends another verifier, which Canaille refuses"
+expect_problem 400 code_rejected "login that the app started (flow B), and the app sends another verifier, which Canaille refuses"
 app_login
 real_post "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$verifier\",\"nonce\":\"$(random_token)\"}"
-expect_problem 502 identity_rejected "flow B, the app sends a nonce that differs from the id_token's nonce"
+expect_problem 502 identity_rejected "login that the app started (flow B), and the app sends a nonce that differs from the id_token's nonce"
 
 step "5. The log-out of a user's last session also ends the session at Canaille"
 request DELETE '/v1/sessions?except=current'
-expect_status 204 "user ends all other sessions → 204"
+expect_status 204 "user ends all other sessions at Canaille → 204"
 request DELETE /v1/session
-expect_status 204 "user logs out of the last session → 204"
+expect_status 204 "user logs out of the last session at Canaille → 204"
 wait_for 10 shows '^coatcheck_revocations_total\{.*real.*done.* [1-9]'
 same 0 $? "log-out of the last session → its tokens are revoked at Canaille"
 wait_for 10 shows '^coatcheck_provider_session_ends_total\{.*real.*done.* [1-9]'

@@ -127,7 +127,7 @@ same "/attributes/first-name required" "$(json '.errors[0].pointer') $(json '.er
 same "$before" "$(calls zephr/register)" "registration without a required attribute → no register call"
 fault zephr '{"fault":"register-weak","times":1}'
 register "$STATE_KEY" '{"first-name":"?"}'
-expect_problem 400 registration_rejected "Zephr rejects an attribute's value"
+expect_problem 400 registration_rejected "registration with an attribute whose value Zephr rejects"
 register "$STATE_KEY" '{"first-name":"Newt"}'
 expect_status 201 "app submits corrected attributes after Zephr's rejection → a session"
 
@@ -135,10 +135,10 @@ step "7. Zephr's refusals become problem codes"
 device c-phone
 partial taken
 register "$STATE_KEY" '{"first-name":"T"}'
-expect_problem 409 user_already_exists "Zephr already has the user"
+expect_problem 409 user_already_exists "registration of a user whom Zephr already has"
 partial blocked
 register "$STATE_KEY" '{"first-name":"B"}'
-expect_problem 403 email_domain_denied "Zephr blocks the e-mail domain"
+expect_problem 403 email_domain_denied "registration with an e-mail domain that Zephr blocks"
 for pair in "register-key-unknown 410 state_key_expired" "register-key-expired 410 state_key_expired" "register-key-spent 410 state_key_expired" \
     "register-exists 409 user_already_exists" "register-domain 403 email_domain_denied" "register-weak 400 registration_rejected" "register-no-session 502 provider_error"; do
     read -r name status code <<<"$pair"
@@ -171,10 +171,10 @@ partial new-lost
 sandbox DELETE /requests
 fault zephr '{"fault":"drop-after","endpoint":"register","times":1}'
 register "$STATE_KEY" '{"first-name":"N"}'
-expect_problem 503 provider_unavailable "Zephr's register answer is lost"
+expect_problem 503 provider_unavailable "Zephr's answer to the register call is lost"
 expect_json .retry new_login "Zephr's answer to the register call is lost → the broker's answer has retry new_login"
 register "$STATE_KEY" '{"first-name":"N"}'
-expect_problem 409 login_required "app repeats the registration after Zephr's register answer is lost"
+expect_problem 409 login_required "app repeats the registration after Zephr's answer to the register call was lost"
 same 1 "$(calls zephr/register)" "Zephr's answer to the register call is lost, and the app repeats the registration → one register call at Zephr in all"
 sandbox DELETE /faults
 

@@ -65,6 +65,6 @@ step "7. Log out"
 request DELETE /v1/session -H "Authorization: Bearer $session"
 expect_status 204 "log-out with the bearer token → 204"
 get /v1/session -H "Authorization: Bearer $session"
-expect_problem 401 session_ended "session read with the bearer token after its log-out"
+expect_problem 401 session_ended "session read with the bearer token of a session that has logged out"
 
 finish

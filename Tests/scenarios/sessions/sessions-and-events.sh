@@ -110,14 +110,14 @@ JAR=
 request GET "$MANAGEMENT/admin/v1/sessions"
 expect_problem 401 backend_unauthorized "operator lists sessions without an admin token"
 request GET "$MANAGEMENT/admin/v1/sessions" -b "coatcheck=$ben_cookie"
-expect_problem 401 backend_unauthorized "session cookie instead of an admin token (SEC-96)"
+expect_problem 401 backend_unauthorized "operators' list of sessions with a session cookie instead of an admin token (SEC-96)"
 reader=(-H 'Authorization: Bearer admin-reader-7f3d2a9c51')
 ender=(-H 'Authorization: Bearer admin-ender-b81c64e2f0')
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ben" "${reader[@]}"
 expect_status 200 "operator lists ben's sessions → 200"
 expect_json .items[0].handle "$ben_handle" "operator lists ben's sessions → has the handle of ben's session"
 request DELETE "$MANAGEMENT/admin/v1/sessions/$ben_handle" "${reader[@]}"
-expect_problem 403 backend_not_allowed "admin token that may only read ends a session"
+expect_problem 403 backend_not_allowed "operator ends a session with an admin token that may only read"
 request DELETE "$MANAGEMENT/admin/v1/subjects/oidc/user-ben/sessions" "${ender[@]}"
 expect_status 200 "operator ends ben's sessions by subject → 200"
 expect_json .ended 1 "operator ends ben's sessions by subject → one session has ended"

@@ -40,7 +40,7 @@ in_log 'callbacks name an issuer' 1 "two callbacks with an iss, from a provider 
 start_login oauth2 ios
 browser "$AUTHORIZATION_URL" ana
 forward "$(with_value iss "$SANDBOX/oidc" "$CALLBACK")"
-expect_problem 400 issuer_mismatch "callback's iss is the issuer of another configured provider"
+expect_problem 400 issuer_mismatch "callback whose iss is the issuer of another configured provider"
 
 step "3. Errors that prompt=none may cause ask the app to involve the user; they are not the provider's fault"
 for error in login_required interaction_required account_selection_required; do
@@ -53,7 +53,7 @@ expect_problem 409 interaction_required "callback with consent_required after pr
 back ios "error=consent_required"
 expect_problem 403 access_denied "callback with consent_required after a visible prompt"
 back ios "error=invalid_scope"
-expect_problem 502 provider_error "callback with invalid_scope"
+expect_problem 502 provider_error "callback with error invalid_scope"
 expect_json .provider_error invalid_scope "callback with error invalid_scope → the answer's provider_error is invalid_scope"
 callback_error() { [[ $(grep 'callback error' "$work/broker.log" | tail -1) == *invalid_scope* ]]; }
 wait_for 10 callback_error
@@ -71,16 +71,16 @@ in_log 'finished by somebody else' 1 "callback forwarded by another device → l
 
 step "4. Facebook's error_code and Twitter's denied instead of error, in flows A, B and C"
 back ios "error_code=200&error_message=no"
-expect_problem 502 provider_error "flow A, callback with error_code"
+expect_problem 502 provider_error "login that the broker started (flow A), callback with error_code"
 back ios "denied=t0ken"
-expect_problem 403 access_denied "flow A, callback with denied"
+expect_problem 403 access_denied "login that the broker started (flow A), callback with denied"
 forward "com.example.app:/cb?denied=t0ken&state=own&iss=$(issuer)" '"provider":"oidc","client":"ios","state":"own","code_verifier":"'"$(random_token)"'"'
-expect_problem 403 access_denied "flow B, callback with denied"
+expect_problem 403 access_denied "login that the app started (flow B), callback with denied"
 forward "com.example.app:/cb?error_code=200&state=own&iss=$(issuer)" '"provider":"oidc","client":"ios","state":"own","code_verifier":"'"$(random_token)"'"'
-expect_problem 502 provider_error "flow B, callback with error_code"
+expect_problem 502 provider_error "login that the app started (flow B), callback with error_code"
 for query in "denied=t0ken access_denied" "error_code=200 provider_error" "error=login_required interaction_required"; do
     start_login oidc hosted
-    matches "error=${query#* }&" "$(location "$BROKER/callback/oidc?${query% *}&state=$STATE&iss=$(issuer)")" "flow C, callback with ${query% *} → the app gets the error ${query#* }"
+    matches "error=${query#* }&" "$(location "$BROKER/callback/oidc?${query% *}&state=$STATE&iss=$(issuer)")" "login with a hosted callback (flow C), callback with ${query% *} → the app gets the error ${query#* }"
 done
 
 step "5. Callbacks without a state or a code belong to no login (flow D)"
@@ -90,7 +90,7 @@ expect_problem 403 access_denied "callback with an error but without a state"
 forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"ios"'
 expect_problem 409 login_required "forward of a code without a state, with provider and client in the body"
 forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"ios"'
-expect_problem 400 invalid_callback "second forward of a code without a state in a row"
+expect_problem 400 invalid_callback "app forwards a code without a state for the second time in a row"
 device a-second-guest
 start_login oidc ios
 forward "com.example.app:/cb?state=$STATE"

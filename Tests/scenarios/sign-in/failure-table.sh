@@ -45,12 +45,12 @@ forward "$CALLBACK"
 expect_problem 503 provider_unavailable "token endpoint answers 500"
 same "" "$(json .retry)" "token endpoint answers 500 → the app may forward the code again"
 forward "$CALLBACK"
-expect_problem 503 provider_unavailable "token endpoint answers 500 again"
+expect_problem 503 provider_unavailable "token endpoint answers 500 to the repeated forward"
 forward "$CALLBACK"
-expect_problem 503 provider_unavailable "token endpoint answers 500 for the third time"
-expect_json .retry new_login "token endpoint answers 500 for the third time → the app has to start a new login"
+expect_problem 503 provider_unavailable "token endpoint answers 500 to the third forward of a code"
+expect_json .retry new_login "token endpoint answers 500 to the third forward of a code → the app has to start a new login"
 forward "$CALLBACK"
-expect_problem 503 provider_unavailable "forward after three answers 500 of the token endpoint"
+expect_problem 503 provider_unavailable "app repeats the forward after the token endpoint has answered 500 three times"
 expect_json .retry new_login "app repeats the forward after the token endpoint has answered 500 three times → the app has to start a new login"
 more_calls 3
 sandbox DELETE /faults
@@ -61,7 +61,7 @@ fault oidc '{"fault":"status","status":400,"body":"{\"error\":\"invalid_grant\"}
 forward "$CALLBACK"
 expect_problem 400 code_rejected "token endpoint answers invalid_grant"
 forward "$CALLBACK"
-expect_problem 400 code_rejected "forward repeated after the token endpoint's invalid_grant"
+expect_problem 400 code_rejected "app repeats the forward after the token endpoint has answered invalid_grant"
 more_calls 1
 begin oidc
 fault oidc '{"fault":"status","status":403,"body":"{\"error\":\"invalid_code\"}","endpoint":"token","times":1}'
@@ -115,7 +115,7 @@ revoked=$(calls oidc/revoke)
 forward "$CALLBACK"
 expect_problem 502 identity_rejected "id_token with a wrong signature"
 forward "$CALLBACK"
-expect_problem 502 identity_rejected "id_token with a wrong signature, forward repeated"
+expect_problem 502 identity_rejected "app repeats the forward after an id_token with a wrong signature"
 more_calls 1
 wait_for 10 eval '[ "$(calls oidc/revoke)" -gt "$revoked" ]'
 same 0 $? "id_token with a wrong signature → the broker revokes the tokens of this login"
@@ -126,8 +126,8 @@ for name in drop-after truncate drop-before; do
     begin oidc
     fault oidc "{\"fault\":\"$name\",\"endpoint\":\"token\",\"times\":1}"
     forward "$CALLBACK"
-    expect_problem 503 provider_unavailable "token answer lost by the fault $name"
-    expect_json .retry new_login "token answer lost by the fault $name → the app has to start a new login"
+    expect_problem 503 provider_unavailable "token answer is lost by the fault $name"
+    expect_json .retry new_login "token answer is lost by the fault $name → the app has to start a new login"
     forward "$CALLBACK"
     expect_problem 409 login_required "starter repeats the forward after the token answer was lost by the fault $name"
     url=$(json .login.authorization_url)

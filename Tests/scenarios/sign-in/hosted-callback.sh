@@ -97,7 +97,7 @@ expect_status 201 "handoff from Apple's form post → a session"
 expect_json .provider apple "handoff from Apple's form post → the session's provider is apple"
 matches 'Ana' "$(json .identity)" "Apple's form post with the user's name → the session's identity has the name"
 JAR= request POST /callback/apple -H 'Content-Type: application/json' --data-binary '{}'
-expect_problem 415 unsupported_media_type "JSON instead of a form posted to Apple's hosted callback"
+expect_problem 415 unsupported_media_type "POST of JSON instead of a form to Apple's hosted callback"
 
 step "7. The app's link opens in a browser instead of the app: the page reveals nothing (SEC-94)"
 JAR= request GET "/oauth/clever?code=c-canary&state=st-canary&handoff=h-canary" -H 'Accept: text/html'

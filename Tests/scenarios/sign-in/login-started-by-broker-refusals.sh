@@ -41,7 +41,7 @@ expect_problem 409 login_required "callback without a state"
 matches '^lgn_' "$(json .login.login_id)" "callback without a state → the refusal contains a new login"
 matches 'state=' "$(json .login.authorization_url)" "callback without a state → the new login has a state"
 forward "$(with_value state - "$CALLBACK")"
-expect_problem 400 invalid_callback "second callback without a state in a row"
+expect_problem 400 invalid_callback "app forwards a callback without a state for the second time in a row"
 no_call
 fresh_callback
 forward "$(with_value state "" "$CALLBACK")"
@@ -111,7 +111,7 @@ forward "$(with_value error '<script>alert(1)</script>' "$CALLBACK")"
 expect_problem 502 provider_error "callback with an unknown error together with a code"
 if grep -q script "$work/body"; then not_ok "callback with an unknown error → the answer does not contain the error's text"; else ok "callback with an unknown error → the answer does not contain the error's text"; fi
 forward "$CALLBACK"
-expect_problem 400 state_mismatch "unchanged callback, forwarded after a callback with an error"
+expect_problem 400 state_mismatch "login's unchanged callback, forwarded after a copy with an error"
 no_call
 
 step "10. The state of one provider's login at another provider's callback (SEC-09)"
@@ -131,7 +131,7 @@ forward "$(with_value code c-invented "$CALLBACK")"
 expect_problem 400 code_rejected "callback with the same invented code, forwarded again"
 no_call
 forward "$CALLBACK"
-expect_problem 400 state_mismatch "unchanged callback, forwarded after a callback with an invented code"
+expect_problem 400 state_mismatch "login's unchanged callback, forwarded after a copy with an invented code"
 no_call
 
 step "12. The broker checks an app's verifier before it calls the provider (SEC-03)"

@@ -79,7 +79,7 @@ same "" "$(cookie coatcheck)" "log-out of a session → the device has no sessio
 JAR= request GET /v1/session -b "coatcheck=$old"
 same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "request with a session's cookie after the log-out → session_ended, logged_out"
 get /v1/session
-expect_problem 401 session_required "session read without a cookie after the log-out"
+expect_problem 401 session_required "session read without a cookie, after a log-out cleared the cookie"
 request DELETE /v1/session
 expect_status 204 "log-out without a session → 204"
 

@@ -21,29 +21,29 @@ step "1. Refused ID tokens"
 device a-phone
 sdk google google-app
 give oidc ios "$TOKEN"
-expect_problem 403 client_not_allowed "ID token for a client without native_code"
+expect_problem 403 client_not_allowed "app forwards an ID token for a client without native_code"
 give clever ios "$TOKEN"
-expect_problem 403 client_not_allowed "ID token for a provider without native SDK tokens"
+expect_problem 403 client_not_allowed "app forwards an ID token for a provider without native SDK tokens"
 post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"id_token\":\"$TOKEN\",\"login_token\":\"$secret\"}"
-expect_problem 400 invalid_request "ID token without a nonce"
-expect_json .errors[0].pointer /nonce "ID token without a nonce → the error points to nonce"
+expect_problem 400 invalid_request "app forwards an ID token without a nonce"
+expect_json .errors[0].pointer /nonce "app forwards an ID token without a nonce → the error points to nonce"
 give google web "$TOKEN" "" "$(random_token)"
-expect_problem 400 code_rejected "ID token with another nonce"
+expect_problem 400 code_rejected "app forwards an ID token with another nonce"
 give google web "${TOKEN%?????}AAAAA"
-expect_problem 400 code_rejected "ID token with another signature"
+expect_problem 400 code_rejected "app forwards an ID token with a changed signature"
 give google web junk
-expect_problem 400 code_rejected "text that is not a JWT, instead of an ID token"
+expect_problem 400 code_rejected "app forwards a text that is not a JWT as an ID token"
 sdk apple com.example.app
 give google web "$TOKEN"
-expect_problem 400 code_rejected "ID token of another provider"
+expect_problem 400 code_rejected "app forwards an ID token of another provider"
 sdk google google-other
 give google web "$TOKEN"
-expect_problem 400 code_rejected "ID token of another client"
+expect_problem 400 code_rejected "app forwards an ID token of another client"
 for wrong in expired old-iat invalid-iss foreign-key idtoken-sig-none nonce-missing wrong-azp; do
     fault google "{\"fault\":\"$wrong\",\"endpoint\":\"native-id-token\",\"times\":1}"
     sdk google google-app
     give google web "$TOKEN"
-    expect_problem 400 code_rejected "ID token with the fault $wrong"
+    expect_problem 400 code_rejected "app forwards an ID token with the fault $wrong"
 done
 same "" "$(cookie coatcheck)" "all refused ID tokens → no session cookie"
 

@@ -23,8 +23,8 @@ same 1 "$(grep -hio 'set-cookie: coatcheck=[^;]*' "$work"/answer.*.headers | sor
 step "2. Another device with the same code gets no session, and causes no call"
 device a-stranger
 forward "$CALLBACK"
-expect_problem 409 code_already_used "another device forwards the used code"
-same 1 "$(calls oidc/token)" "another device forwards the used code → no further token call"
+expect_problem 409 code_already_used "another device forwards a used code"
+same 1 "$(calls oidc/token)" "another device forwards a used code → no further token call"
 
 step "3. Fifty identical forwards of the app's own login, with a login token"
 sandbox DELETE /faults
@@ -45,7 +45,7 @@ same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty identical forwards of
 same 1 "$(calls oidc/token)" "fifty identical forwards of a login that the app started → one token call"
 same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty identical forwards of a login that the app started → one session handle"
 post /v1/sessions "${members/$secret/$(random_token)}"
-expect_problem 409 code_already_used "used code of the app's own login, forwarded with another login token"
+expect_problem 409 code_already_used "used code of a login that the app started, forwarded with another login token"
 same 1 "$(calls oidc/token)" "used code of a login that the app started, forwarded with another login token → no further token call"
 
 step "4. After a log-out the code is refused"
@@ -55,7 +55,7 @@ callback=$CALLBACK
 request DELETE /v1/session
 before=$(calls oidc/token)
 forward "$callback"
-expect_problem 409 code_already_used "code of a session that was logged out, forwarded again"
+expect_problem 409 code_already_used "app forwards a code again after the session from this code was logged out"
 same "$before" "$(calls oidc/token)" "app forwards a code again after the session from this code was logged out → zero token calls"
 
 step "5. Fifty forwards of one Clever code from a login that the app started without PKCE"

@@ -23,7 +23,7 @@ device b-phone
 forward "com.example.strict:/cb?code=c-1"
 expect_problem 409 login_required "app forwards a first code without a state"
 forward "com.example.strict:/cb?code=c-2"
-expect_problem 400 invalid_callback "app forwards a second code without a state in a row"
+expect_problem 400 invalid_callback "app forwards a code without a state for the second time in a row"
 
 step "4. For a bearer client, the 409 contains the new login's login token"
 device c-phone

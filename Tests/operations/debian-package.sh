@@ -37,7 +37,7 @@ for name in coatcheck coatcheck-sandbox; do
     documents=$tree/usr/share/doc/$name
     same CycloneDX "$(jq -r .bomFormat "$documents/sbom.cdx.json")" "package $name → contains a bill of materials"
     same "$(jq '.pins | length' "${RESOLVED:-$root/Package.resolved}")" "$(find "$documents/licenses" -mindepth 1 -maxdepth 1 | wc -l)" "package $name → contains a licence for each Swift package"
-    same "" "$(zcat "$tree/usr/share/man/man1/$name.1.gz" | man -l --warnings=w -E UTF-8 - 2>&1 >"$work/page")" "package $name → groff accepts its manual page"
+    same "" "$(zcat "$tree/usr/share/man/man1/$name.1.gz" | man -l --warnings=w -E UTF-8 - 2>&1 >"$work/page")" "package $name → groff accepts the package's manual page"
     bash -n "$tree/usr/share/bash-completion/completions/$name"
     same 0 $? "package $name → contains completions for bash"
     same "#compdef $name" "$(head -1 "$tree/usr/share/zsh/vendor-completions/_$name")" "package $name → contains completions for zsh"
@@ -67,12 +67,12 @@ version() { inside dpkg-query -W -f '${Version} ${db:Status-Status}' "$1"; }
 file() { echo "/packages/$(basename "$1")"; }
 dpkg_says 0 "first installation → dpkg succeeds" -i "$(file "$old")"
 same "  editor /etc/coatcheck/coatcheck.yaml   systemctl enable --now coatcheck.socket coatcheck.service" "$(grep '^  ' "$work/out" | tr '\n' ' ' | sed 's/ $//')" "first installation → dpkg prints the next two commands"
-same "root:coatcheck 750 root:coatcheck 640" "$(access /etc/coatcheck /etc/coatcheck/coatcheck.yaml)" "first installation, the configuration → only root and the broker can read it"
-same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck /var/lib/coatcheck/keys.json)" "first installation, the key ring → only the broker can read it"
+same "root:coatcheck 750 root:coatcheck 640" "$(access /etc/coatcheck /etc/coatcheck/coatcheck.yaml)" "first installation → only root and the broker can read the configuration"
+same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck /var/lib/coatcheck/keys.json)" "first installation → only the broker can read the key ring"
 same "" "$(inside find /etc/systemd -name 'coatcheck*')" "first installation → no unit is enabled"
 broker coatcheck check --config /etc/coatcheck/coatcheck.yaml >"$work/out" 2>&1
 same "1 1 error" "$? $(tail -1 "$work/out")" "shipped configuration → check finds exactly one fault"
-matches "providers: needs at least one provider" "$(cat "$work/out")" "shipped configuration → its fault is the missing provider"
+matches "providers: needs at least one provider" "$(cat "$work/out")" "shipped configuration → the fault that check finds is the missing provider"
 ring=$(sha256sum <"$system/var/lib/coatcheck/keys.json")
 cat >>"$system/etc/coatcheck/coatcheck.yaml" <<TEXT
 providers:
@@ -103,7 +103,7 @@ before_start
 same 0 $? "before-start script of the new version → exit 0"
 backup=$(backups)
 matches '^/var/lib/coatcheck/backups/coatcheck-before-1.0.1-[0-9TZ]+.db$' "$backup" "before-start script of the new version → one backup"
-same "coatcheck:coatcheck 600" "$(access "$backup")" "backup by the before-start script → only the broker can read it"
+same "coatcheck:coatcheck 600" "$(access "$backup")" "backup by the before-start script → only the broker can read the file"
 before_start
 same "$backup" "$(backups)" "before-start script of the same version runs a second time → no further backup"
 for day in 1 2 3 4; do touch -d "2026-01-0$day" "$system/var/lib/coatcheck/backups/coatcheck-before-0.$day.db"; done

@@ -59,8 +59,8 @@ inside() {
         _ "$root" "$volume" "$work/etc" "$group" "$@"
 }
 entry() { jq -r '.Docker.config | ((.Entrypoint // []) + (.Cmd // []))[]' "$work/$1.json"; }
-same "coatcheck serve --config /etc/coatcheck/coatcheck.yaml" "$(entry coatcheck | tr '\n' ' ' | sed 's/ $//')" "broker's image → has its entry point and its command"
-same "coatcheck-sandbox --listen 127.0.0.1:8089" "$(entry sandbox | tr '\n' ' ' | sed 's/ $//')" "sandbox's image → has its entry point and its command"
+same "coatcheck serve --config /etc/coatcheck/coatcheck.yaml" "$(entry coatcheck | tr '\n' ' ' | sed 's/ $//')" "broker's image → has the broker's entry point and command"
+same "coatcheck-sandbox --listen 127.0.0.1:8089" "$(entry sandbox | tr '\n' ' ' | sed 's/ $//')" "sandbox's image → has the sandbox's entry point and command"
 inside coatcheck "$work/volume" sh -c 'touch /usr/local/bin/x' 2>/dev/null
 same 1 "$(($? != 0))" "image's user writes to a folder outside the volume → refused"
 sandbox_port=$(free_port)
@@ -69,7 +69,7 @@ mkdir "$work/none"
 inside sandbox "$work/none" coatcheck-sandbox --listen "127.0.0.1:$sandbox_port" >"$work/sandbox.log" 2>&1 &
 pids+=($!)
 wait_for 30 curl -sf "$SANDBOX/_sandbox/health" || give_up "the sandbox's image"
-ok "sandbox's image with its command → the sandbox answers"
+ok "sandbox's image runs its command → the sandbox answers"
 BROKER_PORT=$(free_port)
 MANAGEMENT_PORT=$(free_port)
 BROKER="http://127.0.0.1:$BROKER_PORT"
@@ -82,7 +82,7 @@ inside coatcheck "$work/volume" coatcheck keys generate --file keys.json >"$work
 same "600 10001" "$(stat -c '%a %u' "$work/volume/keys.json")" "keys generate in the broker's image → a private file in the volume"
 health() { (eval "inside coatcheck \"$work/volume\" $(jq -r '.Docker.config.Healthcheck.Test[1:] | map(@sh) | join(" ")' "$work/coatcheck.json")"); }
 health >"$work/health.log" 2>&1
-same 1 $? "image's health check before the broker's start → exit 1: $(cat "$work/health.log")"
+same 1 $? "image's health check runs before the broker has started → exit 1: $(cat "$work/health.log")"
 mapfile -t command < <(entry coatcheck)
 inside coatcheck "$work/volume" "${command[@]}" >"$work/broker.log" 2>&1 &
 broker_pid=$!
@@ -97,16 +97,16 @@ device phone
 start_login oidc ios
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
-expect_status 201 "sign-in at the broker's image → a session"
+expect_status 201 "sign-in at a broker in its container → a session"
 request GET /v1/session
-expect_status 200 "session read at the broker's image → 200"
+expect_status 200 "session read at a broker in its container → 200"
 request GET /v1/relay/api/private/echo
-expect_status 200 "relay call at the broker's image → 200"
+expect_status 200 "relay call at a broker in its container → 200"
 kill -TERM "$served"
 wait "$broker_pid"
-same 0 $? "SIGTERM to the broker's image → exit status 0"
+same 0 $? "SIGTERM to a broker in its container → exit status 0"
 broker_pid=
-matches '"message":"stopped"' "$(tail -1 "$work/broker.log")" "SIGTERM to the broker's image → the message of the last log line is “stopped”"
+matches '"message":"stopped"' "$(tail -1 "$work/broker.log")" "SIGTERM to a broker in its container → the message of the last log line is “stopped”"
 mapfile -t command < <(entry coatcheck)
 inside coatcheck "$work/volume" "${command[@]}" >>"$work/broker.log" 2>&1 &
 broker_pid=$!

@@ -73,7 +73,7 @@ same 1 $((took < 120)) "installation and first sign-in → take less than two mi
 matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "commands of docs/start/first-login.md → a user is signed in and out"
 matches 'editor /etc/coatcheck/coatcheck.yaml.*systemctl enable --now' "$(tr '\n' ' ' <"$work/installed")" "installation of the package → prints the next two commands"
 same "active active enabled" "$(shown service ActiveState) $(shown socket ActiveState) $(shown service UnitFileState)" "operator has enabled the package's units → the broker runs"
-same "inactive" "$(shown service ActiveState | sed s/active/inactive/; in_system systemctl is-enabled coatcheck-sandbox | grep -v disabled)" "installation of the sandbox → its unit stays disabled"
+same "inactive" "$(shown service ActiveState | sed s/active/inactive/; in_system systemctl is-enabled coatcheck-sandbox | grep -v disabled)" "installation of the sandbox's package → the sandbox's unit stays disabled"
 disk "after the installation and a sign-in"
 
 step "An upgrade under requests"

@@ -71,7 +71,7 @@ sources = {
 scripts = "\n".join(re.sub(r"^ *#.*", "", p.read_text(), flags=re.M) for p in (root / "Tests/scenarios").rglob("*") if p.suffix in (".sh", ".py"))
 for command in sorted((root / "examples").glob("*/run")):
     folder = str(command.parent.relative_to(root))
-    say(re.search(rf"\b{folder}\b", scripts), f"{folder} → a scenario starts its example")
+    say(re.search(rf"\b{folder}\b", scripts), f"folder {folder} → a scenario starts the example in it")
 
 
 def quoted(before):
@@ -236,7 +236,7 @@ if program:
     for words in leaves:
         shown = set(re.findall(r"^  (--[a-z-]+)", help_of(words), re.M)) - {"--version"}
         named = set(re.findall(r"`(--[a-z-]+)", rows.get(words, "")))
-        say(shown == named, f"docs/reference/commands.md, the options of {' '.join(words)} → as in its help", str(shown ^ named))
+        say(shown == named, f"docs/reference/commands.md, the options of {' '.join(words)} → as in the command's help", str(shown ^ named))
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "coatcheck.yaml")
         file.write_text(

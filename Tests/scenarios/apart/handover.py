@@ -184,7 +184,7 @@ def hand_over(case):
             browser.call("Network.clearBrowserCookies")
 
         url, secret = ticket(ana)
-        case.verdict("400 verifier_mismatch" in opened(thief, url), "a thief opens a copied hand-over address without its secret → 400 verifier_mismatch")
+        case.verdict("400 verifier_mismatch" in opened(thief, url), "a thief opens a copied hand-over address without the hand-over's secret → 400 verifier_mismatch")
         put(thief, secrets.token_urlsafe(32))
         case.verdict("400 verifier_mismatch" in opened(thief, url), "a thief opens a copied hand-over address with another secret → 400 verifier_mismatch")
         case.same({SECRET_COOKIE}, cookies(thief), "a thief opens a copied hand-over address → the thief gets no session cookie")
@@ -251,12 +251,12 @@ def hand_over(case):
         url, secret = ticket(ana)
         put(view, secret)
         clock.set(wall=61, monotonic=61)
-        case.verdict("410 handover_expired" in opened(view, url), "a hand-over's address is opened after 61 seconds → 410 handover_expired")
+        case.verdict("410 handover_expired" in opened(view, url), "a web view opens a hand-over's address 61 seconds after the ticket was made → 410 handover_expired")
         clock.set()
         # When the app's session ends, the web view's session ends, too.
         url, secret = ticket(ana)
         put(view, secret)
-        case.verdict("user-ana" in opened(view, url), "a hand-over before its ticket expires → a session of the user")
+        case.verdict("user-ana" in opened(view, url), "a web view opens a hand-over's address before the ticket expires → a session of the user")
         case.same(204, broker.log_out(ana).status, "a log-out of the app → 204")
         shown = opened(view, broker.url + "/v1/session")
         case.verdict("parent_ended" in shown, "a log-out of the app → the web view's session ends as parent_ended", shown)

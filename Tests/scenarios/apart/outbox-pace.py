@@ -131,10 +131,10 @@ def pace(case, engine, database):
     counted, left = stage.sandbox.calls("oidc/revoke"), stage.left()
     time.sleep(2)
     more = stage.sandbox.calls("oidc/revoke") - counted
-    case.verdict(more <= 4, "a provider that answers revocations with 429 → gets at most four more calls within two seconds", f"{more} calls")
-    case.same(left, stage.left(), "a provider that answers revocations with 429 → all its outbox rows are kept")
+    case.verdict(more <= 4, "a provider answers revocations with 429 → within two seconds, the broker makes at most four more calls", f"{more} calls")
+    case.same(left, stage.left(), "a provider answers revocations with 429 → the store keeps all outbox rows for this provider")
     stage.sandbox.control("DELETE", "/faults")
-    case.verdict(wait_for(20, lambda: stage.left() <= 2, 0.2), "outbox rows of a provider that answered 429 → sent after its Retry-After", stage.left())
+    case.verdict(wait_for(20, lambda: stage.left() <= 2, 0.2), "a provider answered revocations with 429 → the broker sends the outbox rows after the Retry-After", stage.left())
 
 
 def on_sqlite(case):

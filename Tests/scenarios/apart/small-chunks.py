@@ -58,10 +58,10 @@ def held(name, sources, allowed, is_secure=False):
         peak = broker.highest
         case.say(f"{name}: {broker.rest / MIB:.1f} → {peak / MIB:.1f} MiB")
         case.verdict(
-            peak - broker.rest <= allowed, f"one-byte chunks from {name}, the broker's memory at its peak → at most {allowed // MIB} MiB more than at rest", f"{(peak - broker.rest) / MIB:.1f} MiB more")
+            peak - broker.rest <= allowed, f"one-byte chunks from {name} → the broker's memory grows by at most {allowed // MIB} MiB", f"{(peak - broker.rest) / MIB:.1f} MiB more")
         left = wait_for(15, lambda: broker.anonymous() - broker.rest <= LEFT, 0.5)
         case.say(f"{name}: {broker.anonymous() / MIB:.1f} MiB afterwards")
-        case.verdict(left, f"one-byte chunks from {name}, the broker's memory 15 s later → at most 16 MiB more than at rest", f"{(broker.anonymous() - broker.rest) / MIB:.1f} MiB")
+        case.verdict(left, f"one-byte chunks from {name} have ended → within 15 s, the broker's memory is at most 16 MiB above that at rest", f"{(broker.anonymous() - broker.rest) / MIB:.1f} MiB")
         broker.watching = False
 
     return run
@@ -92,7 +92,7 @@ def processor(case):
     if IS_RELEASE:
         case.verdict(chunked <= plain + 0.6, "a body in chunks of one byte → takes at most 0.6 ms more than a plain body", f"{plain:.2f} and {chunked:.2f} ms")
     else:
-        case.verdict(chunked <= plain + 12, "a body in chunks of one byte, a debug build → takes at most 12 ms more than a plain body", f"{plain:.2f} and {chunked:.2f} ms")
+        case.verdict(chunked <= plain + 12, "a debug build gets a body in chunks of one byte → takes at most 12 ms more than for a plain body", f"{plain:.2f} and {chunked:.2f} ms")
     broker.watching = False
 
 

@@ -244,7 +244,7 @@ def bound(case):
             kept = broker.configuration.read_text()
             broker.configuration.write_text(plain)
             broker.start()
-            case.same(200, broker.look(unbound).status, f"{name}, the older release {version(OLD)}, an unbound session → served")
+            case.same(200, broker.look(unbound).status, f"{name}, the older release {version(OLD)} gets a request of an unbound session → served")
             tries = {
                 "a bound session's cookie": lambda: broker.look(phone.session),
                 "a bound session's cookie and pass": lambda: phone.passing("GET", "/v1/session"),
@@ -254,7 +254,7 @@ def bound(case):
             }
             for what, ask in tries.items():
                 answer = ask()
-                case.verdict(answer.is_passing_fault, f"{name}, the older release {version(OLD)}, {what} → a temporary fault", f"{answer.told} {answer.fields}")
+                case.verdict(answer.is_passing_fault, f"{name}, the older release {version(OLD)} gets {what} → a temporary fault", f"{answer.told} {answer.fields}")
             broker.stop(signal.SIGTERM)
             broker.program = COATCHECK
             broker.configuration.write_text(kept)

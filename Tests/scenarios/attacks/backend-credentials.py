@@ -69,7 +69,7 @@ def backends(case):
             if form[2] and own == "forward-auth":
                 continue
             answer = ask(own, *form[1:])
-            case.verdict(gives(answer) and answer.status == 200, f"{holder}'s credential at its own {own} ({form[0]}) → accepted", answer.told)
+            case.verdict(gives(answer) and answer.status == 200, f"{holder}'s credential ({form[0]}) at the one route that {holder} may call, {own} → accepted", answer.told)
         # Guessed credentials, and other secrets.
         for word, secret in (("an empty secret", ""), ("a credential with another last letter", held[holder][:-1] + "d"), ("the credential's digest", sha256(held[holder])),
                              ("a session token", session), ("the backend's name", holder)):

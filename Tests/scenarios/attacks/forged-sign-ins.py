@@ -82,7 +82,7 @@ def sign_ins(case):
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&{urllib.parse.urlencode(forged)}"}, Cookie=f"coatcheck-login={cookie}")
     session = answer.json
     unverified = session.get("identity", {}).pop("unverified", None)
-    case.same({name: "mallory" for name in kept}, unverified, "a callback with forged user names → the session lists those of the configured callback members as unverified")
+    case.same({name: "mallory" for name in kept}, unverified, "a callback with forged user names → the session lists only the configured members, as unverified")
     seen = json.dumps({name: session.get(name) for name in ("subject", "identity", "provider")})
     case.verdict(answer.status == 201 and session.get("subject") == "user-ana" and "mallory" not in seen, "a callback with forged user names → the session has the user whom the provider reports", f"{answer.told} {seen}")
     callback, cookie, _ = begin()

@@ -30,9 +30,9 @@ def authorities(case):
             for words in (["check"], ["serve"]):
                 try:
                     run = subprocess.run([COATCHECK, *words, "--config", broker.configuration], capture_output=True, text=True, timeout=10)
-                    case.verdict(run.returncode != 0 and "ca_file" in run.stdout + run.stderr, f"`{words[0]}` with {where}'s ca_file {name} → refused, and the message names ca_file", (run.stdout + run.stderr)[:300])
+                    case.verdict(run.returncode != 0 and "ca_file" in run.stdout + run.stderr, f"`{words[0]}` of a configuration whose {where} section has the ca_file {name} → refused, and the message names ca_file", (run.stdout + run.stderr)[:300])
                 except subprocess.TimeoutExpired:
-                    case.verdict(False, f"`{words[0]}` with {where}'s ca_file {name} → refused", "it runs")
+                    case.verdict(False, f"`{words[0]}` of a configuration whose {where} section has the ca_file {name} → refused", "it runs")
     broker.settings["outbound"], broker.settings["upstreams"] = {}, {"api": api}
     broker.configure()
     run = subprocess.run([COATCHECK, "check", "--config", broker.configuration], capture_output=True, text=True, timeout=10)

@@ -35,7 +35,7 @@ service() {
     expect_status 200 "$name: request with a second session → 200"
     request DELETE /v1/session -H "Authorization: Bearer $other"
     request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $other"
-    expect_status 401 "$name: request with a session after its log-out → 401"
+    expect_status 401 "$name: request with a session that has logged out → 401"
     "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" service "$name" "http://127.0.0.1:$PORT" "$BROKER" "$ORIGIN" >"$work/bound" 2>&1 \
         || not_ok "$name, the script for bound sessions → runs to its end" "$(tail -1 "$work/bound")"
     take_over <"$work/bound"
@@ -95,8 +95,8 @@ for _ in 1 2 3; do
     ask_on orders-credential-4f1d9c
     [ "$ACTIVE" = false ] && [ "$LONGEST" -ge 2 ] || break
 done
-same true "$ACTIVE" "session introspected repeatedly by a backend with slides → lives longer than its idle time"
+same true "$ACTIVE" "backend with the setting slides introspects a session repeatedly → the session outlives its idle time"
 ask_on auditor-credential-77b1
-same false "$ACTIVE" "session introspected repeatedly by a backend without slides → ends after its idle time"
+same false "$ACTIVE" "backend without the setting slides introspects a session repeatedly → the session ends after its idle time"
 
 finish

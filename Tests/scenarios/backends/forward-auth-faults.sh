@@ -94,7 +94,7 @@ start_broker
 for server in "${servers[@]}"; do
     request GET "${site[$server]}/orders" -H "Cookie: coatcheck=$late"
     expect_status 200 "$server: broker runs again → a request with the same session is served"
-    matches '^[0-9]+$' "$(served)" "$server: broker runs again → the service counts requests"
+    matches '^[0-9]+$' "$(served)" "$server: broker runs again → the service answers with its number of requests"
 done
 
 finish

@@ -82,7 +82,7 @@ walk_live() {
     request POST "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Content-Type: text/plain' --data-binary 'two coats'
     expect_status 200 "$1: POST with a live session → served"
     expect_json .method POST "$1: POST with a live session → the service gets the method"
-    expect_json .body 'two coats' "$1: POST with a live session → its body arrives"
+    expect_json .body 'two coats' "$1: POST with a live session → the service gets the body"
     head -c 300000 /dev/zero | tr '\0' x >"$work/large"
     request PUT "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Expect: 100-continue' --data-binary "@$work/large"
     expect_status 200 "$1: PUT with a large body → served"
@@ -174,9 +174,9 @@ walk_traefik() {
             -H 'X-Forwarded-Uri: /orders' "$@"
     }
     ask "$BACKENDS_PORT" 127.0.0.2 -H "Cookie: coatcheck=$cookie"
-    same "200 user-ana" "$STATUS $(header X-Auth-Subject)" "Traefik's forward-auth from its address, with a live session → 200"
+    same "200 user-ana" "$STATUS $(header X-Auth-Subject)" "forward-auth from Traefik's address, with a live session → 200"
     ask "$BACKENDS_PORT" 127.0.0.2
-    expect_problem 401 session_required "Traefik's forward-auth from its address, without a session"
+    expect_problem 401 session_required "forward-auth from Traefik's address, without a session"
     ask "$BACKENDS_PORT" 127.0.0.1 -H "Cookie: coatcheck=$cookie"
     expect_problem 401 backend_unauthorized "forward-auth from an address that the broker's list lacks, without a credential"
     for from in 127.0.0.1 127.0.0.2; do

@@ -87,7 +87,7 @@ def endings_kept(case):
         broker.start()
     case.verdict(len(answered) >= 6, "six rounds of log-outs and kill -9 → at least six log-outs are answered with 204", len(answered))
     late = [s for s in unanswered if broker.look(s).status == 401 and digest(s) not in digests(file)]
-    case.same([], late, "endings that were in the database but not in the endings file at kill -9 → the broker's start adds them to the file")
+    case.same([], late, "at kill -9, endings are in the database but not in the endings file → the next start adds these endings to the file")
     done = restore(broker, copy)
     case.verdict(done.returncode == 1 and "another process" in done.stderr, "`restore` while the broker runs → refused", done.stderr)
     broker.stop(signal.SIGTERM)

@@ -69,7 +69,7 @@ def without_a_reserve(case):
         case.verdict(
             all(a.is_passing_fault and a.told == "503 store_unavailable" for a in out),
             "log-outs on a full disk, and the broker has no reserved room → 503 store_unavailable, and the cookies are kept", told)
-        case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "sessions whose log-out could not be written to the full disk → the running broker refuses them")
+        case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "log-outs of sessions could not be written to the full disk → the running broker refuses these sessions")
         case.same("200", broker.look(sessions[2]).told, "two log-outs could not be written on a full disk → another session is alive")
         disk.free()
         written = "SELECT count(*) FROM sessions WHERE end_reason = 'logged_out'"

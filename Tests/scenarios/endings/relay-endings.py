@@ -217,7 +217,7 @@ def silent(case):
 
         wait_for(10, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in lapsing))
         times = [stream.after(made) for stream in lapsing]
-        case.verdict(all(is_within(time, 6 + AT_ONCE, 4) for time in times), "a child session is not used for its idle time of six seconds → it lapses, and its streams end", [told(time) for time in times])
+        case.verdict(all(is_within(time, 6 + AT_ONCE, 4) for time in times), "a child session is not used for its idle time of six seconds → the session lapses, and its streams end", [told(time) for time in times])
         case.verdict(all(stream.is_whole for stream in lapsing), "a child session lapses → its streams look complete", [stream.how for stream in lapsing])
         time.sleep(max(0, made + 14 - time.monotonic()))
         case.verdict(not any(stream.ended for stream in used), "a child session whose streams carry bytes → the streams go on for 14 seconds, beyond the idle time")

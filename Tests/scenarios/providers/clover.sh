@@ -17,7 +17,7 @@ employee=$(url_value employee_id "$CALLBACK")
 forward "$CALLBACK"
 expect_status 201 "Clover callback of a low-trust client → a session"
 expect_json .subject "$merchant" "Clover session → its subject is the merchant id"
-expect_json .identity.unverified.employee_id "$employee" "employee id from Clover's callback → the session lists it as unverified"
+expect_json .identity.unverified.employee_id "$employee" "Clover's callback has an employee id → the session lists the id as unverified"
 expect_json .tokens.refreshable true "Clover session → refreshable"
 sandbox GET '/requests?provider=clover&endpoint=token'
 same /clover-api/oauth/v2/token "$(json '[0].path' "$work/control")" "Clover's token request → goes to the token path at Clover's API host"
@@ -92,7 +92,7 @@ sandbox DELETE /requests
 secret=$(random_token)
 migrate "$legacy" "" "$secret"
 expect_problem 400 invalid_request "migration request without the merchant id"
-expect_json .errors[0].pointer /tokens/merchant_id "migration request without the merchant id → the error points to it"
+expect_json .errors[0].pointer /tokens/merchant_id "migration request without the merchant id → the error points to this member"
 same 0 "$(calls clover/migrate)" "migration request without the merchant id → no migrate call at Clover"
 migrate "$legacy" MOTHER0000001 "$(random_token)"
 expect_problem 400 code_rejected "migration with another merchant's id"
@@ -157,7 +157,7 @@ fault clover '{"fault":"status","status":503,"endpoint":"recovery","times":1}'
 request POST /v1/session/refresh
 expect_problem 503 provider_unavailable "refresh whose answer is lost, and Clover answers 503 to the recovery call"
 get /v1/session
-expect_status 200 "Clover answers 503 to the recovery call → the session is alive"
+expect_status 200 "refresh whose answer is lost, and Clover answers 503 to the recovery call → the session is alive"
 fault clover '{"fault":"drop-after","endpoint":"recovery","times":1}'
 wait_for 20 eval 'request POST /v1/session/refresh; [ "$STATUS" = 200 ]'
 same 200 "$STATUS" "answer to the recovery call is lost once → a later refresh recovers the token pair"

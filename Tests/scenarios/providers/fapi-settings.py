@@ -64,7 +64,7 @@ def check_online(case):
     case.verdict("ok     providers.oidc par: client `web`: a request that nobody opens was taken" in text, "`check --online` with `profile: fapi2` → reports that the server took a pushed request", text)
     case.verdict("the server gives nonces" in text, "`check --online` at a server with DPoP nonces → reports the nonces", text)
     opened = [request for request in server.requests("authorize") if "request_uri" in request["query"]]
-    case.same(([], 0), (opened, server.calls("oidc/token")), "authorization request that `check --online` pushed → its URL is never opened, and no code is sent")
+    case.same(([], 0), (opened, server.calls("oidc/token")), "`check --online` pushes an authorization request → the request's URL is never opened, and no code is sent")
     pushed = server.requests("par")
     case.same([400, 201], [request["status"] for request in pushed], "`check --online` at a server with DPoP nonces → pushes once, and once more with the nonce")
     for member in MEMBERS:

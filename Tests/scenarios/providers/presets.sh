@@ -49,7 +49,7 @@ device b-service
 sandbox DELETE /requests
 start_login cloudentity service
 expect_status 201 "client that pushes its authorization requests starts a login → 201"
-same 540 "$(jq '(.expires_at | fromdate) - (.open_by | fromdate)' "$work/body")" "login with a pushed request → its authorization URL expires after one minute, the login after ten"
+same 540 "$(jq '(.expires_at | fromdate) - (.open_by | fromdate)' "$work/body")" "login with a pushed request → the authorization URL expires after one minute, and the login after ten"
 same "client_id request_uri" "$(python3 -c 'import sys, urllib.parse as u; print(*sorted(dict(u.parse_qsl(u.urlsplit(sys.argv[1]).query))))' "$AUTHORIZATION_URL")" "login with a pushed request → its authorization URL has exactly client_id and request_uri (SEC-10)"
 sandbox GET '/requests?provider=cloudentity&endpoint=par'
 same "POST /cloudentity/example/demo/par" "$(jq -r '.[0] | "\(.method) \(.path)"' "$work/control")" "login with a pushed request → one POST to the PAR endpoint"
@@ -110,7 +110,7 @@ post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"code\":\"$code\
 expect_problem 400 invalid_request "app forwards Google's serverAuthCode without a nonce"
 sandbox DELETE /requests
 post /v1/sessions "{\"provider\":\"google\",\"client\":\"web\",\"code\":\"$code\",\"login_token\":\"$secret\",\"nonce\":\"$nonce\"}"
-expect_status 201 "app forwards Google's serverAuthCode with its nonce → a session"
+expect_status 201 "app forwards Google's serverAuthCode with the nonce → a session"
 sandbox GET '/requests?provider=google&endpoint=token'
 matches 'redirect_uri=(&|$)' "$(json '[0].body' "$work/control")" "token request for Google's serverAuthCode → has an empty redirect_uri"
 sandbox POST /native-code/google "{\"client_id\":\"google-app\",\"user\":\"ben\",\"nonce\":\"another\"}"
@@ -194,14 +194,14 @@ step "12. Facebook: two forms of refusal, an identity from the Graph API, no ref
 device f-phone
 start_login facebook web
 browser "$AUTHORIZATION_URL" denied
-same "200 user_denied" "$(url_value error_code "$CALLBACK") $(url_value error_reason "$CALLBACK")" "user refuses at Facebook → its callback has error_code and error_reason"
+same "200 user_denied" "$(url_value error_code "$CALLBACK") $(url_value error_reason "$CALLBACK")" "user refuses at Facebook → the callback has error_code and error_reason"
 forward "$CALLBACK"
 expect_problem 403 access_denied "user refuses at Facebook"
 expect_json .provider_error access_denied "user refuses at Facebook → provider_error is access_denied"
 fault facebook '{"fault":"error-callback","value":"server_error","times":1}'
 start_login facebook web
 browser "$AUTHORIZATION_URL" ana
-same "" "$(url_value error "$CALLBACK")" "Facebook has a server error → its callback lacks the parameter error"
+same "" "$(url_value error "$CALLBACK")" "Facebook has a server error → the callback lacks the parameter error"
 forward "$CALLBACK"
 expect_problem 502 provider_error "Facebook's callback has only an error_code"
 fault facebook '{"fault":"error-callback","value":"server_error","times":1}'
@@ -218,7 +218,7 @@ step "13. LinkedIn: no PKCE, and its own error when the user cancels"
 device l-phone
 start_login linkedin web
 browser "$AUTHORIZATION_URL" denied
-same user_cancelled_authorize "$(url_value error "$CALLBACK")" "user cancels at LinkedIn → its callback has user_cancelled_authorize"
+same user_cancelled_authorize "$(url_value error "$CALLBACK")" "user cancels at LinkedIn → the callback has the error user_cancelled_authorize"
 forward "$CALLBACK"
 expect_problem 403 access_denied "user cancels at LinkedIn"
 sign_in linkedin web ana

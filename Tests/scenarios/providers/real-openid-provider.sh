@@ -101,7 +101,7 @@ expect_status 204 "user ends all other sessions at Canaille → 204"
 request DELETE /v1/session
 expect_status 204 "user logs out of the last session at Canaille → 204"
 wait_for 10 shows '^coatcheck_revocations_total\{.*real.*done.* [1-9]'
-same 0 $? "log-out of the last session → its tokens are revoked at Canaille"
+same 0 $? "log-out of the last session → the session's tokens are revoked at Canaille"
 wait_for 10 shows '^coatcheck_provider_session_ends_total\{.*real.*done.* [1-9]'
 same 0 $? "log-out of the last session → Canaille accepts end_session"
 

@@ -110,7 +110,7 @@ same '{}' "$(json .identifiers "$work/register.json")" "Zephr's register request
 
 step "5. The app submits again because the first answer was lost"
 register "$first" '{"newsletter":true,"first-name":"Ana","birth-year":1990}'
-expect_status 201 "app repeats a completed registration, its attributes in another order → 201"
+expect_status 201 "app repeats a completed registration with the attributes in another order → 201"
 expect_json .handle "$handle" "app repeats a completed registration → the same session handle"
 same "$session" "$(cookie coatcheck)" "app repeats a completed registration → the same session cookie"
 same 1 "$(calls zephr/register)" "app repeats a completed registration → one register call at Zephr in all"

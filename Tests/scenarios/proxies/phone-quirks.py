@@ -55,8 +55,8 @@ def forms(case, broker, sandbox):
     for number, (media, more) in enumerate((
             (f"{FORM}; charset=ISO-8859-1", ""), (FORM.upper() + ";", "&"), (f'{FORM};charset="latin1"', "&name=%E9&&x=%"))):
         session = broker.sign_in(sandbox_sid=f"sid-{number}")
-        case.same(200, log_out(f"sid-{number}", media, more).status, f"a logout token in a body of type {media} with {more!r} after it → 200")
-        case.same("401 session_ended provider_logout", broker.look(session).told, f"a logout token in a body of type {media} with {more!r} after it → the session ends")
+        case.same(200, log_out(f"sid-{number}", media, more).status, f"a logout token in a body of type {media}, followed by {more!r} → 200")
+        case.same("401 session_ended provider_logout", broker.look(session).told, f"a logout token in a body of type {media}, followed by {more!r} → the session ends")
     case.same(400, log_out("sid-9", FORM, "&logout_token=x").status, "a back-channel logout whose form has two logout tokens → 400")
 
 
@@ -105,7 +105,7 @@ def cookies(case, broker, _):
             (f'"coatcheck"={session}', "401 session_required"), (f'$Version="1"; $coatcheck="{session}"', "401 session_required")):
         case.same(told, look(field).told, "the cookie field " + field.replace(session, "S").replace(other, "O") + " → refused")
     half = look(f'coatcheck="{session}')
-    case.verdict("`coatcheck` has a quote at one end" in half.json["detail"], "a cookie with one quote → the refusal names the cookie", half.json)
+    case.verdict("`coatcheck` has a quote at one end" in half.json["detail"], "a session cookie whose value has a quote at one end → the refusal names the cookie", half.json)
     for field in (
             f'coatcheck="{session}"', f'$Version="1"; coatcheck="{session}"; $Path="/"', f'$Version="1"; coatcheck="{session}";$Path="/";$Domain="h"',
             f'coatcheck="{session}"; $Version="1"', f'a="b=c"; coatcheck="{session}"; d="e', f"$Version=1; coatcheck={session}; $Port",
@@ -269,9 +269,9 @@ def origins(case, broker, _):
         read = broker.call("GET", "/v1/session", Origin=origin, Authorization=f"Bearer {session}")
         case.same("204 201 200", f"{asked.status} {begun.status} {read.status}", f"an app's origin {origin} → preflight, login and session succeed")
         for answer in (asked, begun, read):
-            case.same((origin, None), (answer.fields["Access-Control-Allow-Origin"], answer.fields["Access-Control-Allow-Credentials"]), f"an answer to an app's origin {origin} → allows this origin, without credentials")
+            case.same((origin, None), (answer.fields["Access-Control-Allow-Origin"], answer.fields["Access-Control-Allow-Credentials"]), f"a CORS answer to the origin {origin} of an app's web view → allows this origin, without credentials")
     page = broker.call("GET", "/v1/session", Origin="https://app.example.com", Authorization=f"Bearer {session}")
-    case.same("true", page.fields["Access-Control-Allow-Credentials"], "an answer to a web page's origin → allows credentials")
+    case.same("true", page.fields["Access-Control-Allow-Credentials"], "a CORS answer to the origin of a listed web page → allows credentials")
     file = broker.call("GET", "/.well-known/apple-app-site-association").json
     case.same({"apps": ["TEAMID1234.com.example.app"]}, file.get("webcredentials"), "Apple's association file → has webcredentials")
 

@@ -49,7 +49,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Unready).serve_
     two_servers 's/ inter 2s/ inter 200ms/'
     wait_for 20 grep -q 'coatcheck/coatcheck2 is DOWN' "$work/two.log"
     same 0 $? "HAProxy has two servers, and one is not ready → the health check removes this server"
-    same "200 " "$(answers)" "HAProxy's health check has removed one of two servers → the other one answers every request"
+    same "200 " "$(answers)" "HAProxy's health check has removed one of two servers → the other server answers every request"
     same 0 "$(grep -c 'coatcheck/coatcheck1 is DOWN' "$work/two.log")" "HAProxy's health check has removed one of two servers → the ready server stays in use"
     two_servers 's/ inter 2s/ inter 200ms/; s|option httpchk GET /readyz|option httpchk|'
     wait_for 20 grep -q 'coatcheck/coatcheck1 is DOWN' "$work/two.log"

@@ -112,10 +112,10 @@ def gone(says, url, replica, number=40, at_once=8, may_refuse=()):
         answers = many(lambda n: call(url + path, method, bodies[n], seconds=20), number, at_once)
         found = told(answers)
         refused = found.pop("503 shutting_down", 0) if method in may_refuse else 0
-        says.same({"200": number - refused} if refused < number else {}, found, f"every {method} while one of two replicas is unreachable → answered" + (f" ({refused} by 503)" if refused else ""))
-        says.same(number - refused, replica.count(method) - before, f"each {method} while one of two replicas is unreachable → reaches the good replica once")
+        says.same({"200": number - refused} if refused < number else {}, found, f"clients send requests while one of two replicas is unreachable → every {method} is answered" + (f" ({refused} by 503)" if refused else ""))
+        says.same(number - refused, replica.count(method) - before, f"clients send requests while one of two replicas is unreachable → each {method} reaches the good replica once")
         slowest = max(answer.seconds for answer in answers)
-        says.verdict(slowest < 6, f"each {method} while one of two replicas is unreachable → answered within 6 s", f"{slowest:.1f} s")
+        says.verdict(slowest < 6, f"clients send requests while one of two replicas is unreachable → each {method} is answered within 6 s", f"{slowest:.1f} s")
 
 
 def once(says, url, replicas, what):

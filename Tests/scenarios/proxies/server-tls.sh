@@ -146,7 +146,7 @@ hangup
 matches 'server.tls: has changed, which takes a restart' "$(tail -5 "$work/broker.log")" "SIGHUP after server.tls was removed → refused, because this change needs a restart"
 
 step "6. Unfinished handshakes"
-matches '"ok": true' "$(python3 "$here/half_open.py" "$BROKER_PORT" "$broker_pid" 1000 | tee "$work/half")" "a thousand unfinished TLS handshakes → their number, memory and time are limited"
+matches '"ok": true' "$(python3 "$here/half_open.py" "$BROKER_PORT" "$broker_pid" 1000 | tee "$work/half")" "a thousand TLS handshakes stay unfinished → the broker limits the number, memory and time of such handshakes"
 sed 's/^/# /' "$work/half"
 get /v1/session
 expect_status 200 "session read after a thousand unfinished handshakes → 200"

@@ -59,7 +59,7 @@ start_login oidc android "\"login_token\":\"$(random_token)\""
 if [ "$LOGIN_TOKEN" != "$first" ]; then ok "login sent with an invented login token → gets another login token"; else not_ok "login sent with an invented login token → gets another login token"; fi
 browser "$first_url" ana
 forward "$CALLBACK" "\"login_token\":\"$first\""
-expect_status 201 "first login's callback, forwarded with the shared login token → a session"
+expect_status 201 "two logins share a login token, and the first login's callback is forwarded with this token → a session"
 
 step "7. Log out"
 request DELETE /v1/session -H "Authorization: Bearer $session"

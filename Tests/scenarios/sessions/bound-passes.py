@@ -44,7 +44,7 @@ def passes(case):
     case.same((200, 600), (renewed.status, renewed.json.get("expires_in")), "app asks for a pass with a proof, after the first pass expired → a new pass for 600 s")
     phone.held_pass = re.search(r"coatcheck-pass=([^;]+)", renewed.fields["Set-Cookie"])[1]
     case.same(200, phone.passing("GET", "/v1/session").status, "bound session's request with the new pass → 200")
-    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "bound session's request with a proof while it has a pass → 200")
+    case.same(200, phone.call("GET", "/v1/session", phone.session).status, "bound session's request with a proof, although the session has a pass → 200")
     broker.restart()
     case.same(200, phone.passing("GET", "/v1/session").status, "bound session's request with a pass from before a restart → 200")
     out = phone.passing("DELETE", "/v1/session")
@@ -86,8 +86,8 @@ def backends(case):
         {"active": False, "code": "proof_invalid", "reason": "pass"}, ask("/v1/introspect", token=phone.session, **{"pass": "A" * 32}).json, "introspection of a bound session with an invented pass → inactive")
     answer = ask("/v1/introspect", token=phone.session, **{"pass": phone.held_pass}).json
     case.same(
-        (True, "DPoP", {"jkt": phone.thumbprint}), (answer.get("active"), answer.get("token_type"), answer.get("cnf")), "introspection of a bound session with its pass → active, with the session's key")
-    case.same(200, ask("/v1/token", **exchange, **{"pass": phone.held_pass}).status, "token exchange for a bound session with its pass → 200")
+        (True, "DPoP", {"jkt": phone.thumbprint}), (answer.get("active"), answer.get("token_type"), answer.get("cnf")), "introspection of a bound session with the session's pass → active, with the session's key")
+    case.same(200, ask("/v1/token", **exchange, **{"pass": phone.held_pass}).status, "token exchange for a bound session with the session's pass → 200")
     phone.call("GET", "/v1/session", phone.session)
     address = "https://orders.example.com/orders/7"
     proof = phone.proof("GET", "", phone.session, htu=address)
@@ -97,13 +97,13 @@ def backends(case):
     case.same(400, ask("/v1/introspect", **{k: v for k, v in form.items() if k != "htm"}).status, "introspection with a proof, but without the method of the app's request → 400")
     case.same(True, ask("/v1/introspect", **form).json.get("active"), "introspection with a good proof → active")
     case.same("replayed", ask("/v1/introspect", **form).json.get("reason"), "introspection with a used proof → refused as replayed")
-    case.same({"jkt": phone.thumbprint}, ask("/v1/introspect", "own-credential", token=phone.session).json.get("cnf"), "introspection without evidence by a backend that checks proofs itself → has the session's key")
+    case.same({"jkt": phone.thumbprint}, ask("/v1/introspect", "own-credential", token=phone.session).json.get("cnf"), "introspection without evidence by a backend that checks proofs itself → the answer has the session's key")
 
     def gate(**fields):
         return broker.call("GET", "/v1/forward-auth", phone.session, X_Coatcheck_Backend=BACKEND, **fields)
 
     is_evidence_wanted(case, gate(), "proof_required", "forward-auth of a bound session without evidence → proof_required")
-    case.same(200, gate(Coatcheck_Pass=phone.held_pass).status, "forward-auth of a bound session with its pass → 200")
+    case.same(200, gate(Coatcheck_Pass=phone.held_pass).status, "forward-auth of a bound session with the session's pass → 200")
     address = "https://app.example.com/orders?page=2"
 
     def proved(htu=address.split("?")[0], method="GET"):
@@ -169,7 +169,7 @@ def streams(case):
     by_pass = listen(Cookie=f"coatcheck={phone.session}; coatcheck-pass={phone.held_pass}")
     phone.call("GET", "/v1/session", phone.session)
     by_proof = listen(Cookie=f"coatcheck={phone.session}", DPoP=phone.proof("GET", "/v1/session/events", phone.session))
-    case.same((200, 200), (by_pass.status, by_proof.status), "one event stream opened with a pass, one with a proof → both are open")
+    case.same((200, 200), (by_pass.status, by_proof.status), "an app opens one event stream with a pass and one with a proof → both are open")
     both = {"Cookie": f"coatcheck={phone.session}; coatcheck-pass={phone.held_pass}"}
     relayed = case.beside(listen("/v1/relay/far/events", **both).read)
     download, far_by_proof = listen("/v1/relay/far/download", **both), listen(

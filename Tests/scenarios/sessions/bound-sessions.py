@@ -26,7 +26,7 @@ def sign_ins(case):
     is_evidence_wanted(
         case, broker.call("POST", "/v1/logins", body=body, DPoP=phone.proof("POST", "/v1/logins")), "use_dpop_nonce", "a login with a proof that has no nonce → use_dpop_nonce")
     answer = phone.call("POST", "/v1/logins", body=body, retry=False)
-    case.same("401 use_dpop_nonce", told(answer), "the phone's first login, before it knows a nonce → use_dpop_nonce")
+    case.same("401 use_dpop_nonce", told(answer), "the phone's first login, before the phone has a nonce → use_dpop_nonce")
     other = Phone(broker)
     wrong = {
         "malformed": [
@@ -49,7 +49,7 @@ def sign_ins(case):
     }
     for reason, proofs in wrong.items():
         answers = [broker.call("POST", "/v1/logins", body=body, DPoP=proof) for proof in proofs]
-        case.same({f"401 proof_invalid {reason}"}, set(map(told, answers)), f"{len(proofs)} logins, each with a proof that is wrong in its {reason} → refused for that reason")
+        case.same({f"401 proof_invalid {reason}"}, set(map(told, answers)), f"{len(proofs)} logins, each with a proof whose fault is {reason} → refused with the reason {reason}")
     case.same(0, broker.query("SELECT count(*) FROM logins")[0][0], "all logins are refused because of their proofs → the store has no login row")
     good = phone.proof("POST", "/v1/logins")
     first = broker.call("POST", "/v1/logins", body=body, DPoP=good)
@@ -155,10 +155,10 @@ def restarts(case):
     phone.sign_in()
     phone.call("POST", "/v1/session/refresh", phone.session)
     caught = phone.proof("POST", "/v1/session/refresh", phone.session)
-    case.same(200, broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught).status, "a proof for a refresh → 200")
-    case.same("401 proof_invalid replayed", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "a used proof for a refresh, sent again → refused as replayed")
+    case.same(200, broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught).status, "a refresh with a proof → 200")
+    case.same("401 proof_invalid replayed", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "a second refresh with the same proof → refused as replayed")
     broker.restart()
-    case.same("401 use_dpop_nonce", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "a used proof for a refresh, sent again after a restart → refused because of its nonce")
+    case.same("401 use_dpop_nonce", told(broker.call("POST", "/v1/session/refresh", phone.session, DPoP=caught)), "a refresh with the same proof again, after a restart → refused because of the proof's nonce")
     case.same(200, phone.call("POST", "/v1/session/refresh", phone.session).status, "a refresh after a restart → 200 with the nonce from the refusal")
     many = [broker.call("GET", "/v1/session", phone.session, DPoP=phone.proof("GET", "/v1/session", phone.session, jti="once")) for _ in range(3)]
     case.same(["200", "401 proof_invalid replayed", "401 proof_invalid replayed"], [f"{a.status}" if a.status == 200 else told(a) for a in many], "three requests with proofs of the same jti → one is accepted")
@@ -176,10 +176,10 @@ def observing(case):
     def counted(result):
         return broker.metric("coatcheck_proofs_total", provider="oidc", client="ios", result=result)
 
-    case.verdict('result="replayed"' in call(broker.management + "/metrics").body.decode(), "a new broker in observe mode → its metric of proofs already has the series for replayed")
+    case.verdict('result="replayed"' in call(broker.management + "/metrics").body.decode(), "a broker has just started in observe mode → the metric of proofs already has the series for replayed")
     session = broker.sign_in()
     case.same(2.0, counted("proof_required"), "observe mode, an old app's login and forward without proofs → both are counted")
-    case.same(200, broker.look(session).status, "observe mode, an old app's session → 200")
+    case.same(200, broker.look(session).status, "observe mode, a read of an old app's session → 200")
     phone = Phone(broker)
     begun, fields = phone.begin(retry=False)
     case.same((201, 1.0), (begun.status, counted("use_dpop_nonce")), "observe mode, a login with a proof without a nonce → 201, and counted")

@@ -35,7 +35,7 @@ def asking(case):
     answer = ask(broker, parent, device="Ana's home screen")
     case.same("201", told(answer), "a parent asks for a widget's child session → 201")
     made = answer.json
-    case.verdict(not answer.fields["Set-Cookie"], "a new child → its token is in the body, and no cookie is set")
+    case.verdict(not answer.fields["Set-Cookie"], "a parent asks for a child session → the child's token is in the body, and no cookie is set")
     widget = made["session_token"]
     whole = broker.look(parent).json
     case.same(
@@ -53,7 +53,7 @@ def asking(case):
     case.same(200, broker.look(parent).status, "after refused requests by a child → the parent lives")
 
     watch = child(broker, parent, "watch")
-    case.same("403 upstream_not_allowed", told(by(broker, widget, path="/v1/relay/other/userinfo")), "a child calls an upstream that its kind may not use → refused")
+    case.same("403 upstream_not_allowed", told(by(broker, widget, path="/v1/relay/other/userinfo")), "a child calls an upstream that the child's kind may not use → refused")
     case.same("403 upstream_not_allowed", told(by(broker, watch, path="/v1/relay/api/userinfo")), "a child whose kind has no upstreams calls an upstream → refused")
     case.same(200, by(broker, widget, path="/v1/relay/api/userinfo").status, "a child calls an upstream of its kind → 200")
 
@@ -63,9 +63,9 @@ def asking(case):
     def introspect(token):
         return broker.call("POST", "/v1/introspect", body=f"token={token}", X_Coatcheck_Backend=BACKEND, Content_Type=FORM)
 
-    case.same("403 backend_not_allowed", told(gate(watch)), "forward-auth for a child by a backend that its kind may not use → refused")
-    case.same({"active": False}, introspect(watch).json, "introspection of a child by a backend that its kind may not use → inactive")
-    case.same((400, "invalid_target"), (broker.exchange(watch).status, broker.exchange(watch).json.get("error")), "token exchange for a child by a backend that its kind may not use → invalid_target")
+    case.same("403 backend_not_allowed", told(gate(watch)), "forward-auth for a child by a backend that the child's kind may not use → refused")
+    case.same({"active": False}, introspect(watch).json, "introspection of a child by a backend that the child's kind may not use → inactive")
+    case.same((400, "invalid_target"), (broker.exchange(watch).status, broker.exchange(watch).json.get("error")), "token exchange for a child by a backend that the child's kind may not use → invalid_target")
     answer = gate(widget)
     case.same(
         (200, "widget", whole["handle"]), (answer.status, answer.fields["X-Auth-Kind"], answer.fields["X-Auth-Parent"]),
@@ -82,7 +82,7 @@ def asking(case):
     case.same(
         [(None, None), ("widget", "Ana's home screen"), ("watch", None)],
         [(item["kind"], item["device"]) for item in listed if item["handle"] == whole["handle"] or item["parent"] == whole["handle"]],
-        "the user's list of sessions → has the children after their parent")
+        "the user's list of sessions → has the children right after the parent")
     again = child(broker, parent)
     case.same("401 session_ended replaced", told(by(broker, widget)), "a new child with the same kind and name → the earlier child has ended as replaced")
     for number in range(14):
@@ -138,7 +138,7 @@ def endings(case):
                   {told(by(broker, one)) for one in children}, f"the parent was ended by {name}, the children's next requests → refused")
         case.verdict("session_ended" in stream.read().decode(), f"the parent was ended by {name}, a child's event stream → reports the end")
         case.same(200, by(broker, spared).status, f"the parent was ended by {name}, the child of another session → lives")
-        case.same(204, broker.log_out(stranger).status, "the other session logs out → 204")
+        case.same(204, broker.log_out(stranger).status, "another parent's session, which was left alive, logs out → 204")
 
     # One commit ends the parent and its children, so kill -9 cannot separate them.
     parent = broker.sign_in()

@@ -44,7 +44,7 @@ expect_problem 404 not_found "ana ends ben's session by its handle"
 request DELETE /v1/sessions/ses_short
 expect_problem 404 not_found "ana ends a session by a malformed handle"
 request DELETE "/v1/sessions/$tablet_handle"
-expect_status 204 "ana ends her tablet's session by its handle → 204"
+expect_status 204 "ana ends her tablet's session by the session's handle → 204"
 JAR= request GET /v1/session -b "coatcheck=$tablet_cookie"
 same "401 logged_out_elsewhere" "$STATUS $(json .reason)" "ana has ended her tablet's session from the phone → the tablet gets 401 at once"
 wait_for 20 grep -q '^event: session_ended' "$work/tablet.events"
@@ -69,7 +69,7 @@ step "6. A refresh sends an event"
 listen "$phone_cookie" phone
 request POST /v1/session/refresh
 wait_for 20 grep -q '^event: tokens_refreshed' "$work/phone.events"
-same 0 $? "refresh of a session → its event stream gets tokens_refreshed"
+same 0 $? "refresh of a session → the session's event stream gets tokens_refreshed"
 JAR= request GET "$MANAGEMENT/metrics"
 matches 'coatcheck_refreshes_total\{provider="oidc",client="ios",result="refreshed",reason="-"\} 1' "$(body)" "one refresh → the metric counts one with the result refreshed"
 
@@ -129,7 +129,7 @@ expect_status 200 "operator lists the providers → 200"
 step "9. An operator's action needs its audit record (SEC-99)"
 database() { python3 -c 'import sqlite3, sys
 for row in sqlite3.connect(sys.argv[1], isolation_level=None).execute(sys.argv[2]): print(*row)' "$work/data/coatcheck.db" "$1"; }
-same "ender end_sessions 1" "$(database "SELECT actor, action, count(*) FROM audit WHERE action = 'end_sessions' AND target LIKE 'oidc/subject:%'")" "sessions ended by subject → one audit row, with a pseudonym"
+same "ender end_sessions 1" "$(database "SELECT actor, action, count(*) FROM audit WHERE action = 'end_sessions' AND target LIKE 'oidc/subject:%'")" "operator ended ben's sessions by subject → one audit row, with a pseudonym"
 device eva
 sign_in oidc ios eva
 eva_handle=$(json .handle)
@@ -141,18 +141,18 @@ expect_status 200 "operator ends a session while the audit record cannot be writ
 database "DROP TRIGGER no_audit"
 request DELETE "$MANAGEMENT/admin/v1/sessions/$eva_handle" "${ender[@]}"
 expect_status 204 "operator ends the session when the audit record can be written again → 204"
-same "ender end_session $eva_handle" "$(database "SELECT actor, action, target FROM audit WHERE action = 'end_session'")" "session ended by an operator → one audit row with its handle"
+same "ender end_session $eva_handle" "$(database "SELECT actor, action, target FROM audit WHERE action = 'end_session'")" "operator ended a session → one audit row with the session's handle"
 get /v1/session
-same "401 admin" "$STATUS $(json .reason)" "session ended by an operator → eva gets the reason admin"
+same "401 admin" "$STATUS $(json .reason)" "operator ended eva's session → eva gets the reason admin"
 JAR=
 
 step "10. Operators see why a session has ended"
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ben&state=ended" "${reader[@]}"
 expect_status 200 "operator lists ben's ended sessions → 200"
 same "$ben_handle admin" "$(json .items[0].handle) $(json .items[0].reason)" "operator lists ben's ended sessions → the reason is admin"
-matches '^20[0-9-]+T[0-9:]+Z$' "$(json .items[0].ended_at)" "operator lists ben's ended sessions → has the time of the end"
+matches '^20[0-9-]+T[0-9:]+Z$' "$(json .items[0].ended_at)" "operator lists ben's ended sessions → the list has the time of the end"
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ana&state=ended" "${reader[@]}"
-same '["logged_out","logged_out_elsewhere","logged_out_elsewhere"]' "$(jq -c '[.items[].reason]' "$work/body")" "operator lists ana's ended sessions → has their reasons, newest first"
+same '["logged_out","logged_out_elsewhere","logged_out_elsewhere"]' "$(jq -c '[.items[].reason]' "$work/body")" "operator lists ana's ended sessions → the list has the reasons, newest first"
 request GET "$MANAGEMENT/admin/v1/sessions?provider=oidc&subject=user-ben" "${reader[@]}"
 same '[]' "$(json .items)" "operators' list of sessions without a state in the query → has only live sessions"
 request GET "$MANAGEMENT/admin/v1/sessions?state=gone" "${reader[@]}"

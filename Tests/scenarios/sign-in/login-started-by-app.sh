@@ -27,10 +27,10 @@ same 1 "$(calls oidc/token)" "forward with code, verifier and nonce → one toke
 
 step "2. The app forwards again because the first answer was lost"
 app_forwards "\"code\":\"$code\",\"code_verifier\":\"$verifier\",\"redirect_uri\":\"com.example.app:/cb\",\"nonce\":\"$nonce\",\"login_token\":\"$login_token\""
-expect_status 201 "forward with code, verifier and nonce, repeated after a lost answer → 201"
-expect_json .handle "$handle" "forward with code, verifier and nonce, repeated after a lost answer → the same session handle"
-same "$session" "$(cookie coatcheck)" "forward with code, verifier and nonce, repeated after a lost answer → the same cookie"
-same 1 "$(calls oidc/token)" "forward with code, verifier and nonce, repeated after a lost answer → no further token call"
+expect_status 201 "app repeats a forward with code, verifier and nonce, as after a lost answer → 201"
+expect_json .handle "$handle" "app repeats a forward with code, verifier and nonce, as after a lost answer → the same session handle"
+same "$session" "$(cookie coatcheck)" "app repeats a forward with code, verifier and nonce, as after a lost answer → the same cookie"
+same 1 "$(calls oidc/token)" "app repeats a forward with code, verifier and nonce, as after a lost answer → no further token call"
 
 step "3. Another device has code and verifier, but not the login token"
 device a-stranger

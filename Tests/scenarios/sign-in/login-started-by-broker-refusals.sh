@@ -168,7 +168,7 @@ done
 step "14. Refused starts of a login (SEC-02, SEC-07, SEC-08, SEC-92)"
 start_login oidc ios '"redirect_uri":"com.evil.app:/cb"'
 expect_problem 400 invalid_request "start of a login with an unregistered redirect URI"
-expect_json .errors[0].pointer /redirect_uri "start with an unregistered redirect URI → the error points to redirect_uri"
+expect_json .errors[0].pointer /redirect_uri "start of a login with an unregistered redirect URI → the error points to redirect_uri"
 start_login oidc ios '"scope":"openid admin"'
 expect_problem 400 invalid_request "start of a login with a scope beyond the client's"
 start_login oidc ios '"parameters":{"redirect_uri":"https://evil.example"}'
@@ -181,7 +181,7 @@ start_login nobody ios
 expect_problem 404 provider_not_found "start of a login at an unknown provider"
 start_login oidc nobody
 expect_problem 400 invalid_request "start of a login of an unknown client"
-expect_json .errors[0].pointer /client "start with an unknown client → the error points to client"
+expect_json .errors[0].pointer /client "start of a login of an unknown client → the error points to client"
 post /v1/logins '{"provider":"oidc","client":"ios"}' -H 'Host: evil.example'
 expect_problem 421 wrong_host "start of a login with another Host"
 post /v1/logins '{"provider":"oidc","client":"ios"}' -H 'X-Forwarded-Host: evil.example'

@@ -50,8 +50,8 @@ same 1 "$(calls oidc/token)" "app forwards the callback URL → one token call"
 
 step "5. The cookie identifies the session"
 get /v1/session
-expect_status 200 "session read with its cookie → 200"
-expect_json .handle "$handle" "session read with its cookie → the handle of this session"
+expect_status 200 "session read with the session's cookie → 200"
+expect_json .handle "$handle" "session read with the session's cookie → the handle of this session"
 
 step "6. The answer was lost, so the app forwards again: the same session and cookie, without a token call"
 forward "$CALLBACK"
@@ -64,8 +64,8 @@ step "7. A second login on this device makes a new session and ends the first on
 sign_in oidc ios ana
 expect_status 201 "second sign-in on a device → a session"
 new_handle=$(json .handle)
-if [ "$new_handle" != "$handle" ]; then ok "second sign-in on a device → its session has another handle"; else not_ok "second sign-in on a device → its session has another handle" "$handle"; fi
-if [ "$(cookie coatcheck)" != "$session" ]; then ok "second sign-in on a device → its session has another cookie"; else not_ok "second sign-in on a device → its session has another cookie"; fi
+if [ "$new_handle" != "$handle" ]; then ok "second sign-in on a device → the new session has another handle"; else not_ok "second sign-in on a device → the new session has another handle" "$handle"; fi
+if [ "$(cookie coatcheck)" != "$session" ]; then ok "second sign-in on a device → the new session has another cookie"; else not_ok "second sign-in on a device → the new session has another cookie"; fi
 JAR= request GET /v1/session -b "coatcheck=$session"
 same "401 session_ended replaced" "$STATUS $(json .code) $(json .reason)" "second sign-in on a device → the cookie of the first session gets session_ended, replaced"
 

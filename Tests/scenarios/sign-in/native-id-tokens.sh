@@ -64,9 +64,9 @@ session=$(cookie coatcheck)
 
 step "3. An ID token can be used once"
 give google web "$TOKEN"
-expect_status 201 "an ID token forwarded twice by its starter → 201"
-expect_json .handle "$handle" "an ID token forwarded twice by its starter → the same session"
-same "$session" "$(cookie coatcheck)" "an ID token forwarded twice by its starter → the same cookie"
+expect_status 201 "app forwards an ID token twice with the same login token → 201"
+expect_json .handle "$handle" "app forwards an ID token twice with the same login token → the same session"
+same "$session" "$(cookie coatcheck)" "app forwards an ID token twice with the same login token → the same cookie"
 device a-thief
 give google web "$TOKEN" "$(random_token)"
 expect_problem 409 code_already_used "another device forwards a used ID token with another login token"

@@ -160,7 +160,7 @@ def gate(server, site, broker, origin, service):
     begun, _ = bearer.begin()
     made = bearer.call("POST", "/v1/sessions", body={
         "callback_url": bearer.callback(begun), "login_token": begun.json["login_token"]})
-    says.same(201, made.status, f"{server}: a sign-in of a bearer client → 201")
+    says.same(201, made.status, f"{server}: an app with bearer tokens signs in with a key → 201")
     bearer.session = made.json["session_token"]
     for scheme in ("Bearer", "DPoP"):
         named = {"Authorization": f"{scheme} {bearer.session}"}
@@ -168,14 +168,14 @@ def gate(server, site, broker, origin, service):
         for evidence in ({"Coatcheck-Pass": made.json["pass"]["pass"]}, {"DPoP": bearer.proof("GET", "", bearer.session, htu=origin + "/orders")}):
             answer = gate.ask("GET", "/orders", named | evidence)
             seen = [gate.seen(answer, name) for name in ("authorization", "coatcheck_pass", "dpop")]
-            says.same((200, [None] * 3), (answer.status, seen), f"{server}: a bearer session as {scheme} with {[*evidence][0]} → served, and the service sees neither the token nor the evidence")
+            says.same((200, [None] * 3), (answer.status, seen), f"{server}: a bearer session as {scheme} with {[*evidence][0]} → served, and token and evidence stay hidden from the service")
 
     broker.call("DELETE", "/v1/session", phone.session)
     answer = gate.ask("GET", "/orders", both)
-    says.same("401 session_ended logged_out", told(answer), f"{server}: a pass after the log-out → 401 session_ended, and not proof_required")
-    says.same((None, 'Bearer realm="coatcheck"'), (answer.fields["DPoP-Nonce"], answer.fields["WWW-Authenticate"]), f"{server}: a pass after the log-out → the challenge is Bearer, without a nonce")
+    says.same("401 session_ended logged_out", told(answer), f"{server}: a request with the pass of a session that has logged out → 401 session_ended, and not proof_required")
+    says.same((None, 'Bearer realm="coatcheck"'), (answer.fields["DPoP-Nonce"], answer.fields["WWW-Authenticate"]), f"{server}: a request with the pass of a session that has logged out → the challenge is Bearer, without a nonce")
     cleared = [f"{name}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0; Expires=Thu, 01-Jan-1970 00:00:00 GMT" for name in ("coatcheck", "coatcheck-pass")]
-    says.same(sorted(cleared), sorted(answer.fields.get_all("Set-Cookie", [])), f"{server}: a pass after the log-out → both cookies are cleared")
+    says.same(sorted(cleared), sorted(answer.fields.get_all("Set-Cookie", [])), f"{server}: a request with the pass of a session that has logged out → both cookies are cleared")
 
 
 def service(name, site, broker, origin):
@@ -230,8 +230,8 @@ def front(server, site, broker):
         says.same("401 proof_invalid key", told(thief.call("GET", path, phone.session)), f"{server}: a copied cookie with another key's proof → 401 proof_invalid key")
         answer = phone.call("GET", path, phone.session)
         says.verdict(passed(answer), f"{server}: a proof for the path as the app sent it → served", told(answer))
-        says.verdict(passed(phone.passing("GET", path)), f"{server}: a pass as a cookie → served")
-        says.verdict(passed(door.call("GET", path, phone.session, Coatcheck_Pass=phone.held_pass)), f"{server}: a pass as a field → served")
+        says.verdict(passed(phone.passing("GET", path)), f"{server}: a request with the pass as a cookie → served")
+        says.verdict(passed(door.call("GET", path, phone.session, Coatcheck_Pass=phone.held_pass)), f"{server}: a request with the pass as a field → served")
     answer = phone.call("POST", "/v1/session/pass", phone.session)
     says.verdict(answer.status == 200 and "coatcheck-pass=" in (answer.fields["Set-Cookie"] or ""), f"{server}: an app asks for a pass → the answer sets a new pass as a cookie", str(answer.fields))
     answer = phone.passing("DELETE", "/v1/session")

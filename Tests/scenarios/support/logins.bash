@@ -70,5 +70,5 @@ log_out() {
     request DELETE /v1/session
     expect_status 204 "log-out of this device's session → 204"
     JAR= request GET /v1/session -b "coatcheck=$session"
-    same "401 logged_out" "$STATUS $(json .reason)" "session used right after its log-out → 401 logged_out"
+    same "401 logged_out" "$STATUS $(json .reason)" "request with a session right after this session's log-out → 401 logged_out"
 }

@@ -91,7 +91,7 @@ walk_streams() {
     curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/events/300" >"$work/events" 2>/dev/null &
     pid=$!
     soon grep -q '^data: 0' "$work/events"
-    same 0 $? "$1: streamed upstream answer through the proxy → its beginning arrives before the upstream sends the end"
+    same 0 $? "$1: streamed upstream answer through the proxy → the beginning arrives before the upstream sends the end"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     wait_for 10 shows "$under_way 0\$"

@@ -55,17 +55,17 @@ for fault in '{"fault":"status","status":500}' '{"fault":"status","status":503,"
     refresh
     name=$(python3 -c 'import json, sys; f = json.loads(sys.argv[1]); print(f["fault"], f.get("status", ""), f.get("body", "")[:20])' "$fault")
     case $STATUS in
-        503) ok "refresh with the fault $name → 503" ; matches '^[0-9]+$' "$(header Retry-After)" "refresh with the fault $name, answered 503 → Retry-After in seconds" ;;
-        502) ok "refresh with the fault $name → 502" ;;
-        200) ok "refresh whose answer has the fault $name → 200, because the broker's confirming retry succeeds" ;;
-        *) not_ok "refresh with the fault $name → 503" ;;
+        503) ok "refresh at a provider with the fault $name → 503" ; matches '^[0-9]+$' "$(header Retry-After)" "refresh at a provider with the fault $name → 503 with Retry-After in seconds" ;;
+        502) ok "refresh at a provider with the fault $name → 502" ;;
+        200) ok "refresh at a provider with the fault $name → 200, because the broker's confirming retry succeeds" ;;
+        *) not_ok "refresh at a provider with the fault $name → 503" ;;
     esac
     sandbox DELETE /faults
     get /v1/session
-    expect_status 200 "refresh with the fault $name → the session is alive"
-    same "$session" "$(cookie coatcheck)" "refresh with the fault $name → the session cookie is unchanged"
+    expect_status 200 "refresh at a provider with the fault $name → the session is alive"
+    same "$session" "$(cookie coatcheck)" "refresh at a provider with the fault $name → the session cookie is unchanged"
     get /v1/relay/api/private/echo
-    expect_status 200 "refresh with the fault $name → a relayed call with the earlier access token is 200"
+    expect_status 200 "refresh at a provider with the fault $name → a relayed call with the earlier access token is 200"
     wait_for 15 eval 'refresh; [ "$STATUS" = 200 ]'
     same 0 $? "provider's fault $name is over → a refresh succeeds"
 done

@@ -56,7 +56,7 @@ def payments(page, run, shots):
     page.sees("document.querySelector('[data-person=ana]:enabled') && document.getElementById('step-up') && 1", "a payment of 500 € → a fresh sign-in comes first")
     page.click("[data-person=ana]")
     page.sees("!document.getElementById('question').hidden && document.getElementById('asked').innerText.includes('Let this phone confirm')", "a payment of 500 € after the fresh sign-in → the phone asks whether it may confirm payments with a presence key")
-    say("stands in for it" in browser.text("#question"), "the phone asks its user a question → the page explains that it replaces a phone's dialog")
+    say("stands in for it" in browser.text("#question"), "the phone asks its user a question → the page explains that the question replaces a phone's dialog")
     same(True, browser.run("document.getElementById('screen').inert && document.activeElement.id === 'yes'"), "the phone asks its user a question → the rest of the phone cannot be pressed")
     browser.click("#no")
     page.sees("document.getElementById('question').hidden && document.getElementById('explanation').innerText.includes('did not say yes')", "the user refuses the presence key → the phone shows the refusal")
@@ -88,7 +88,7 @@ def payments(page, run, shots):
     page.idle()
     same("The phone's question, and the thieves get nothing.", browser.text("#noticed"), "the playground's switch steal-presence is pressed → the thieves get nothing")
     say(all(f"presence_invalid ({reason})" in browser.text("#explanation") for reason in ("address", "replayed", "key")),
-        "the playground's switch steal-presence is pressed → the thieves' proofs are refused for their address, as replayed, and for their key", browser.text("#explanation"))
+        "the playground's switch steal-presence is pressed → the thieves' proofs are refused with the reasons address, replayed and key", browser.text("#explanation"))
     same([20, 500, 500], taken(), "the playground's switch steal-presence is pressed → the API took only the user's payments")
     browser.run("scrollTo(0, 0), 1")
     sizes.append(browser.picture(f"{shots}/playground-presence.webp"))

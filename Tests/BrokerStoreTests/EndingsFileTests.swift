@@ -473,7 +473,7 @@ struct EndingsFileTests {
     // MARK: Restoring
 
     @Test(
-        "A backup is restored with the endings file → sessions that ended after the backup end again; without the file → they live"
+        "A backup is restored with the endings file → sessions that ended after it end again; without the file → they live"
     )
     func restoring() async throws {
         try await with { place in

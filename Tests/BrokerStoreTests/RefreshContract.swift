@@ -45,7 +45,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A lapsed refresh claim is taken over, then its first owner commits → this pair is stored, despite its old fence (SEC-125)",
+        "A lapsed refresh claim is taken over, then its first owner commits → its pair is stored despite its old fence (SEC-125)",
         arguments: StoreEngine.allCases)
     func lateWinner(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in

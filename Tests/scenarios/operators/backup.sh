@@ -52,7 +52,7 @@ same 600 "$(mode "$copies/good.db")" "backup under traffic → its file has mode
 wait "$traffic"
 kept_session=$(cookie coatcheck)
 JAR= get /v1/session -b "coatcheck=$kept_session"
-expect_status 200 "session after the backup → alive"
+expect_status 200 "session from before the backup, read after the backup → alive"
 device a-late-one
 sign_in oidc ios
 late_session=$(cookie coatcheck)
@@ -78,11 +78,11 @@ cp "$work/coatcheck.yaml" "$work/other.yaml"
 sed -i "s|file: $work/keys.json|file: $work/other.json|" "$work/other.yaml"
 run restore "$copies/good.db" --config "$work/other.yaml"
 matches '^1 .*opens 0 of' "$RUN $(cat "$work/out")" "restore with another key ring → refused"
-same 0 "$(kept)" "four refused restores → no database was moved away"
+same 0 "$(kept)" "four restores were refused → the present database stays in its place"
 
 run restore "$copies/good.db" "${configuration[@]}"
 matches '^1 .*log-outs since 20.*Z.* are lost.*--without-endings' "$RUN $(cat "$work/out")" "restore without an endings file → refused, and prints since when log-outs would be lost"
-same 0 "$(kept)" "restore without an endings file → no database was moved away"
+same 0 "$(kept)" "restore without an endings file → the present database stays in its place"
 
 step "A restore"
 run restore "$copies/good.db" "${configuration[@]}" --without-endings
@@ -92,7 +92,7 @@ start_broker
 JAR= get /v1/session -b "coatcheck=$kept_session"
 expect_status 200 "session from before the backup → alive after the restore"
 JAR= get /v1/session -b "coatcheck=$late_session"
-expect_problem 401 session_required "session from after the backup, after the restore"
+expect_problem 401 session_required "session that began after the backup, read after the restore"
 
 step "restore and migrate as root, for files that belong to the broker's user"
 if [ "$(id -u)" -eq 0 ]; then
@@ -161,9 +161,9 @@ cp "$work/coatcheck.yaml" "$work/sqlite.yaml"
 cp "$work/postgresql.yaml" "$work/coatcheck.yaml"
 start_broker
 JAR= get /v1/session -b "coatcheck=$kept_session"
-expect_status 200 "session after the store copy → alive on PostgreSQL"
+expect_status 200 "session from SQLite, after the store copy to PostgreSQL → alive"
 JAR= request POST /v1/session/refresh -b "coatcheck=$kept_session"
-expect_status 200 "refresh after the store copy to PostgreSQL → 200"
+expect_status 200 "refresh of this session on PostgreSQL, after the store copy → 200"
 backup "$copies/postgresql.db"
 matches '^1 .*404' "$RUN $(cat "$work/out")" "coatcheck backup on PostgreSQL → refused with 404"
 run store copy "${configuration[@]}" --to "sqlite:$work/data/back.db"
@@ -175,7 +175,7 @@ same 0 "$RUN" "store copy from PostgreSQL to SQLite → exit 0"
 sed "s|data/coatcheck.db|data/back.db|" "$work/sqlite.yaml" >"$work/coatcheck.yaml"
 start_broker
 JAR= get /v1/session -b "coatcheck=$kept_session"
-expect_status 200 "session after the store copy back → alive on SQLite"
+expect_status 200 "session from PostgreSQL, after the store copy back to SQLite → alive"
 JAR= request POST /v1/session/refresh -b "coatcheck=$kept_session"
-expect_status 200 "refresh after the store copy back to SQLite → 200"
+expect_status 200 "refresh of this session on SQLite, after the store copy back → 200"
 finish

@@ -107,8 +107,8 @@ says 'ok     providers\.clover reach: .*' "provider refuses the connection → t
 step "6. A redirect URI outside the Site URL"
 write "$SANDBOX/oidc" https://app.example.com/clover
 check 1
-matches 'providers\.clover\.clients\.ios\.redirect_uris' "$(body)" "redirect URI outside site_url → the error names the setting"
-matches 'outside `site_url`' "$(body)" "redirect URI outside site_url → the error names the reason"
+matches 'providers\.clover\.clients\.ios\.redirect_uris' "$(body)" "Clover's redirect URI is outside site_url → check --online names the setting with the error"
+matches 'outside `site_url`' "$(body)" "Clover's redirect URI is outside site_url → check --online names the reason"
 
 step "7. Key ring and store"
 KEYS=$work/nowhere.json write "$SANDBOX/oidc"

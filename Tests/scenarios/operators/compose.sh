@@ -62,21 +62,21 @@ pids+=($!)
 wait_for 20 grep -q shown "$work/page.log" || give_up "the page's key"
 for name in "${providers[@]}"; do
     play sign-in "{\"provider\":\"$name\"}"
-    same consent "$(screen .view)" "$name: sign-in → the provider's page opens $(screen .message)"
+    same consent "$(screen .view)" "playground, provider $name: sign-in → the provider's page opens $(screen .message)"
     play choose '{"as":"ana"}'
-    same session "$(screen .view)" "$name: consent at the provider → Ana is signed in $(screen .message)"
+    same session "$(screen .view)" "playground, provider $name: Ana consents on the provider's page → she is signed in $(screen .message)"
     play call '{}'
-    matches '200' "$(screen .relay)" "$name: relay call → the API answers"
+    matches '200' "$(screen .relay)" "playground, provider $name: relay call → the API answers with 200"
     if [ "$name" = oidc ]; then
         play shop '{}'
-        matches 'Ana|user-ana' "$(screen .shop)" "$name: button for the shop → its page opens in the web view"
+        matches 'Ana|user-ana' "$(screen .shop)" "playground, provider $name: button for the shop → the shop's page opens in the web view, signed in as Ana"
         play pay '{"amount":20}'
-        same consent "$(screen .view)" "$name: payment → the provider's page opens again"
+        same consent "$(screen .view)" "playground, provider $name: payment of 20 EUR → the provider's page opens again"
         play choose '{"as":"ana"}'
-        matches '20 EUR' "$(screen .paid)" "$name: consent to the payment → the payment is made"
+        matches '20 EUR' "$(screen .paid)" "playground, provider $name: Ana signs in again for the payment → the payment is made"
     fi
     play sign-out '{}'
-    same home "$(screen .view)" "$name: sign-out → the phone shows its start page"
+    same home "$(screen .view)" "playground, provider $name: sign-out → the phone shows its start page"
 done
 
 # A copy, because another scenario may build the example at the same time.
@@ -86,9 +86,9 @@ cp "$root/clients/typescript/coatcheck.ts" "$work/copy/clients/typescript/"
 # app NAME: checks that the example for Expo signs in, prints the user's name, and calls the API
 app() {
     COATCHECK_URL=$BROKER timeout 60 "$work/copy/examples/expo/run" >"$work/app.log" 2>&1
-    same 0 $? "$1: examples/expo → succeeds"
-    matches 'after the sign-in: .*Ana Example.*the API answers 200: .*Bearer at-' "$(tr '\n' ' ' <"$work/app.log")" "$1: examples/expo → Ana's name, and an answer of the API"
-    matches '^[A-Za-z0-9_-]{43}$' "$(COATCHECK_URL=$BROKER "$work/copy/examples/token" 2>&1)" "$1: examples/token → a session token"
+    same 0 $? "broker with the configuration of $1: examples/expo → succeeds"
+    matches 'after the sign-in: .*Ana Example.*the API answers 200: .*Bearer at-' "$(tr '\n' ' ' <"$work/app.log")" "broker with the configuration of $1: examples/expo → prints Ana's name and an answer of the API"
+    matches '^[A-Za-z0-9_-]{43}$' "$(COATCHECK_URL=$BROKER "$work/copy/examples/token" 2>&1)" "broker with the configuration of $1: examples/token → prints a session token"
 }
 
 step "3. The examples of apps"

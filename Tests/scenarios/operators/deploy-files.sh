@@ -44,7 +44,7 @@ enrolled() { mkdir -p "$work/empty/etc" && systemd-sysusers --root="$work/empty"
 same "coatcheck coatcheck" "$(setting User) $(setting Group)" "service unit → runs as user and group coatcheck"
 matches "Creating user 'coatcheck'" "$(enrolled "$units/coatcheck.sysusers")" "shipped sysusers file → makes the user coatcheck"
 sed 's/^u coatcheck/u cloakroom/' "$units/coatcheck.sysusers" >"$work/units/coatcheck.sysusers"
-same "" "$(enrolled "$work/units/coatcheck.sysusers" | grep "'coatcheck'")" "sysusers file with another user → does not make coatcheck"
+same "" "$(enrolled "$work/units/coatcheck.sysusers" | grep "'coatcheck'")" "sysusers file with another user's name → does not make the user coatcheck"
 
 step "The broker uses only system calls on the unit's list"
 start_stack

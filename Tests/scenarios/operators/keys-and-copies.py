@@ -70,7 +70,7 @@ class Stage:
         status, said = self.run(*command, managed=managed)
         self.case.same(0, status, sentence)
         if status:
-            self.case.verdict(False, "a command failed (see the check before) → its output is in the detail", said)
+            self.case.verdict(False, "a command failed (see the check before) → the detail has the command's output", said)
         return said
 
     def keys(self):
@@ -87,12 +87,12 @@ def keys(case):
     stage = Stage(case)
     broker, file = stage.broker, stage.broker.folder / "keys.json"
     old = next(key["id"] for key in stage.keys() if key["use"] == "seals")
-    case.same([old], stage.sealed_by(), "the APIs' tokens and the presence key → sealed by the ring's key")
+    case.same([old], stage.sealed_by(), "the stored API tokens and the presence key, before a rotation → are sealed by the key that now seals")
     stage.succeeds("`keys rotate --now` → exit status 0", "keys", "rotate", "--file", file, "--now")
     case.verdict(wait_for(20, lambda: next(key["id"] for key in stage.keys() if key["use"] == "seals") != old), "`keys rotate --now` → the running broker seals with the new key")
     new = next(key["id"] for key in stage.keys() if key["use"] == "seals")
     stage.uses_both("before resealing")
-    case.same([old], stage.sealed_by(), "`keys rotate --now` → stored values stay sealed by the old key")
+    case.same([old], stage.sealed_by(), "`keys rotate --now`, before `keys reseal` → stored values stay sealed by the old key")
     status, said = stage.run("keys", "remove", old, "--file", file)
     case.same(1, status, "`keys remove` of a key that seals stored values → exit status 1")
     stage.succeeds("`keys reseal` → exit status 0", "keys", "reseal")
@@ -100,7 +100,7 @@ def keys(case):
     # The broker can repeat the answer of a code exchange for ten minutes, and needs the old key for this. So date it back.
     with contextlib.closing(broker.database()) as database:
         database.execute("UPDATE exchanges SET created_at = created_at - 3600000")
-    case.same([0], [key["values"] for key in stage.keys() if key["id"] == old], "`keys reseal`, an hour after the last code exchange → zero values need the old key")
+    case.same([0], [key["values"] for key in stage.keys() if key["id"] == old], "`keys reseal` has run, and the last code exchange is an hour ago → zero values need the old key")
     broker.stop(signal.SIGTERM)
     # The present key must have sealed for a minute before another key may be removed, so set the times in the file back.
     ring = json.loads(file.read_text())
@@ -129,7 +129,7 @@ def copies(case):
     with contextlib.closing(broker.database()) as database:
         database.execute("DELETE FROM audience_tokens")
         database.execute("UPDATE sessions SET presence_key = NULL, presence = NULL")
-    case.same([], stage.sealed_by(), "the APIs' tokens and the presence key are deleted from the database → zero sealed values")
+    case.same([], stage.sealed_by(), "before the restore, the API tokens and the presence key are deleted from the database → zero sealed values")
     stage.succeeds("`restore --without-endings` → exit status 0", "restore", backup, "--config", broker.configuration, "--without-endings", managed=False)
     broker.start()
     stage.uses_both("after the restore")
@@ -140,7 +140,7 @@ def copies(case):
             if first.startswith("postgresql"):
                 # The lease of a killed process would last for a minute, and delay the copy.
                 subprocess.run(psql(database, "-c", "DELETE FROM leases WHERE name = 'sweeper'"), check=True, capture_output=True)
-            stage.succeeds(title, "store", "copy", "--config", broker.configuration, "--to", target, managed=False)
+            stage.succeeds(f"{title} → exit status 0", "store", "copy", "--config", broker.configuration, "--to", target, managed=False)
             broker.configure(store={"url": target})
             broker.start()
             stage.uses_both(title)

@@ -59,17 +59,17 @@ step "rotation in two steps: the new key first opens, then seals"
 run keys rotate --file "$draft" --after 15s
 new=$(first "$draft")
 run keys rotate --file "$draft" --now
-matches '^1 .*waits until' "$RUN $(cat "$work/out")" "keys rotate while a new key waits for its time → refused"
+matches '^1 .*waits until' "$RUN $(cat "$work/out")" "second keys rotate, before the new key seals → refused"
 publish
 wait_for 10 known "$new"
-same 0 $? "key file is replaced → the broker reads it without a signal"
-same "$old" "$(sealing)" "new key waits for its time → the old key seals"
+same 0 $? "key file is replaced → the broker reads the new file without a signal"
+same "$old" "$(sealing)" "new key from keys rotate --after 15s, before this time → the old key still seals"
 run keys remove "$new" --file "$draft" "${keeper[@]}"
-matches '^1 .*waits until' "$RUN $(cat "$work/out")" "keys remove of a key that waits for its time → refused"
+matches '^1 .*waits until' "$RUN $(cat "$work/out")" "keys remove of a new key, before this key seals → refused"
 wait_for 30 seals "$new"
-same 0 $? "new key's time has come → the new key seals"
+same 0 $? "new key from keys rotate --after 15s, after this time → the new key seals"
 get /v1/session
-expect_status 200 "session from before the new key seals → alive"
+expect_status 200 "session that the old key sealed, read when the new key seals → alive"
 # sealed_anew: signs in on another device, and returns whether the new key seals any values (the broker checks the file every 2 s)
 sealed_anew() {
     device "another-$RANDOM"
@@ -77,17 +77,17 @@ sealed_anew() {
     [[ $(values "$new") =~ ^[1-9] ]]
 }
 wait_for 10 sealed_anew
-expect_status 201 "sign-in after the new key seals → a session"
-matches '^[1-9]' "$(values "$new")" "sign-in after the new key seals → the session is sealed with the new key"
+expect_status 201 "sign-in when the new key seals → a session"
+matches '^[1-9]' "$(values "$new")" "sign-in when the new key seals → at least one stored value is sealed with the new key"
 
 step "a half-written file changes nothing"
 cp "$draft" "$work/whole.json"
 head -c 80 "$work/whole.json" >"$draft"
 publish
 wait_for 10 grep -q 'keys not reloaded' "$work/broker.log"
-same 0 $? "half-written key file → logged"
+same 0 $? "key file is replaced by a half-written file → the broker logs the failed reload of the keys"
 seals "$new"
-same 0 $? "half-written key file → the present key ring stays in use"
+same 0 $? "key file is replaced by a half-written file → the present key ring stays in use"
 cp "$work/whole.json" "$draft"
 publish
 
@@ -122,7 +122,7 @@ matches 'sealed again [1-9]' "$(cat "$work/out")" "keys reseal under traffic →
 wait "$refreshes"
 same 8 "$(grep -c 200 "$work/refreshes")" "refreshes during the reseal → all succeed"
 admin GET /admin/v1/keys/reseal
-expect_json .state done "a reseal on the command line → the management listener reports it as done"
+expect_json .state done "keys reseal has ended → the management listener reports the reseal as done"
 for n in 1 2 3 4 5 6 7 8; do JAR="$work/phone-$n.jar"; request POST /v1/session/refresh; echo "$STATUS"; done >"$work/refreshes"
 same 8 "$(grep -c 200 "$work/refreshes")" "refreshes after the reseal → all succeed"
 # The broker can repeat the answer of a code exchange for ten minutes, and needs the old key for this. So date it back.
@@ -133,7 +133,7 @@ P
 same 0 "$(values "$old")" "stored values that need the old key, after the reseal → zero"
 cp "$draft" "$work/before.json"
 run keys remove "$old" --file "$draft" "${keeper[@]}"
-matches "^1 .*still has $old" "$RUN $(cat "$work/out")" "keys remove while a broker still has the key → refused"
+matches "^1 .*still has $old" "$RUN $(cat "$work/out")" "keys remove while a running broker still has the key → refused"
 cp "$work/before.json" "$draft"
 run keys remove "$old" --file "$draft" --copy "${keeper[@]}"
 same 0 "$RUN" "keys remove from a copy of the key file → exit 0"
@@ -160,7 +160,7 @@ wait_for 20 curl -sf "$MANAGEMENT/livez"
 JAR= get "$MANAGEMENT/readyz"
 same "503 keys_do_not_fit" "$STATUS $(json .status)" "broker with a key ring that does not fit the store → readiness is 503 keys_do_not_fit"
 grep -q 'key ring is not the store' "$work/stranger.log"
-same 0 $? "broker with a key ring that does not fit the store → logged at the start"
+same 0 $? "broker with a key ring that does not fit the store → the broker logs this at the start"
 kill_broker TERM
 
 step "keys from the environment"
@@ -173,6 +173,6 @@ COATCHECK_KEYS=$(cat "$work/keys.json")
 export COATCHECK_KEYS
 start_broker
 JAR="$work/a-phone.jar" get /v1/session
-expect_status 200 "broker with its keys from the environment → the session is alive"
-same 0 "$(grep -cF -e "$(jq -r '.keys[0].key' "$work/keys.json")" "$work"/*.log | awk -F: '{n += $2} END {print n}')" "logs of all steps with keys → contain no key"
+expect_status 200 "broker restarts with its keys from an environment variable → the session is alive"
+same 0 "$(grep -cF -e "$(jq -r '.keys[0].key' "$work/keys.json")" "$work"/*.log | awk -F: '{n += $2} END {print n}')" "logs of all steps of this script → contain the key zero times"
 finish

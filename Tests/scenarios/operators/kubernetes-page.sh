@@ -82,9 +82,9 @@ same "coatcheck-admin/sha256 coatcheck-clients/google coatcheck-keys/keys.json c
     "$(cd "$cluster/secrets" && find . -type f -printf '%P\n' | LC_ALL=C sort | paste -sd ' ')" "commands of the section Before the first time → make four Secrets"
 same "coatcheck-admin coatcheck-clients coatcheck-keys coatcheck-store" \
     "$(grep -ohE 'secretName: [a-z-]+' "$cluster/all.yaml" | cut -d' ' -f2 | sort -u | paste -sd ' ')" "manifests of docs/operate/kubernetes.md → mount exactly the four Secrets"
-same "$(sha256sum <"$place/admin.token" | cut -c 1-64)" "$(cat "$cluster/secrets/coatcheck-admin/sha256")" "Secret of the admin token → contains only its digest"
-matches '^[A-Za-z0-9+/]{43}=$' "$(cat "$place/admin.token")" "admin token → 32 random bytes of openssl"
-same "" "$(grep -rlF "$(cat "$place/admin.token")" "$cluster")" "admin token → is stored outside of the cluster"
+same "$(sha256sum <"$place/admin.token" | cut -c 1-64)" "$(cat "$cluster/secrets/coatcheck-admin/sha256")" "Secret coatcheck-admin → contains only the digest of the admin token"
+matches '^[A-Za-z0-9+/]{43}=$' "$(cat "$place/admin.token")" "admin token from the page's commands → is 32 random bytes in Base64"
+same "" "$(grep -rlF "$(cat "$place/admin.token")" "$cluster")" "admin token from the page's commands → is stored only outside of the cluster"
 
 step "A broker with these Secrets"
 sed -e "s|file: @WORK@/keys.json|file: $cluster/secrets/coatcheck-keys/keys.json|" \
@@ -98,7 +98,7 @@ expect_status 201 "sign-in at a broker with the page's four Secrets → a sessio
 step "The table of runbooks"
 # The commands are in the table's last column. The section's first block defines the words that they use.
 block_behind "$page" sh "## Runbooks" >"$work/words.sh"
-matches 'alias broker=.*config=' "$(tr '\n' ' ' <"$work/words.sh")" "the first block of the section Runbooks → defines the alias `broker` of the page's commands"
+matches 'alias broker=.*config=' "$(tr '\n' ' ' <"$work/words.sh")" "the first block of the section Runbooks → defines the alias broker of the page's commands"
 sed -n '/^| to | with systemd/,/^$/p' "$page" | tail -n +3 | awk -F' *[|] *' '{ print $4 }' | grep -oE '`[^`]*`' | tr -d '`' \
     | sed -E 's/--subject …/--subject user-ana/; s/--provider …/--provider oidc/; s|kubectl apply -k …|kubectl apply -k deploy/kubernetes/example|' >"$work/cells"
 matches '^([89]|[1-9][0-9])$' "$(wc -l <"$work/cells")" "the table of the section Runbooks → has at least eight commands"
@@ -106,10 +106,10 @@ while IFS= read -r line <&3; do
     { echo 'shopt -s expand_aliases'; cat "$work/words.sh"; printf '%s\n' "$line"; } >"$work/line.sh"
     (cd "$place" && PATH=$work/bin:$PATH bash -e -o pipefail "$work/line.sh") >"$work/out" 2>&1 </dev/null
     same 0 $? "page's command \`$line\` → succeeds $(head -c 200 "$work/out")"
-    case $line in "broker sessions list"*) matches 'user-ana|oidc' "$(cat "$work/out")" "sessions list → shows ana's session" ;; esac
+    case $line in "broker sessions list"*) matches 'user-ana|oidc' "$(cat "$work/out")" "page's command broker sessions list → shows ana's session" ;; esac
 done 3<"$work/cells"
 get /v1/session
-same "401 admin" "$STATUS $(json .reason)" "sessions end → the user's session is ended"
+same "401 admin" "$STATUS $(json .reason)" "page's command broker sessions end → ana's session is ended"
 same "deploy/coatcheck" "$(sort -u "$cluster/pods")" "the commands in the table of the section Runbooks → run in the Deployment's pod"
 
 step "Upgrade"

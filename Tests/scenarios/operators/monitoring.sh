@@ -21,10 +21,10 @@ same 0 $? "promtool test rules → every rule fires and waits as written: $(tail
 sed 's/process_open_fds{job="coatcheck"} > 0.4/process_open_fds{job="coatcheck"} > 0.8/' "$root/deploy/prometheus/rules.yaml" >"$work/broken.yaml"
 sed "s|rule_files:.*|rule_files: [$work/broken.yaml]|" "$root/Tests/scenarios/support/prometheus/rules.test.yaml" >"$work/broken.test.yaml"
 promtool test rules "$work/broken.test.yaml" >"$work/unit.out" 2>&1
-same 1 $? "rule that never fires → promtool's tests fail"
+same 1 $? "alert rule whose limit is doubled → promtool's tests fail"
 sed 's/ and predict_linear(.*\[2h\].*//' "$root/deploy/prometheus/rules.yaml" >"$work/broken.yaml"
 promtool test rules "$work/broken.test.yaml" >"$work/unit.out" 2>&1
-same 1 $? "rule without its two-hour trend → promtool's tests fail"
+same 1 $? "alert rule without its two-hour trend → promtool's tests fail"
 
 step "The metrics of an unused broker"
 { cat "$here/coatcheck.yaml"; echo 'tracing: {otlp: "http://127.0.0.1:4318", sample: 0}'; } >"$work/stack.yaml"
@@ -67,10 +67,10 @@ wait_for 20 shows '^coatcheck_key_age_seconds\{key="k[^"]+",use="opens"\}'
 same "2" "$(curl -s "$MANAGEMENT/metrics" | grep -c '^coatcheck_key_age_seconds{')" "metrics after a key rotation → have two keys"
 
 step "coatcheck health replaces curl"
-same "ready" "$("$COATCHECK" health --config "$work/coatcheck.yaml" 2>&1)" "coatcheck health with --config → ready"
-same "live" "$("$COATCHECK" health --live --management "$MANAGEMENT" 2>&1)" "coatcheck health with --management → live"
+same "ready" "$("$COATCHECK" health --config "$work/coatcheck.yaml" 2>&1)" "coatcheck health with --config → prints ready"
+same "live" "$("$COATCHECK" health --live --management "$MANAGEMENT" 2>&1)" "coatcheck health with --live and --management → prints live"
 "$COATCHECK" health --management "http://127.0.0.1:$CLOSED_PORT" >"$work/health" 2>&1
-same "1 http://127.0.0.1:$CLOSED_PORT does not answer" "$? $(cat "$work/health")" "coatcheck health without a broker → exit 1"
+same "1 http://127.0.0.1:$CLOSED_PORT does not answer" "$? $(cat "$work/health")" "coatcheck health at a port without a broker → exit 1, and the message names the address"
 
 step "Prometheus scrapes the broker"
 monitoring impatient "$root/deploy/prometheus" "$work/prometheus" "127.0.0.1:$MANAGEMENT_PORT"
@@ -86,7 +86,7 @@ is() { [ "$(value "$1")" = "$2" ]; }
 wait_for 30 is 'up{job="coatcheck"}' 1
 same 0 $? "Prometheus scrapes the broker → the target is up"
 wait_for 30 is 'count_over_time(coatcheck_logins_total{provider="oidc",client="ios",result="succeeded"}[1m]) > bool 3' 1
-same 0 $? "no login has happened → Prometheus already has the counter of logins"
+same 0 $? "Prometheus scrapes a broker before the first login → Prometheus already has the counter of logins"
 device first
 sign_in oidc ios ana
 expect_status 201 "first sign-in → a session"

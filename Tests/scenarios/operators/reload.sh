@@ -78,7 +78,7 @@ sed -i 's|client_id: oauth2-app,|client_id: oauth2-app, scope_separator: ",",|' 
 misplaced='line [0-9]+: providers.oauth2.clients.ios.scope_separator: belongs to the provider, at `providers.oauth2.scope_separator`'
 chmod 600 "$work/second.yaml"
 checked=$("$COATCHECK" check --config "$work/second.yaml")
-same "0 1" "$? $(grep -cE "^warning: $misplaced" <<<"$checked")" "a provider's setting on a client → check succeeds, with one warning that names both places"
+same "0 1" "$? $(grep -cE "^warning: $misplaced" <<<"$checked")" "a client has a setting that belongs to its provider → check succeeds, with one warning that names both places"
 "$COATCHECK" serve --config "$work/second.yaml" >"$work/second.log" 2>&1 &
 second=$!
 wait_for 20 grep -q "the public listener: 127.0.0.1:$BROKER_PORT is in use by another process" "$work/second.log"
@@ -93,20 +93,20 @@ began=$(date +%s%N)
 # heeds: returns whether the process ignores or catches HUP (bit 0 of its signal masks)
 heeds() { awk '/^Sig(Ign|Cgt)/ { print substr($2, length($2)) }' "/proc/$second/status" | grep -q '[13579bdf]'; }
 wait_for 10 heeds
-same 0 $? "first moments of the start → HUP does not kill the process"
+same 0 $? "broker has just started → it already ignores or handles HUP, so HUP does not kill the process"
 printf '#   %d ms after the start\n' $((($(date +%s%N) - began) / 1000000))
 for _ in 1 2 3 4 5; do kill -HUP "$second"; sleep 0.1; done
 wait_for 20 grep -q "is in use by another process" "$work/second.log"
-same 0 $? "five HUPs during the start → the broker goes on waiting for its port"
+same 0 $? "broker waits for its port at the start and gets five HUPs → it goes on waiting"
 kill -HUP "$second"
 kill_broker TERM
 wait_for 20 grep -q '"message":"configuration unchanged"' "$work/second.log"
-same 0 $? "HUP during the start → the running broker reads its file again"
+same 0 $? "broker gets HUP during its start → it reads its file again as soon as it runs"
 kill -TERM "$second"
 wait "$second"
-same 0 $? "TERM after HUPs during the start → exit status 0"
+same 0 $? "broker got HUPs during its start, and then gets TERM → exit status 0"
 # The broker has ended, so both lines of each reload are in the log.
-same "$((1 + $(grep -c '"message":"configuration unchanged"' "$work/second.log")))" "$(grep -cE "\"level\":\"warning\".*$misplaced" "$work/second.log")" "a provider's setting on a client → one warning at the start and one at each reload"
+same "$((1 + $(grep -c '"message":"configuration unchanged"' "$work/second.log")))" "$(grep -cE "\"level\":\"warning\".*$misplaced" "$work/second.log")" "a client has a setting that belongs to its provider → one warning at the start and one at each reload"
 start_broker
 
 step "secret and configuration files that block a read"
@@ -130,19 +130,19 @@ wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
 touch "$work/hangs"
 change 's|'"$work"'/web-secret|'"$work"'/hung|'
 kill -HUP "$broker_pid"
-in_log '"message":"reload still reading"' 1 "secret on a hanging mount → the log reports that reading takes long"
+in_log '"message":"reload still reading"' 1 "reload reads a secret on a mount that hangs → the log reports that the reading takes long"
 cp -p "$work/first.yaml" "$file"
-reload "configuration without the hanging secret, while a read hangs → reload succeeds"
+reload "read of a secret still hangs, and the file names the former secret again → reload succeeds"
 relayed
 expect_status 200 "relay call while a read of a secret hangs → 200"
 change 's|'"$work"'/web-secret|'"$work"'/hung|'
 kill -HUP "$broker_pid"
-in_log '"message":"reload still reading"' 2 "second read of a secret hangs → the log also reports the second read"
+in_log '"message":"reload still reading"' 2 "reload reads the hanging secret a second time → the log also reports the second reading"
 began=$SECONDS
 kill -TERM "$broker_pid"
 wait "$broker_pid"
-same 0 $? "TERM during the hanging read → exit status 0"
-same 1 $((SECONDS - began < 15)) "TERM during the hanging read → ends within 15 s ($((SECONDS - began)) s)"
+same 0 $? "TERM while the read of a secret hangs → exit status 0"
+same 1 $((SECONDS - began < 15)) "TERM while the read of a secret hangs → the broker ends within 15 s ($((SECONDS - began)) s)"
 rm "$work/hangs"
 cp -p "$work/first.yaml" "$file"
 start_broker
@@ -173,7 +173,7 @@ device second-phone
 sign_in oidc web
 same "400 invalid_client" "$STATUS $(json .provider_error)" "secret changed at the provider → the provider refuses the old one"
 printf 'Hs0dPq4mJc6t9RfAwq8ZrT5n\n' >"$work/web-secret"
-reload "only the secret file changed → reload succeeds"
+reload "unchanged configuration with a changed secret file → reload succeeds"
 sign_in oidc web
 expect_status 201 "sign-in with the second client secret → a session"
 same "" "$(grep -oE 'Hs0dPq4mJc6t9RfAwq8ZrT5n|wq8ZrT5nLk2YvB7x:c' "$work/broker.log")" "sign-ins with the first and the second client secret → neither secret is in the log"
@@ -187,7 +187,7 @@ device third-phone
 sign_in oauth2 ios
 third=$(cookie coatcheck)
 change '/^  oauth2:/,/^  real:/{/^  real:/!d}; s|^      ios: \{client_id: ios-app.*||'
-reload "oauth2 and the client oidc/ios removed → reload succeeds"
+reload "file without the provider oauth2 and the client oidc/ios → reload succeeds"
 for name in a-phone other-phone; do
     device "$name"
     get /v1/session
@@ -209,7 +209,7 @@ for name in a-phone other-phone; do
 done
 same "$session $other" "$(device a-phone; cookie coatcheck) $(device other-phone; cookie coatcheck)" "provider and client restored → the cookies of both sessions are unchanged"
 JAR= request GET /v1/session -b "coatcheck=$third"
-same "401 logged_out" "$STATUS $(json .reason)" "session that logged out while its provider was removed → logged out after the provider is restored"
+same "401 logged_out" "$STATUS $(json .reason)" "session was logged out while its provider was removed, and the provider is restored → the session stays logged out"
 
 step "requests in progress keep the configuration that they began with"
 device a-phone
@@ -221,17 +221,17 @@ slow=$!
 wait_for 3 shows '^coatcheck_relay_calls_under_way\{upstream="narrow"\} 1$'
 same 0 $? "relay call of four seconds → counted as in progress"
 change 's|^  narrow: .*||; s|^  small: .*||'
-reload "upstream removed during a call → reload succeeds"
+reload "file without an upstream, during a call to this upstream → reload succeeds"
 wait "$slow"
-same 200 "$(cat "$work/slow-status")" "upstream removed during a call → the call gets 200"
+same 200 "$(cat "$work/slow-status")" "reload removes an upstream during a call to this upstream → the call gets 200"
 relayed
 expect_problem 404 upstream_not_found "relay call to an upstream that a reload removed"
 kill -0 "$listener"
-same 0 $? "reload that removes an upstream → the event stream stays open"
+same 0 $? "reload that removes an upstream → a session's event stream stays open"
 request POST /v1/session/refresh
 expect_status 200 "refresh after a reload that removes an upstream → 200"
 wait_for 10 grep -q '^event: tokens_refreshed' "$work/events"
-same 0 $? "refresh after a reload that removes an upstream → an event on the stream from before"
+same 0 $? "refresh after a reload that removes an upstream → the event stream from before the reload gets tokens_refreshed"
 kill "$listener"
 cp -p "$work/first.yaml" "$file"
 reload "original file restored after an upstream was removed → reload succeeds"
@@ -239,13 +239,13 @@ reload "original file restored after an upstream was removed → reload succeeds
 step "coatcheck config diff"
 diff_() { RUN=0; "$COATCHECK" config diff --config "$1" --management "$MANAGEMENT" --token-file "$2" >"$work/out" 2>&1 || RUN=$?; }
 diff_ "$file" "$work/reader"
-matches '^2 .*403' "$RUN $(cat "$work/out")" "config diff with an admin token that lacks configure → status 2 with 403"
+matches '^2 .*403' "$RUN $(cat "$work/out")" "config diff with an admin token that lacks configure → exit status 2, and the output has 403"
 diff_ "$file" "$work/shaper"
-matches '^0 .*this one' "$RUN $(cat "$work/out")" "config diff with an unchanged file → status 0"
+matches '^0 .*this one' "$RUN $(cat "$work/out")" "config diff with an unchanged file → exit status 0"
 change 's|(narrow: .*allow: \[")GET /private/\*|\1GET /public/*|; s|  listen: 127.0.0.1:'"$BROKER_PORT"'|  listen: 127.0.0.1:'"$CLOSED_PORT"'|'
 printf 'rT5nLk2YvB7xHs0dPq4mJc6t\n' >"$work/web-secret"
 diff_ "$file" "$work/shaper"
-same 1 "$RUN" "config diff with a changed file → status 1"
+same 1 "$RUN" "config diff with a changed file → exit status 1"
 same "changed  providers.oidc.clients.web.client_secret
 changed  server.listen (takes a restart)
 changed  upstreams.narrow.allow[0]" "$(cat "$work/out")" "config diff with a changed file → prints the changed paths, without values"

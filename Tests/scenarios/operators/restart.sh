@@ -32,17 +32,17 @@ says 'LISTEN_FDS is not' "start with LISTEN_PID but without LISTEN_FDS → refus
 serve_with LISTEN_FDS=-1 bash -c "$as_me" _ $serve
 says 'LISTEN_FDS is no number: `-1`' "start with LISTEN_FDS that is not a number → refused"
 serve_with LISTEN_FDS=4 bash -c "$as_me" _ $serve
-says 'LISTEN_FDS is 4: there are 3 listeners' "start with more sockets than listeners → refused"
+says 'LISTEN_FDS is 4: there are 3 listeners' "start with more passed sockets than listeners → refused"
 serve_with LISTEN_FDS=1 LISTEN_FDNAMES=metrics bash -c "$as_me" _ $serve
 says 'metrics` is no listener' "start with an unknown name in LISTEN_FDNAMES → refused"
 serve_with LISTEN_FDS=2 LISTEN_FDNAMES=public bash -c "$as_me" _ $serve
-says 'LISTEN_FDNAMES has 1 names' "start with fewer names than sockets → refused"
+says 'LISTEN_FDNAMES has 1 names' "start with fewer names in LISTEN_FDNAMES than sockets → refused"
 serve_with LISTEN_FDS=2 bash -c "$as_me" _ $serve
-says 'two sockets for the public listener' "start with two sockets without names → refused"
+says 'two sockets for the public listener' "start with two passed sockets without names → refused"
 serve_with LISTEN_FDS=1 bash -c "exec 3<&-; $as_me" _ $serve
-says 'descriptor 3 is not (open|a socket)' "start with a closed descriptor → refused"
+says 'descriptor 3 is not (open|a socket)' "start with a closed descriptor in place of a passed socket → refused"
 serve_with LISTEN_FDS=1 bash -c "exec 3</dev/null; $as_me" _ $serve
-says 'descriptor 3 is not a socket' "start with the descriptor of a file → refused"
+says 'descriptor 3 is not a socket' "start with the descriptor of a file in place of a passed socket → refused"
 cat >"$work/bound.py" <<'PYTHON'
 import os, socket, sys
 kind = {"udp": socket.SOCK_DGRAM}.get(sys.argv[1], socket.SOCK_STREAM)
@@ -59,11 +59,11 @@ os.environ["LISTEN_PID"] = str(os.getpid())
 os.execv(sys.argv[3], sys.argv[3:])
 PYTHON
 serve_with LISTEN_FDS=1 python3 "$work/bound.py" udp "$work" $serve
-says 'descriptor 3 is not a TCP socket' "start with a UDP socket → refused"
+says 'descriptor 3 is not a TCP socket' "start with a passed UDP socket → refused"
 serve_with LISTEN_FDS=1 python3 "$work/bound.py" unix "$work" $serve
-says 'descriptor 3 is not a TCP socket' "start with a Unix socket → refused"
+says 'descriptor 3 is not a TCP socket' "start with a passed Unix socket → refused"
 serve_with LISTEN_FDS=1 python3 "$work/bound.py" bound "$work" $serve
-says 'descriptor 3 does not listen' "start with a socket that does not listen → refused"
+says 'descriptor 3 does not listen' "start with a passed socket that does not listen → refused"
 
 # hammer_begin: starts clients that send requests until hammer_end; hammer_end leaves their results in $work/seen
 hammer_begin() {
@@ -93,19 +93,19 @@ first=$broker_pid
 "$COATCHECK" serve --config "$work/coatcheck.yaml" >"$work/second.log" 2>&1 &
 broker_pid=$!
 wait_for 60 grep -q '"waiting","detail":"another process has' "$work/second.log"
-same 0 $? "second process is started → logs that it waits for the lock"
+same 0 $? "second process starts while the first one runs → the second logs that it waits for the lock"
 slow_call
 kill -TERM "$first"
 wait "$first"
-same 0 $? "TERM to the first process → exit status 0"
+same 0 $? "TERM to the first process while the second one waits → exit status 0"
 wait "$slow"
-same 200 "$(cat "$work/slow.status")" "call in progress at the restart → 200"
+same 200 "$(cat "$work/slow.status")" "relay call in progress when the first process gets TERM → 200"
 wait_for 60 serves
 same 0 $? "first process has ended → the second process serves"
 hammer_end
 [ "$(seen 'answers["503"]')" -gt 0 ]; same 0 $? "requests while the first of two processes drained → 503 shutting_down ($(seen 'answers["503"]') times)"
 same "200 503" "$(jq -r '.answers | keys | map(select(test("^[0-9]"))) | join(" ")' "$work/seen")" "requests during the restart of a broker that opens its own sockets → get only 200 and 503"
-[ "$(seen refused_ms)" -le 2000 ]; same 0 $? "requests during a restart whose next process waits for the lock → refused or reset for $(seen refused_ms) ms (0.2 s at most on a quiet machine)"
+[ "$(seen refused_ms)" -le 2000 ]; same 0 $? "requests during a restart, while the second process waits for the lock → refused or reset for $(seen refused_ms) ms, at most 2000 (0.2 s on a quiet machine)"
 
 step "3. The broker opens its sockets itself: it is stopped and then started, as a service manager does"
 hammer_begin
@@ -113,7 +113,7 @@ kill_broker TERM
 start_broker
 wait_for 60 serves
 hammer_end
-[ "$(seen refused_ms)" -le 3000 ]; same 0 $? "requests during a stop and a start, as by a service manager → refused or reset for $(seen refused_ms) ms (0.2 s at most on a quiet machine)"
+[ "$(seen refused_ms)" -le 3000 ]; same 0 $? "requests while the broker is stopped and then started again → refused or reset for $(seen refused_ms) ms, at most 3000 (0.2 s on a quiet machine)"
 
 step "4. Handed-over sockets: every connection is accepted"
 kill_broker TERM
@@ -133,24 +133,24 @@ manager_does() {
 manager_does start
 first=$SAID
 wait_for 60 serves
-same 0 $? "service manager hands its sockets over at the start → the broker serves on these sockets"
+same 0 $? "service manager passes its sockets at the start → the broker serves on these sockets"
 wait_for 10 grep -qF '"listening","listener":"public","port":'"$BROKER_PORT"',"from":"handed over"' "$work/handed.log"
-same 0 $? "service manager hands its sockets over at the start → the broker logs “handed over”"
+same 0 $? "service manager passes its sockets at the start → the broker logs “handed over”"
 for round in 1 2; do
     hammer_begin
     slow_call
     kill -TERM "$first"
     manager_does wait
-    same 0 "$SAID" "TERM to a process with handed-over sockets → exit status 0"
+    same 0 "$SAID" "TERM to a process with passed sockets → exit status 0"
     manager_does start
     first=$SAID
     wait_for 60 serves
-    same 0 $? "next process with handed-over sockets → serves requests"
+    same 0 $? "restart with passed sockets → the next process serves requests"
     wait "$slow"
-    same 200 "$(cat "$work/slow.status")" "call in progress at a restart with handed-over sockets → 200"
+    same 200 "$(cat "$work/slow.status")" "relay call in progress at a restart with passed sockets → 200"
     hammer_end
-    same "0 0" "$(seen refused) $(seen broken)" "requests during a restart with handed-over sockets → no refused or broken connection"
-    same 200 "$(jq -r '.answers | keys | join(" ")' "$work/seen")" "requests during a restart with handed-over sockets → all get 200, the slowest after $(seen slowest_ms) ms"
+    same "0 0" "$(seen refused) $(seen broken)" "requests during a restart with passed sockets → no refused or broken connection"
+    same 200 "$(jq -r '.answers | keys | join(" ")' "$work/seen")" "requests during a restart with passed sockets → all get 200, the slowest after $(seen slowest_ms) ms"
 done
 
 step "5. The next process is started while the former one drains"
@@ -163,7 +163,7 @@ ended() { ! kill -0 "$before" 2>/dev/null || [ "$(ps -o stat= -p "$before" | cut
 wait_for 60 ended
 wait_for 60 serves
 hammer_end
-same "0 0" "$(seen refused) $(seen broken)" "requests while two processes overlap at a restart → no refused or broken connection"
+same "0 0" "$(seen refused) $(seen broken)" "requests at a restart with passed sockets, while the former and the next process overlap → no refused or broken connection"
 kill -TERM "$first"
 manager_does wait
 

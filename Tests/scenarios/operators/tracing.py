@@ -129,25 +129,25 @@ def spans(case):
     upstream = collector.wait("GET api")[0]
     refused = collector.wait("GET /v1/session")[0]
     wait_for(10, lambda: len(collector.named("GET")) and collector.named("other /v1/session") + collector.named("other"))
-    case.same([], collector.faults, "every body at the collector → decoded, without an unknown member")
+    case.same([], collector.faults, "every body that the collector has received → is decoded, without an unknown member")
     token_calls = [s for s in collector.wait("POST oidc") if s.parent_span_id == request.span_id]
     case.same(1, len(token_calls), "the span of a sign-in → has one child for the token call")
     case.verdict(
         all(s.trace_id == request.trace_id and s.kind == Span.SPAN_KIND_CLIENT for s in token_calls), "the span of a token call → is a client span in the trace of its request")
     store = [s for s in collector.spans if s.name.startswith("store ") and s.trace_id == request.trace_id]
     case.verdict(len(store) >= 3, "the spans of the store's calls → are in the trace of their request", [s.name for s in store])
-    case.same(Span.SPAN_KIND_SERVER, request.kind, "the span of a request → is a server span")
+    case.same(Span.SPAN_KIND_SERVER, request.kind, "the span of a sign-in's request → is a server span")
     seen = attributes(request)
     case.same(
         ("POST", "/v1/sessions", 201), tuple(seen.get(k) for k in ("http.request.method", "http.route", "http.response.status_code")),
-        "the span of a request → has method, route and status")
+        "the span of a sign-in's request → has method, route and status")
     handle = broker.row(session, "handle")[0]
-    case.same(handle, seen.get("coatcheck.session"), "the span of a request → has the session's handle")
+    case.same(handle, seen.get("coatcheck.session"), "the span of a sign-in's request → has the new session's handle")
     case.same(TRACE, relay.trace_id.hex(), "a relayed call with a caller's trace → its span is in that trace")
     case.same((PARENT, relay.span_id), (relay.parent_span_id.hex(), upstream.parent_span_id), "a relayed call with a caller's trace → spans of caller, request and upstream are parent and child")
     got = sent(sandbox, "api", "api", "traceparent")
-    case.same([[f"00-{TRACE}-{upstream.span_id.hex()}-01"]], got, "a relayed call with a caller's trace → the upstream gets the trace, with the broker's span")
-    case.same([["vendor=canary-state"]], sent(sandbox, "api", "api", "tracestate"), "a relayed call with a caller's tracestate → the upstream gets it")
+    case.same([[f"00-{TRACE}-{upstream.span_id.hex()}-01"]], got, "a relayed call with a caller's trace → the upstream gets the trace id, with the broker's span as the parent")
+    case.same([["vendor=canary-state"]], sent(sandbox, "api", "api", "tracestate"), "a relayed call with a caller's tracestate → the upstream gets this tracestate")
     problem = attributes(refused)
     case.same((401, "session_required"), (problem.get("http.response.status_code"), problem.get("error.type")), "the span of a refused request → has status and code")
     case.same(0, refused.status.code, "the span of a refused request → is not marked as an error")
@@ -199,7 +199,7 @@ def whose_decision(case):
                          X_Coatcheck_Backend=BACKEND, Content_Type="application/x-www-form-urlencoded")
     case.verdict(answer.json.get("active") is True, "a backend's introspection with a traceparent → active", answer.told)
     collector.wait("POST /v1/introspect")
-    case.same({"b" * 32}, {s.trace_id.hex() for s in collector.spans}, "traceparents of a user, of an unproven and of a proven backend → only the proven backend's is recorded")
+    case.same({"b" * 32}, {s.trace_id.hex() for s in collector.spans}, "traceparents by a user, by a backend with a wrong credential and by a backend with the right one → only the last trace is recorded")
     broker.stop()
     second = Collector()
     broker.configure(server={"trusted_proxies": ["127.0.0.1"]}, tracing={"otlp": second.url})
@@ -245,7 +245,7 @@ def off(case):
     case.same(
         ([[context()]], [["a=b"]]), (sent(sandbox, "api", "api", "traceparent"), sent(sandbox, "api", "api", "tracestate")),
         "a relayed call without tracing → the upstream gets the app's own trace fields")
-    case.verdict("trace_id" not in broker.log(), "a broker without tracing → its log has no trace_id")
+    case.verdict("trace_id" not in broker.log(), "a broker without tracing → the lines of the broker's log lack a trace_id")
 
 
 CASES = {

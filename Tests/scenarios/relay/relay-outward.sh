@@ -61,7 +61,7 @@ whole() {
 
 step "1. Relay calls over TLS"
 whole direct
-same "" "$(cat "$work/proxy.log")" "relay to an upstream on this machine → the proxy gets no connection"
+same "" "$(cat "$work/proxy.log")" "relay to an upstream on this machine, with a proxy configured → the proxy gets no connection"
 
 step "2. A certificate for another name"
 before=$(calls api/api)
@@ -80,7 +80,7 @@ before=$(calls api/api)
 get /v1/relay/other/echo
 expect_problem 502 upstream_error "relay through the proxy to an upstream with another host's certificate"
 same "$before" "$(calls api/api)" "relay through the proxy to an upstream with another host's certificate → the upstream gets no call"
-matches 'CONNECT other.example.test:8443 right' "$(cat "$work/proxy.log")" "relay through the proxy to an upstream with a port → the CONNECT request has this port"
+matches 'CONNECT other.example.test:8443 right' "$(cat "$work/proxy.log")" "relay through the proxy to an upstream whose base URL has a port → the CONNECT request has this port"
 
 step "5. A proxy that refuses, and a proxy that does not answer"
 get /v1/relay/refused/echo

@@ -27,17 +27,17 @@ expect_status 200 "relay call with a session → 200"
 expect_header Coatcheck-Source upstream "relay call with a session → the answer comes from the upstream"
 matches '^Bearer at-|^Bearer ' "$(sent Authorization)" "relay call with a session → the upstream gets Authorization with a bearer token"
 same "" "$(sent Cookie)" "relay call with a session → the upstream gets no cookie"
-same "" "$(sent X-Custom)" "relay call with an unlisted field from the app → the upstream does not get it"
-same "" "$(sent X-Forwarded-For)" "relay call with X-Forwarded-For from the app → the upstream does not get it"
-same eo "$(sent Accept-Language)" "relay call with Accept-Language from the app → the upstream gets it"
-same '"x"' "$(sent If-None-Match)" "relay call with If-None-Match from the app → the upstream gets it"
-same k-1 "$(sent Idempotency-Key)" "relay call with Idempotency-Key from the app → the upstream gets it"
+same "" "$(sent X-Custom)" "relay call with an unlisted field from the app → the upstream does not get this field"
+same "" "$(sent X-Forwarded-For)" "relay call with X-Forwarded-For from the app → the upstream does not get this field"
+same eo "$(sent Accept-Language)" "relay call with Accept-Language from the app → the upstream gets this field"
+same '"x"' "$(sent If-None-Match)" "relay call with If-None-Match from the app → the upstream gets this field"
+same k-1 "$(sent Idempotency-Key)" "relay call with Idempotency-Key from the app → the upstream gets this field"
 matches '^req_' "$(sent X-Request-Id)" "relay call → the upstream gets the broker's X-Request-Id"
 same /api/echo "$(json .path)" "relay call → the upstream gets the path below its base URL"
 matches '^q=a%20b&' "$(json .query)" "relay call with an encoded query → the upstream gets it encoded once"
 matches 'no-store' "$(header Cache-Control)" "upstream answer without Cache-Control → gets no-store"
 get /v1/relay/api/private/echo
-expect_status 200 "relay call to a path that needs the token → 200"
+expect_status 200 "relay call to an upstream's path that requires the provider's access token → 200"
 
 step "3. A Connection field of the app cannot remove the broker's fields (SEC-76)"
 get /v1/relay/api/private/echo -H 'Connection: close, Authorization, X-Request-Id'
@@ -47,7 +47,7 @@ matches '^Bearer ' "$(sent Authorization)" "relay call whose Connection field na
 step "4. The upstream's allow list: method and path (SEC-71, SEC-72)"
 before=$(calls api/api)
 get /v1/relay/narrow/private/x/y
-expect_problem 403 upstream_not_allowed "relay call with two path segments, and the allow list has one"
+expect_problem 403 upstream_not_allowed "relay call to a path of two segments, and the allow list permits one segment"
 request POST /v1/relay/narrow/private/x -H 'Content-Type: application/json' --data-binary '{}'
 expect_problem 403 upstream_not_allowed "relay call with a method that is not on the allow list"
 get /v1/relay/clever-api/v3.0/me
@@ -74,10 +74,10 @@ get /v1/relay/api/nasty-headers
 expect_status 200 "relay call to an upstream that sets forbidden fields → 200"
 for name in Set-Cookie WWW-Authenticate Clear-Site-Data Alt-Svc Access-Control-Allow-Origin Server X-Auth-Subject X-Hop Proxy-Authenticate Upgrade \
     NEL Report-To Reporting-Endpoints Content-Security-Policy-Report-Only Accept-CH X-Forwarded-Host X-Coatcheck-Session; do
-    same "" "$(header $name)" "upstream's answer has $name → the app does not get it"
+    same "" "$(header $name)" "upstream's answer has $name → the app does not get this field"
 done
 expect_header Coatcheck-Source upstream "upstream's answer has Coatcheck-Source → the app gets the broker's value"
-expect_header X-Fine kept "upstream's answer has a harmless field → the app gets it"
+expect_header X-Fine kept "upstream's answer has a harmless field → the app gets this field"
 expect_header Cache-Control "private, max-age=300" "upstream's answer allows shared caches → the app gets Cache-Control private"
 matches '^Cookie, Authorization' "$(header Vary)" "upstream's answer allows shared caches → the app gets Vary with Cookie and Authorization"
 same "$session" "$(cookie coatcheck)" "upstream's answer has Set-Cookie → the session cookie is unchanged"
@@ -123,14 +123,14 @@ matches 'HTTP/1.1 200 OK' "$(cat "$work/verbose")" "relayed upload with Expect: 
 step "9. An upstream's 401 causes one refresh and one repeat, and never ends the session (SEC-60, SEC-82)"
 sandbox DELETE /requests
 get /v1/relay/api/401-until-refreshed
-expect_status 200 "upstream answers 401 until a refresh → the broker refreshes and repeats the call, and the app gets 200"
-same 1 "$(calls oidc/refresh)" "upstream answers 401 until a refresh → one refresh call"
+expect_status 200 "upstream answers 401 to the first access token → the broker refreshes and repeats the call, and the app gets 200"
+same 1 "$(calls oidc/refresh)" "upstream answers 401 to the first access token → the broker makes one refresh call"
 get /v1/relay/api/401-always
-expect_status 401 "upstream answers 401 each time → the app gets the 401"
-expect_header Coatcheck-Source upstream "upstream answers 401 each time → the answer comes from the upstream"
+expect_status 401 "upstream answers 401 to every call → the app gets the 401"
+expect_header Coatcheck-Source upstream "upstream answers 401 to every call → the answer comes from the upstream"
 get /v1/session
-expect_status 200 "upstream answers 401 each time → the session is alive"
-same "$session" "$(cookie coatcheck)" "upstream answers 401 each time → the session cookie is unchanged"
+expect_status 200 "upstream answers 401 to every call → the session is alive"
+same "$session" "$(cookie coatcheck)" "upstream answers 401 to every call → the session cookie is unchanged"
 
 step "10. The upstream is slow"
 get '/v1/relay/api/slow?ms=1500'

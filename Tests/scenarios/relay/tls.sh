@@ -48,22 +48,22 @@ step "1. The certificate's issuer is not trusted (SEC-111)"
 start_login right ios
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
-expect_problem 503 provider_unavailable "forward, and the authority of the token endpoint's certificate is unknown"
-same "" "$(json .retry)" "forward, and the authority of the token endpoint's certificate is unknown → the app may forward the code again"
-same 0 "$(calls oauth2/token)" "forward, and the authority of the token endpoint's certificate is unknown → no token call arrives"
+expect_problem 503 provider_unavailable "forward of a code, and the broker distrusts the token endpoint's certificate"
+same "" "$(json .retry)" "forward of a code, and the broker distrusts the token endpoint's certificate → the app may forward the code again"
+same 0 "$(calls oauth2/token)" "forward of a code, and the broker distrusts the token endpoint's certificate → zero token calls arrive"
 
 step "2. outbound.ca_file trusts the authority"
 kill_broker TERM
 printf 'outbound: {ca_file: "%s/authority.pem"}\n' "$work" >>"$work/coatcheck.yaml"
 start_broker
 forward "$CALLBACK"
-expect_status 201 "forward repeated after ca_file has the authority → a session"
+expect_status 201 "forward of the same code, after ca_file names the certificate's authority → a session"
 
 step "3. A certificate for another name"
 start_login wrong ios
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
-expect_problem 503 provider_unavailable "forward, and the token endpoint has another host's certificate"
-same 1 "$(calls oauth2/token)" "forward, and the token endpoint has another host's certificate → no further token call"
+expect_problem 503 provider_unavailable "forward of a code, and the token endpoint has another host's certificate"
+same 1 "$(calls oauth2/token)" "forward of a code, and the token endpoint has another host's certificate → no further token call"
 
 finish

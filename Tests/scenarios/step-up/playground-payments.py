@@ -133,15 +133,15 @@ def anew(playground, provider):
 def step_up(case):
     """20 € need a sign-in within the last five minutes. The provider's page opens, and the same session continues."""
     playground = Playground(case)
-    case.same(409, playground.play("pay", {"amount": 21}).status, "an amount that the phone does not offer → 409")
+    case.same(409, playground.play("pay", {"amount": 21}).status, "a payment of an amount that the playground's phone does not offer → 409")
     playground.sign_in("cloudentity")
     playground.do("pay", {"amount": 20})
-    case.same([], playground.payments, "a payment of 20 € at a provider without payments → nothing is paid")
-    case.same(409, playground.play("trouble", {"name": "ignore-step-up"}).status, "the playground's switch ignore-step-up at a provider without payments → 409")
+    case.same([], playground.payments, "a payment of 20 € after a sign-in at a provider that lacks payments in the playground → nothing is paid")
+    case.same(409, playground.play("trouble", {"name": "ignore-step-up"}).status, "the playground's switch ignore-step-up, after a sign-in at a provider that lacks payments in the playground → 409")
     for provider in ("oidc", "oidc-bound"):
         before = anew(playground, provider)["session"]
         age = time.time() - datetime.datetime.fromisoformat(before["authenticated_at"]).timestamp()
-        case.verdict(3500 < age < 3700, f"an old sign-in at {provider} → the playground's session shows a sign-in of an hour ago", age)
+        case.verdict(3500 < age < 3700, f"a sign-in in the playground at {provider} → the session's sign-in is dated an hour ago", age)
         paid = list(playground.payments)
 
         def unpaid(screen, why):
@@ -150,9 +150,9 @@ def step_up(case):
             case.same(paid, playground.payments, "a failed step-up → the API takes no payment")
 
         screen = playground.do("trouble", {"name": "ignore-step-up"})
-        unpaid(screen, "a provider that ignores the demanded age → nothing is paid")
+        unpaid(screen, "a payment needs a step-up, and the provider ignores the demanded age → nothing is paid")
         case.verdict(
-            '403 step_up_failed: wanted was {"max_age":300}, and the provider answered' in screen["explanation"], "a provider that ignores the demanded age → the phone shows the demand and the answer", screen["explanation"])
+            '403 step_up_failed: wanted was {"max_age":300}, and the provider answered' in screen["explanation"], "a payment needs a step-up, and the provider ignores the demanded age → the phone shows the demand and the answer", screen["explanation"])
         case.same("honours", call(playground.sandbox + "/_sandbox/settings/oidc").json["step_up"], "the playground's switch ignore-step-up has run → the provider honours step-ups again")
 
         screen = playground.pay(20, "consent")
@@ -186,10 +186,10 @@ def step_up(case):
             ["POST /v1/relay/shop/payments", "401 step_up_required", "POST /v1/logins", "201 Created", "POST /v1/sessions", "200 OK", "POST /v1/relay/shop/payments", "201 Created"],
             [each for each in playground.said() if not each.startswith("event")], "a payment with a step-up → the page shows its eight messages in order")
         screen = playground.pay(20)
-        case.same([*paid, 20, 20], playground.payments, "the next payment after a step-up → made at once")
-        case.same("Nothing but the payment.", screen["noticed"], "the next payment after a step-up → the user gets no prompt")
+        case.same([*paid, 20, 20], playground.payments, "a second payment soon after a step-up → the payment is made at once")
+        case.same("Nothing but the payment.", screen["noticed"], "a second payment soon after a step-up → the user gets no prompt")
         screen = playground.do("trouble", {"name": "ignore-step-up"})
-        case.verdict("Paid at once" in screen["explanation"], "the switch ignore-step-up after a step-up → paid at once, because no step-up is needed", screen["explanation"])
+        case.verdict("Paid at once" in screen["explanation"], "the playground's switch ignore-step-up, soon after a step-up → the payment is made at once, because no step-up is needed", screen["explanation"])
         case.verdict("200." in playground.do("call")["relay"], "a call after the payments → the API answers 200")
 
 
@@ -202,11 +202,11 @@ def presence(case):
         playground.answers, playground.asked = list(answers), []
 
     anew(playground, "oidc")
-    case.same(409, playground.play("trouble", {"name": "steal-presence"}).status, "the switch steal-presence in a session without a presence key → 409")
+    case.same(409, playground.play("trouble", {"name": "steal-presence"}).status, "the playground's switch steal-presence, in a session without a presence key → 409")
     playground.pay(500, "consent")
     screen = playground.do("choose", {"as": "ana"})
-    case.verdict("The payment was answered 403 step_up_failed." in screen["explanation"], "a payment of 500 € in a session without a key → 403 step_up_failed", screen["explanation"])
-    case.same(([], []), (playground.payments, playground.asked), "a payment of 500 € in a session without a key → the user gets no prompt, and nothing is paid")
+    case.verdict("The payment was answered 403 step_up_failed." in screen["explanation"], "a payment of 500 €, which needs presence, in an unbound session → 403 step_up_failed", screen["explanation"])
+    case.same(([], []), (playground.payments, playground.asked), "a payment of 500 €, which needs presence, in an unbound session → the user gets no prompt, and nothing is paid")
 
     before = anew(playground, "oidc-bound")["session"]
     case.same(None, before["presence"], "a new bound session → has no presence key")
@@ -236,14 +236,14 @@ def presence(case):
     playground.do("clear")
     ask("presence")
     screen = playground.do("trouble", {"name": "steal-presence"})
-    case.same("The phone's question, and the thieves get nothing.", screen["noticed"], "the switch steal-presence → the thieves get nothing")
+    case.same("The phone's question, and the thieves get nothing.", screen["noticed"], "the playground's switch steal-presence: thieves use the user's presence proof → the thieves get nothing")
     for words in ("at another path got 401 presence_invalid (address)", "sent again, 401 presence_invalid (replayed)",
                   "silent key got 401 presence_required", "a presence key of its own 401 presence_invalid (key)"):
-        case.verdict(words in screen["explanation"], f"a stolen confirmation → {words}", screen["explanation"])
-    case.same([500, 500], playground.payments, "a stolen confirmation → the API takes only the user's payment")
+        case.verdict(words in screen["explanation"], f"thieves use the user's presence proof → the phone reports “{words}”", screen["explanation"])
+    case.same([500, 500], playground.payments, "thieves use the user's presence proof → the API takes only the user's payment")
     case.same(
         ["401 presence_invalid", "401 presence_invalid", "401 presence_required", "401 presence_invalid"],
-        [each for each in playground.said("thief") if each[0].isdigit()], "a stolen confirmation → the page shows the thieves' four refusals")
+        [each for each in playground.said("thief") if each[0].isdigit()], "thieves use the user's presence proof → the page shows the thieves' four refusals")
     playground.keys["presence"] = Phone(None)
     playground.show("presence")
     ask("presence")
@@ -254,13 +254,13 @@ def presence(case):
 
     anew(playground, "oidc-bound")
     screen = playground.do("trouble", {"name": "steal-presence"})
-    case.same("consent", screen["view"], "the switch steal-presence an hour after the sign-in → a new sign-in comes first")
+    case.same("consent", screen["view"], "the playground's switch steal-presence, an hour after the sign-in → the provider's page opens first, for a new sign-in")
     ask("presence", "presence")
     screen = playground.do("choose", {"as": "ana"})
-    case.same([register, large], playground.asked, "steal-presence with a new sign-in → the phone asks about the presence key, then about the payment")
-    case.same("The phone's question, and the thieves get nothing.", screen["noticed"], "steal-presence with a new sign-in → the thieves get nothing")
-    case.verdict("sent again, 401 presence_invalid (replayed)" in screen["explanation"], "steal-presence with a new sign-in → the repeated proof is refused as replayed", screen["explanation"])
-    case.same([500, 500, 500], playground.payments, "steal-presence with a new sign-in → the API takes only the user's payment")
+    case.same([register, large], playground.asked, "the switch steal-presence, after its new sign-in → the phone asks about the presence key, then about the payment")
+    case.same("The phone's question, and the thieves get nothing.", screen["noticed"], "the switch steal-presence, after its new sign-in → the thieves get nothing")
+    case.verdict("sent again, 401 presence_invalid (replayed)" in screen["explanation"], "the switch steal-presence, after its new sign-in → the thieves' repeated proof is refused as replayed", screen["explanation"])
+    case.same([500, 500, 500], playground.payments, "the switch steal-presence, after its new sign-in → the API takes only the user's payment")
 
 
 if __name__ == "__main__":

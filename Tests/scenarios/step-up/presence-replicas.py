@@ -102,7 +102,7 @@ def replicas(case):
             fields = {"DPoP": racing.phone.proof("PUT", KEY, racing.session), "Coatcheck_Presence": face.proof("PUT", KEY, racing.session)}
             calls.append(case.beside(lambda broker=brokers[index % 3], fields=fields: broker.call("PUT", KEY, racing.session, **fields)))
         found = collections.Counter(told(answer.result(30)) for answer in calls)
-        case.same({"200": 1, "401 presence_invalid key": 5}, dict(found), "six keys are registered at three replicas at the same time → one succeeds")
+        case.same({"200": 1, "401 presence_invalid key": 5}, dict(found), "a session registers six presence keys at three replicas at the same time → one registration succeeds")
 
         user = User(first)
         user.phone.sign_in()
@@ -113,7 +113,7 @@ def replicas(case):
         case.same("200", told(user.register(balancer)), "a presence key's registration through a balancer → 200")
         for method in ("POST", "GET", "PUT", "POST"):
             asked, before = user.asked, upstream.count
-            case.same(("200", 1, 1), (told(user.pay(balancer, method)), user.asked - asked, upstream.count - before), f"a payment by {method} through a balancer → one prompt, one call")
+            case.same(("200", 1, 1), (told(user.pay(balancer, method)), user.asked - asked, upstream.count - before), f"a payment by {method} through a balancer → one prompt for the user, and one call at the upstream")
         presence = user.presence("GET", PAY)
         found = [told(user.send("GET", PAY, presence, broker)) for broker in brokers]
         case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, "one presence proof for GET, sent to three replicas in turn → only the first accepts it")
@@ -123,19 +123,19 @@ def replicas(case):
             answers = [case.beside(lambda broker=broker, proof=user.phone.proof("POST", PAY, user.session): broker.call(
                 "POST", PAY, user.session, DPoP=proof, Coatcheck_Presence=presence)) for broker in brokers * 2]
             good += sum(told(answer.result(30)) == "200" for answer in answers)
-        case.same((5, before + 5), (good, upstream.count), "one presence proof in calls to all replicas at the same time, five rounds → one call succeeds in each round")
+        case.same((5, before + 5), (good, upstream.count), "six calls with one presence proof to three replicas at the same time → one call succeeds, in each of five rounds")
         upstream.go()
         presence = user.presence("POST", PAY)
         case.same("502 upstream_error", told(user.send("POST", PAY, presence, brokers[0])), "a payment while the upstream is down → 502 upstream_error")
         upstream.come()
-        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "the presence proof of a call that did not reach the upstream, sent to another replica → 200")
+        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "a payment did not reach the upstream, and its presence proof is sent again to another replica → 200")
 
         before, presence = upstream.count, user.presence("GET", PAY)
         fields = {"Coatcheck_Pass": user.phone.held_pass, "Coatcheck_Presence": presence}
-        case.same(200, brokers[2].call("GET", "/v1/session", user.session, Coatcheck_Pass=user.phone.held_pass).status, "a look at the session, which puts it into a replica's cache → 200")
+        case.same(200, brokers[2].call("GET", "/v1/session", user.session, Coatcheck_Pass=user.phone.held_pass).status, "a replica returns a session, and so has the session in its cache → 200")
         database.do("away")
         answer = brokers[2].call("GET", PAY, user.session, **fields)
-        case.same(("503 store_unavailable", before), (told(answer), upstream.count), "a payment while the store is unavailable and the session is cached → 503, and the upstream receives no call")
+        case.same(("503 store_unavailable", before), (told(answer), upstream.count), "the store is unavailable, and a replica with the session in its cache gets a payment → 503, and zero calls at the upstream")
         database.do("back")
         case.verdict(wait_for(30, lambda: told(user.pay(balancer)) == "200"), "a payment after the store is available again → 200")
 

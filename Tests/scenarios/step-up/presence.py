@@ -37,22 +37,22 @@ def refusals(case):
         case.same(201, each.phone.sign_in().status, "a phone signs in with a key → a bound session")
     is_presence_wanted(case, user.send("PUT", KEY), "presence_required", "a presence key's registration without the presence key's own proof → presence_required")
     own = user.phone.proof("PUT", KEY, user.session)
-    is_presence_wanted(case, user.send("PUT", KEY, own), "presence_invalid key", "the session's own key registered as its presence key → refused")
+    is_presence_wanted(case, user.send("PUT", KEY, own), "presence_invalid key", "a session registers its session key also as its presence key → refused")
     case.same("401 proof_required", told(user.phone.passing("PUT", KEY, Coatcheck_Presence=user.presence("PUT", KEY))), "a presence key's registration with a pass instead of the session key's proof → proof_required")
     unbound = broker.sign_in(client="android")
     bearer = {"Authorization": f"Bearer {unbound}"}
     case.same("403 client_not_allowed", told(broker.call("PUT", KEY, **bearer)), "a presence key's registration for an unbound session → refused")
     refused = broker.call("POST", PAY, **bearer)
-    case.same(("403 step_up_failed", {"presence": True}), (told(refused), refused.json["required"]), "an unbound session's payment → step_up_failed")
+    case.same(("403 step_up_failed", {"presence": True}), (told(refused), refused.json["required"]), "a payment that needs presence, by an unbound session → step_up_failed")
     is_presence_wanted(case, user.pay(), "presence_required", "a payment of a session without a presence key → presence_required")
 
     case.same(None, user.send("GET", "/v1/session").json["presence"], "refused registrations of a presence key → the session has no presence key")
     case.same(200, user.register().status, "a presence key's registration with both proofs → 200")
     shown = user.send("GET", "/v1/session").json["presence"]
-    case.same(user.face.thumbprint, shown["jkt"], "a presence key is registered → the session has its thumbprint")
-    case.same(200, user.register().status, "a registration of the same presence key again → 200")
+    case.same(user.face.thumbprint, shown["jkt"], "a presence key is registered → the session object has the key's thumbprint")
+    case.same(200, user.register().status, "a session registers the same presence key a second time → 200")
     user.face, held = Phone(broker), user.face
-    is_presence_wanted(case, user.register(), "presence_invalid key", "a registration of a second presence key → refused")
+    is_presence_wanted(case, user.register(), "presence_invalid key", "a session with a presence key registers another presence key → refused")
     user.face = held
     widget = Phone(broker)
     child = user.phone.call(
@@ -68,8 +68,8 @@ def refusals(case):
 
     before = upstream.count
     answer = user.send("POST", PAY)
-    is_presence_wanted(case, answer, "presence_required", "a call without a presence proof → presence_required")
-    case.same({"presence": True}, answer.json["step_up"], "a call without a presence proof → the body demands presence")
+    is_presence_wanted(case, answer, "presence_required", "a call that needs presence, without a presence proof → presence_required")
+    case.same({"presence": True}, answer.json["step_up"], "a call that needs presence, without a presence proof → the answer's body demands presence")
     caught = user.presence("POST", PAY)
     for reason, presence, method, path in [
             ("malformed", "x.y", "POST", PAY), ("key", thief.presence("POST", PAY, user.session, user.phone.nonce), "POST", PAY),
@@ -79,21 +79,21 @@ def refusals(case):
             ("nonce", user.presence("POST", PAY, nonce="A" * 16), "POST", PAY), ("signature", user.presence("POST", PAY)[:-4] + "AAAA", "POST", PAY)]:
         is_presence_wanted(case, user.send(method, path, presence), f"presence_invalid {reason}", f"a presence proof with a wrong {reason} → refused for that reason")
     thief.phone.session, stolen = user.session, thief.phone.session
-    case.same("401 proof_invalid key", told(thief.send("POST", PAY, user.presence("POST", PAY))), "a stolen token with a good presence proof → refused because of its key")
+    case.same("401 proof_invalid key", told(thief.send("POST", PAY, user.presence("POST", PAY))), "a thief sends a stolen session token with the user's presence proof → refused, because the thief's key signed the DPoP proof")
     thief.phone.session = stolen
     thief.register()
-    case.same("401 presence_invalid token", told(thief.send("POST", PAY, caught)), "a copied presence proof in another session → refused")
+    case.same("401 presence_invalid token", told(thief.send("POST", PAY, caught)), "a thief sends a copied presence proof in another session → refused")
     case.same(before, upstream.count, "calls with missing, wrong, stolen or copied presence proofs are refused → zero calls at the upstream")
-    case.same("200", told(user.send("POST", PAY, caught)), "a presence proof that was refused in another session, in the session and call that it is for → 200")
+    case.same("200", told(user.send("POST", PAY, caught)), "a presence proof was refused in another session, and then the user sends it in the right session → 200")
     for method in ("POST", "GET"):
         presence = user.presence(method, PAY)
         found = [told(user.send(method, PAY, presence)) for _ in range(3)]
-        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, f"one presence proof, three {method} requests → one succeeds")
+        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, f"one presence proof in three {method} requests, one after another → only the first request succeeds")
     racing = [case.beside(lambda proof=proof: broker.call(
         "POST", PAY, user.session, DPoP=proof, Coatcheck_Presence=racer)) for racer in [user.presence("POST", PAY)]
         for proof in [user.phone.proof("POST", PAY, user.session) for _ in range(8)]]
     found = collections.Counter(told(answer.result(30)) for answer in racing)
-    case.same({"200": 1, "401 presence_invalid replayed": 7}, dict(found), "one presence proof, eight requests at the same time → one succeeds")
+    case.same({"200": 1, "401 presence_invalid replayed": 7}, dict(found), "one presence proof in eight requests at the same time → one request succeeds")
     case.verdict(not any("presence" in name.lower() for fields in upstream.fields for name in fields), "relayed calls → the upstream receives no presence field")
     case.same(2.0, broker.metric("coatcheck_presence_keys_total", client="ios"), "two presence keys are registered → the metric counts two")
 
@@ -124,7 +124,7 @@ def registration(case):
     caught = user.presence("POST", PAY)
     broker.restart()
     case.same(stood, user.send("GET", "/v1/session").json["presence"], "a restart → the presence key stays")
-    case.same("401 presence_invalid nonce", told(user.send("POST", PAY, caught)), "SQLite, a presence proof from before the restart → refused because of its nonce")
+    case.same("401 presence_invalid nonce", told(user.send("POST", PAY, caught)), "a broker on SQLite has restarted, and gets a presence proof from before the restart → refused because of the proof's nonce")
     case.same("200", told(user.pay()), "a new presence proof after the restart → 200")
     columns = "presence_key IS NOT NULL, presence IS NOT NULL"
     case.same((1, 1), broker.row(user.session, columns), "a session with a presence key → its row has the key, sealed")
@@ -147,7 +147,7 @@ def away(case):
     asked = user.asked
     case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "a payment while the upstream is down → 502 upstream_error")
     upstream.come()
-    case.same("200", told(user.send("POST", PAY, presence)), "the presence proof of a call that did not reach the upstream, sent again later → 200")
+    case.same("200", told(user.send("POST", PAY, presence)), "a payment did not reach the upstream, and its presence proof is sent again later → 200")
     case.same(asked, user.asked, "a payment repeated with the same presence proof → the user gets no second prompt")
     case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "a payment with a used presence proof → refused as replayed")
     upstream.go()
@@ -160,10 +160,10 @@ def away(case):
 
     threading.Thread(target=hang_up, daemon=True).start()
     presence = user.presence("POST", PAY)
-    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "a payment, and the upstream reads it and closes the connection → 502 upstream_error")
+    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "the upstream reads a payment and closes the connection without an answer → 502 upstream_error")
     rude.close()
     upstream.come()
-    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the upstream may have received the payment → its presence proof counts as used")
+    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the upstream may have received a payment, and its presence proof is sent again → refused as replayed")
     statuses = [told(user.send("POST", PAY, user.presence("POST", PAY))) for _ in range(32)]
     case.verdict(statuses.count("200") <= 30 and "429 rate_limited" in statuses, "32 payments of one session in a minute → at most thirty succeed, and one gets 429", str(statuses))
 
@@ -189,7 +189,7 @@ def gateways(case):
     case.same("403 backend_not_allowed", told(ask(query="?presence=yes")), "forward-auth with the query presence=yes → refused")
     case.same("403 backend_not_allowed", told(ask(says=False)), "forward-auth that demands presence, without the original request's method and URL → refused")
     is_presence_wanted(case, ask(), "presence_required", "forward-auth that demands presence, without a presence proof → presence_required")
-    is_presence_wanted(case, ask(user.presence("GET", "/v1/forward-auth")), "presence_invalid method", "a presence proof for the proxy's forward-auth request → refused")
+    is_presence_wanted(case, ask(user.presence("GET", "/v1/forward-auth")), "presence_invalid method", "forward-auth with a presence proof for the proxy's own request instead of the original request → refused")
     good = user.presence("POST", "/orders")
     case.same(200, ask(good).status, "forward-auth with a presence proof for the original request → 200")
     is_presence_wanted(case, ask(good), "presence_invalid replayed", "forward-auth with a used presence proof → refused as replayed")

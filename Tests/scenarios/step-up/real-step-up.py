@@ -113,14 +113,14 @@ def by_levels(case):
     answer = user.step_up({"acr_values": "loa-5"})
     case.same(
         ("403 step_up_failed", {"acr_values": "loa-5"}, "loa-1"), (answer.told, answer.json.get("required"), (answer.json.get("got") or {}).get("acr")),
-        "a step-up to a level, and the provider does not prompt → 403, with the level required and the level reached")
-    case.same(asked, user.browser.asked, "a step-up by level alone → no password prompt, because the user is signed in")
+        "a step-up demands only a level, and LemonLDAP::NG does not prompt the user → 403 with the required and the reached level")
+    case.same(asked, user.browser.asked, "a step-up demands only a level → no password prompt, because the user is still signed in at the provider")
     lives(case, user, "after a failed step-up by level")
     answer = user.step_up({"acr_values": "loa-5", "max_age": 0}, how=STRONG)
     case.same(
-        ("403 step_up_failed", "loa-4"), (answer.told, (answer.json.get("got") or {}).get("acr")), "a step-up to a level that the provider cannot reach → 403, with the level reached")
+        ("403 step_up_failed", "loa-4"), (answer.told, (answer.json.get("got") or {}).get("acr")), "a step-up demands a level that the provider cannot reach → 403 with the level reached")
     case.same(asked + 1, user.browser.asked, "a step-up with max_age 0 → one password prompt")
-    case.same("loa-1", lives(case, user, "after a step-up to an unreachable level")["acr"], "a step-up that the broker refused after the provider raised the browser's level → the session keeps its level")
+    case.same("loa-1", lives(case, user, "after a step-up to an unreachable level")["acr"], "a step-up raises the browser's level at the provider, but the broker refuses the step-up → the session keeps its level")
     answer = user.step_up({"max_age": 60}, lemonldap.Browser(provider, OTHER))
     case.same("409 subject_mismatch", answer.told, "another user signs in for a step-up → 409 subject_mismatch")
     case.same(first, lives(case, user, "after another user's sign-in")["authenticated_at"], "another user signs in for a step-up → the session keeps the time of its first sign-in")
@@ -128,12 +128,12 @@ def by_levels(case):
     # Single sign-on: the sign-in is recent enough, so the provider does not prompt for a password.
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
-    case.same(("200", asked), (answer.told, user.browser.asked), "a step-up whose maximum age is not exceeded → done without a password prompt")
-    case.same("loa-4", answer.json["acr"], "a step-up without a password prompt → the session gets the level of the browser")
+    case.same(("200", asked), (answer.told, user.browser.asked), "a step-up demands an age, and the user's sign-in is recent enough → 200 without a password prompt")
+    case.same("loa-4", answer.json["acr"], "a step-up succeeds without a password prompt → the session gets the level that the browser has at the provider")
     grows_old(case, user)
     answer = user.step_up({"max_age": 1})
-    case.same(("200", asked + 1, "loa-1"), (answer.told, user.browser.asked, answer.json["acr"]), "a step-up whose maximum age is exceeded → a password prompt, and the level of the password")
-    case.verdict(seconds(answer.json["authenticated_at"]) > seconds(first), "a step-up with a password prompt → the session gets the new time", answer.json["authenticated_at"])
+    case.same(("200", asked + 1, "loa-1"), (answer.told, user.browser.asked, answer.json["acr"]), "a step-up demands an age, and the user's sign-in is older → a password prompt, and the session gets the level of a password")
+    case.verdict(seconds(answer.json["authenticated_at"]) > seconds(first), "a step-up with a password prompt → the session gets the new time of sign-in", answer.json["authenticated_at"])
     grows_old(case, user)
     answer = user.step_up({"max_age": 0})
     case.same(("200", asked + 2), (answer.told, user.browser.asked), "a step-up with max_age 0 → a password prompt")
@@ -144,11 +144,11 @@ def by_levels(case):
     case.same(
         ("401 step_up_required", {"acr_values": "loa-4 loa-5", "max_age": 300}), (refused.told, refused.json.get("step_up")), "a relayed call that needs a level and an age → 401 step_up_required with both")
     answer = user.step_up(refused.json["step_up"])
-    case.same("403 step_up_failed", answer.told, "a step-up to a level, soon after a sign-in → 403, because the provider does not prompt")
+    case.same("403 step_up_failed", answer.told, "a step-up demands a level and an age soon after a sign-in → 403, because LemonLDAP::NG does not prompt the user")
     lives(case, user, "after a step-up without a prompt")
     grows_old(case, user)
     answer = user.step_up(refused.json["step_up"] | {"max_age": 0}, how=STRONG)
-    case.same(("200", "loa-4"), (answer.told, answer.json.get("acr")), "a step-up to a level with max_age 0 → the session gets the level")
+    case.same(("200", "loa-4"), (answer.told, answer.json.get("acr")), "a step-up demands a level and max_age 0 → the session gets this level")
     passed = user.relay("/oauth2/userinfo")
     case.same((200, "dwho"), (passed.status, passed.json.get("sub")), "a relayed call that needs a level, after the step-up to this level → 200")
     handle = lives(case, user, "after a step-up to a level")["handle"]
@@ -158,14 +158,14 @@ def by_levels(case):
     grows_old(case, user)
     other = User(broker, user.browser)
     answer = other.sign_in({"max_age": 1})
-    case.same(("201", "loa-1"), (answer.told, answer.json["acr"]), "another app's first sign-in with max_age, in the first app's browser → another session")
+    case.same(("201", "loa-1"), (answer.told, answer.json["acr"]), "a second app starts a login with max_age in the first app's browser → a session of its own")
     after = lives(case, user, "after another app's sign-in")
     case.same((handle, "loa-4", signed_in), tuple(after[n] for n in ("handle", "acr", "authenticated_at")), "another app's sign-in in the first app's browser → the first app's session keeps its level and time")
     case.same(200, user.relay("/oauth2/userinfo").status, "a relayed call of the first app's session after another app's sign-in → 200")
     answer = User(broker, lemonldap.Browser(provider)).sign_in({"acr_values": "loa-4"}, how=PASSWORD)
-    case.same("403 step_up_failed", answer.told, "a first sign-in that is weaker than demanded → 403 step_up_failed")
+    case.same("403 step_up_failed", answer.told, "a login demands a level, and the user signs in with a lower level → 403 step_up_failed")
     answer = User(broker, lemonldap.Browser(provider)).sign_in({"acr_values": "loa-4"}, how=STRONG)
-    case.same(("201", "loa-4"), (answer.told, answer.json.get("acr")), "a first sign-in that is as strong as demanded → a session")
+    case.same(("201", "loa-4"), (answer.told, answer.json.get("acr")), "a login demands a level, and the user signs in with this level → a session")
 
 
 def by_age(case):
@@ -186,7 +186,7 @@ def by_age(case):
     lives(case, user, "after a failed step-up by class")
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
-    case.same(("200", asked, first), (answer.told, user.browser.asked, answer.json.get("authenticated_at")), "a step-up at Canaille whose maximum age is not exceeded → done without a password prompt")
+    case.same(("200", asked, first), (answer.told, user.browser.asked, answer.json.get("authenticated_at")), "a step-up at Canaille demands an age, and the user's sign-in is recent enough → 200 without a password prompt")
     # After the password, Canaille checks the age again. So on a slow machine it may prompt twice if the allowed age is less
     # than a second.
     for age in (5, 0):
@@ -194,9 +194,9 @@ def by_age(case):
         before, asked = broker.look(user.session).json["authenticated_at"], user.browser.asked
         answer = user.step_up({"max_age": age})
         case.same(("200", True), (answer.told, user.browser.asked > asked), f"a step-up at Canaille with max_age {age} → a password prompt")
-        case.verdict(seconds(answer.json.get("authenticated_at") or before) > seconds(before), "a step-up at Canaille with a password prompt → the session gets the new time", answer.json)
+        case.verdict(seconds(answer.json.get("authenticated_at") or before) > seconds(before), "a step-up at Canaille with a password prompt → the session gets the new time of sign-in", answer.json)
         lives(case, user, "after a step-up by age")
-    case.same(200, user.relay("/oauth/userinfo").status, "a call that needs a fresh sign-in, after the step-up at Canaille → 200")
+    case.same(200, user.relay("/oauth/userinfo").status, "a relayed call that needs a fresh sign-in, after the step-up at Canaille → 200")
 
 
 def without_a_time(case):
@@ -215,14 +215,14 @@ def without_a_time(case):
     for demand in ({"max_age": 0}, {"max_age": 3600}, {"acr_values": "mfa"}):
         answer = user.step_up(demand)
         case.same(
-            ("403 step_up_failed", demand), (answer.told, answer.json.get("required")), f"a step-up at Glewlwyd with {demand} → 403, because it reports neither class nor time")
+            ("403 step_up_failed", demand), (answer.told, answer.json.get("required")), f"a step-up at Glewlwyd with {demand} → 403, because Glewlwyd omits class and time")
         case.same({"acr": None, "authenticated_at": None}, {n: (answer.json.get("got") or {}).get(n, "") for n in ("acr", "authenticated_at")}, "a failed step-up at Glewlwyd → the answer has neither class nor time")
         lives(case, user, "after a failed step-up")
     refused = user.relay("/api/plain/userinfo")
-    case.same("401 step_up_required", refused.told, "a call that needs a fresh sign-in, at Glewlwyd → 401 step_up_required")
+    case.same("401 step_up_required", refused.told, "a relayed call that needs a fresh sign-in, in a session from Glewlwyd → 401 step_up_required")
     broker.configure(providers={"real": {"step_up": {"acr": False, "max_age": False}}}, upstreams={"api": {"require": None}})
     broker.restart()
-    case.same("403 client_not_allowed", user.step_up({"max_age": 300}).told, "a step-up at a provider that is configured as unable to do it → 403 client_not_allowed")
+    case.same("403 client_not_allowed", user.step_up({"max_age": 300}).told, "the configuration marks a provider as unable to step up, and an app starts a step-up → 403 client_not_allowed")
     lives(case, user, "after a refused step-up")
 
 

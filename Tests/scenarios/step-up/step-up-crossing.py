@@ -36,15 +36,15 @@ def crossing(case):
     # The refresh ends after the step-up.
     release, asked = under_way()
     answer = step_up(broker, session, MFA)
-    case.same("200", told(answer), "a step-up during a refresh → 200")
+    case.same("200", told(answer), "a refresh is in progress, and a step-up begins and ends meanwhile → the step-up gets 200")
     stood = broker.row(session, "token_version, grant_version")
-    case.same((2, 2), stood, "a step-up during a refresh → the session has the step-up's new grant")
+    case.same((2, 2), stood, "a step-up has ended while a refresh is still in progress → the session has the step-up's new grant")
     release.set()
     asked.result(30)
-    case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == 2 * A_PAIR), "a refresh ends after a step-up that began later → both token pairs of the old grant are revoked")
-    case.same(stood, broker.row(session, "token_version, grant_version"), "a refresh ends after a step-up that began later → the refresh's tokens are not stored")
-    case.same(200, broker.refresh(session).status, "the next refresh after a step-up during a refresh → 200")
-    case.same("mfa", broker.look(session).json["acr"], "the next refresh after a step-up during a refresh → the session keeps the step-up's class")
+    case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == 2 * A_PAIR), "a refresh begins, a step-up begins and ends, and then the refresh ends → both token pairs of the old grant are revoked")
+    case.same(stood, broker.row(session, "token_version, grant_version"), "a refresh begins, a step-up begins and ends, and then the refresh ends → the refresh's tokens are not stored")
+    case.same(200, broker.refresh(session).status, "a step-up and then a refresh of the old grant have ended, and then the app refreshes again → 200")
+    case.same("mfa", broker.look(session).json["acr"], "a step-up and then a refresh of the old grant have ended, and then the app refreshes again → the session keeps the step-up's class")
 
     # The refresh ends after the step-up, and the provider refuses it.
     release = threading.Event()
@@ -57,18 +57,18 @@ def crossing(case):
     before = len(gate.calls)
     asked = case.beside(broker.refresh, session)
     wait_for(20, lambda: len(gate.calls) > before)
-    case.same("200", told(step_up(broker, session, MFA)), "a step-up during a refresh that will be refused → 200")
+    case.same("200", told(step_up(broker, session, MFA)), "a refresh is in progress, and a step-up begins and ends before the provider refuses the refresh → the step-up gets 200")
     release.set()
     asked.result(30)
-    case.same(200, broker.look(session).status, "the provider refuses a refresh of the grant from before a step-up → the session is alive")
-    case.same(200, broker.refresh(session).status, "a refresh after the provider refused the grant from before a step-up → 200")
+    case.same(200, broker.look(session).status, "a step-up has begun a new grant, and then the provider refuses a refresh of the old grant → the session is alive")
+    case.same(200, broker.refresh(session).status, "after a step-up, the provider has refused a refresh of the old grant, and then the app refreshes again → 200")
 
     # The process is killed during a refresh, after the step-up has been committed.
     release, _ = under_way()
-    case.same("200", told(step_up(broker, session, MFA)), "a step-up during a refresh, before kill -9 → 200")
+    case.same("200", told(step_up(broker, session, MFA)), "a refresh is in progress, and a step-up begins and ends before kill -9 → the step-up gets 200")
     broker.restart()
     release.set()
-    case.same(200, broker.refresh(session).status, "kill -9 during a refresh of the grant from before a step-up → a refresh of the new grant succeeds")
+    case.same(200, broker.refresh(session).status, "a refresh of the old grant is in progress, a step-up ends, and then kill -9 → a refresh of the new grant succeeds")
 
 
 def dying(case):
@@ -93,11 +93,11 @@ def dying(case):
     broker.restart()
     release.set()
     asked.result(30)
-    case.same("503 provider_unavailable", told(login.forward()), "kill -9 after a step-up's code was sent → the repeated forward gets 503")
-    case.same("new_login", login.forward().json.get("retry"), "kill -9 after a step-up's code was sent → the repeated forward's answer advises a new login")
-    case.same(before["authenticated_at"], broker.look(session).json["authenticated_at"], "a step-up lost by kill -9 → the session is unchanged")
-    case.same(200, broker.refresh(session).status, "a step-up lost by kill -9 → the session's tokens work")
-    case.same("200", told(step_up(broker, session, MFA)), "another step-up after one that was lost by kill -9 → 200")
+    case.same("503 provider_unavailable", told(login.forward()), "kill -9 after a step-up's code was sent, and then the app repeats the forward → 503 provider_unavailable")
+    case.same("new_login", login.forward().json.get("retry"), "kill -9 after a step-up's code was sent, and then the app repeats the forward → the answer advises a new login")
+    case.same(before["authenticated_at"], broker.look(session).json["authenticated_at"], "a step-up's answer is lost because of kill -9 → the session keeps its time of sign-in")
+    case.same(200, broker.refresh(session).status, "a step-up's answer is lost because of kill -9 → a refresh of the session gets 200")
+    case.same("200", told(step_up(broker, session, MFA)), "a step-up's answer was lost because of kill -9, and then the user steps up again → 200")
 
 
 def bound(case):
@@ -110,9 +110,9 @@ def bound(case):
     session = phone.session
     count = broker.query("SELECT count(*) FROM logins")[0][0]
     held = f"coatcheck={session}; coatcheck-pass={phone.held_pass}"
-    case.same("401 proof_required", told(broker.call("POST", "/v1/logins", session, MFA)), "a bound session's step-up without a proof → refused")
-    case.same("401 proof_required", told(broker.call("POST", "/v1/logins", None, MFA, Cookie=held)), "a bound session's step-up with a pass → refused")
-    case.same("401 proof_invalid key", told(thief.call("POST", "/v1/logins", session, MFA)), "a bound session's step-up with another key's proof → refused")
+    case.same("401 proof_required", told(broker.call("POST", "/v1/logins", session, MFA)), "the start of a bound session's step-up, without a proof → refused")
+    case.same("401 proof_required", told(broker.call("POST", "/v1/logins", None, MFA, Cookie=held)), "the start of a bound session's step-up, with a pass instead of a proof → refused")
+    case.same("401 proof_invalid key", told(thief.call("POST", "/v1/logins", session, MFA)), "the start of a bound session's step-up, with another key's proof → refused")
     case.same(count, broker.query("SELECT count(*) FROM logins")[0][0], "refused step-ups of a bound session → leave no login row")
 
     def begin():
@@ -123,12 +123,12 @@ def bound(case):
 
     body, cookie = begin()
     case.same(
-        "401 proof_required", told(broker.call("POST", "/v1/sessions", None, body, Cookie=f"{cookie}; {held}")), "a bound step-up's forward without a proof → refused")
-    case.same("403 login_not_yours", told(thief.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "a bound step-up's forward by another key → refused")
-    case.same("400 state_mismatch", told(phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "a bound step-up's forward after a forward by another key → refused, because the login is spent")
+        "401 proof_required", told(broker.call("POST", "/v1/sessions", None, body, Cookie=f"{cookie}; {held}")), "the forward of a bound session's step-up, without a proof → refused")
+    case.same("403 login_not_yours", told(thief.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "the forward of a bound session's step-up, with another key's proof → refused")
+    case.same("400 state_mismatch", told(phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "another key has tried to forward a bound session's step-up, and then the session's own key tries → refused, because the login is burned")
     body, cookie = begin()
     answer = phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)
-    case.same(("200", "mfa", phone.thumbprint), (told(answer), answer.json["acr"], answer.json["binding"]["jkt"]), "a bound step-up's forward by the session's own key → 200, and the session keeps its key")
+    case.same(("200", "mfa", phone.thumbprint), (told(answer), answer.json["acr"], answer.json["binding"]["jkt"]), "the forward of a bound session's step-up, with a proof by the session's key → 200, and the session keeps this key")
     case.same(200, phone.call("GET", "/v1/session", session).status, "a look at the bound session after its step-up → 200")
 
 

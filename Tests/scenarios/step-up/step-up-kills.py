@@ -107,7 +107,7 @@ def step_up_at_its_claim(stage, session):
     stage.kill()
     refreshed = told(stage.second.refresh(session))
     lock.release()
-    stage.case.same("200", refreshed, "a replica is killed while its step-up waits to claim the code, another replica's refresh → 200")
+    stage.case.same("200", refreshed, "a replica is killed while its step-up waits to claim the code, and then another replica refreshes → the refresh gets 200")
     # PostgreSQL may still carry out the killed process's statement. The code then counts as sent.
     return Outcome(False, login, ("503 provider_unavailable",))
 
@@ -117,7 +117,7 @@ def step_up_before_the_provider(stage, session):
     login = stage.login(session)
     stage.forward(stage.dying, login, reaches=False)
     stage.kill()
-    stage.case.same("200", told(stage.second.refresh(session)), "a replica is killed before its step-up's code reaches the provider, another replica's refresh → 200")
+    stage.case.same("200", told(stage.second.refresh(session)), "a replica is killed before its step-up's code reaches the provider, and then another replica refreshes → the refresh gets 200")
     return Outcome(False, login, ("503 provider_unavailable",))
 
 
@@ -125,7 +125,7 @@ def step_up_with_a_refresh_before(stage, session):
     """The provider has answered the step-up. A refresh begins and ends, then the replica dies."""
     login = stage.login(session)
     stage.forward(stage.dying, login)
-    stage.case.same("200", told(stage.second.refresh(session)), "the provider has answered a step-up, another replica's refresh before the step-up's commit → 200")
+    stage.case.same("200", told(stage.second.refresh(session)), "the provider has answered a step-up, and another replica refreshes before the step-up commits → the refresh gets 200")
     stage.kill()
     return Outcome(False, login, ("503 provider_unavailable",))
 
@@ -137,7 +137,7 @@ def step_up_with_a_refresh_after(stage, session):
     release, refreshed = stage.refresh(stage.second, session)
     stage.kill()
     release.set()
-    stage.case.same("200", told(refreshed.result(30)), "a replica is killed before its step-up's commit, another replica's refresh → 200")
+    stage.case.same("200", told(refreshed.result(30)), "a replica is killed before its step-up commits, while another replica's refresh is in progress → the refresh gets 200")
     return Outcome(False, login, ("503 provider_unavailable",))
 
 
@@ -153,7 +153,7 @@ def step_up_in_its_commit(stage, session):
     stage.wait(2)
     stage.kill()
     lock.release()
-    stage.case.same("200", told(refreshed.result(30)), "a replica is killed during its step-up's commit, another replica's refresh that waits for this commit → 200")
+    stage.case.same("200", told(refreshed.result(30)), "a replica is killed during its step-up's commit, while another replica's refresh waits for this commit → the refresh gets 200")
     return Outcome(True, login)
 
 
@@ -224,7 +224,7 @@ def kills(case):
             old = stage.grant(stage.third, session)
             outcome = round(stage, session)
             ended = time.monotonic()
-            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"round “{name}”, the step-up's first forward → takes effect, unless its repeat has to fail in this round")
+            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"round “{name}”, the step-up's first forward → takes effect, or the round expects the repeated forward to fail")
             stage.dying.start()
             acr = "mfa" if outcome.steps_up else "pwd"
             for broker in stage.brokers:

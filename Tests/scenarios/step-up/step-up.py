@@ -24,8 +24,8 @@ def refusals(case):
                 "client_id": "plain-app", "auth": "none", "redirect_uris": ["com.example.plain:/cb"], "login": "both"}}}}})
     session = broker.sign_in()
     before = broker.look(session).json
-    case.same(("pwd", ["pwd"]), (before["acr"], before["amr"]), "a session → has the class (`acr`) and methods of its user's sign-in")
-    case.verdict(before["authenticated_at"] is not None, "a session → has the time of its user's sign-in")
+    case.same(("pwd", ["pwd"]), (before["acr"], before["amr"]), "a user has signed in → the session object has the class (`acr`) and the methods of this sign-in")
+    case.verdict(before["authenticated_at"] is not None, "a user has signed in → the session object has the time of this sign-in")
     logins = "SELECT count(*) FROM logins"
     count = broker.query(logins)[0][0]
 
@@ -38,35 +38,35 @@ def refusals(case):
             ({"step_up": {"acr_values": " ".join("abcdefghi")}}, "with nine classes"), ({"step_up": {"presence": True}}, "with an unknown member"),
             (WEAK | {"provider": "oauth2"}, "at another provider than the session's"), (WEAK | {"client": "android"}, "of another client"),
             (WEAK | {"scope": "openid"}, "with a scope"), (WEAK | {"parameters": {"acr_values": "mfa"}}, "with the demand as a parameter")]:
-        case.same("400 invalid_request", begin(body), f"a step-up {why} → refused")
-    case.same("400 invalid_request", begin(WEAK, None), "a step-up without a session and a provider → refused")
-    case.same("401 session_required", begin(WEAK, "x" * 43), "a step-up with an unknown session token → refused")
-    case.same("403 cross_origin", begin(WEAK, Sec_Fetch_Site="cross-site"), "a step-up from another site → refused")
+        case.same("400 invalid_request", begin(body), f"the start of a step-up {why} → refused")
+    case.same("400 invalid_request", begin(WEAK, None), "the start of a step-up by a request that lacks both a session and a provider → refused")
+    case.same("401 session_required", begin(WEAK, "x" * 43), "the start of a step-up with an unknown session token → refused")
+    case.same("403 cross_origin", begin(WEAK, Sec_Fetch_Site="cross-site"), "the start of a step-up by a cross-site request → refused")
     widget = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json
     case.same(
-        "403 client_not_allowed", begin(WEAK, None, Authorization=f"Bearer {widget['session_token']}"), "a step-up of a child session → refused")
-    case.same(("pwd", before["authenticated_at"]), (widget["acr"], widget["authenticated_at"]), "a child session → its parent's class and time of sign-in")
+        "403 client_not_allowed", begin(WEAK, None, Authorization=f"Bearer {widget['session_token']}"), "the start of a step-up by a child session → refused")
+    case.same(("pwd", before["authenticated_at"]), (widget["acr"], widget["authenticated_at"]), "a new child session → has its parent's class and time of sign-in")
     oauth2 = broker.sign_in(provider="oauth2")
-    case.same("403 client_not_allowed", begin(WEAK, oauth2), "a step-up at a provider of kind oauth2 → refused")
+    case.same("403 client_not_allowed", begin(WEAK, oauth2), "the start of a step-up by a session of a provider of kind oauth2 → refused")
     case.same((None, [], None), tuple(broker.look(oauth2).json[name] for name in ("acr", "amr", "authenticated_at")), "a session of kind oauth2 → class, methods and time are empty")
-    case.same("403 client_not_allowed", begin(MFA | {"provider": "plain"}, None), "a provider configured without `acr` → a step-up by `acr_values` is refused")
-    case.same(count + 1, broker.query(logins)[0][0], "step-ups that are refused at their begin → leave no login row (the one row is from the oauth2 sign-in)")
+    case.same("403 client_not_allowed", begin(MFA | {"provider": "plain"}, None), "the configuration marks a provider as unable to use `acr`, and a login demands `acr_values` → refused")
+    case.same(count + 1, broker.query(logins)[0][0], "step-ups that are refused at their start → leave no login row (the only new row is from the oauth2 sign-in)")
 
     tokens = sandbox.calls("oidc/token")
     login = Login(broker, session).sign_in()
     case.same("600", login.asked["max_age"], "a step-up by age → the provider receives `max_age`")
-    case.same("401 session_required", told(login.forward(None)), "a step-up's forward without the session → refused")
+    case.same("401 session_required", told(login.forward(None)), "a step-up's forward without the session's token → refused")
     other = broker.sign_in()
     case.same("403 login_not_yours", told(login.forward(other)), "a step-up's forward with another session of the same user → refused")
-    case.same("400 state_mismatch", told(login.forward()), "a step-up's forward after a forward with another session → the login is spent")
+    case.same("400 state_mismatch", told(login.forward()), "a step-up's forward came with another session, and then comes with the right session → refused, because the login is burned")
     login = Login(broker, session).sign_in()
     login.cookie, login.token = None, None
-    case.same("403 login_not_yours", told(login.forward()), "a step-up's forward with the session, without the login token → refused")
+    case.same("403 login_not_yours", told(login.forward()), "a step-up's forward with the session's token, but without the login token → refused")
     ended = broker.sign_in()
     login = Login(broker, ended).sign_in()
     broker.log_out(ended)
-    case.same("401 session_ended logged_out", told(login.forward()), "a step-up's forward of a session that has ended → refused")
-    case.same(tokens + 2, sandbox.calls("oidc/token"), "the refused forwards of step-ups → their codes did not reach the provider (the two calls were sign-ins)")
+    case.same("401 session_ended logged_out", told(login.forward()), "a session ends during its step-up, and then the app forwards the callback → refused")
+    case.same(tokens + 2, sandbox.calls("oidc/token"), "the refused forwards of step-ups → their codes did not reach the provider (the only two token calls were for sign-ins)")
 
     login = Login(broker, session).sign_in("ben")
     case.same("409 subject_mismatch", told(login.forward()), "another user signs in for a step-up → subject_mismatch")
@@ -79,10 +79,10 @@ def refusals(case):
     case.verdict(failed.json["got"]["authenticated_at"] < before["authenticated_at"], "a step-up by age, and the new sign-in is too old → the answer has the time of this sign-in")
     sandbox.settings("oidc", step_up="ignores")
     failed = step_up(broker, session, MFA)
-    case.same(("403 step_up_failed", {"acr_values": "mfa"}, None), (told(failed), failed.json["required"], failed.json["got"]["acr"]), "a provider that ignores `acr_values` → step_up_failed with the class that the provider returned")
+    case.same(("403 step_up_failed", {"acr_values": "mfa"}, None), (told(failed), failed.json["required"], failed.json["got"]["acr"]), "a step-up by class, and the provider ignores `acr_values` → step_up_failed, with the class that the provider returned")
     sandbox.settings("oidc", step_up="silent")
     failed = step_up(broker, session)
-    case.same(("403 step_up_failed", None), (told(failed), failed.json["got"]["authenticated_at"]), "a provider that omits the time of the sign-in → step_up_failed")
+    case.same(("403 step_up_failed", None), (told(failed), failed.json["got"]["authenticated_at"]), "a step-up by age, and the provider omits the time of the sign-in → step_up_failed")
     sandbox.settings("oidc", step_up="refuses")
     for body, code in [(MFA, "403 step_up_failed"), (WEAK, "409 interaction_required")]:
         case.same(code, told(step_up(broker, session, body)), f"a step-up with {body['step_up']}, and the provider refuses to prompt the user again → refused")
@@ -91,14 +91,14 @@ def refusals(case):
     failed = step_up(broker, session)
     case.same(
         ("403 step_up_failed", "pwd", None), (told(failed), failed.json["got"]["acr"], failed.json["got"]["authenticated_at"]),
-        "a provider that reports the class, but not the time → step_up_failed")
+        "a step-up by age, and the provider returns the class but not the time → step_up_failed")
     for error, code in [
             ("unmet_authentication_requirements", "403 step_up_failed"), ("login_required", "409 interaction_required"), ("access_denied", "403 access_denied")]:
         login = Login(broker, session)
         sandbox.fault("oidc", fault="error-callback", value=error, times=1)
         login.sign_in()
         case.same(code, told(login.forward()), f"a step-up's callback has the error {error} → {code}")
-        case.same("400 state_mismatch", told(login.forward()), f"a step-up's callback had the error {error}, and the forward is repeated → refused, because the login is spent")
+        case.same("400 state_mismatch", told(login.forward()), f"a step-up's callback had the error {error}, and the forward is repeated → refused, because the login is used up")
     after = broker.look(session).json
     case.same(
         {name: before[name] for name in before if name not in ("last_used_at", "idle_expires_at")},
@@ -106,13 +106,13 @@ def refusals(case):
     case.same(200, broker.exchange(session).status, "a session after failed step-ups → its token exchange works")
     case.same(200, broker.refresh(session).status, "a session after failed step-ups → its refresh works")
     case.verdict(wait_for(30, lambda: broker.query("SELECT count(*) FROM outbox") == [(0,)]), "failed step-ups → the outbox is empty within 30 seconds")
-    case.same(2 * A_PAIR, sandbox.calls("oidc/revoke"), "failed step-ups at a provider that revokes all of a user's tokens → the broker revokes only for the user without a session")
+    case.same(2 * A_PAIR, sandbox.calls("oidc/revoke"), "failed step-ups, and each revocation would end all tokens of its user → the broker revokes only the tokens of the other user's sign-ins")
 
     # A first sign-in, whose login demands a class or an age.
     failed = Login(broker, None, WEAK | {"provider": "oidc", "client": "ios"}).sign_in(sandbox_auth_age=4000).forward()
-    case.same("403 step_up_failed", told(failed), "a login that demands an age, and its sign-in is too old → step_up_failed")
+    case.same("403 step_up_failed", told(failed), "a login demands an age, and the user's sign-in is too old → step_up_failed")
     made = Login(broker, None, {"provider": "oidc", "client": "ios", "step_up": {"acr_values": "phr mfa"}}).sign_in().forward()
-    case.same(("201", "phr"), (told(made), made.json["acr"]), "a login that demands a class, and its sign-in has this class → a session with this class")
+    case.same(("201", "phr"), (told(made), made.json["acr"]), "a login demands a class, and the user's sign-in has this class → a session with this class")
 
 
 def acceptances(case):
@@ -134,8 +134,8 @@ def acceptances(case):
     case.same(before["expires_at"], answer.json["expires_at"], "a step-up → the session's absolute expiry stays")
     case.same((2, 1, 2), broker.row(session, "token_version, fence, grant_version"), "a step-up → raises the versions of tokens and grant, and the fence")
     again = login.forward()
-    case.same(("200", answer.json["authenticated_at"]), (told(again), again.json["authenticated_at"]), "a step-up's forward, repeated → 200 with the time of the step-up")
-    case.same(tokens + 1, sandbox.calls("oidc/token"), "a step-up's forward, repeated → the code is sent once")
+    case.same(("200", answer.json["authenticated_at"]), (told(again), again.json["authenticated_at"]), "a step-up has succeeded, and the app repeats the forward → 200 with the time of the step-up")
+    case.same(tokens + 1, sandbox.calls("oidc/token"), "a step-up has succeeded, and the app repeats the forward → the code is sent to the provider only once")
     case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == A_PAIR), "a step-up → the old grant is revoked")
     case.same(200, broker.refresh(session).status, "a refresh after the step-up → 200")
     after = broker.look(session).json
@@ -238,10 +238,10 @@ def requirements(case):
     case.verdict(abs(told_of["auth_time"] + 1000 - time.time()) < 60, "introspection of a session → has the time of the sign-in")
     broker.configure(backends={"orders": {"require": {"acr": ["mfa"], "max_age": "5m"}}})
     broker.restart()
-    case.same("401 step_up_required", told(forward_auth()), "a backend with `require` → its forward-auth needs a step-up")
+    case.same("401 step_up_required", told(forward_auth()), "a backend's configuration has `require`, and its forward-auth demands nothing itself → step_up_required")
     refused = broker.exchange(session)
     case.same(
-        (400, "insufficient_user_authentication", "mfa", 300), (refused.status, *(refused.json.get(n) for n in ("error", "acr_values", "max_age"))), "a backend with `require` → its token exchange needs a step-up")
+        (400, "insufficient_user_authentication", "mfa", 300), (refused.status, *(refused.json.get(n) for n in ("error", "acr_values", "max_age"))), "a backend's configuration has `require`, and the session is too weak → a token exchange is refused with this demand")
     made = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json["session_token"]
 
     # An upstream answers with its own step-up challenge.
@@ -258,9 +258,9 @@ def requirements(case):
     refused = relay("/strict", "GET")
     case.same("403 step_up_failed upstream", told(refused), "an upstream demands a class that the session already has → step_up_failed with the reason upstream")
     refused = relay(session=None, Authorization=f"Bearer {made}")
-    case.same(("401 step_up_required", True), (told(refused), refused.json.get("parent")), "a child session made before the step-up, its relay call → still refused, and the answer has `parent`")
+    case.same(("401 step_up_required", True), (told(refused), refused.json.get("parent")), "a child session was made before its parent's step-up, and makes a relay call → still refused, and the answer has `parent`")
     made = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json["session_token"]
-    case.same(200, relay(session=None, Authorization=f"Bearer {made}").status, "a child session made after the step-up, its relay call → 200")
+    case.same(200, relay(session=None, Authorization=f"Bearer {made}").status, "a child session was made after its parent's step-up, and makes a relay call → 200")
 
 
 CASES = {

@@ -44,16 +44,16 @@ def rights(case):
 
         status, told = check()
         sentence = f"the role app lacks SELECT, INSERT, UPDATE, DELETE on {TABLES}"
-        case.verdict(status == 1 and f"FAULT  store: {sentence}" in told, "a role that lacks rights on one table → `check --online` names role, rights and table", told)
+        case.verdict(status == 1 and f"FAULT  store: {sentence}" in told, "a database role that lacks rights on one table → `check --online` names role, rights and table", told)
         broker.health = "/livez"
         broker.start()
         wait_for(20, lambda: "lacks rights" in broker.log())
         ready = call(broker.management + "/readyz")
-        case.same((503, "store_rights_missing"), (ready.status, ready.json.get("status")), "a broker whose role lacks rights → readiness is 503 store_rights_missing")
-        case.verdict(sentence in " ".join(ready.json["problems"]), "a broker whose role lacks rights → readiness names role, rights and table", ready.body)
+        case.same((503, "store_rights_missing"), (ready.status, ready.json.get("status")), "a broker whose database role lacks rights → readiness is 503 store_rights_missing")
+        case.verdict(sentence in " ".join(ready.json["problems"]), "a broker whose database role lacks rights → readiness names role, rights and table", ready.body)
         lines = [json.loads(line) for line in broker.log().splitlines() if "lacks rights" in line]
-        case.same(["error"], [line["level"] for line in lines], "a broker whose role lacks rights → one error line in the log")
-        case.verdict(sentence in lines[0]["detail"], "the log's line about missing rights → names role, rights and table", lines)
+        case.same(["error"], [line["level"] for line in lines], "a broker whose database role lacks rights → one error line in the log")
+        case.verdict(sentence in lines[0]["detail"], "a broker whose database role lacks rights → the log's error line names role, rights and table", lines)
         psql(database, f"GRANT SELECT, INSERT, UPDATE, DELETE ON {TABLES} TO app")
         case.verdict(
             wait_for(20, lambda: call(broker.management + "/readyz").status == 200), "the missing rights are granted → the broker becomes ready",

@@ -88,7 +88,7 @@ for n in 1 2 3; do
     [ "$took" -lt 1000 ]; same 0 $? "log-out on replica 2 → the last request that replica $n served began $took ms later, under 1000"
 done
 wait_for 10 grep -q 'event: session_ended' "$work/events"
-same 0 $? "log-out on replica 2 → the stream of replica 3 gets an event"
+same 0 $? "log-out on replica 2 → the session's event stream at replica 3 gets an event"
 matches 'logged_out' "$(cat "$work/events")" "log-out on replica 2 → the event has the reason logged_out"
 kill "$stream" 2>/dev/null
 
@@ -152,31 +152,31 @@ JAR= request POST /v1/session/refresh -b "coatcheck=$slow_session" -m 2
 fault oidc '{"fault":"hang","endpoint":"refresh","delay_ms":13000,"times":1}'
 JAR= request POST /v1/session/refresh -b "coatcheck=$hanging_session" -m 2
 kill -9 "${replicas[1]}"
-same 2 "$(calls oidc/refresh)" "replica 1 is killed → refresh calls of both sessions were in progress"
+same 2 "$(calls oidc/refresh)" "replica 1 is killed → the refresh calls of two sessions were in progress at the provider"
 session=$slow_session
 on 2
 here_session
-expect_status 200 "replica 1 killed → replica 2 knows the session"
+expect_status 200 "replica 1 is killed during a session's refresh → replica 2 knows the session"
 begin=$(milliseconds)
 wait_for 120 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
-same 200 "$STATUS" "killed replica's claim has expired → replica 2 refreshes, $(($(milliseconds) - begin)) ms after its first try"
+same 200 "$STATUS" "claim of the killed replica has lapsed → replica 2 refreshes, $(($(milliseconds) - begin)) ms after its first try"
 same 3 "$(calls oidc/refresh)" "replica 2 has refreshed for the killed replica → one more refresh call"
 sandbox PUT /settings/oidc '{"refresh_mode":"rotate-strict"}'
 session=$hanging_session
 on 3
 wait_for 120 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
-same 200 "$STATUS" "killed replica's call was never carried out, under strict rotation → replica 3 refreshes"
+same 200 "$STATUS" "provider rotates strictly, and never carried out the killed replica's refresh call → replica 3 refreshes"
 same 4 "$(calls oidc/refresh)" "replica 3 has refreshed for the killed replica → one more refresh call"
 sandbox PUT /settings/oidc '{"refresh_mode":"overlap"}'
 session=$slow_session
 on 3
 here_session
-expect_status 200 "session refreshed on replica 2 → replica 3 knows it"
+expect_status 200 "session was refreshed on replica 2 → replica 3 knows the session"
 start_replica 1
 wait_for 30 curl -sf "${managements[1]}/readyz"
 on 1
 here_session
-expect_status 200 "replica 1 restarted → knows the refreshed session"
+expect_status 200 "replica 1 is started again → it knows the session that replica 2 refreshed"
 
 step "6b. A refresh at one replica causes exactly one event on streams at other replicas"
 device h-phone
@@ -193,11 +193,11 @@ JAR= request POST /v1/session/refresh -b "coatcheck=$session"
 expect_status 200 "refresh on replica 2 → 200"
 for n in 2 3; do
     wait_for 20 grep -q 'event: tokens_refreshed' "$work/events-$n"
-    same 0 $? "refresh on replica 2 → the stream of replica $n gets an event"
+    same 0 $? "refresh on replica 2 → the session's event stream at replica $n gets an event"
 done
 # Each replica polls the database twice more in this time, and must still send only one event.
 sleep 2.5
-for n in 2 3; do same 1 "$(grep -c 'event: tokens_refreshed' "$work/events-$n")" "refresh on replica 2 → only one event on replica $n"; done
+for n in 2 3; do same 1 "$(grep -c 'event: tokens_refreshed' "$work/events-$n")" "refresh on replica 2 → the session's event stream at replica $n gets only one event"; done
 kill "${streams[@]}" 2>/dev/null
 
 step "7. Operators check the store: migrate, check --online, metrics"
@@ -232,7 +232,7 @@ kill -CONT "$POSTGRESQL_PID" $backends
 for n in 1 2 3; do
     on "$n"
     wait_for 30 eval 'here_session; [ "$STATUS" = 200 ]'
-    same 200 "$STATUS" "PostgreSQL continues → replica $n serves the session"
+    same 200 "$STATUS" "PostgreSQL hung and continues → replica $n serves the session"
 done
 
 step "9. PostgreSQL crashes and recovers: no user is logged out"

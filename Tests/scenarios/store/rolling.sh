@@ -93,7 +93,7 @@ on 1
 sign_in oidc ios ana
 session=$(cookie coatcheck)
 here_session
-expect_status 200 "older release restarted on the newer schema → serves the session"
+expect_status 200 "older release is restarted on the newer schema → it serves the session"
 
 step "3. The next release has added to the schema, and the present release still works"
 sql "BEGIN; ALTER TABLE sessions ADD COLUMN of_the_next text DEFAULT 'next'; ALTER TABLE session_states ADD COLUMN of_the_next bigint;
@@ -102,15 +102,15 @@ sql "BEGIN; ALTER TABLE sessions ADD COLUMN of_the_next text DEFAULT 'next'; ALT
 device next-phone
 on 2
 sign_in oidc ios ana
-expect_status 201 "sign-in on the extended schema without a restart → a session"
+expect_status 201 "schema is extended, and a broker that runs meanwhile signs a user in → a session"
 session=$(cookie coatcheck)
 handle=$(json .handle)
 here_session
-expect_status 200 "session on the extended schema → 200"
+expect_status 200 "running broker reads a session on the extended schema → 200"
 restart_release 1 "$new"
 on 1
 here_session
-expect_status 200 "process started on the extended schema → serves the session"
+expect_status 200 "broker is started on the extended schema → serves the session"
 "$new" migrate --config "$work/release-1.yaml" >"$work/migrate.log" 2>&1
 same 0 $? "migrate on the extended schema → exit 0: $(cat "$work/migrate.log")"
 

@@ -101,7 +101,7 @@ def stack(case):
 def judge(case, told, sentence):
     ends = [answers[-1] for answers in told]
     case.say(f"{sentence}: {', '.join(f'{ends.count(end)} × {end}' for end in sorted(set(ends)))}")
-    case.same(0, sum(end != "200" for end in ends), f"{sentence} → every phone is served, and no session has ended")
+    case.same(0, sum(end != "200" for end in ends), f"{sentence} → the refresh of every phone gets 200, and no session has ended")
 
 
 def outage(case):
@@ -178,11 +178,11 @@ def frozen(case):
             raise GaveUp("the replica goes on")
         arrived.set()
         time.sleep(30)
-        case.same("409 login_required", forward(two).told, "a replica freezes during a code exchange → the other replica answers 409 login_required")
+        case.same("409 login_required", forward(two).told, "a replica freezes during a code exchange, and the app forwards to the other replica → 409 login_required")
         one.process.send_signal(signal.SIGCONT)
         caller.result(60)
         case.verdict(
-            wait_for(90, lambda: sandbox.calls("oidc/revoke") >= 1), "a replica freezes during a code exchange → the tokens that it receives late are revoked",
+            wait_for(90, lambda: sandbox.calls("oidc/revoke") >= 1), "a replica freezes during a code exchange, continues, and then receives the tokens → these late tokens are revoked",
             sandbox.control("GET", "/counts").body[:300])
 
 

@@ -139,10 +139,10 @@ def forward_amid_refresh(case):
         time.sleep(0.3)
         callers += [case.beside(broker.refresh, session) for _ in range(3)]
         told = {caller.result(40).told for caller in callers}
-        case.same({"200"}, told, f"a refresh while the clock steps {step} s ahead → all callers are served")
-        case.same(1, len(gate.refreshes(gate.calls[0].refresh_token)), f"a refresh while the clock steps {step} s ahead → the refresh token is sent once")
+        case.same({"200"}, told, f"the clock steps {step} s ahead during a refresh with four waiting callers → each caller gets 200")
+        case.same(1, len(gate.refreshes(gate.calls[0].refresh_token)), f"the clock steps {step} s ahead during a refresh with four waiting callers → the refresh token is sent once")
         wait_for(5, lambda: broker.refresh(session).status != 503, pause=0.5)
-        case.same("200", broker.refresh(session).told, f"the next refresh after the clock stepped {step} s ahead → 200 under strict rotation")
+        case.same("200", broker.refresh(session).told, f"the clock stepped {step} s ahead during a refresh, and then the app refreshes again → 200 under strict rotation")
 
 
 def back_with_a_dead_claim(case):
@@ -161,7 +161,7 @@ def back_with_a_dead_claim(case):
     told = []
     # The killed process's claim lapses after 25 s. If it depended on the wall clock, it would last for the hour.
     wait_for(45, lambda: told.append(broker.refresh(session).told) or told[-1] == "200", pause=0.5)
-    case.same("200", told[-1], f"a refresh after a kill, with the clock an hour back → 200, after {time.monotonic() - begin:.0f} s")
+    case.same("200", told[-1], f"the broker is killed during a refresh, the clock goes an hour back, and then the app refreshes → 200, after {time.monotonic() - begin:.0f} s")
 
 
 def back_while_running(case):
@@ -193,9 +193,9 @@ def back_while_running(case):
     statuses = {status for status, _ in written}
     # If a login waited for the clock to catch up, it would take minutes.
     case.verdict(statuses == {201} and slowest < 10, f"{len(written)} logins while the clock goes an hour back → all are 201, the slowest in {slowest:.2f} s", f"{statuses}")
-    case.same("200", caller.result(30).told, "a refresh while the clock goes an hour back → 200")
+    case.same("200", caller.result(30).told, "the clock goes an hour back during a refresh → the refresh gets 200")
     wait_for(5, lambda: broker.refresh(session).status != 503, pause=0.5)
-    case.same("200", broker.refresh(session).told, "the next refresh after the clock went an hour back → 200")
+    case.same("200", broker.refresh(session).told, "the clock went an hour back during a refresh, and then the app refreshes again → 200")
 
 
 CASES = {

@@ -457,7 +457,7 @@ struct EndingsFileTests {
     }
 
     @Test(
-        "The store was closed for 31 days, longer than tombstones are kept → the endings file covers only the time after this"
+        "The store was closed for 31 days, longer than tombstones are kept → the endings file covers only the time from now on"
     )
     func neglected() async throws {
         try await with { place in

@@ -200,7 +200,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A refresh with an old nonce, and the server may use up the token before it checks nonces → PAR gets a new nonce first"
+        "The nonce is old, and a refresh may use up the token before the server checks it → a PAR call gets a new nonce first"
     )
     func primes() async throws {
         try await withSandbox { sandbox in
@@ -522,7 +522,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A call confirms a refresh whose answer was lost → both calls have one idempotency key, even after a nonce challenge"
+        "A second call confirms a refresh whose answer was lost → both have one idempotency key, even after a nonce challenge"
     )
     func lostKey() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
@@ -537,7 +537,9 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A call confirms a refresh whose answer was received → it has the newest nonce and a new idempotency key")
+    @Test(
+        "A second call confirms a refresh whose answer was received → it has the newest nonce and a new idempotency key"
+    )
     func confirmsHeard() async throws {
         let refused = #"{"error":"invalid_grant"}"#
         try await raw(

@@ -84,7 +84,7 @@ struct RefreshTests {
     }
 
     @Test(
-        "A refresh's answer has a refresh token or scope → so does the result; lacks a value → this value is nil (SEC-57)"
+        "A refresh's answer has a refresh token or scope → the result has them, too; lacks a value → nil in the result (SEC-57)"
     )
     func parts() async throws {
         let kept = try await refresh(.json(#"{"access_token":"at-2"}"#)).get()

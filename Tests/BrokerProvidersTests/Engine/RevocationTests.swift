@@ -45,7 +45,7 @@ struct RevocationTests {
     }
 
     @Test(
-        "The revocation of the refresh token is refused → the access token is still revoked; this fails, too → tried later"
+        "A refresh token's revocation is refused → the access token is revoked next; this second call gets 503 → tried later"
     )
     func both() async throws {
         let server = try RawServer { request in

@@ -8,7 +8,9 @@ import Testing
 ///
 /// The modules about log-outs need a session or a page, so the scenarios `backchannel-logout.sh` and `log-out.sh` run
 /// them. The steps of these scenarios have the modules' names.
-@Suite("OpenID relying-party modules", .countingCases("OpenID relying-party cases"), .timeLimit(.minutes(2)))
+@Suite(
+    "Relying-party modules of the OpenID conformance suite", .countingCases("OpenID relying-party cases"),
+    .timeLimit(.minutes(2)))
 struct RelyingPartyModulesTests {
     /// A module: the behaviour of its provider, and whether the login succeeds.
     struct Module: Sendable, CustomTestStringConvertible {

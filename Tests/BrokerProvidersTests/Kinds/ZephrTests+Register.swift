@@ -38,7 +38,7 @@ extension ZephrTests {
     }
 
     @Test(
-        "The setting `identifiers` is omit or send → the register request follows it; a missing attribute → its default"
+        "Zephr's setting `identifiers` is omit or send → the register request follows this; an attribute is missing → its default"
     )
     func registerShapes() async throws {
         let server = try RawServer { _ in .http(400, [], []) }

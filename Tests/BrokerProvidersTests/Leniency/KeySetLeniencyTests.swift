@@ -86,7 +86,7 @@ struct KeySetLeniencyTests {
         }
     }
 
-    @Test("A key's numbers in plain base64 → accepted; a token's parts in plain base64 → refused")
+    @Test("A key's numbers in base64 instead of base64url → accepted; a token's parts in base64 → refused")
     func base64() async throws {
         // A key whose numbers differ in base64 and base64url.
         let key = try #require(

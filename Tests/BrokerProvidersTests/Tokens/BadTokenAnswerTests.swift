@@ -38,7 +38,7 @@ struct BadTokenAnswerTests {
     }
 
     @Test(
-        "A bad token answer → the result for its fault: retryable, lost, unusable or rejected (SEC-20, SEC-122)",
+        "A token answer with a fault → retryable, lost, unusable or rejected, depending on the fault (SEC-20, SEC-122)",
         arguments: [
             ("status", "retryable"), ("rate-limited", "retryable"), ("hang", "lost"), ("drop-before", "lost"),
             ("drop-after", "lost"), ("truncate", "lost"), ("html-200", "unusable"), ("empty-200", "unusable"),

@@ -21,7 +21,7 @@ import Testing
     }
 
     @Test(
-        "The broker asks a provider for its time → the request has no proof, assertion or body, so it shows no time to repeat"
+        "The broker asks a provider for its time → the request contains no time, because it lacks proof, assertion and body"
     )
     func question() throws {
         let request = ProviderTime.request(try #require(EndpointURL("https://as.example/token")))

@@ -100,7 +100,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A provider that hangs → the answer is lost when the total time is over")
+    @Test("A provider receives a call and does not answer → the answer is lost when the call's total time is over")
     func hangs() async throws {
         let server = try RawServer { _ in .hang }
         try await with { fixture in

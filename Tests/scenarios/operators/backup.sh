@@ -123,7 +123,7 @@ P
 sed "s|data/coatcheck.db|data/newer.db|" "$work/coatcheck.yaml" >"$work/newer.yaml"
 for command in serve migrate; do
     run "$command" --config "$work/newer.yaml"
-    matches '^1 .*newer Coatcheck' "$RUN $(cat "$work/out")" "$command with a newer schema → exit 1"
+    matches '^1 .*newer Coatcheck' "$RUN $(cat "$work/out")" "coatcheck $command on a store with a newer schema → exit 1"
 done
 
 step "eight migrations at once"

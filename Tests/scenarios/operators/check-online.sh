@@ -43,7 +43,7 @@ step "1. A configuration without faults"
 write "$SANDBOX/oidc"
 check 0
 says 'ok     keys: 1 in the ring' "valid configuration → check --online reports the key ring as ok, with the number of its keys"
-says 'ok     store: will be made at the first start' "valid configuration without a store → check --online reports that the first start will make it"
+says 'ok     store: will be made at the first start' "valid configuration without a store → check --online reports that the first start will make the store"
 says 'ok     providers\.id discovery: is in order' "valid configuration → check --online reports the provider's metadata as ok"
 says 'ok     providers\.id keys: are in order: 4' "valid configuration → check --online reports the provider's keys as ok, with their number"
 says 'ok     providers\.id reach: answers with 400' "valid configuration → check --online reports that the token endpoint answers"
@@ -125,7 +125,7 @@ says 'FAULT  store: .*' "store's file is not a database → check --online repor
 rm "$work/data/coatcheck.db"
 "$COATCHECK" migrate --config "$work/coatcheck.yaml" >/dev/null
 check 0
-says 'ok     store: opens and is up to date' "migrated store → check --online reports that it is up to date"
+says 'ok     store: opens and is up to date' "migrated store → check --online reports that the store is up to date"
 
 step "8. An incomplete provider, with and without --online"
 cat >>"$work/coatcheck.yaml" <<TEXT

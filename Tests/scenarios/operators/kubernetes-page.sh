@@ -127,7 +127,7 @@ has_key() { [ "$(keys)" = $((before + 1)) ]; }
 wait_for 15 has_key
 same 0 $? "commands of the section Rotate the key ring → the running broker has the new key"
 get /v1/session
-expect_status 200 "commands of the section Rotate the key ring → the session is alive"
+expect_status 200 "commands of the section Rotate the key ring → a session from before the rotation is alive"
 
 step "A stolen client secret"
 pasted "### A stolen client secret" "s|google=…|google=${secret}2|"

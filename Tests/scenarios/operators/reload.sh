@@ -201,13 +201,13 @@ expect_status 204 "log-out of a session whose provider a reload removed → 204"
 post /v1/logins '{"provider":"oauth2","client":"ios"}'
 expect_problem 404 provider_not_found "login at the removed provider"
 cp -p "$work/first.yaml" "$file"
-reload "provider and client restored → reload succeeds"
+reload "file that has the removed provider and client again → reload succeeds"
 for name in a-phone other-phone; do
     device "$name"
     get /v1/session
-    expect_status 200 "provider and client restored → the session of $name is alive"
+    expect_status 200 "reload restores the removed provider and client → the session of $name is alive"
 done
-same "$session $other" "$(device a-phone; cookie coatcheck) $(device other-phone; cookie coatcheck)" "provider and client restored → the cookies of both sessions are unchanged"
+same "$session $other" "$(device a-phone; cookie coatcheck) $(device other-phone; cookie coatcheck)" "reload restores the removed provider and client → the cookies of both sessions are unchanged"
 JAR= request GET /v1/session -b "coatcheck=$third"
 same "401 logged_out" "$STATUS $(json .reason)" "session was logged out while its provider was removed, and the provider is restored → the session stays logged out"
 

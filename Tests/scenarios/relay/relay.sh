@@ -34,7 +34,7 @@ same '"x"' "$(sent If-None-Match)" "relay call with If-None-Match from the app �
 same k-1 "$(sent Idempotency-Key)" "relay call with Idempotency-Key from the app → the upstream gets this field"
 matches '^req_' "$(sent X-Request-Id)" "relay call → the upstream gets the broker's X-Request-Id"
 same /api/echo "$(json .path)" "relay call → the upstream gets the path below its base URL"
-matches '^q=a%20b&' "$(json .query)" "relay call with an encoded query → the upstream gets it encoded once"
+matches '^q=a%20b&' "$(json .query)" "relay call with an encoded query → the upstream gets the query encoded once"
 matches 'no-store' "$(header Cache-Control)" "upstream answer without Cache-Control → gets no-store"
 get /v1/relay/api/private/echo
 expect_status 200 "relay call to an upstream's path that requires the provider's access token → 200"

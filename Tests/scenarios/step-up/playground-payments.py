@@ -180,7 +180,7 @@ def step_up(case):
         case.same(("session", "The provider's page, once; and the payment is made."), (screen["view"], screen["noticed"]), "Ana signs in again for a payment → the payment is made")
         case.verdict(f"the same session goes on: {before['handle']}, and the same cookie" in screen["explanation"], "a step-up for a payment → the same session continues, with the same cookie", screen["explanation"])
         case.same((before["handle"], True), (screen["session"]["handle"], screen["session"]["authenticated_at"] > before["authenticated_at"]), "a step-up for a payment → the session has the same handle and a new time of sign-in")
-        case.same([*paid, 20], playground.payments, "a payment with a step-up → the API takes it once")
+        case.same([*paid, 20], playground.payments, "a payment with a step-up → the API takes the payment once")
         case.verdict("20 EUR, by user-ana" in screen["paid"], "a payment with a step-up → the phone shows amount and user", screen["paid"])
         case.same(
             ["POST /v1/relay/shop/payments", "401 step_up_required", "POST /v1/logins", "201 Created", "POST /v1/sessions", "200 OK", "POST /v1/relay/shop/payments", "201 Created"],

@@ -116,7 +116,7 @@ def replicas(case):
             case.same(("200", 1, 1), (told(user.pay(balancer, method)), user.asked - asked, upstream.count - before), f"a payment by {method} through a balancer → one prompt for the user, and one call at the upstream")
         presence = user.presence("GET", PAY)
         found = [told(user.send("GET", PAY, presence, broker)) for broker in brokers]
-        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, "one presence proof for GET, sent to three replicas in turn → only the first accepts it")
+        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, "one presence proof for GET, sent to three replicas in turn → only the first replica accepts the proof")
         before, good = upstream.count, 0
         for _ in range(5):
             presence = user.presence("POST", PAY)

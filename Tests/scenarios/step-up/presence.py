@@ -120,16 +120,16 @@ def registration(case):
     cookie = (begun.fields["Set-Cookie"] or "").split(";")[0]
     answer = user.phone.call(
         "POST", "/v1/sessions", user.session, {"callback_url": user.phone.callback(begun)}, Cookie=cookie)
-    case.same(("200", stood), (told(answer), answer.json["presence"]), "a refresh and a step-up → the presence key stays")
+    case.same(("200", stood), (told(answer), answer.json["presence"]), "a session with a presence key is refreshed and then steps up → the presence key stays")
     caught = user.presence("POST", PAY)
     broker.restart()
-    case.same(stood, user.send("GET", "/v1/session").json["presence"], "a restart → the presence key stays")
+    case.same(stood, user.send("GET", "/v1/session").json["presence"], "the broker restarts → the session's presence key stays")
     case.same("401 presence_invalid nonce", told(user.send("POST", PAY, caught)), "a broker on SQLite has restarted, and gets a presence proof from before the restart → refused because of the proof's nonce")
     case.same("200", told(user.pay()), "a new presence proof after the restart → 200")
     columns = "presence_key IS NOT NULL, presence IS NOT NULL"
     case.same((1, 1), broker.row(user.session, columns), "a session with a presence key → its row has the key, sealed")
     broker.log_out(user.session)
-    case.same([(0, 0)], broker.query(f"SELECT {columns} FROM sessions"), "a log-out → the tombstone has no presence key")
+    case.same([(0, 0)], broker.query(f"SELECT {columns} FROM sessions"), "a session with a presence key logs out → the tombstone lacks the presence key")
     case.same(
         [("session", "session.presence_key_changed", "done")], broker.query("SELECT actor, action, outcome FROM audit WHERE actor = 'session'"),
         "a presence key is registered → one row in the audit table")

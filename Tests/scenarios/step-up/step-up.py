@@ -125,7 +125,7 @@ def acceptances(case):
     case.same(("300", "phr mfa", "openid email offline_access"), tuple(login.asked[name] for name in ("max_age", "acr_values", "scope")), "a step-up by age and classes → the provider receives age, classes and scope")
     tokens = sandbox.calls("oidc/token")
     answer = login.forward()
-    case.same("200", told(answer), "the forward of a step-up → 200")
+    case.same("200", told(answer), "the user signs in as a step-up demands, and the app forwards the callback → 200")
     case.same(before["handle"], answer.json["handle"], "a step-up → the session keeps its handle")
     case.verdict(f"coatcheck={session}" in (answer.fields["Set-Cookie"] or ""), "a step-up → the answer sets the same session cookie")
     case.verdict("session_token" not in answer.json, "a step-up of a cookie session → no session token in the body")

@@ -69,8 +69,8 @@ matches '^ok +store: will be migrated' "$STORE" "store URL with verify-full, the
 "$COATCHECK" migrate --config "$work/coatcheck.yaml" >"$work/migrate.log" 2>&1
 same 0 $? "migrate over TLS → exit 0: $(cat "$work/migrate.log")"
 try "$named&sslrootcert=$ca"
-matches '^ok +store: answers and is up to date' "$STORE" "migrated store → check reports that it answers"
-matches '^ok +store clock: agrees within 5 s' "$(grep 'store clock' "$work/body")" "migrated store → check reports that its clock agrees within 5 s"
+matches '^ok +store: answers and is up to date' "$STORE" "migrated store → check reports that PostgreSQL answers"
+matches '^ok +store clock: agrees within 5 s' "$(grep 'store clock' "$work/body")" "migrated store → check reports that PostgreSQL's clock agrees within 5 s"
 matches 'failing over to one loses what was answered last' "$STORE" "PostgreSQL has no synchronous standby → check warns of the possible loss at a failover"
 
 step "3. All connections of a broker are encrypted"
@@ -84,7 +84,7 @@ get /v1/session
 expect_status 200 "session read over an encrypted store connection → 200"
 all_encrypted() { [[ $(encrypted) =~ ^([0-9]+)\ of\ ([0-9]+)$ ]] && [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ] && [ "${BASH_REMATCH[1]}" -ge 9 ]; }
 wait_for 20 all_encrypted
-same 0 $? "broker with a verify-full URL → all its connections are encrypted: $(encrypted)"
+same 0 $? "broker with a verify-full URL → all connections of the broker are encrypted: $(encrypted)"
 get "$MANAGEMENT/readyz"
 matches '^-?[01]$' "$(json .clock_ahead_seconds)" "readiness with PostgreSQL → shows how many seconds the clock is ahead of PostgreSQL's"
 get "$MANAGEMENT/metrics"

@@ -204,7 +204,7 @@ step "7. Operators check the store: migrate, check --online, metrics"
 "$COATCHECK" migrate --config "$work/replica-1.yaml" >"$work/migrate.log" 2>&1
 same 0 $? "migrate on an up-to-date store → exit 0: $(cat "$work/migrate.log")"
 "$COATCHECK" check --online --config "$work/replica-1.yaml" >"$work/check.log" 2>&1
-matches 'ok +store: answers and is up to date' "$(cat "$work/check.log")" "check --online with a migrated store → reports that it is up to date"
+matches 'ok +store: answers and is up to date' "$(cat "$work/check.log")" "check --online with a migrated store → reports that the store is up to date"
 matches 'no commit waits for a standby' "$(cat "$work/check.log")" "check --online without a standby → reports that no commit waits for a standby"
 on 2
 JAR= request GET "${managements[2]}/metrics"

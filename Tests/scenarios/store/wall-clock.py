@@ -98,7 +98,7 @@ def ahead(case):
     everybody_is_there(case, broker, sessions)
     case.same("204", broker.log_out(sessions[15]).told, "a log-out after the clock was wrong → 204")
     wait_for(20, lambda: streams[0].ended)
-    case.same(["session", "session_ended"], streams[0].events, "a log-out after the clock was wrong → its event stream gets session_ended")
+    case.same(["session", "session_ended"], streams[0].events, "a log-out after the clock was wrong → the session's event stream gets session_ended")
 
 
 def starts_ahead(case):

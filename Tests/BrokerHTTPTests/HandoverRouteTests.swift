@@ -20,7 +20,7 @@ struct HandoverRouteTests {
     private static let origin = FieldName.named("Origin")
 
     private static func harness(
-        _ policy: (inout ChildPolicy) -> Void = { _ in }
+        allow: [BackendConfiguration.Scope]? = nil, _ policy: (inout ChildPolicy) -> Void = { _ in }
     ) throws -> HTTPHarness {
         var web = ChildPolicy(
             lifetimes: SessionLifetimes(idle: .seconds(1800), absolute: .seconds(28_800)),
@@ -29,7 +29,7 @@ struct HandoverRouteTests {
         policy(&web)
         return try HTTPHarness(children: [.web: web, ChildKind(unchecked: "widget"): ChildPolicy()]) {
             configuration, vault in
-            var orders = Backends.orders(vault)
+            var orders = Backends.orders(vault, allow: allow)
             orders.origins = ProofOrigins([foreign].compactMap { ProofAddress($0) })
             // This backend may ask about the pages. It has another origin than they have, so it cannot redeem their tickets.
             var billing = BackendConfiguration(
@@ -322,6 +322,17 @@ struct HandoverRouteTests {
         #expect(free.status == 303)
     }
 
+    @Test("A browser already has a ticket's page, and spends the ticket again → the page's session stays alive")
+    func spentAgain() async throws {
+        let harness = try Self.harness()
+        let path = try await ticket(harness, try await harness.signIn())
+        let token = try webToken(try await spend(harness, path))
+        let page = "__Host-coatcheck-web=\(token)"
+        let again = try await spend(harness, path, "__Host-coatcheck-handover=\(Self.secret.reveal()); \(page)")
+        #expect(try webToken(again) == token)
+        #expect(try await harness.send(.get, "/v1/session", [.cookie: page]).status == 200)
+    }
+
     @Test("A ticket is older than a minute, or its session has ended → the hand-over page and its form answer 410")
     func late() async throws {
         let time = TestClock()
@@ -375,6 +386,23 @@ struct HandoverRouteTests {
         #expect(told.json?["active"] == .bool(true) && told.json?["kind"]?.string == "web")
         let bearer = try await harness.send(.get, "/v1/session", [.authorization: "Bearer \(token)"])
         #expect(bearer.code == "session_required")
+    }
+
+    @Test(
+        "A backend redeems a ticket of a client that it may not ask about → `handover_expired`; of its own client → a session"
+    )
+    func clients() async throws {
+        for (client, status) in [("desk", 410), ("ios", 200)] {
+            let scope = BackendConfiguration.Scope(
+                provider: ProviderName(unchecked: "as"), clients: [ClientName(unchecked: client)])
+            let harness = try Self.harness(allow: [scope])
+            let reply = try await begin(harness, try await harness.signIn(), origin: Self.foreign)
+            let ticket = try #require(reply.json?["url"]?.string).suffix(43)
+            let made = try await harness.post(
+                "/v1/handovers/redeem", #"{"ticket": "\#(ticket)", "verifier": "\#(Self.secret.reveal())"}"#,
+                Backends.proof)
+            #expect(made.status == status && made.code == (status == 410 ? "handover_expired" : nil), "\(made.body)")
+        }
     }
 
     @Test(

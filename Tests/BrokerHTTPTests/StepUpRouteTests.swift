@@ -29,6 +29,48 @@ struct StepUpRouteTests {
         _ = try await useCases.forwardCode.forward(input)
     }
 
+    /// A broker whose backend requires a demand, and the fields of the backend's requests about a session.
+    private func asking(
+        _ demand: StepUpDemand, _ signIn: SignInFacts = SignInFacts()
+    ) async throws -> (harness: HTTPHarness, fields: HTTPFields) {
+        let harness = try HTTPHarness { configuration, vault in
+            var backend = Backends.orders(vault)
+            backend.require = demand
+            configuration.backends = [backend]
+        }
+        harness.provider.change { $0.signIn = signIn }
+        var fields = Backends.proof
+        fields[Backends.session] = try await harness.signIn().token.reveal()
+        return (harness, fields)
+    }
+
+    @Test("A sign-in is below a demand → the challenge's field has its `acr` and age, because gateways may drop bodies")
+    func challenge() async throws {
+        for (demand, words) in [
+            (StepUpDemand(maximumAge: 300), #"max_age="300""#),
+            (StepUpDemand(contextClasses: ["mfa"]), #"acr_values="mfa""#),
+            (StepUpDemand(contextClasses: ["mfa", "phr"], maximumAge: 60), #"acr_values="mfa phr", max_age="60""#),
+        ] {
+            let (harness, fields) = try await asking(demand)
+            let reply = try await harness.send(.get, "/v1/forward-auth", fields)
+            let field = #"Bearer error="insufficient_user_authentication", "# + words
+            #expect(reply.status == 401 && reply.headers[.wwwAuthenticate] == field)
+        }
+    }
+
+    @Test("The query of forward-auth demands less than the backend's `require` → the requirement still counts")
+    func weakerQuery() async throws {
+        let silver = SignInFacts(contextClass: "silver", authenticatedAt: TestClock.start.seconds)
+        let (harness, fields) = try await asking(StepUpDemand(contextClasses: ["gold"]), silver)
+        for (query, code) in [
+            ("acr=silver", "step_up_failed"), ("acr=silver%20gold", "step_up_required"),
+            ("max_age=600", "step_up_required"),
+        ] {
+            let reply = try await harness.send(.get, "/v1/forward-auth?" + query, fields)
+            #expect(reply.code == code && reply.header("X-Auth-Subject") == nil, "\(query) \(reply.body)")
+        }
+    }
+
     @Test(
         "A backend's call is refused, then the user steps up at another replica → the next call is served, despite an older cache"
     )

@@ -85,10 +85,10 @@ struct RelayProofTests {
     private func run(
         _ script: @escaping @Sendable (ScriptedConnection) async throws -> Void,
         proof: ProofPresentation = ProofPresentation(), require: [UpstreamRequirement] = [],
-        _ body: (RelayFixture, ScriptedUpstream) async throws -> Void
+        nonces: ProofNonces = ProofNonces(), _ body: (RelayFixture, ScriptedUpstream) async throws -> Void
     ) async throws {
         try await ScriptedUpstream.run(script) { upstream in
-            let proofs = RelayProofs(PaperSigner(), Self.clock, ProofNonces())
+            let proofs = RelayProofs(PaperSigner(), Self.clock, nonces)
             try await RelayFixture.run(at: upstream.url + "/base", proof: proof, proofs: proofs, require: require) {
                 fixture in
                 try await body(fixture, upstream)
@@ -151,6 +151,26 @@ struct RelayProofTests {
             let identifiers = try upstream.received.map { try claims($0)["jti"]?.string }
             #expect(Set(identifiers).count == 4)
             #expect(upstream.received.map(\.bodySize) == [1, 1, 1, 1])
+        }
+    }
+
+    @Test("An upstream and a token endpoint have one origin → proofs for the upstream have only the upstream's nonces")
+    func sharedOrigin() async throws {
+        let nonces = ProofNonces()
+        try await run(
+            { connection in
+                while try await connection.request() != nil {
+                    try await connection.answer(fields: ["DPoP-Nonce: of-upstream"])
+                }
+            }, nonces: nonces
+        ) { fixture, upstream in
+            let facts = fixture.session.facts
+            let tokenEndpoint = ProofNonces.Place(
+                provider: facts.provider, client: facts.client, origin: upstream.url, role: .authorization)
+            nonces.note("of-token-endpoint", at: tokenEndpoint, moment: .zero)
+            for _ in 0..<2 { _ = try await call(fixture, .get, "/a", Asked()).body.text() }
+            #expect(try upstream.received.map { try claims($0)["nonce"]?.string } == [nil, "of-upstream"])
+            #expect(nonces.newest(at: tokenEndpoint) == "of-token-endpoint")
         }
     }
 
@@ -261,6 +281,36 @@ struct RelayProofTests {
             } catch let problem as BrokerProblem { #expect(problem.code == .upstreamNonce) }
             #expect(presences.counts.givenBack == 1)
             #expect(upstream.received.count == 2 && asked.count == 1)
+        }
+    }
+
+    @Test(
+        "A call's first attempt is lost, and the upstream asks the repeat for a nonce → the proof of presence counts as used"
+    )
+    func lostBeforeNonce() async throws {
+        let connections = Asked()
+        try await run(
+            { connection in
+                guard connections.next() == 1 else {
+                    let challenge = "WWW-Authenticate: DPoP error=\"use_dpop_nonce\""
+                    while try await connection.request() != nil {
+                        try await connection.answer("401 Unauthorized", fields: [challenge], body: "no")
+                    }
+                    return
+                }
+                if try await connection.request() != nil { try await connection.answer() }
+                // The upstream reads the second request and closes the connection, so this attempt's fate is unknown.
+                _ = try await connection.request()
+            }, require: try Presences.entries("ANY /**")
+        ) { fixture, upstream in
+            _ = try await call(fixture, .get, "/a", Asked()).body.text()
+            let presences = Presences()
+            do {
+                _ = try await call(fixture, .get, "/a", Asked(), presences)
+                Issue.record("it was answered")
+            } catch let problem as BrokerProblem { #expect(problem.code == .upstreamNonce) }
+            #expect(upstream.received.count == 3)
+            #expect(presences.counts == Presences.Counts(judged: 1, taken: 1))
         }
     }
 

@@ -12,6 +12,7 @@ struct HandOverTests {
     private static let foreign = "https://shop.example.com"
     private let broker: TestBroker
     private let store: ScriptedStore
+    private let crossed: CrossedTickets
 
     init() throws {
         var web = ChildPolicy()
@@ -20,7 +21,8 @@ struct HandOverTests {
             name: ClientName(unchecked: "ios"), redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
         client.children = [.web: web]
         let clock = TestClock()
-        store = ScriptedStore(InMemoryStore(monotonic: clock.clock.monotonic))
+        crossed = CrossedTickets(InMemoryStore(monotonic: clock.clock.monotonic))
+        store = ScriptedStore(crossed)
         broker = try TestBroker(store: store, clients: [client], clock: clock)
     }
 
@@ -47,6 +49,21 @@ struct HandOverTests {
         broker.clock.advance(.milliseconds(1))
         #expect(await look(ticket) == .handoverExpired)
         #expect(await problem { try await begin(session) } == nil)
+    }
+
+    @Test("Another request takes the place of a ticket before it is stored → it gets the next place, and both are good")
+    func crossing() async throws {
+        let session = try await broker.signIn()
+        let other = Mutex<Secret?>(nil)
+        crossed.meanwhile.withLock { meanwhile in
+            meanwhile = {
+                let ticket = try? await begin(session)
+                other.withLock { $0 = ticket }
+            }
+        }
+        let ticket = try await begin(session)
+        #expect(await look(ticket) == nil)
+        #expect(await look(try #require(other.withLock { $0 })) == nil)
     }
 
     @Test(
@@ -76,5 +93,28 @@ struct HandOverTests {
         broker.vault.note(isTheStores: true)
         #expect(await look(ticket) == nil)
         _ = try await begin(session)
+    }
+}
+
+/// A store that runs another request before it stores the first ticket.
+private final class CrossedTickets: AroundStore {
+    let base: any BrokerStore
+    let meanwhile = Mutex<(@Sendable () async -> Void)?>(nil)
+
+    init(_ base: any BrokerStore) { self.base = base }
+
+    func around<Value: Sendable>(
+        _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
+    ) async throws(StoreFailure) -> Value {
+        try await work(base)
+    }
+
+    func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {
+        let other = meanwhile.withLock { meanwhile in
+            defer { meanwhile = nil }
+            return meanwhile
+        }
+        await other?()
+        return try await base.keepHandoff(row)
     }
 }

@@ -7,6 +7,8 @@ import Testing
 
 /// The rights of a session over other sessions of its subject, and the token that an app may get.
 @Suite(.timeLimit(.minutes(2))) struct OwnershipTests {
+    private static let watch = ChildKind(unchecked: "watch")
+
     private func broker(
         own: ProviderProfile.Ownership, limit: Int = 1000, handsOut: Bool = false
     ) throws -> TestBroker {
@@ -14,6 +16,7 @@ import Testing
             name: ClientName(unchecked: "ios"), redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 },
             scope: ["openid"])
         client.handsOutAccessToken = handsOut
+        client.children = [Self.watch: ChildPolicy()]
         let clock = TestClock()
         let profile = ProviderProfile(
             name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
@@ -45,6 +48,27 @@ import Testing
         _ = try await cases.resumeSession.resume(second.token)
         try await cases.endSession.end(handle: first.session.handle, ownedBy: owner)
         #expect(await problem { try await cases.resumeSession.resume(first.token) }?.code == .sessionEnded)
+    }
+
+    @Test("A provider has `own: device` → a session ends its own children, but not those of the shop's other devices")
+    func children() async throws {
+        let broker = try broker(own: .device)
+        let cases = broker.useCases
+        let own = try await cases.resumeSession.resume(try await signIn(broker, "c1").token)
+        let other = try await cases.resumeSession.resume(try await signIn(broker, "c2").token)
+        let order = ChildOrder(kind: Self.watch, name: "wrist")
+        let (lost, foreign) = (
+            try await cases.makeChild.make(order, of: own), try await cases.makeChild.make(order, of: other)
+        )
+        let listed = try await cases.listSessions.list(for: own, cursor: nil).items.map(\.session.handle)
+        #expect(listed == [own.row.handle, lost.session.handle])
+        let refused = await problem {
+            try await cases.endSession.end(handle: foreign.session.handle, ownedBy: own)
+        }
+        #expect(refused?.code == .notFound)
+        try await cases.endSession.end(handle: lost.session.handle, ownedBy: own)
+        #expect(await problem { try await cases.resumeSession.resume(lost.token) }?.reason == .loggedOutElsewhere)
+        _ = try await cases.resumeSession.resume(foreign.token)
     }
 
     @Test(

@@ -109,6 +109,31 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
+    @Test(
+        "Another replica refreshes a session, and then a call here gets a token for another API → the listeners get a notice"
+    )
+    func refreshedElsewhere() async throws {
+        let broker = try TestBroker()
+        let replica = try TestBroker(
+            store: broker.store, vault: broker.vault, provider: broker.provider, clock: broker.clock)
+        let session = try await broker.signIn()
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let heard = Mutex<[SessionNotice]>([])
+        let subscription = broker.useCases.listenToSession.listen(live) { notice in
+            heard.withLock { $0.append(notice) }
+        }
+        let there = try await replica.useCases.resumeSession.resume(session.token)
+        _ = try await replica.useCases.refreshTokens.refreshNow(there)
+        _ = try await broker.useCases.fetchTargetToken.accessToken(for: live, at: TokenTarget(audience: "a"))
+        let version = try await broker.row(of: session).tokenVersion
+        #expect(version == 3 && heard.withLock { $0.isEmpty })
+        let versions = TestSharedStore()
+        versions.known.withLock { $0[live.tokenDigest] = version }
+        try await ReplicaRefreshes(broker.context, versions).look()
+        #expect(heard.withLock { $0 } == [.tokensRefreshed])
+        withExtendedLifetime(subscription) {}
+    }
+
     @Test("A session's last event stream closes → the store is no longer asked about the session")
     func listenersLeave() async throws {
         let broker = try TestBroker()

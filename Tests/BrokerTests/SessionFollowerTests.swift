@@ -16,6 +16,8 @@ struct SessionFollowerTests {
     }
 
     private static let widget = ChildKind(unchecked: "widget")
+    /// A kind of children whose idle time is longer than that of their parents.
+    private static let tv = ChildKind(unchecked: "tv")
 
     private func broker(
         store: (any BrokerStore)? = nil, like other: TestBroker? = nil, clock: TestClock = TestClock(),
@@ -26,7 +28,8 @@ struct SessionFollowerTests {
                 name: ClientName(unchecked: "ios"), login: .both,
                 redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 }, scope: ["openid", "email"],
                 nonce: true)
-            client.children = [Self.widget: ChildPolicy(), .web: ChildPolicy()]
+            let long = ChildPolicy(lifetimes: SessionLifetimes(idle: .seconds(60 * 86_400)))
+            client.children = [Self.widget: ChildPolicy(), Self.tv: long, .web: ChildPolicy()]
             return try TestBroker(
                 store: store, clients: [client], script: .init(tokenLifetime: .seconds(600)), settings: settings,
                 clock: clock)
@@ -35,10 +38,10 @@ struct SessionFollowerTests {
     }
 
     private func child(
-        _ broker: TestBroker, of parent: SignedIn, _ name: String = "home"
+        _ broker: TestBroker, of parent: SignedIn, _ name: String = "home", kind: ChildKind = widget
     ) async throws -> LiveSession {
         let live = try await broker.useCases.resumeSession.resume(parent.token)
-        let made = try await broker.useCases.makeChild.make(ChildOrder(kind: Self.widget, name: name), of: live)
+        let made = try await broker.useCases.makeChild.make(ChildOrder(kind: kind, name: name), of: live)
         return try await broker.useCases.resumeSession.resume(made.token)
     }
 
@@ -86,6 +89,28 @@ struct SessionFollowerTests {
         #expect(childs.reasons.contains(.parentEnded) || childs.reasons.contains(.idleExpired))
         #expect(!heard.withLock { $0.isEmpty })
         withExtendedLifetime((places, subscription)) {}
+    }
+
+    @Test("A child's parent lapses before the child's own time, unnoticed → the next check ends the child's streams")
+    func parentLapses() async throws {
+        let broker = try broker()
+        let child = try await child(broker, of: try await broker.signIn(), kind: Self.tv)
+        let follower = Follower()
+        let heard = Mutex<[SessionNotice]>([])
+        let place = broker.context.notices.follow(child, follower)
+        let subscription = broker.useCases.listenToSession.listen(child) { notice in
+            heard.withLock { $0.append(notice) }
+        }
+        let watch = EndWatch(broker.context)
+        broker.clock.advance(.seconds(29 * 86_400))
+        await watch.look()
+        #expect(follower.reasons.isEmpty && heard.withLock { $0.isEmpty })
+        broker.clock.advance(.seconds(86_400))
+        #expect(child.row.lapsesAt > broker.clock.now)
+        await watch.look()
+        #expect(follower.reasons.contains(.parentEnded))
+        #expect(heard.withLock { $0.contains(.ended(.parentEnded)) })
+        withExtendedLifetime((place, subscription)) {}
     }
 
     @Test(

@@ -274,6 +274,20 @@ struct StepUpSettlementTests {
         #expect(try await broker.row(of: session).tokenVersion == 2)
     }
 
+    @Test(
+        "A step-up has another `sid` → stored with a new grant; if the refresh token is kept, the old `sid` is kept, too",
+        arguments: [true, false])
+    func sid(isGrantKept: Bool) async throws {
+        let broker = try TestBroker(script: .init(sid: "sid-1", onlyRefreshToken: isGrantKept ? "rt-only" : nil))
+        let session = try await broker.signIn()
+        let before = try #require(try await broker.row(of: session).sid)
+        broker.signsIn("mfa")
+        broker.provider.script.withLock { $0.sid = "sid-2" }
+        _ = try await broker.stepUp(session)
+        let after = try #require(try await broker.row(of: session).sid)
+        #expect((after == before) == isGrantKept)
+    }
+
     @Test("The store is slow to commit a step-up → the sign-in's age is judged at the time of the provider's answer")
     func judgedOnce() async throws {
         let clock = TestClock()
@@ -316,6 +330,20 @@ struct StepUpSettlementTests {
         let broker = try TestBroker(script: .init(scope: granted))
         let session = try await broker.signIn()
         _ = try await broker.startStepUp(session)
+        #expect(broker.provider.script.withLock { $0.requests.last?.scope } == asked)
+    }
+
+    @Test(
+        "The granted scope lacks `offline_access` → a step-up requests it if the session has a refresh token",
+        arguments: [true, false])
+    func offlineAccess(isRefreshable: Bool) async throws {
+        let client = ClientProfile(
+            name: ClientName(unchecked: "ios"), redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 },
+            scope: ["openid", "email", "phone", "offline_access"])
+        let broker = try TestBroker(
+            clients: [client], script: .init(scope: ["openid", "email"], refreshToken: isRefreshable))
+        _ = try await broker.startStepUp(try await broker.signIn())
+        let asked = ["openid", "email"] + (isRefreshable ? ["offline_access"] : [])
         #expect(broker.provider.script.withLock { $0.requests.last?.scope } == asked)
     }
 

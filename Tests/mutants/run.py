@@ -43,8 +43,8 @@ def read(path):
         names.add(mutant["name"])
         if "change" not in mutant:
             mutant["change"] = [{key: mutant[key] for key in ("file", "find", "replace")}]
-        if not ("suites" in mutant or "scenario" in mutant):
-            sys.exit(f"{path.name}: {mutant['name']} names neither suites nor a scenario")
+        if not any(key in mutant for key in ("suites", "scenario", "script")):
+            sys.exit(f"{path.name}: {mutant['name']} names neither suites nor a scenario nor a script")
     return mutants
 
 
@@ -105,9 +105,9 @@ def scratch(tree):
         (tree / "Package.resolved").write_bytes(resolved.read_bytes())
 
 
-def run(command, tree, name=None):
-    """Runs a command with at most one fault; returns its code and its output."""
-    environment = dict(os.environ)
+def run(command, tree, name=None, **more):
+    """Runs a command with at most one fault, and with more environment; returns its code and its output."""
+    environment = {**os.environ, **more}
     environment.pop(SWITCH, None)
     if name:
         environment[SWITCH] = name
@@ -153,13 +153,26 @@ def simulation(tree, scenario, seeds, name=None):
     return [f"seed {seed}: {fault.group(1) if fault else 'its verdict'}"]
 
 
+def script(tree, path, name=None):
+    """Runs a script of Tests/scenarios with the tree's programs; returns the names of the failed checks."""
+    programs = tree / ".build/debug"
+    python = ROOT / ".venv/bin/python"
+    code, text = run(
+        ["scripts/scenarios", f"Tests/scenarios/{path}"], tree, name, COATCHECK=str(programs / "coatcheck"),
+        COATCHECK_SANDBOX=str(programs / "coatcheck-sandbox"), PYTHON=str(python) if python.exists() else "python3")
+    if code is None:
+        return ["(hangs)"]
+    failed = re.findall(r"^ *not ok \d+ - (.*)", text, re.M)
+    return failed or ([] if code == 0 else ["(breaks off)"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", type=pathlib.Path, default=HERE / "list.toml", help="the list of faults")
     parser.add_argument("--only", metavar="WORD", help="the faults whose names match this expression")
     parser.add_argument("--seeds", type=int, default=60, help="the seeds of each fault's scenario")
     parser.add_argument("--scratch", type=pathlib.Path, help="the clone to plant in; it is kept for the next run")
-    parser.add_argument("--tests-only", action="store_true", help="simulate nothing")
+    parser.add_argument("--tests-only", action="store_true", help="simulate nothing, and run no scripts")
     parser.add_argument("--until-seen", action="store_true", help="simulate only the faults that no test sees")
     parser.add_argument("--planted", type=pathlib.Path, help="a tree that is planted and built already")
     parser.add_argument("--plant", type=pathlib.Path, help="plant in this tree and stop")
@@ -177,6 +190,7 @@ def main():
     if given.tests_only:
         for mutant in mutants:
             mutant.pop("scenario", None)
+            mutant.pop("script", None)
     chosen = [each for each in mutants if not given.only or re.search(given.only, each["name"])]
 
     for suites in sorted({each["suites"] for each in chosen if "suites" in each}):
@@ -185,12 +199,17 @@ def main():
     for scenario in sorted({each["scenario"] for each in chosen if "scenario" in each}):
         if failed := simulation(tree, scenario, given.seeds):
             sys.exit(f"without a fault: {scenario}: {failed[0]}")
+    for path in sorted({each["script"] for each in chosen if "script" in each}):
+        if failed := script(tree, path):
+            sys.exit(f"without a fault: {path}: {failed[0]}")
 
     unseen = 0
-    print("| fault | tests | simulation |\n| --- | --- | --- |")
+    print("| fault | tests and scripts | simulation |\n| --- | --- | --- |")
     for mutant in chosen:
         name = mutant["name"]
         failed = tests(tree, mutant["suites"], name) if "suites" in mutant else []
+        if "script" in mutant and not (failed and given.until_seen):
+            failed += script(tree, mutant["script"], name)
         found = []
         if "scenario" in mutant and not (failed and given.until_seen):
             found = simulation(tree, mutant["scenario"], given.seeds, name)

@@ -146,25 +146,3 @@ package final class SessionCache: Sendable {
     /// The number of sessions in the cache.
     package var count: Int { state.withLock { Set($0.young.keys).union($0.old.keys).count } }
 }
-
-extension SessionView {
-    /// Creates the owner's view from a row and its opened facts.
-    package init(row: SessionRow, facts: SessionFacts, binding: SessionBinding?) {
-        self.init(
-            handle: row.handle, provider: facts.provider, client: facts.client, subject: facts.subject,
-            identity: facts.identity, unverified: facts.unverified, scope: facts.scope, createdAt: row.createdAt,
-            lastUsedAt: row.lastUsedAt, idleExpiresAt: min(row.idleExpiresAt, row.expiresAt), expiresAt: row.expiresAt,
-            tokensExpireAt: row.tokenExpiresAt, refreshable: row.refreshable, device: facts.device,
-            binding: binding, child: facts.child, signIn: facts.signIn, version: row.version)
-    }
-
-    /// Returns a child's view within its parent's limits, with the state of its parent's tokens.
-    func within(_ parent: SessionRow) -> SessionView {
-        var view = self
-        view.expiresAt = min(expiresAt, parent.expiresAt)
-        view.idleExpiresAt = min(idleExpiresAt, parent.idleExpiresAt, parent.expiresAt)
-        view.tokensExpireAt = parent.tokenExpiresAt
-        view.refreshable = parent.refreshable
-        return view
-    }
-}

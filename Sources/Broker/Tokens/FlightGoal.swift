@@ -10,6 +10,17 @@ protocol FlightGoal: Sendable {
     /// Whether the token can only be read once the store has noted that the subject was checked.
     var needsSubjectMark: Bool { get }
 
+    // MARK: Beginning
+
+    /// Returns the problem that forbids a new refresh for this token now; nil if one may begin.
+    func hindrance(of session: LiveSession, at moment: Duration, _ context: BrokerContext) -> BrokerProblem?
+
+    /// Notes that a refresh for this token begins.
+    func begins(for session: LiveSession, at moment: Duration, _ context: BrokerContext)
+
+    /// Returns the token that a finished refresh has brought.
+    func token(of flown: SharedFlight.Flown, _ context: BrokerContext) throws(BrokerProblem) -> AccessToken
+
     // MARK: Reading
 
     /// Looks for the token in a session that lives.
@@ -75,7 +86,7 @@ struct OpenSession: Sendable {
 
 /// The stored access token that a flight found for its goal.
 struct FoundToken: Sendable {
-    /// The age of an answer whose access token was not used because it was unbound.
+    /// The age of an answer with an unbound, and so unused, access token.
     enum Withheld: Sendable, Equatable {
         /// The answer is recent, so the provider is left alone.
         case lately

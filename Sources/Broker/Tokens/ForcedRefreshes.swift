@@ -2,7 +2,7 @@ import Synchronization
 
 /// Remembers the refreshes that upstreams or apps have recently forced (decision 75).
 ///
-/// Therefore one session cannot use up the provider's calls for all others.
+/// Therefore one session never uses up the provider's calls for all others.
 ///
 /// A token from a forced refresh may be replaced by force only after a pause (`forcedRefreshPause`, by default a minute).
 /// While an upstream keeps refusing newer tokens of a session, the pause until its next forced refresh doubles, up to an

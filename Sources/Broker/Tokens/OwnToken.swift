@@ -4,6 +4,18 @@ struct OwnToken: PairGoal {
     let key: Digest? = nil
     let needsSubjectMark = false
 
+    // MARK: Beginning
+
+    func hindrance(of session: LiveSession, at moment: Duration, _ context: BrokerContext) -> BrokerProblem? { nil }
+
+    func begins(for session: LiveSession, at moment: Duration, _ context: BrokerContext) {}
+
+    func token(of flown: SharedFlight.Flown, _ context: BrokerContext) throws(BrokerProblem) -> AccessToken {
+        // Another replica may have stored this row, so the cache of this one may be older.
+        context.cache.remove(olderThan: flown.row)
+        return try StoredTokens.open(flown.row, context).access(version: flown.row.tokenVersion)
+    }
+
     // MARK: Reading
 
     func find(in session: inout OpenSession, _ flight: FlightView) async throws(BrokerProblem) -> FoundToken {

@@ -1,4 +1,4 @@
-/// One refresh call to the provider, with or without a target.
+/// One refresh call to the provider, for a target or for the session's own token.
 struct PairRequest {
     let turn: RefreshTurn
     let flight: FlightView
@@ -45,7 +45,7 @@ struct PairRequest {
         }
     }
 
-    /// Builds the request; nil if there is no refresh token, or if the vault fails.
+    /// Builds the request; nil if the session lacks a refresh token, or if the vault fails.
     private func request() throws(RefreshCallFailure) -> RefreshRequest? {
         guard let refreshToken = stored.tokens.refreshToken else { return nil }
         let row = session.row

@@ -67,13 +67,13 @@ final class StoreWatch: Sendable {
         var hasFailed = false
         /// The store's last absence, from its first failure or silence to the last; nil before the first absence.
         var absence: (begun: Duration, ended: Duration)?
-        /// The number of refreshed token pairs that are not yet written to the store.
+        /// The number of refreshed token pairs that the store has yet to accept.
         var unwritten = 0
         /// The number of these pairs that were still unwritten when another write to the store succeeded.
         ///
-        /// Their failure is not an outage.
+        /// Their failure is no sign of an outage.
         var passedOver = 0
-        /// The moment of the last trial claim, or of a later pair that could not be written.
+        /// The moment of the last trial claim, or of a later pair whose write failed.
         var triedAt = Duration.zero
         /// The number of exchange results that are being written to the store.
         var results = 0
@@ -152,7 +152,7 @@ final class StoreWatch: Sendable {
             let wasHeard = state.answeredAt.map { moment - $0 <= Self.silence } ?? false
             if state.hasFailed || !wasHeard { state.standsSince = max(state.standsSince, moment) }
             if state.hasFailed, state.answeredAt == nil {
-                // The process began while the store was away, and cannot know since when.
+                // The process began while the store was away, so the outage may be older than the process.
                 state.absence = (moment - Self.unknownAbsence, moment)
             } else if state.hasFailed || (!wasHeard && state.answeredAt != nil) {
                 Self.noteAbsence(since: state.answeredAt, at: moment, in: &state)
@@ -170,7 +170,7 @@ final class StoreWatch: Sendable {
         }
     }
 
-    /// Notes that a token pair could not be written to the store.
+    /// Notes that the store failed to write a token pair.
     func keep(at moment: Duration) {
         state.withLock { state in
             state.unwritten += 1

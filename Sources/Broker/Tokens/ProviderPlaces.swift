@@ -2,7 +2,7 @@ import Synchronization
 
 /// The calls in progress at each provider, by user, so that one user cannot use all calls that the provider allows.
 ///
-/// A session makes one call at a time, but a user may have many sessions. Sign-ins are not included, because their users are
+/// A session makes one call at a time, but a user may have many sessions. Sign-ins are left out, because their users are
 /// still unknown.
 final class ProviderPlaces: Sendable {
     private struct Key: Hashable {

@@ -73,7 +73,7 @@ struct RefreshFlight: Sendable {
         var answerLost = false
         var heldBackFor: Duration?
         var pause = DoublingPause(from: .milliseconds(50), to: .milliseconds(800))
-        /// The result of writing a token since the last claim; nil if none was written.
+        /// The result of writing a token since the last claim; nil before the first write.
         var written: Written?
         var hasWaited = false
 

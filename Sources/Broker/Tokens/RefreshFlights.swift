@@ -72,7 +72,7 @@ final class SharedFlight: Sendable {
     private struct State {
         /// The answer for all present and later callers; nil before the first answer.
         ///
-        /// While the store does not accept a new pair, the answer is a failure, which the final answer replaces.
+        /// While the store refuses a new pair, the answer is a failure, which the final answer replaces.
         var outcome: Outcome?
         var waiters: [Int: Waiter] = [:]
         var gone: Set<Int> = []
@@ -85,6 +85,9 @@ final class SharedFlight: Sendable {
     private let state = Mutex(State())
 
     init(for target: Digest? = nil) { self.target = target }
+
+    /// Whether the refresh brings the token of a goal.
+    func isFor(_ goal: any FlightGoal) -> Bool { target == goal.key }
 
     /// Waits for the refresh's outcome.
     ///

@@ -15,15 +15,15 @@ package struct RefreshTokens: Sendable {
         guard session.hasTokens else { throw .withoutTokens }
         do throws(BrokerProblem) {
             // Tokens are served only after their subject was checked (SEC-59).
-            if session.row.subjectUnchecked { return try await refresh(session, .expiring) }
+            if session.row.subjectUnchecked { return try await caller(session, .expiring).token() }
             let context = context
             let access = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
             let now = context.clock.now()
-            if access.token.isEmpty { return try await refresh(session, .expiring) }
+            if access.token.isEmpty { return try await caller(session, .expiring).token() }
             // If the client now shows another certificate, a token bound to the old one is useless, even with time left.
             if session.row.refreshable, !context.shows(access.certificate, session.facts.provider, session.facts.client)
             {
-                return try await refresh(session, .expiring)
+                return try await caller(session, .expiring).token()
             }
             // A session that cannot be refreshed uses its token as it is.
             if !session.row.refreshable || RefreshTiming.isFresh(access, session.tokenDigest, margin: margin, at: now) {
@@ -31,10 +31,10 @@ package struct RefreshTokens: Sendable {
             }
             if RefreshTiming.isUsable(access, at: now) {
                 // The token still lives. Refresh it in the background, so that callers are served while a provider is slow.
-                refreshBeside(session)
+                caller(session, .expiring).refreshBeside()
                 return access
             }
-            return try await refresh(session, .expiring)
+            return try await caller(session, .expiring).token()
         } catch { throw given.hears(error) }
     }
 
@@ -58,8 +58,8 @@ package struct RefreshTokens: Sendable {
     ) async throws(BrokerProblem) -> AccessToken {
         let holder = session.tokenHolder
         guard session.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
-            let asker = ForcedRefreshes.Asker.upstream(upstream)
-            guard mayForce(holder, insteadOf: refused.version, for: asker) else {
+            let caller = caller(holder, .forced(fromVersion: refused.version), for: .upstream(upstream))
+            guard caller.mayForce else {
                 // Another caller may already have stored a newer token.
                 guard let newer = try await stored(holder), newer.version > refused.version else {
                     throw BrokerProblem(
@@ -69,9 +69,9 @@ package struct RefreshTokens: Sendable {
                 }
                 return newer
             }
-            return try await refresh(holder, .forced(fromVersion: refused.version), for: asker)
+            return try await caller.token()
         }
-        let standing = try await refresh(holder, .expiring)
+        let standing = try await caller(holder, .expiring).token()
         guard standing.version != refused.version else {
             throw BrokerProblem(
                 .notRefreshable,
@@ -79,14 +79,6 @@ package struct RefreshTokens: Sendable {
                     "an upstream refused a child's token that is less than a minute old, so no refresh is forced")
         }
         return standing
-    }
-
-    private func mayForce(
-        _ session: LiveSession, insteadOf refused: Int64, for asker: ForcedRefreshes.Asker
-    ) -> Bool {
-        context.memory.forced.mayForce(
-            session.tokenDigest, nil, insteadOf: refused, for: asker, at: context.clock.monotonic(),
-            pause: context.settings.forcedRefreshPause)
     }
 
     /// Returns the access token that is stored now, if it can be used.
@@ -104,7 +96,7 @@ package struct RefreshTokens: Sendable {
 
     /// Refreshes now because the app asks (`POST /v1/session/refresh`), and returns the session as stored afterwards.
     ///
-    /// The provider is not called if the token came from a forced refresh in the last minute. The same applies if another
+    /// A token from a forced refresh in the last minute is kept, and the provider is left alone. The same applies if another
     /// replica has refreshed the session, or stepped it up, since this one read it.
     package func refreshNow(_ given: LiveSession) async throws(BrokerProblem) -> SessionView {
         let session = given.tokenHolder
@@ -112,97 +104,19 @@ package struct RefreshTokens: Sendable {
         let context = context
         let resume = ResumeSession(context)
         let standing = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
-        if mayForce(session, insteadOf: standing.version, for: .app) {
-            _ = try await refresh(session, .forced(fromVersion: standing.version), for: .app)
+        let caller = caller(session, .forced(fromVersion: standing.version), for: .app)
+        if caller.mayForce {
+            _ = try await caller.token()
         } else {
             _ = try await resume.reread(session)
         }
         return try resume.view(of: try await resume.resume(given.tokenDigest))
     }
 
-    private func refreshBeside(_ session: LiveSession) {
-        let flights = context.memory.flights
-        guard flights.backOff(session.tokenDigest, at: context.clock.monotonic()) == nil else { return }
-        let (flight, isNew) = flights.join(session.tokenDigest)
-        if isNew { begin(flight, session, .expiring) }
-    }
-
-    private func begin(
-        _ flight: SharedFlight, _ session: LiveSession, _ need: RefreshStateMachine.Need,
-        for asker: ForcedRefreshes.Asker? = nil
-    ) {
-        let work = RefreshFlight(
-            context: context, flight: flight, session: session.tokenDigest, need: need, goal: OwnToken(), asker: asker)
-        let flights = context.memory.flights
-        context.spawner.spawn("refresh") {
-            let outcome = await work.run()
-            flights.finish(session.tokenDigest)
-            flight.answer(outcome)
-        }
-    }
-
-    /// Joins the session's refresh in progress, or begins one.
-    ///
-    /// The refresh continues even if all callers have left.
-    private func refresh(
+    private func caller(
         _ session: LiveSession, _ need: RefreshStateMachine.Need, for asker: ForcedRefreshes.Asker? = nil
-    ) async throws(BrokerProblem) -> AccessToken {
-        let flights = context.memory.flights
-        let begun = context.clock.monotonic()
-        var hasRepeated = false
-        while true {
-            if let wait = flights.backOff(session.tokenDigest, at: context.clock.monotonic()) {
-                throw BrokerProblem(
-                    .providerUnavailable,
-                    privateDetail:
-                        "an earlier refresh of the session failed, so the next one waits; see `refresh failed`",
-                    retryAfter: wait)
-            }
-            let (flight, isNew) = flights.join(session.tokenDigest)
-            if isNew {
-                begin(flight, session, need, for: asker)
-            } else {
-                context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
-            }
-            // The caller that began the flight waits for the flight's calls. The others wait for `waiterPatience`.
-            let patience = isNew ? RefreshFlight.callBudget + .seconds(5) : context.settings.waiterPatience
-            guard let outcome = await flight.wait(until: begun + patience) else {
-                throw BrokerProblem(
-                    .providerUnavailable, privateDetail: "the caller hung up, or the refresh did not end in time",
-                    retryAfter: .seconds(1))
-            }
-            // The flight fetched a token for another API. Its result does not apply to the session's own token; try again.
-            if !isNew, flight.target != nil {
-                try outcome.throwIfFinal()
-                continue
-            }
-            let row = try outcome.get().row
-            // Another replica may have stored this row, so the cache of this one may be older.
-            context.cache.remove(olderThan: row)
-            let stored = try StoredTokens.open(row, context)
-            let access = stored.access(version: row.tokenVersion)
-            // A flight that began for another need may have found the stored token good enough. A flight that a step-up
-            // overtook still has an older version.
-            if !isNew, case .forced(let from) = need, access.version <= from { continue }
-            if RefreshTiming.hasRunOut(access, at: context.clock.now()) {
-                // A token can run out here if the store was away for long, or if the process was suspended. The next
-                // flight brings a fresh token.
-                guard !isNew, !hasRepeated else { throw .ranOut }
-                hasRepeated = true
-                continue
-            }
-            if !isNew {
-                context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
-            }
-            // A withheld access token was dropped, so there is nothing to hand out.
-            guard !stored.tokens.isWithheld else {
-                throw BrokerProblem(
-                    .providerUnavailable,
-                    privateDetail: "the provider did not bind the access token to the session's key, so it is not used",
-                    retryAfter: .seconds(30))
-            }
-            return access
-        }
+    ) -> RefreshCaller {
+        RefreshCaller(context: context, session: session, goal: OwnToken(), need: need, asker: asker)
     }
 }
 
@@ -222,14 +136,6 @@ extension BrokerProblem {
     fileprivate static var withoutTokens: BrokerProblem {
         BrokerProblem(
             .notRefreshable, privateDetail: "the session was made from an id_token, so it has no tokens to refresh")
-    }
-
-    /// The problem for a new access token that expired before the caller got it.
-    static var ranOut: BrokerProblem {
-        BrokerProblem(
-            .providerUnavailable,
-            privateDetail: "the access token expired before it was used; check its lifetime and the store",
-            retryAfter: .seconds(1))
     }
 }
 

@@ -20,6 +20,22 @@ extension TargetGoal {
     var key: Digest? { wanted.key }
     var needsSubjectMark: Bool { true }
 
+    // MARK: Beginning
+
+    func hindrance(of session: LiveSession, at moment: Duration, _ context: BrokerContext) -> BrokerProblem? {
+        let place = place(session.facts.provider, session.facts.client)
+        return context.memory.targets.refusal(wanted.key, place, at: moment).map { BrokerProblem($0) }
+    }
+
+    func begins(for session: LiveSession, at moment: Duration, _ context: BrokerContext) {
+        context.memory.targets.begins(place(session.facts.provider, session.facts.client), at: moment)
+    }
+
+    func token(of flown: SharedFlight.Flown, _ context: BrokerContext) throws(BrokerProblem) -> AccessToken {
+        guard let access = flown.access else { throw BrokerProblem(.internalError) }
+        return access
+    }
+
     // MARK: Reading
 
     /// Reads the stored token for the other API.
@@ -113,7 +129,7 @@ extension TargetGoal {
         if let session {
             let stored = session.stored
             flight.context.memory.targets.refused(
-                wanted.key, of: flight.session, place(stored), ofClient: isOfClient,
+                wanted.key, of: flight.session, place(stored.provider, stored.client), ofClient: isOfClient,
                 at: flight.context.clock.monotonic())
             flight.context.events.emit(
                 .targetRefused(
@@ -160,7 +176,8 @@ extension TargetGoal {
 
     func wasWritten(_ answer: TokenSet?, isWithheld: Bool, in session: OpenSession, _ flight: FlightView) {
         let (memory, moment) = (flight.context.memory.targets, flight.context.clock.monotonic())
-        guard isWithheld else { return memory.granted(wanted.key, place(session.stored)) }
+        let stored = session.stored
+        guard isWithheld else { return memory.granted(wanted.key, place(stored.provider, stored.client)) }
         if let answer { tellOfWithheld(answer, in: session, flight) }
         memory.rests(wanted.key, for: TargetMemory.withheld, at: moment)
     }
@@ -179,7 +196,25 @@ extension TargetGoal {
 
     func version(in session: OpenSession, _ grant: RefreshGrant) -> Int64 { grant.fence }
 
-    private func place(_ stored: StoredTokens) -> TargetMemory.Place {
-        TargetMemory.Place(provider: stored.provider, client: stored.client, target: wanted.target)
+    private func place(_ provider: ProviderName, _ client: ClientName) -> TargetMemory.Place {
+        TargetMemory.Place(provider: provider, client: client, target: wanted.target)
+    }
+}
+
+extension BrokerProblem {
+    /// Returns the problem for a token that is not requested now.
+    fileprivate init(_ refusal: TargetMemory.Refusal) {
+        switch refusal {
+        case .refused:
+            self.init(
+                .providerError,
+                privateDetail:
+                    "the provider refused a token for this API a short time ago, so it is not called again yet")
+        case .rests(let rest):
+            self.init(
+                .providerUnavailable,
+                privateDetail: "the provider's last answer for this API was unusable, so the next call waits",
+                retryAfter: rest)
+        }
     }
 }

@@ -220,12 +220,12 @@ package struct Revocations: Sendable {
         took = context.clock.monotonic() - begun
         context.memory.signIns.end(row.id)
         if let failure = Outcome(answer) { return failure }
-        guard let ending = provider as? any SessionEnding, let origin, Self.wasLoggedOut(session),
+        guard let ending = provider as? any SessionEnding, let origin, Self.endsProvidersSession(session),
             try await mayCall(row.id, .signIn, origin, { _ in true })
         else { return .done }
         defer { context.memory.signIns.end(row.id) }
         begun = context.clock.monotonic()
-        answer = await endSession(stored, at: ending, by: work.deadline)
+        answer = await endProvidersSession(stored, at: ending, by: work.deadline)
         took = context.clock.monotonic() - begun
         return Outcome(answer) ?? .done
     }
@@ -302,7 +302,7 @@ package struct Revocations: Sendable {
         return SignInOrigin(subject: row.boundTo, sid: sid)
     }
 
-    private func endSession(
+    private func endProvidersSession(
         _ stored: StoredTokens, at provider: any SessionEnding, by deadline: Duration
     ) async -> RevocationSlots.Answer {
         do throws(ProviderFailure) {
@@ -319,7 +319,7 @@ package struct Revocations: Sendable {
     /// Whether a user or operator logged the session out, so that the provider's own session has to end, too.
     ///
     /// The caller checks the other sessions of the same sign-in separately.
-    private static func wasLoggedOut(_ session: SessionRow?) -> Bool {
+    private static func endsProvidersSession(_ session: SessionRow?) -> Bool {
         switch session?.endReason {
         case .loggedOut, .loggedOutElsewhere, .admin: true
         case .loggedOutInBrowser, .replaced, .idleExpired, .expired, .tokenExpired, .grantRevoked, .refreshLost,

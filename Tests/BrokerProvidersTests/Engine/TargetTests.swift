@@ -31,13 +31,14 @@ struct TargetTests {
     ///
     /// Returns its result, the form that was sent, and the `Authorization` field.
     private func exchange(
-        _ reply: RawServer.Reply, _ change: (inout ClientSettings) -> Void = { _ in }
+        _ reply: RawServer.Reply, isCertified: Bool = false, _ change: (inout ClientSettings) -> Void = { _ in }
     ) async throws -> (result: Result<TokenSet, ProviderFailure>, form: FormPairs, basic: String?) {
         let server = try RawServer { _ in reply }
         let result: Result<TokenSet, ProviderFailure> = try await Support.with(settings(server.base, change)) {
             client in
             let exchanger = try #require(client as? any TokenExchanging)
-            let request = TargetExchange(client: Support.ios, subjectToken: Secret("at-1"), target: Self.exchanging)
+            var request = TargetExchange(client: Support.ios, subjectToken: Secret("at-1"), target: Self.exchanging)
+            request.isCertified = isCertified
             do { return .success(try await exchanger.exchange(request, by: Support.deadline)) } catch let failure
                 as ProviderFailure
             { return .failure(failure) }
@@ -90,6 +91,24 @@ struct TargetTests {
                 "requested_token_type=\(TokenAnswer.accessTokenType)",
                 "audience=ledger",
             ])
+    }
+
+    @Test(
+        "A token exchange by a client with `mtls`, or for a certificate-bound token → the new token is marked as bound")
+    func certified() async throws {
+        let authority = try TestAuthority()
+        let identity = try authority.identity(try authority.sign("first", for: "client.example"))
+        for (constraint, isCertified, credential) in [
+            (.off, false, .bearer), (.off, true, .mtls), (.mtls, false, .mtls), (.mtls, true, .mtls),
+        ] as [(SenderConstraint, Bool, TokenSet.Credential)] {
+            let answer = try await exchange(.json(Self.good + "}"), isCertified: isCertified) {
+                $0.profile.senderConstraint = constraint
+                $0.wire.connection = ConnectionSettings(identity: identity)
+            }
+            let tokens = try answer.result.get()
+            #expect(tokens.credential == credential, "\(constraint) \(isCertified)")
+            #expect(tokens.certificate == (credential == .mtls ? identity.current.thumbprint : nil))
+        }
     }
 
     @Test(

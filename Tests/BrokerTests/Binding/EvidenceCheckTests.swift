@@ -8,9 +8,9 @@ import Testing
 struct EvidenceCheckTests {
     private let phone = SigningPhone()
 
-    private func broker(_ evidence: BindingPolicy.Evidence = .pass, sharing: TestSharedStore? = nil) throws
-        -> TestBroker
-    {
+    private func broker(
+        _ evidence: BindingPolicy.Evidence = .pass, clock: TestClock = TestClock(), sharing: TestSharedStore? = nil
+    ) throws -> TestBroker {
         var client = ClientProfile(
             name: ClientName(unchecked: "ios"), login: .both,
             redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
@@ -19,7 +19,7 @@ struct EvidenceCheckTests {
         client.children = [ChildKind(unchecked: "widget"): ChildPolicy()]
         var settings = BrokerSettings()
         settings.proofOrigins = ProofOrigins(publicURL: "https://broker.example.test")
-        return try TestBroker(clients: [client], settings: settings, sharing: sharing)
+        return try TestBroker(clients: [client], settings: settings, clock: clock, sharing: sharing)
     }
 
     private func evidence(
@@ -31,6 +31,16 @@ struct EvidenceCheckTests {
             nonce: ProofCheck(context: broker.context).nonce, token: token)
         return PresentedEvidence(
             proofs: [proof], passes: passes, target: ProofTarget(method: method, address: .own(path: path)))
+    }
+
+    /// The proof check of a broker's second replica, which has its own memory of taken proofs.
+    private func secondReplica(of broker: TestBroker, _ store: TestSharedStore) -> ProofCheck {
+        let context = broker.context
+        return ProofCheck(
+            context: BrokerContext(
+                clock: context.clock, spawner: context.spawner, events: context.events, vault: context.vault,
+                store: context.store, providers: context.providers, cache: SessionCache(), notices: SessionNotices(),
+                settings: context.settings, shared: store))
     }
 
     /// Signs in, and returns the token of a session that belongs to the phone's key.
@@ -123,18 +133,24 @@ struct EvidenceCheckTests {
     func replicas(_ method: String, _ refusal: ProofRefusal?) async throws {
         let store = TestSharedStore()
         let broker = try broker(sharing: store)
-        let here = ProofCheck(context: broker.context)
-        // The second replica has its own memory of taken proofs.
-        let context = broker.context
-        let there = ProofCheck(
-            context: BrokerContext(
-                clock: context.clock, spawner: context.spawner, events: context.events, vault: context.vault,
-                store: context.store, providers: context.providers, cache: SessionCache(), notices: SessionNotices(),
-                settings: context.settings, shared: store))
+        let (here, there) = (ProofCheck(context: broker.context), secondReplica(of: broker, store))
         let shown = try evidence(broker, "1", by: phone, method: method)
         let (first, second) = (try here.candidate(shown), try there.candidate(shown))
         #expect(await problem { try await here.take(first) } == nil)
         #expect(await problem { try await here.take(first) }?.proof == .replayed)
         #expect(await problem { try await there.take(second) }?.proof == refusal)
+    }
+
+    @Test("A second replica receives a used proof of a POST in the last second of its nonce → refused as replayed (W3)")
+    func lateReplica() async throws {
+        // The clock starts with the first second of a nonce's period, so the proof's nonce is accepted for 600 seconds.
+        let clock = TestClock()
+        let store = TestSharedStore(clock: clock)
+        let broker = try broker(clock: clock, sharing: store)
+        let (here, there) = (ProofCheck(context: broker.context), secondReplica(of: broker, store))
+        let caught = try evidence(broker, "1", by: phone)
+        #expect(await problem { try await here.take(here.candidate(caught)) } == nil)
+        clock.advance(.seconds(599))
+        #expect(await problem { try await there.take(there.candidate(caught)) }?.proof == .replayed)
     }
 }

@@ -84,7 +84,8 @@ struct PresenceTakingTests {
         let store = TestSharedStore(clock: broker.clock)
         let check = replica(store)
         let spent = try (0..<40).map { try candidate("spent\($0)", at: check) }
-        for candidate in spent { _ = try await store.takeProof(candidate.name, until: broker.clock.now) }
+        let end = broker.clock.now.advanced(by: ProofNonce.lifetime)
+        for candidate in spent { _ = try await store.takeProof(candidate.name, until: end) }
         store.gate.close()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for candidate in spent { group.addTask { #expect(await take(candidate, at: check) == "replayed") } }

@@ -57,4 +57,17 @@ struct ProofAddressTests {
         #expect(ProofAddress("http://[::1]/")?.origin == "http://[::1]")
         #expect(ProofAddress("http://127.0.0.1:0080/")?.origin == "http://127.0.0.1")
     }
+
+    @Test(
+        "A proof names the broker by one of its `hosts` → the address is the broker's; another name, port or scheme → it is not",
+        arguments: [
+            ("https://auth.example.com", true), ("https://login.example.com", true), ("https://10.0.0.1:8443", true),
+            ("https://LOGIN.example.com:443", true), ("http://login.example.com", false),
+            ("https://login.example.com:8443", false), ("https://10.0.0.1", false), ("https://evil.example.com", false),
+        ])
+    func hosts(origin: String, isOwn: Bool) throws {
+        let origins = ProofOrigins(
+            publicURL: "https://auth.example.com", hosts: ["login.example.com", "10.0.0.1:8443"])
+        #expect(origins.contains(try #require(ProofAddress(origin + "/v1/session"))) == isOwn)
+    }
 }

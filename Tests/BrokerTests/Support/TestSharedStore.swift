@@ -35,19 +35,25 @@ final class TestSharedStore: SharedStore {
     /// Delivers a notice of another replica to the broker.
     func say(_ notice: EndingNotice) { handler.withLock { $0 }?(notice) }
 
-    private let proofs = Mutex<Set<Digest>>([])
+    /// The used proofs, with the time until which the store remembers each of them.
+    private let proofs = Mutex<[Digest: WallTime]>([:])
     /// A gate that delays the takers of proofs, as a slow store does.
     let gate = Gate()
 
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool {
         await gate.pass()
         if isAway.withLock({ $0 }) { throw .unavailable("away") }
-        return proofs.withLock { $0.insert(name).inserted }
+        let now = clock.now
+        return proofs.withLock { proofs in
+            if let end = proofs[name], end > now { return false }
+            proofs[name] = until
+            return true
+        }
     }
 
     func returnProof(_ name: Digest) async throws(StoreFailure) {
         if isAway.withLock({ $0 }) { throw .unavailable("away") }
-        _ = proofs.withLock { $0.remove(name) }
+        _ = proofs.withLock { $0.removeValue(forKey: name) }
     }
 
     func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [StandingSession] {

@@ -49,6 +49,20 @@ struct ChildrenTests {
                     upstreams: [UpstreamName(unchecked: "feed")], backends: [BackendName(unchecked: "orders")]))
     }
 
+    @Test(
+        "Kind `web` sets no times → a page's session lasts half an hour unused, and eight hours in all; it sets one → this one"
+    )
+    func webTimes() throws {
+        for (times, idle, absolute) in [
+            ("", 1800, 28_800), ("idle: 10m, ", 600, 28_800), ("absolute: 2d, ", 1800, 2 * 86_400),
+        ] {
+            let configuration = try load("{web: {\(times)origins: [\"https://shop.example.com\"]}}")
+            let client = try #require(configuration.providers.first?.clients.first)
+            let lifetimes = SessionLifetimes(idle: .seconds(idle), absolute: .seconds(absolute))
+            #expect(client.settings.profile.children[.web]?.lifetimes == lifetimes, "\(times)")
+        }
+    }
+
     @Test("A child kind with an unknown upstream, backend or key, a bad name or impossible times → refused")
     func refused() {
         let path = "providers.example.clients.ios.children"

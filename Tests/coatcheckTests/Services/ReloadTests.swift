@@ -243,6 +243,26 @@ struct ReloadTests {
         await before.transport.shutdown()
     }
 
+    @Test("A reload changes an upstream's `token` → the sign-ins of its provider request the new resource and scope")
+    func retargeted() async throws {
+        let wired = try Wired(Self.text)
+        let two = wired.limiter("two")
+        func asked() -> Set<String> {
+            let one = wired.running.context.providers[ProviderName(unchecked: "one")] as? OAuth2Client
+            return Set((one?.engine.settings.clients ?? []).flatMap { $0.targetResources + $0.targetScope })
+        }
+        for (token, expected) in [
+            (#", token: {resource: "urn:a", scope: read}"#, ["urn:a", "read"]),
+            (#", token: {resource: "urn:b", scope: read}"#, ["urn:b", "read"]), ("", []),
+        ] as [(String, Set<String>)] {
+            let part = #"allow: ["GET /a"]"#
+            let log = await wired.reload(Self.text.replacingFirst(part, with: part + token))
+            #expect(log.contains("configuration reloaded"), "\(log)")
+            #expect(asked() == expected && wired.limiter("two") === two)
+        }
+        await wired.composition.close()
+    }
+
     @Test("A reload finds a changed secret's file → only the provider that uses the secret is made again")
     func secret() async throws {
         let secret = Wired.Held("zQ8vN2kLr5TwX7yB3mHd")

@@ -191,7 +191,7 @@ say(described == reasons, "EndReason's description in openapi.yaml → names exa
 missing = reasons - set(contract["components"]["schemas"]["Problem"]["properties"]["reason"]["enum"])
 say(not missing, "Problem.reason in strict.overlay.yaml → has every reason of EndReason", ", ".join(sorted(missing)))
 # After these reasons, the broker also ends the provider's session.
-function = re.search(r"func wasLoggedOut.*?: true\n", (root / "Sources/Broker/Upkeep/Revocations.swift").read_text(), re.S)[0]
+function = re.search(r"func endsProvidersSession.*?: true\n", (root / "Sources/Broker/Upkeep/Revocations.swift").read_text(), re.S)[0]
 values = dict(re.findall(r'case (\w+) = "(\w+)"', (root / "Sources/Broker/Sessions/EndReason.swift").read_text()))
 ending = {values.get(case, case) for case in re.findall(r"\.(\w+)(?=[,:])", function)}
 sentence = re.search(r"makes the call only for the reasons ([^.]+)\.", (root / "docs/decisions/0013-end-session.md").read_text())[1]

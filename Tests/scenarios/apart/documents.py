@@ -257,7 +257,7 @@ counted = {
     "rows of published attacks": len(attacks),
     "security requirements": len(re.findall(r"^### (?:SEC-|W)\d+$", (root / "docs/reference/checklist.md").read_text(), re.M)),
     "parsers that are fuzzed": len([*(root / "Fuzz/targets").glob("*.swift")]),
-    "modules of the OpenID Foundation's FAPI 2.0 plan": int(re.search(r"the plan's (\d+) modules", (root / "Tests/scenarios/providers/fapi-modules.py").read_text())[1]),
+    "modules of the OpenID Foundation's FAPI 2.0 plan": int(re.search(r"plan's (\d+) modules", (root / "Tests/scenarios/providers/fapi-modules.py").read_text())[1]),
     "scenarios and runbooks": sum(
         file.suffix in (".sh", ".py") and file.name != "install.sh" and not {"support", "apart"} & set(file.parts)
         for place in ("scenarios", "operations") for file in (root / "Tests" / place).rglob("*")),

@@ -3,7 +3,7 @@ import BrokerStore
 import Foundation
 import Testing
 
-@Suite("SQLite: files", .serialized, .timeLimit(.minutes(2)))
+@Suite("SQLite: the store's files and their access rights", .serialized, .timeLimit(.minutes(2)))
 struct DatabaseFileTests {
     @Test("A database is made under umask 0 → other users have no access to its directory and files (SEC-51)")
     func modes() async throws {

@@ -27,7 +27,8 @@ struct EndingPayloadTests {
         }
     }
 
-    @Test("A malformed notice → its good parts are read; an unknown reason → counts as `admin`")
+    @Test(
+        "A notice with malformed parts → its good parts are read; a notice with an unknown reason → counts as `admin`")
     func hostile() {
         let token = Rows.digest()
         let good = "admin:\(Base64URL.encode(token.bytes))"

@@ -351,7 +351,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "More sessions than the cap → the oldest sessions of this user and client end (SEC-100)",
+        "A user gets more sessions at a client than the cap → the user's oldest sessions at this client end (SEC-100)",
         arguments: StoreEngine.allCases)
     func sessionLimit(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-@Suite("SQLite: formats and versions", .timeLimit(.minutes(2)))
+@Suite("SQLite: rows and schemas of other releases", .timeLimit(.minutes(2)))
 struct FormatTests {
     @Test(
         "Rows have the format of a newer release → calls for them fail, sweeps and lists skip them, and no row changes (SEC-130)"

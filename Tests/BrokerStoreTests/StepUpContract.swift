@@ -6,7 +6,7 @@ import Testing
 @Suite("Store contract: step-ups", .timeLimit(.minutes(2)))
 struct StepUpContract {
     @Test(
-        "A step-up's commit → needs its exchange, a session that has not ended, and an unchanged version",
+        "A step-up's commit → succeeds only with its own exchange, a session that has not ended, and an unchanged version",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

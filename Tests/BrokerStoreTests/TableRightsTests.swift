@@ -56,7 +56,7 @@ struct TableRightsTests {
         }
     }
 
-    @Test("A role with exactly the listed rights → can sign in, log out, take a presence proof and get a lease")
+    @Test("The broker's role has exactly the listed rights → sign-in, log-out, presence proof and lease succeed")
     func enough() async throws {
         try await withRole { role, settings, owner in
             try grant(role, owner)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Cached documents", .timeLimit(.minutes(2)))
+@Suite("Cached documents of a provider", .timeLimit(.minutes(2)))
 struct CachedFetchTests {
     private final class Source: Sendable {
         let calls = Mutex(0)

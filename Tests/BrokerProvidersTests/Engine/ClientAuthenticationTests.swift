@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("The authentication of a client", .timeLimit(.minutes(2)))
+@Suite("A client's authentication and parameters at the token endpoint", .timeLimit(.minutes(2)))
 struct ClientAuthenticationTests {
     private func settings(
         _ base: String, _ authentication: ClientAuthentication, clientID: String = "cid-1",

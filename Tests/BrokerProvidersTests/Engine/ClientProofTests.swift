@@ -166,7 +166,9 @@ struct ClientProofTests {
         #expect(ways(server) == ["post", "basic", "basic"])
     }
 
-    @Test("audience: endpoint → each assertion's audience is the exact address of its call (Glewlwyd, idpyoidc)")
+    @Test(
+        "A client with `audience: endpoint` → each assertion's audience is the exact address that is called (Glewlwyd, idpyoidc)"
+    )
     func audiences() async throws {
         let server = try server(#"["private_key_jwt"]"#) { request in
             switch request.target {

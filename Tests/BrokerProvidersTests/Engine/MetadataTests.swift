@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Metadata", .timeLimit(.minutes(2)))
+@Suite("Reading a provider's metadata", .timeLimit(.minutes(2)))
 struct MetadataTests {
     @Test(
         "An issuer → the well-known addresses of both specifications (RFC 8414 section 3.1)",

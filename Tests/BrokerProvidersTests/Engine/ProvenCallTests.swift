@@ -111,7 +111,9 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("dpop: {par: thumbprint} → the pushed request has the key's thumbprint and no proof")
+    @Test(
+        "A client with `dpop: {par: thumbprint}` starts a login → the pushed request has the key's thumbprint and no proof"
+    )
     func thumbprintAlone() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "accept"], of: "oidc")
@@ -383,7 +385,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A code is sent again with a new nonce → this call has a new idempotency key")
+    @Test("A code is sent again with a new nonce → the second call has a new idempotency key")
     func codeIdempotency() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 == 1 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
@@ -580,7 +582,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A code is sent again with a new nonce → this call has a new assertion and a new proof")
+    @Test("A code is sent again with a new nonce → the second call has a new assertion and a new proof")
     func freshAssertion() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 == 1 ? .json(Self.challenge, status: 401, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
@@ -689,7 +691,9 @@ struct ProvenCallTests {
         #expect(try await priming(par: 201, refreshes: [503, 503, 200, 200]) == (2, 4))
     }
 
-    @Test("dpop: {par: thumbprint} → a refresh without a pushed request, because that request would bring no nonce")
+    @Test(
+        "A client with `dpop: {par: thumbprint}` refreshes → no pushed request before, because such a request brings no nonce"
+    )
     func primesWithProofsAlone() async throws {
         #expect(try await priming(par: 201, refreshes: [200]) { $0.dpop.par = .thumbprint } == (0, 1))
     }

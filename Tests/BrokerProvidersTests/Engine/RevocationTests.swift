@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Revocation", .timeLimit(.minutes(2)))
+@Suite("Revoking tokens at the provider", .timeLimit(.minutes(2)))
 struct RevocationTests {
     private func settings(_ base: String, _ revocation: RevocationSettings = RevocationSettings()) -> ProviderSettings {
         ProviderSettings(

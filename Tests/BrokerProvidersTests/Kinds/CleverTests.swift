@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Clever", .timeLimit(.minutes(2)))
+@Suite("Providers of kind clever", .timeLimit(.minutes(2)))
 struct CleverTests {
     private func settings(
         _ base: String, own: CleverSettings = CleverSettings(), clientID: String = "ios-0001",

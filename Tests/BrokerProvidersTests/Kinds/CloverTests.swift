@@ -6,7 +6,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Clover", .timeLimit(.minutes(2)))
+@Suite("Providers of kind clover", .timeLimit(.minutes(2)))
 struct CloverTests {
     private func settings(
         web: String, api: String, clientID: String = "AFAKE0001", authentication: ClientAuthentication = .none,

@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerProviders
 
 /// The broker's result for each fault of the sandbox that is absent from the other suites.
-@Suite("Further faults of the sandbox", .timeLimit(.minutes(2)))
+@Suite("Sign-ins with further faults of the sandbox", .timeLimit(.minutes(2)))
 struct SandboxFaultTests {
     private func login(
         _ faults: [Fault], scope: [String] = ["openid", "email"], settings change: JSON = [:]

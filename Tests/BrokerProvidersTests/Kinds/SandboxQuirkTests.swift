@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerProviders
 
 /// Each quirk of the sandbox, by its name, in a whole sign-in.
-@Suite("Quirks of the sandbox", .timeLimit(.minutes(2)))
+@Suite("Sign-ins with quirks of the sandbox", .timeLimit(.minutes(2)))
 struct SandboxQuirkTests {
     private func signIn(_ fault: Fault, userinfo: Bool = false, isNew: Bool = false) async throws -> Result<
         ProviderIdentity, ProviderFailure

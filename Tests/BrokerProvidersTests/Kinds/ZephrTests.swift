@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Zephr", .timeLimit(.minutes(2)))
+@Suite("Providers of kind zephr", .timeLimit(.minutes(2)))
 struct ZephrTests {
     func settings(_ base: String, _ change: (inout ZephrSettings) -> Void = { _ in }) -> ProviderSettings {
         var own = ZephrSettings(

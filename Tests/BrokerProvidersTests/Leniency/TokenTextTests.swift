@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("The characters of tokens", .timeLimit(.minutes(2)))
+@Suite("The characters that a token may contain", .timeLimit(.minutes(2)))
 struct TokenTextTests {
     private func tokens(_ access: String, _ refresh: String) -> TokenSet? {
         let body = #"{"access_token":"\#(access)","refresh_token":"\#(refresh)","token_type":"Bearer"}"#

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Bad token answers of the sandbox", .timeLimit(.minutes(2)))
+@Suite("Sign-ins with bad token answers of the sandbox", .timeLimit(.minutes(2)))
 struct BadTokenAnswerTests {
     private func settings(_ base: String, total: Duration = .seconds(10)) -> ProviderSettings {
         ProviderSettings(

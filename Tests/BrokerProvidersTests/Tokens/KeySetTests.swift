@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Key sets", .timeLimit(.minutes(2)))
+@Suite("Verifying tokens with a provider's key set", .timeLimit(.minutes(2)))
 struct KeySetTests {
     private static let claims = #"{"iss":"https://id.example"}"#
 

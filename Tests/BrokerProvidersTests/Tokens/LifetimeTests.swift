@@ -8,7 +8,7 @@ struct LifetimeTests {
     private let now = WallTime(seconds: 1_800_000_000)
 
     @Test(
-        "A lifetime that is zero, negative, a time in the past or not a number → counts as no lifetime (SEC-21)",
+        "A token's lifetime is zero, negative, a time in the past or not a number → the lifetime counts as unknown (SEC-21)",
         arguments: [
             "null", "0", "-1", "-1e300", "\"\"", "\"soon\"", "\"0\"", "true", "[]", "{}", "0.5", "\"NaN\"", "\"inf\"",
             "1500000000", "\"-5\"",
@@ -20,7 +20,7 @@ struct LifetimeTests {
     }
 
     @Test(
-        "A lifetime as a number, a text or a time in the future → that lifetime, but at most 400 days (SEC-21)",
+        "A token's lifetime is a number, a text or a time in the future → this lifetime, but at most 400 days (SEC-21)",
         arguments: [
             ("3600", 3600), ("\"3600\"", 3600), ("1.5", 1), ("3599.999", 3599), ("1e3", 1000), ("864000", 864_000),
             ("9223372036854775807", 400 * 86_400), ("9223372036854775808", 400 * 86_400), ("1e300", 400 * 86_400),

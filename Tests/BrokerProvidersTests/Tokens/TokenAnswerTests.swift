@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Token answers", .timeLimit(.minutes(2)))
+@Suite("Reading a provider's token answers", .timeLimit(.minutes(2)))
 struct TokenAnswerTests {
     private static let now = WallTime(seconds: 1_800_000_000)
 

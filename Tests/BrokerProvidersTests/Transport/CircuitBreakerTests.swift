@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("The circuit breaker", .timeLimit(.minutes(2)))
+@Suite("The circuit breaker of a provider's endpoint", .timeLimit(.minutes(2)))
 struct CircuitBreakerTests {
     private func breaker() -> CircuitBreaker { CircuitBreaker(failuresToOpen: 3, pause: .seconds(5)) }
 

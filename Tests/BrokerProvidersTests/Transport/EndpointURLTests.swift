@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("URLs that may be called", .timeLimit(.minutes(2)))
+@Suite("URLs that the broker may call", .timeLimit(.minutes(2)))
 struct EndpointURLTests {
     @Test(
         "Plain http beyond loopback, credentials, fragments or other schemes in a URL → refused (SEC-17, SEC-24)",

@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerProviders
 
 extension TransportTests {
-    @Test("As many calls as the limit are in progress → one more call is refused without being sent (SEC-120)")
+    @Test("The limit of concurrent calls to a provider is reached → one more call fails without being sent (SEC-120)")
     func limit() async throws {
         let server = try RawServer { _ in .hang }
         try await with { original in

@@ -83,7 +83,7 @@ broken_file() {
     rm -rf "$work/deploy"
     cp -r "$root/deploy" "$work/deploy"
     sed -i "$2" "$work/deploy/$1"
-    ! cmp -s "$root/deploy/$1" "$work/deploy/$1" || not_ok "edit of $1 → changes it: $2"
+    ! cmp -s "$root/deploy/$1" "$work/deploy/$1" || not_ok "edit of a copy of $1 → changes the copy: $2"
     same "$1" "$("$python" "$root/Tests/scenarios/support/deploy_files.py" "$work/deploy" 2>/dev/null | sed -nE 's/^not ok [0-9]+ - ([^:]*):.*/\1/p' | head -1)" "copy of $1 with one edit → the check of the files names this file: $2"
 }
 broken_file kubernetes/postgresql/deployment.yaml 's/readinessProbe:/readynessProbe:/'

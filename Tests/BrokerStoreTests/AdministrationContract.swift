@@ -114,7 +114,8 @@ struct AdministrationContract {
     }
 
     @Test(
-        "Sealed values of every kind of row → found page by page, and counted by key", arguments: StoreEngine.allCases)
+        "A store has sealed values in every kind of row → all are found page by page, and counted by key",
+        arguments: StoreEngine.allCases)
     func sealed(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)

@@ -96,7 +96,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("A write has been answered → a copy of the files has the write (guarantee 4)")
+    @Test("A write has been answered → a copy of the database's files at this moment has the write (guarantee 4)")
     func durable() async throws {
         try await TemporaryStore.with { store, path in
             let session = Rows.session()

@@ -37,7 +37,7 @@ struct PostgreSQLTests {
             """, in: url)
     }
 
-    @Test("Many processes migrate at the same time → one does the work", .timeLimit(.minutes(1)))
+    @Test("Many processes migrate at the same time → one carries out the migration", .timeLimit(.minutes(1)))
     func migrators() async throws {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
             let settings = try ConnectionSettings(url: url)
@@ -488,7 +488,8 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Another transaction locks a row → only the write to this row fails (SEC-126)", .timeLimit(.minutes(3)))
+        "Another program's transaction locks a row → only the store's write to this row fails (SEC-126)",
+        .timeLimit(.minutes(3)))
     func heldRow() async throws {
         try await withReplicas(1) { stores, url in
             let store = stores[0]

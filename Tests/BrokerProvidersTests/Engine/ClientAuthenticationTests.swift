@@ -175,7 +175,9 @@ struct ClientAuthenticationTests {
         #expect(header["alg"]?.string == expected && header["kid"]?.string == "ed")
     }
 
-    @Test("The metadata is missing or lists neither name of Ed25519 → the assertion has the configured name")
+    @Test(
+        "An Ed25519 key, and the metadata is missing or lists neither name of Ed25519 → the assertion has the configured name"
+    )
     func configuredName() async throws {
         for (configured, expected) in [("Ed25519", "Ed25519"), ("EdDSA", "EdDSA"), (nil, "EdDSA")] {
             let key = SigningKey(pem: Secret(TestKeys.ed25519PEM), algorithm: .edDSA, algorithmName: configured)

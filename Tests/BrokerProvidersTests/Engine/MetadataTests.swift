@@ -7,7 +7,7 @@ import Testing
 @Suite("Reading a provider's metadata", .timeLimit(.minutes(2)))
 struct MetadataTests {
     @Test(
-        "An issuer → the well-known addresses of both specifications (RFC 8414 section 3.1)",
+        "An issuer's URL → the well-known addresses of its metadata in both specifications (RFC 8414 section 3.1)",
         arguments: [
             (
                 "https://id.example", "https://id.example/.well-known/openid-configuration",

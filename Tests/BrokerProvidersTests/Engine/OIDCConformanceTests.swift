@@ -83,7 +83,7 @@ struct OIDCConformanceTests {
         #expect(throws: Never.self) { try result.get() }
     }
 
-    @Test("A right signature with an algorithm that is not configured → refused (SEC-25)")
+    @Test("An id_token has a right signature, but with an algorithm that is not configured → refused (SEC-25)")
     func algorithmNotConfigured() async throws {
         let wire = WireSettings(idToken: IDTokenSettings(algorithms: [.rs256]))
         #expect(isIdentityRejected(try await login([], wire: wire, userSettings: ["alg": "ES256"])))
@@ -166,7 +166,7 @@ struct OIDCConformanceTests {
         #expect(identity.sid == nil && !identity.sidIsUnusable)
     }
 
-    @Test("A login → the identity has the subject, the e-mail address and the sid")
+    @Test("A login with OpenID Connect → the identity has the subject, the e-mail address and the sid")
     func success() async throws {
         let identity = try await login([]).get()
         #expect(identity.subject == "user-ana")

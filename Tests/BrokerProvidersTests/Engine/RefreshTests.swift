@@ -29,7 +29,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("A refresh whose deadline has passed → no call (SEC-54)")
+    @Test("A refresh's deadline has passed before its call begins → no call (SEC-54)")
     func tooLate() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         let clock = TestClock(WallTime(seconds: 1_800_000_000))

@@ -194,7 +194,7 @@ struct CleverTests {
     }
 
     @Test(
-        "Clever answers with an HTML page → judged by its status; with 429 → tried again at the time in X-RateLimit-Reset",
+        "Clever answers with an HTML page → the status decides the result; with 429 → retried at the time in X-RateLimit-Reset",
         arguments: [400, 401, 404, 429, 503])
     func html(_ status: Int) async throws {
         let clock = TestClock(WallTime(seconds: 1_800_000_000))
@@ -238,7 +238,7 @@ struct CleverTests {
         }
     }
 
-    @Test("The canonical link leads to another user than /me → identity_rejected")
+    @Test("Clever's canonical link leads to another user than /me → identity_rejected")
     func otherUser() async throws {
         try await withSandbox { sandbox in
             try sandbox.control.place(Fault(provider: "clever", endpoint: "me", "userinfo-invalid-sub"))
@@ -252,7 +252,7 @@ struct CleverTests {
     }
 
     @Test(
-        "A canonical link that is not the user's own path → not followed, and identity_rejected",
+        "Clever's canonical link is not the path of the signed-in user → not followed, and identity_rejected",
         arguments: [
             "https://evil.example/v3.0/users/u1", "//evil.example/users/u1", "/v3.0/users/../u1", "/v3.0/users/u2",
             "/v3.0/users/u1/x", "/v3.0//u1", "/v3.0/users/u1?x=1", "@evil.example/v3.0/users/u1", "/v3.0/users/u1%00",

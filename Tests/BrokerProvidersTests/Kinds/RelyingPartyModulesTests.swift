@@ -92,7 +92,7 @@ struct RelyingPartyModulesTests {
     }
 
     @Test(
-        "The suite's refresh modules → a good answer continues the session; another subject or issuer does not",
+        "The conformance suite's refresh modules → a good answer continues the session; another subject or issuer does not",
         arguments: [
             ("oidcc-client-test-refresh-token", ""),
             ("oidcc-client-test-refresh-token-invalid-sub", "refresh-invalid-sub"),

@@ -98,7 +98,7 @@ extension ZephrTests {
     }
 
     @Test(
-        "A register answer without a usable session cookie, or with an unexpected status → counts as the provider's fault",
+        "Zephr's register answer has an unexpected status or no usable session cookie → counts as the provider's fault",
         arguments: [
             RawServer.Reply.json("{}"), .json(#"{"cookie":"blaize_tracking_id=1"}"#),
             .json(#"{"cookie":"blaize_session=; Path=/"}"#),
@@ -116,7 +116,7 @@ extension ZephrTests {
         }
     }
 
-    @Test("A register call is answered with 502 → tried later; is not answered → lost, after one call")
+    @Test("Zephr answers a register call with 502 → tried later; does not answer → lost, after one call")
     func unknown() async throws {
         let broken = try RawServer { _ in .http(502, [], []) }
         let gone = try RawServer { _ in .close }

@@ -56,7 +56,7 @@ struct CircuitBreakerTests {
         #expect(pauses == [10, 20, 40, 60, 60, 60].map { .seconds($0) })
     }
 
-    @Test("The probe is answered → the breaker closes")
+    @Test("The breaker's probe gets an answer → the breaker closes")
     func closes() {
         var breaker = opened()
         _ = breaker.admit(at: .seconds(5))
@@ -64,7 +64,7 @@ struct CircuitBreakerTests {
         #expect(breaker.state == .closed(failures: 0))
     }
 
-    @Test("The caller of a probe gives up → the breaker admits another probe")
+    @Test("The caller of the breaker's probe gives up → the breaker admits another call as a probe")
     func forgets() {
         var breaker = opened()
         _ = breaker.admit(at: .seconds(5))

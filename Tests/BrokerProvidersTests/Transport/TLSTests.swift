@@ -99,19 +99,19 @@ struct TLSTests {
         if case .failure(.notSent) = result { true } else { false }
     }
 
-    @Test("A certificate without a trusted issuer → refused before anything is sent (SEC-111)")
+    @Test("A provider's certificate has no trusted issuer → refused before anything is sent (SEC-111)")
     func untrusted() async throws {
         let server = try await TLSServer(named: "IP:127.0.0.1")
         #expect(isNotSent(await post(server, TransportSettings())))
     }
 
-    @Test("A trusted certificate for another name → refused (SEC-111)")
+    @Test("A provider's certificate is trusted, but names another host → refused (SEC-111)")
     func otherName() async throws {
         let server = try await TLSServer(named: "DNS:id.example.com")
         #expect(isNotSent(await post(server, TransportSettings(caFile: server.certificate))))
     }
 
-    @Test("A certificate that outbound.ca_file trusts → the call succeeds")
+    @Test("The broker trusts a provider's certificate because of outbound.ca_file → the call succeeds")
     func trusted() async throws {
         let server = try await TLSServer(named: "IP:127.0.0.1")
         let result = await answer(server, TransportSettings(caFile: server.certificate))

@@ -65,7 +65,7 @@ echo "# $took s from the archives to the first sign-in and a stop"
 same 1 $((took < 120)) "commands of without-a-compiler.md and first-login.md, from the load of the images to the broker's stop → take less than two minutes"
 matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "commands of docs/start/first-login.md → a user is signed in and out"
 matches 'ready .*uid 10001 .*exit 0' "$(tr '\n' ' ' <"$work/out")" "broker's container → is ready, runs as the image's user, and stops with status 0"
-matches 'left: \.' "$(cat "$work/out")" "containers and volume removed → podman's lists are empty"
+matches 'left: \.' "$(cat "$work/out")" "containers and volume are removed → podman's lists are empty"
 
 step "A second archive"
 OUT=$work/again "$root/scripts/prove-container" archive "$(dirname "$COATCHECK")" >"$work/again.log" 2>&1 || give_up "scripts/prove-container archive"

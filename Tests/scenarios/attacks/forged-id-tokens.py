@@ -127,10 +127,10 @@ def tokens(case):
     for word, token in attacks.items():
         answer = give(token)
         case.verdict(
-            answer.told == "400 code_rejected" and not answer.fields["Set-Cookie"], f"an id_token attack, {word} → refused", answer.told)
-    case.same(0, broker.query("SELECT count(*) FROM sessions")[0][0], "all attacks with id_tokens → the store has zero sessions")
+            answer.told == "400 code_rejected" and not answer.fields["Set-Cookie"], f"a forged or misused id_token, {word} → refused", answer.told)
+    case.same(0, broker.query("SELECT count(*) FROM sessions")[0][0], "all forged and misused id_tokens were sent → the store has zero sessions")
     answer = give(issuer.signed(good))
-    case.same((201, "user-ana"), (answer.status, answer.json.get("subject")), "an id_token with the same claims and a valid signature → a session")
+    case.same((201, "user-ana"), (answer.status, answer.json.get("subject")), "an unchanged id_token with the provider's signature → a session of user-ana")
 
 
 if __name__ == "__main__":

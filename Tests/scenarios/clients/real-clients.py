@@ -54,14 +54,14 @@ def java_clients(case):
             ("stranger", 401), ("not-yours", 403), ("burned", 400), ("session", 200), ("url-connection", 200), ("login", 201), ("forward", 201),
             ("jar-session", 200), ("jar-echo", 200), ("jar-refresh-1", 200), ("jar-refresh-2", 200), ("login-2", 201), ("forward-2", 201),
             ("jar-session-2", 200), ("old", 401), ("log-out", 204), ("after", 401)):
-        case.same(str(status), found.get(name, errors)[:3], f"Java's HttpClient, the step {name} → {status}")
+        case.same(str(status), found.get(name, errors)[:3], f"Java's HttpClient sends the request “{name}” → {status}")
     case.verdict("coatcheck/0/true" in found.get("held", "").split(","), "Java's CookieManager after a sign-in → keeps the session's cookie, unquoted", found.get("held"))
     case.same("true", found.get("renewed"), "Java's CookieManager, a second sign-in → the session's cookie is replaced")
     case.verdict("coatcheck/" not in found.get("left", "coatcheck/"), "Java's CookieManager, a log-out → the session's cookie is removed", found.get("left"))
     found, errors = apache.result()
     for name, status in (("relay-1", 200), ("relay-2", 200), ("introspect-utf8", 200), ("introspect", 200), ("relay-expect", 200), ("login", 201),
                          ("forward", 201), ("jar-session", 200)):
-        case.same(str(status), found.get(name, errors)[:3], f"Apache's HttpClient, the step {name} → {status}")
+        case.same(str(status), found.get(name, errors)[:3], f"Apache's HttpClient sends the request “{name}” → {status}")
     case.verdict('"active":true' in found.get("introspect", "").replace(" ", ""), "Apache's HttpClient: introspection of a session → active")
 
 
@@ -145,9 +145,9 @@ def go(case):
     for name, status in (
             ("stranger", 401), ("not-yours", 403), ("burned", 400), ("session", 200), ("relay-get", 200), ("login", 201), ("forward", 201),
             ("jar-session", 200), ("jar-refresh", 200), ("login-2", 201), ("forward-2", 201), ("jar-session-2", 200), ("log-out", 204), ("after", 401)):
-        case.same(str(status), found.get(name, done.stderr)[:3], f"Go's net/http, the step {name} → {status}")
+        case.same(str(status), found.get(name, done.stderr)[:3], f"Go's net/http sends the request “{name}” → {status}")
     for name in ("relay-post", "relay-chunked"):
-        case.verdict('"body_length":3000,' in found.get(name, "").replace(" ", ""), f"Go's net/http, the step {name} → the whole body arrives", found.get(name))
+        case.verdict('"body_length":3000,' in found.get(name, "").replace(" ", ""), f"Go's net/http sends the request “{name}” → the whole body arrives", found.get(name))
     case.same("200 data: 0||data: 1|", found.get("relay-events"), "Go's net/http, a relayed event stream → read to its end")
     case.verdict("coatcheck" in found.get("held", "").split(" ")[-1].split(","), "Go's cookie jar after a sign-in → keeps the session's cookie", found.get("held"))
     case.verdict("coatcheck" not in found.get("left", "coatcheck").split(" ")[-1].split(","), "Go's cookie jar, a log-out → the session's cookie is removed", found.get("left"))

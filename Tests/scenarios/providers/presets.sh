@@ -26,10 +26,10 @@ same "application/x-www-form-urlencoded" "$(sent_header Content-Type)" "Cloudent
 same "" "$(sent_header Authorization)$(sent_header Cookie)" "Cloudentity's end_session call → has no Authorization field and no cookie"
 sandbox GET '/requests?provider=cloudentity'
 same "revoke revoke end_session" "$(jq -r '[.[].endpoint] | join(" ")' "$work/control")" "log-out of a Cloudentity session → two revocations, then end_session"
-same "/cloudentity/example/demo/oauth2/revoke" "$(jq -r '[.[0, 1].path] | unique | join(" ")' "$work/control")" "both revocations at Cloudentity → sent to the revocation endpoint"
-same "token client_id, token client_id" "$(form_names 0), $(form_names 1)" "both revocations at Cloudentity → have no token_type_hint"
-matches '^token=rt-' "$(json '[0].body' "$work/control")" "first revocation at Cloudentity → contains the refresh token"
-matches '^token=at-' "$(json '[1].body' "$work/control")" "second revocation at Cloudentity → contains the access token"
+same "/cloudentity/example/demo/oauth2/revoke" "$(jq -r '[.[0, 1].path] | unique | join(" ")' "$work/control")" "log-out of a Cloudentity session → both revocations go to the revocation endpoint"
+same "token client_id, token client_id" "$(form_names 0), $(form_names 1)" "log-out of a Cloudentity session → both revocations have no token_type_hint"
+matches '^token=rt-' "$(json '[0].body' "$work/control")" "log-out of a Cloudentity session → the first revocation contains the refresh token"
+matches '^token=at-' "$(json '[1].body' "$work/control")" "log-out of a Cloudentity session → the second revocation contains the access token"
 sandbox GET '/tokens?provider=cloudentity'
 same 0 "$(jq '[.[] | select(.live)] | length' "$work/control")" "log-out of a Cloudentity session → Cloudentity has no live token"
 
@@ -97,7 +97,7 @@ expect_status 200 "second refresh of a Google session, with the same refresh tok
 log_out
 told google/revoke 2
 same "refresh_token access_token" "$(jq -r '[.[].body | capture("token_type_hint=(?<hint>[a-z_]+)").hint] | join(" ")' "$work/control")" "log-out of a Google session → revokes the refresh token, then the access token"
-same "200 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "both revocations at Google → answered with 200"
+same "200 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "log-out of a Google session → Google answers both revocations with 200"
 refusals google web
 
 step "7. Google's serverAuthCode needs an empty redirect_uri and a nonce"
@@ -152,7 +152,7 @@ log_out
 told apple/revoke 2
 same "token token_type_hint client_id client_secret" "$(form_names)" "Apple's revocation → has exactly token, token_type_hint, client_id and client_secret"
 same "refresh_token access_token" "$(jq -r '[.[].body | capture("token_type_hint=(?<hint>[a-z_]+)").hint] | join(" ")' "$work/control")" "log-out of an Apple session → revokes the refresh token, then the access token"
-same "200 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "both revocations at Apple → answered with 200"
+same "200 200" "$(jq -r '[.[].status | tostring] | join(" ")' "$work/control")" "log-out of an Apple session → Apple answers both revocations with 200"
 
 step "10. GitHub: a numeric id, an e-mail from a second call, refusals"
 device f-phone

@@ -43,7 +43,7 @@ def passes(case):
     renewed = phone.call("POST", "/v1/session/pass", phone.session)
     case.same((200, 600), (renewed.status, renewed.json.get("expires_in")), "app asks for a pass with a proof, after the first pass expired → a new pass for 600 s")
     phone.held_pass = re.search(r"coatcheck-pass=([^;]+)", renewed.fields["Set-Cookie"])[1]
-    case.same(200, phone.passing("GET", "/v1/session").status, "bound session's request with the new pass → 200")
+    case.same(200, phone.passing("GET", "/v1/session").status, "bound session's request with the pass that replaced an expired one → 200")
     case.same(200, phone.call("GET", "/v1/session", phone.session).status, "bound session's request with a proof, although the session has a pass → 200")
     broker.restart()
     case.same(200, phone.passing("GET", "/v1/session").status, "bound session's request with a pass from before a restart → 200")

@@ -135,9 +135,9 @@ def endings(case):
         case.same(200, by(broker, children[1]).status, f"before the parent is ended by {name}, a child's request → 200")
         case.same(status, end(parent), f"the parent is ended by {name} → {status}")
         case.same({"401 session_ended parent_ended", "401 session_ended provider_logout"} & {told(by(broker, one)) for one in children},
-                  {told(by(broker, one)) for one in children}, f"the parent was ended by {name}, the children's next requests → refused")
-        case.verdict("session_ended" in stream.read().decode(), f"the parent was ended by {name}, a child's event stream → reports the end")
-        case.same(200, by(broker, spared).status, f"the parent was ended by {name}, the child of another session → lives")
+                  {told(by(broker, one)) for one in children}, f"the parent was ended by {name} → the children's next requests are refused")
+        case.verdict("session_ended" in stream.read().decode(), f"the parent was ended by {name} → a child's event stream reports the end")
+        case.same(200, by(broker, spared).status, f"the parent was ended by {name} → the child of another session is alive")
         case.same(204, broker.log_out(stranger).status, "another parent's session, which was left alive, logs out → 204")
 
     # One commit ends the parent and its children, so kill -9 cannot separate them.

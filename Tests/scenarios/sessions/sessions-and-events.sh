@@ -99,11 +99,11 @@ pending 2
 same 0 $? "broker is killed and restarted after two log-outs with failed provider calls → both revocations are pending"
 # The number of revoke calls: for ana, refresh token (answered 503) and access token, and later both again; for cleo, both twice.
 wait_for 90 eval '[ "$(calls oidc/end_session)" -ge 3 ]'
-same "8 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "retries after the outage and the kill → both revocations are completed"
+same "8 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "broker retries two log-outs' provider calls after an outage and kill -9 → all calls are completed"
 sandbox GET '/tokens?provider=oidc'
-same 0 "$(jq '[.[] | select(.live and (.user == "ana" or .user == "cleo"))] | length' "$work/control")" "retries after the outage and the kill → ana and cleo have no live token"
+same 0 "$(jq '[.[] | select(.live and (.user == "ana" or .user == "cleo"))] | length' "$work/control")" "broker retries two log-outs' provider calls after an outage and kill -9 → ana and cleo have no live token"
 wait_for 10 pending 0
-same 0 $? "retries after the outage and the kill → no revocation is pending"
+same 0 $? "broker retries two log-outs' provider calls after an outage and kill -9 → no revocation is pending"
 
 step "8. Operators: listing, ending, permissions (SEC-97)"
 JAR=

@@ -66,8 +66,8 @@ def forgetful(case):
     sandbox, broker = stack(case, nonces="keep", refresh_mode="rotate-strict")
     session = broker.sign_in()
     sandbox.fault("oidc", endpoint="refresh", fault="forgets-nonces", times=1)
-    case.same("200", broker.refresh(session).told, "refresh after the server has forgotten its nonce → 200")
-    case.same(2, sandbox.calls("oidc/refresh"), "refresh after the server has forgotten its nonce → two calls")
+    case.same("200", broker.refresh(session).told, "server has forgotten its DPoP nonce, and the app refreshes → 200")
+    case.same(2, sandbox.calls("oidc/refresh"), "server has forgotten its DPoP nonce, and the app refreshes → two calls, because the first is refused")
     sandbox.fault("oidc", endpoint="refresh", fault="repeats-nonce")
     for _ in range(3):
         answer = broker.refresh(session)
@@ -145,11 +145,11 @@ def answers_bearer(case):
     case.same(None, broker.look(session).json["tokens"]["expires_at"], "server answers a refresh with a Bearer token → the session keeps no access token")
     answer = broker.refresh(session)
     case.verdict(
-        answer.is_passing_fault and int(answer.fields["Retry-After"]) <= 30, "refresh right after a refresh that was answered with a Bearer token → 503 with Retry-After of at most 30 s", answer.told)
-    case.same(1, sandbox.calls("oidc/refresh"), "two refreshes within 30 s, the first answered with a Bearer token → one provider call")
+        answer.is_passing_fault and int(answer.fields["Retry-After"]) <= 30, "server answered a refresh with a Bearer token, and the app refreshes again at once → 503 with Retry-After of at most 30 s", answer.told)
+    case.same(1, sandbox.calls("oidc/refresh"), "server answered a refresh with a Bearer token, and the app refreshes again at once → no further provider call")
     told = wait_for(45, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 1)
-    case.same("200", told, "refresh more than 30 s after a refresh that was answered with a Bearer token → 200 with the newest refresh token")
-    case.same(2, sandbox.calls("oidc/refresh"), "refresh more than 30 s after a refresh that was answered with a Bearer token → one more provider call")
+    case.same("200", told, "server answered a refresh with a Bearer token, and the app refreshes more than 30 s later → 200 with the newest refresh token")
+    case.same(2, sandbox.calls("oidc/refresh"), "server answered a refresh with a Bearer token, and the app refreshes more than 30 s later → one more provider call")
 
 
 def nobody_elses(case):

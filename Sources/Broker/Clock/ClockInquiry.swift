@@ -1,12 +1,14 @@
 import Synchronization
 
-/// Asks the kernel, the store and the configured providers for evidence while the clock is in doubt.
+/// While the clock is in doubt, asks the kernel, the store and the configured providers whether the clock is right.
 ///
-/// A caller's request never starts such an inquiry.
+/// A background task makes these inquiries. A caller's request never starts one.
 package final class ClockInquiry: Sendable {
     /// The shortest time between two requests to one host.
     static let pause = Duration.seconds(30)
-    /// The longest wait for an answer that counts as evidence.
+    /// The longest wait for an answer.
+    ///
+    /// An answer that takes longer is not used as evidence.
     static let patience = Duration.seconds(5)
 
     private let context: BrokerContext
@@ -17,7 +19,7 @@ package final class ClockInquiry: Sendable {
 
     /// Creates the inquiry.
     ///
-    /// `kernel` returns whether the kernel's clock is synchronised, or nil if that is unknown.
+    /// `kernel` returns whether the kernel's clock is synchronised with a time service; nil if this is unknown.
     package init(
         _ context: BrokerContext, kernel: @escaping @Sendable () async -> Bool?,
         sources: @escaping @Sendable () -> [any TimeTelling]
@@ -27,9 +29,9 @@ package final class ClockInquiry: Sendable {
         self.sources = sources
     }
 
-    /// Asks each source of evidence once.
+    /// While evidence is needed, asks the kernel, the store and the providers once each.
     ///
-    /// If the doubt has ended, the kept uses of sessions are written to the store.
+    /// If the clock is then trusted enough to judge lapses, the session uses in memory (`KeptUses`) are written to the store.
     package func look() async throws(StoreFailure) {
         let (watch, clock) = (context.watch, context.clock)
         if watch.wantsEvidence(clock) {
@@ -50,9 +52,9 @@ package final class ClockInquiry: Sendable {
         }
     }
 
-    /// Returns a provider for each host that may be asked now.
+    /// Returns one provider for each host that was not asked in the last 30 seconds.
     ///
-    /// Several providers at one host count as one.
+    /// If several providers have the same host, only one of them is returned.
     private func dueSources() -> [(String, any TimeTelling)] {
         let moment = context.clock.monotonic()
         return asked.withLock { asked in

@@ -333,7 +333,7 @@ struct ClockState: Sendable {
         settle(moment)
     }
 
-    /// Ends the doubt if there is enough evidence.
+    /// Ends the doubt if enough witnesses confirm the clock (`ClockEvidence.isEnough`).
     private mutating func settle(_ moment: Duration) {
         guard isOpen(moment) else {
             evidence.clear()

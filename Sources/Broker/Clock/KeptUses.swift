@@ -1,30 +1,38 @@
 import Synchronization
 
-/// The uses of sessions during a doubt about the clock, timed by the boot clock.
+/// The uses of sessions while the clock is in doubt.
+///
+/// The moment of each use is read from the boot clock.
 ///
 /// If a request was answered, the broker must remember this use of the session, even if the time of the use is unknown
-/// (guarantee 3). The kept uses are written to the store when the doubt is over, before the broker concludes that their
-/// sessions have lapsed.
+/// (guarantee 3). After the doubt, the broker writes these uses to the store before it decides that a session has lapsed.
 final class KeptUses: Sendable {
     /// The last use of a session.
     struct Use: Sendable {
         var moment: Duration
         let createdAt: WallTime
         let lifetimes: SessionLifetimes
-        /// A time from before the doubt at which the session was alive.
+        /// A time before the doubt began, at which the session was alive.
         let aliveAt: WallTime
-        /// The moment when the use was written to the store; nil before that.
+        /// The moment when the use was written to the store; nil if it is not written yet.
         ///
-        /// A written use is kept for half a minute more, because a row that was read before the write may still be in use.
+        /// A written use stays in memory for thirty seconds, because another call may still work with a row that it read before
+        /// the write.
         var writtenAt: Duration?
     }
 
-    /// The largest number of kept uses; it equals the number of sessions that the cache may hold.
+    /// The largest number of uses in memory.
+    ///
+    /// It equals the largest number of sessions in the session cache.
     static let maximum = 100_000
-    /// The time that a written use is kept, which is longer than a read takes.
+    /// The time that a use stays in memory after it was written to the store.
+    ///
+    /// It is longer than a read of the store takes.
     private static let afterglow = Duration.seconds(30)
 
-    /// Guards the uses, by the token's digest.
+    /// Guards the uses.
+    ///
+    /// The key is the digest of the session token.
     private let uses = Mutex<[Digest: Use]>([:])
     private let maximum: Int
 
@@ -33,9 +41,9 @@ final class KeptUses: Sendable {
     var isEmpty: Bool { uses.withLock(\.isEmpty) }
     var count: Int { uses.withLock(\.count) }
 
-    /// Keeps a use.
+    /// Remembers that a session is used now.
     ///
-    /// For a session without a kept use, `first` makes the use; if `first` returns nil, nothing is kept.
+    /// If the session has no use in memory yet, `first` makes the use. If `first` returns nil, no use is remembered.
     func keep(_ tokenDigest: Digest, at moment: Duration, _ first: () -> Use?) {
         let isKnown = uses.withLock { uses in
             guard var use = uses[tokenDigest] else { return false }
@@ -51,10 +59,12 @@ final class KeptUses: Sendable {
         }
     }
 
-    /// Returns a session's last kept use.
+    /// Returns the last use of a session that is in memory; nil if there is none.
     subscript(_ tokenDigest: Digest) -> Use? { uses.withLock { $0[tokenDigest] } }
 
-    /// Returns at most `limit` uses that are not yet in the store, and forgets uses that were written a while ago.
+    /// Returns at most `limit` uses that are not yet in the store.
+    ///
+    /// Removes uses from memory thirty seconds after they were written.
     fileprivate func unwritten(at moment: Duration, limit: Int) -> [(Digest, Use)] {
         uses.withLock { uses in
             uses = uses.filter { _, use in use.writtenAt.map { moment - $0 < Self.afterglow } ?? true }
@@ -64,7 +74,7 @@ final class KeptUses: Sendable {
 
     /// Notes that a use was written to the store.
     ///
-    /// If the session was used again during the write, the later use still has to be written.
+    /// If the session was used again during the write, nothing is noted, so the later use is written next.
     fileprivate func wrote(_ tokenDigest: Digest, _ written: Use, at moment: Duration) {
         uses.withLock { uses in
             guard var use = uses[tokenDigest], use.moment == written.moment else { return }
@@ -75,36 +85,36 @@ final class KeptUses: Sendable {
 }
 
 extension BrokerContext {
-    /// Keeps a use of a living session while its lapse is in doubt.
+    /// Remembers that a living session is used now, while the broker cannot judge whether the session has lapsed.
     func keepUse(of session: LiveSession) {
         let (row, moment) = (session.row, clock.monotonic())
         memory.uses.keep(session.tokenDigest, at: moment) {
             let before = watch.trustedBefore(clock)
-            // A use cannot revive a session that was over before the doubt began.
+            // A session whose end came before the doubt began has lapsed. A use must not revive it.
             guard before < min(row.idleExpiresAt, row.expiresAt) else { return nil }
             return KeptUses.Use(
                 moment: moment, createdAt: row.createdAt, lifetimes: session.facts.lifetimes, aliveAt: before)
         }
     }
 
-    /// Returns whether a kept use keeps a session alive whose row shows it as lapsed.
+    /// Returns whether a use in memory shows that a session is alive, although its row shows it as lapsed.
     ///
-    /// The use must be within the idle time, and the session's absolute end must be in the future.
+    /// The session must have been used within its idle time, and its absolute end must be in the future.
     func isKeptAlive(_ row: SessionRow) -> Bool {
         guard let use = memory.uses[row.tokenDigest], lapseTime < row.expiresAt else { return false }
         return clock.monotonic() - use.moment < use.lifetimes.idle
     }
 
-    /// Returns a time at which the row of a living session shows it as alive.
+    /// Returns a time at which a living session, according to its row, has not lapsed.
     ///
-    /// The store uses this time to judge whether work for the session is allowed.
+    /// The store compares the row with this time to decide whether it allows work for the session.
     func aliveTime(_ row: SessionRow) -> WallTime {
         memory.uses[row.tokenDigest].map { min($0.aliveAt, lapseTime) } ?? lapseTime
     }
 
-    /// Writes the kept uses to the store.
+    /// Writes the session uses in memory to the store.
     ///
-    /// The time of each use is computed from its moment.
+    /// The wall-clock time of each use is computed from the moment of the use on the monotonic clock.
     package func writeKeptUses() async throws(StoreFailure) {
         guard !memory.uses.isEmpty else { return }
         while true {

@@ -25,7 +25,7 @@ package enum TimedAct: Sendable, CaseIterable {
 }
 
 extension ClockState {
-    /// Returns whether an act may be done at a moment.
+    /// Returns whether an act is allowed at a moment of the monotonic clock.
     func allows(_ act: TimedAct, at moment: Duration) -> Bool {
         switch act {
         case .begin, .judgeAge: tellsTime(moment)

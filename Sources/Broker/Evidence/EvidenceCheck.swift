@@ -27,11 +27,13 @@ struct EvidenceCheck: Sendable {
         }
     }
 
-    /// Checks the evidence, but leaves a proof's signature unchecked and the proof unused.
+    /// Checks the evidence except for a proof's signature.
     ///
-    /// The caller uses the result to decide whether to read the request's body.
+    /// A proof is not recorded as used.
     ///
-    /// - Returns: Whether the evidence is good. For a proof this is false, because its signature is still unchecked.
+    /// The caller needs the result before it reads the request's body.
+    ///
+    /// - Returns: True if a pass was accepted. False for a proof, because its signature has yet to be verified.
     func look(
         _ read: PresentedEvidence.Reading, for session: LiveSession, _ binding: SessionBinding, token: Secret
     ) throws(BrokerProblem) -> Bool {

@@ -2,20 +2,20 @@
 ///
 /// The answer contains this reason and no further detail.
 package enum ProofRefusal: Error, Sendable, Hashable, CaseIterable {
-    /// The request has neither a proof nor an accepted pass.
+    /// The request has no proof and no pass, or its pass has ended.
     case required
-    /// The nonce is unknown to the broker, or too old.
+    /// The proof's nonce was never issued by the broker, or is too old.
     case nonce
-    /// The size, structure, `typ` or `crit` is wrong. Or a member is missing, repeated or of a wrong type, or the `jwk` is not
-    /// a public P-256 key.
+    /// The proof has the wrong size, structure, `typ` or `crit`; a member is missing, repeated or of a wrong type; or the `jwk`
+    /// is not a public P-256 key.
     case malformed
     /// `alg` differs from ES256.
     case algorithm
-    /// `htm` names another method.
+    /// The proof's `htm` differs from the request's method.
     case method
-    /// `htu` names another address.
+    /// The proof's `htu` differs from the request's address.
     case address
-    /// `ath` belongs to another session token.
+    /// The proof's `ath` belongs to another session token.
     case token
     /// The proof's key differs from the session's key.
     case key
@@ -23,12 +23,12 @@ package enum ProofRefusal: Error, Sendable, Hashable, CaseIterable {
     case replayed
     /// The signature does not match the key in the proof.
     case signature
-    /// The pass belongs to another session, or was never issued.
+    /// The pass belongs to another session, or the broker never issued it.
     case pass
     /// The key has used more proofs than the broker can remember; the answer is a 429.
     case limited
 
-    /// The `reason` of `proof_invalid`; nil for a refusal that has a code of its own.
+    /// The `reason` in a `proof_invalid` problem; nil if the refusal has another problem code.
     package var reason: String? {
         switch self {
         case .required, .nonce, .limited: nil
@@ -54,7 +54,7 @@ package enum ProofRefusal: Error, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The `error` of the challenge (RFC 9449 sections 7.1 and 9).
+    /// The `error` parameter of the `WWW-Authenticate` challenge (RFC 9449 sections 7.1 and 9).
     package var challengeError: String {
         switch self {
         case .nonce: "use_dpop_nonce"

@@ -1,14 +1,12 @@
-/// The party that pays for a request.
+/// The address that the costs of a request are charged to, with its limits.
 ///
-/// The party is an address, which has token buckets and a share of each limit.
-///
-/// A use case receives the charge with its input. The use case takes each cost before the cost arises, for example before a
-/// row is made or a provider is called.
+/// A use case receives the charge with its input. The use case takes each cost before the cost arises, for example before a row
+/// is made or a provider is called.
 package struct Charge: Sendable {
     private let ledger: ChargeLedger?
     private let address: IPAddress?
 
-    /// The charge of a caller who has no limits and pays nothing.
+    /// The charge for a caller without limits: its requests cost nothing.
     package static let nobody = Charge(ledger: nil, address: nil)
 
     private init(ledger: ChargeLedger?, address: IPAddress?) {
@@ -16,23 +14,25 @@ package struct Charge: Sendable {
         self.address = address
     }
 
-    /// Creates the charge of a caller's address; with a nil address, nothing is charged, but the charges of other addresses
-    /// can be refunded.
+    /// Creates the charge for a caller's address.
+    ///
+    /// If the address is nil, the caller pays nothing, but the charges of other addresses can still be refunded.
     package init(_ address: IPAddress?, in ledger: ChargeLedger) {
         self.init(ledger: ledger, address: address)
     }
 
-    /// The payer for checking the proofs of the caller's session.
+    /// The charge for checking the proofs of the caller's session.
     package var ofProofs: ProofCharge {
         guard let ledger, let address else { return .nobody }
         return ProofCharge(address, in: ledger)
     }
 
-    /// Takes the cost of an item; throws `rate_limited` if the address has used up its limit.
+    /// Charges the address for an item, for example for a pending login; throws `rate_limited` if the address has reached a
+    /// limit.
     ///
-    /// An item that is already charged costs nothing more. If `payer` names a login or exchange, its charge pays for the
-    /// item. The item then counts only towards the address's share of pending items. If the item is a guess, the address is
-    /// also charged for a wrong token.
+    /// An item that is already charged costs nothing more. If `payer` names a login or exchange, its charge includes the new
+    /// item, which then only counts towards the address's share of pending items. If the presented secret may be a guess
+    /// (`isGuess`), the address is also charged for a wrong token.
     func take(
         _ item: ChargedItem, for key: Digest, lasting: Duration, paidBy payer: Digest? = nil, isGuess: Bool = false
     ) throws(BrokerProblem) {
@@ -41,55 +41,58 @@ package struct Charge: Sendable {
         if let wait { throw Self.refusal(wait, "\(item)") }
     }
 
-    /// Stops counting an item towards the address's share, because the item's row was not made.
+    /// The item's row was not made, so the item no longer counts towards the address's share of pending items.
     func drop(_ item: ChargedItem, for key: Digest) { ledger?.drop(item, key) }
 
     /// Refunds the charges for the items that led to a new session or a step-up, to the addresses that paid them.
     func sessionMade(exchange: Digest, gate: ExchangeGate) { ledger?.giveBack(exchange: exchange, gate: gate) }
 
-    /// Whether the charge of a login or registration pays for its next provider call.
+    /// Whether the charge for a login or registration includes one more provider call.
     func hasPaidCall(of key: Digest) -> Bool {
         guard let ledger, address != nil else { return true }
         return ledger.calls(of: key) < ChargeLedger.paidCalls
     }
 
-    /// Takes the cost of a provider call after the login's or registration's own charge is used up.
+    /// Charges the address for a provider call, because the charge for the login or registration includes no more calls.
     func takeFurtherCall() throws(BrokerProblem) {
         guard let ledger, let address, let wait = ledger.takeCall(from: address) else { return }
         throw Self.refusal(wait, "calls")
     }
 
-    /// Takes the cost of a child session, which equals that of a started login; throws `rate_limited` if the address has used
-    /// up its limit.
+    /// Charges the address for a child session, as much as for a started login; throws `rate_limited` if the address has
+    /// reached its limit.
     func takeChild() throws(BrokerProblem) {
         guard let ledger, let address, let wait = ledger.takeCall(from: address) else { return }
         throw Self.refusal(wait, "child sessions")
     }
 
-    /// Counts a provider call of a login or registration that is about to be made.
+    /// Counts a provider call that the broker is about to make for a login or registration.
     func countCall(of key: Digest) { ledger?.countCall(of: key) }
 
-    /// Takes the cost of verifying a proof's signature, unless the login, exchange or registration of this key has paid for it.
+    /// Charges the address for verifying a proof's signature, unless the charge for the login, exchange or registration
+    /// includes this check.
     func takeSignature(of key: Digest) throws(BrokerProblem) {
         guard let ledger, let address, let wait = ledger.takeSignature(of: key, from: address) else { return }
         throw Self.refusal(wait, "signatures of proofs")
     }
 
-    /// Takes the cost of an unknown secret; throws `rate_limited` if the caller tried too many (SEC-121).
+    /// Charges the address for an unknown secret; throws `rate_limited` if the address presented too many (SEC-121).
     package func takeWrongToken() throws(BrokerProblem) {
         guard let ledger, let address, let wait = ledger.takeWrongToken(from: address) else { return }
         throw Self.refusal(wait, "wrong tokens")
     }
 
-    /// Refunds the cost of a guess that was right.
+    /// Refunds the charge for a presented secret that turned out to be right.
     func giveBackWrongToken() {
         guard let ledger, let address else { return }
         ledger.giveBackWrongToken(to: address)
     }
 
-    /// Runs a lookup by a secret, and charges a wrong token if it fails.
+    /// Looks up a row by a secret.
     ///
-    /// The charge comes after the lookup, so a caller with a known token is never limited.
+    /// If the secret is unknown, the address is charged for a wrong token.
+    ///
+    /// The charge comes after the lookup, so a caller with a known secret is never limited.
     package func forWrongTokens<Value>(
         _ lookup: () async throws(BrokerProblem) -> Value
     ) async throws(BrokerProblem) -> Value {
@@ -105,7 +108,7 @@ package struct Charge: Sendable {
 }
 
 extension ProblemCode {
-    /// Whether the problem means that the caller may not use the presented secret.
+    /// Whether the problem means that the presented secret is unknown, or that the caller may not use it.
     fileprivate var isWrongToken: Bool {
         switch self {
         case .sessionRequired, .stateMismatch, .loginNotYours, .codeAlreadyUsed, .handoffExpired, .handoverExpired,
@@ -116,14 +119,14 @@ extension ProblemCode {
     }
 }
 
-/// An item that a caller without a session is charged for.
+/// A kind of item that the broker charges an address for, although the caller has no session yet.
 package enum ChargedItem: Sendable, CaseIterable {
     /// A started login, with its row and the provider's pushed authorization request.
     case login
     /// An exchange of the app's own login (flow B), with its row and its calls at the provider.
     case exchange
-    /// A partial registration that waits for its attributes.
+    /// A registration that waits for the attributes that the provider still needs.
     case registration
-    /// A hosted callback that waits for its app.
+    /// A handoff from the hosted callback (flow C), which waits for its app.
     case handoff
 }

@@ -1,36 +1,38 @@
 import Synchronization
 
-/// The charges of all addresses and networks, which are token buckets and the shares of pending items.
+/// The costs that this process has counted for addresses and networks: token buckets for rates, and books of pending items.
 ///
-/// The ledger is in the process's memory, and its size is bounded. A restart forgets all charges, and each replica has a
-/// ledger of its own.
+/// The ledger is in the process's memory, and its size is bounded. It is empty after a restart, and each replica has a ledger
+/// of its own.
 package final class ChargeLedger: Sendable {
     private struct State {
         var books: [ChargedItem: ChargeBook] = [:]
-        /// The largest number of items of each kind that may be charged at a time.
+        /// The largest number of items of one kind, for example pending logins, that may be charged at a time.
         var capacity = 1
-        /// The number of provider calls for a login or registration, by its key.
+        /// The number of provider calls for each login or registration.
         var calls = PaidCounts(lifetime: .seconds(1800))
-        /// The number of signatures that were verified for a login, exchange or registration, by its key.
+        /// The number of signature checks for each login, exchange or registration.
         var signatures = PaidCounts(lifetime: .seconds(1800))
     }
 
-    /// The number of provider calls that the charge of a login or registration pays for, even if they fail.
+    /// The number of provider calls that the charge for a login or registration includes, even if the calls fail.
     static let paidCalls = 3
-    /// The largest number of signature checks that the charge of a login, exchange or registration pays for.
+    /// The number of signature checks that the charge for a login, exchange or registration includes.
     ///
-    /// An app that repeats requests after lost answers needs several checks. When the session is made, the count is
-    /// forgotten.
+    /// An app that repeats requests after lost answers needs several checks. The ledger forgets the number as soon as a session
+    /// is made.
     static let paidSignatures = 16
-    /// The time during which an exchange counts as paid.
+    /// The time that the charge for an exchange stays in the book.
     ///
-    /// It is longer than the claim of an exchange lasts.
+    /// It is longer than the time for which a process may claim an exchange.
     static let exchangeLifetime = Duration.seconds(60)
 
     private let logins: TokenBuckets
     private let callbacks: TokenBuckets
     private let wrongTokens: TokenBuckets
-    /// The charges for signature checks of sessions' proofs, each refunded if the signature is right.
+    /// The charges for checking the signatures of sessions' proofs.
+    ///
+    /// Each is refunded if the signature is right.
     let signatureFaults: SignatureCharges
     private let monotonic: @Sendable () -> Duration
     /// Guards the charge books.
@@ -59,7 +61,7 @@ package final class ChargeLedger: Sendable {
         state.withLock { state in
             state.capacity = pending
             for item in ChargedItem.allCases {
-                // Burned logins stay in this book until they expire, but the store's cap counts only pending logins. So the
+                // A burned login stays in this book until it expires, but the store's cap counts only pending logins. So the
                 // book needs more room.
                 let capacity = item == .login ? 2 * pending : pending
                 let shares = item == .exchange ? limits.exchangeShares : limits.shares
@@ -69,12 +71,13 @@ package final class ChargeLedger: Sendable {
         }
     }
 
-    /// Charges an address for an item.
+    /// Charges an address for an item, for example for a pending login.
     ///
-    /// Returns nil on success, and otherwise how long the address has to wait.
+    /// Returns nil on success. If the address has reached a limit, returns how long it has to wait.
     ///
-    /// An item that is already charged costs nothing more. If `payer` names a login or exchange, its charge pays for the
-    /// item. The item then counts only towards the address's share of pending items.
+    /// An item that is already charged costs nothing more. If `payer` names a login or exchange, the new item takes no token
+    /// from the buckets, because the charge for `payer` includes it. The item then only counts towards the address's share of
+    /// pending items.
     func take(
         _ item: ChargedItem, _ key: Digest, from address: IPAddress, lasting: Duration, payer: Digest?, isGuess: Bool
     ) -> Duration? {
@@ -99,14 +102,14 @@ package final class ChargeLedger: Sendable {
         }
     }
 
-    /// Stops counting an item towards the address's share, because the item's row was not made.
+    /// The item's row was not made, so the item no longer counts towards the address's share of pending items.
     ///
-    /// The tokens from the buckets stay taken, because the cost has already arisen.
+    /// The tokens that the item took from the buckets are not refunded, because the work was already done.
     func drop(_ item: ChargedItem, _ key: Digest) {
         state.withLock { state in _ = state.books[item]?.remove(key) }
     }
 
-    /// Refunds all charges for the items that led to a new session.
+    /// Refunds the charges for the login, exchange, registration and handoff that led to a new session.
     func giveBack(exchange: Digest, gate: ExchangeGate) {
         state.withLock { state in
             giveBack(.exchange, exchange, &state)
@@ -140,25 +143,26 @@ package final class ChargeLedger: Sendable {
         return receipt
     }
 
-    /// Returns the number of provider calls that a login or registration has made.
+    /// Returns the number of provider calls that the broker has made for a login or registration.
     func calls(of key: Digest) -> Int { state.withLock { $0.calls.count(of: key) } }
 
     /// Charges an address for a provider call.
     ///
-    /// Returns nil on success, and otherwise how long the address has to wait.
+    /// Returns nil on success. If the address has reached its limit, returns how long it has to wait.
     func takeCall(from address: IPAddress) -> Duration? { logins.take(address) }
 
-    /// Counts a provider call, which is about to be made for a login or registration.
+    /// Counts a provider call that the broker is about to make for a login or registration.
     func countCall(of key: Digest) {
         let now = monotonic()
-        // If the table is full, the call stays uncounted. The charge of its login or registration has bounded such calls
-        // already.
+        // If the table is full, this call is not counted. The charges for logins and registrations already bound the number of
+        // calls.
         _ = state.withLock { $0.calls.add(key, now: now, capacity: $0.capacity) }
     }
 
-    /// Counts a signature that is about to be verified for a login, exchange or registration.
+    /// Counts a signature that the broker is about to verify for a login, exchange or registration.
     ///
-    /// A signature beyond the paid ones is charged to the address. Returns how long the address has to wait, or nil.
+    /// The charge for the login, exchange or registration includes some checks (`paidSignatures`). A further check is charged
+    /// to the address. Returns nil if the check may begin, or else how long the address has to wait.
     func takeSignature(of key: Digest, from address: IPAddress) -> Duration? {
         let now = monotonic()
         let count = state.withLock { $0.signatures.add(key, now: now, capacity: $0.capacity) }
@@ -166,15 +170,15 @@ package final class ChargeLedger: Sendable {
         return logins.take(address)
     }
 
-    /// Charges an address for an unknown secret.
+    /// Charges an address for presenting a secret that the broker does not know.
     ///
-    /// Returns nil on success, and otherwise how long the address has to wait.
+    /// Returns nil on success. If the address has reached its limit, returns how long it has to wait.
     func takeWrongToken(from address: IPAddress) -> Duration? { wrongTokens.take(address) }
 
-    /// Refunds the charge for a guess that turned out right.
+    /// Refunds the charge for a presented secret that turned out to be right.
     func giveBackWrongToken(to address: IPAddress) { wrongTokens.giveBack(address) }
 
-    /// Counts the items of a kind that an address is charged for.
+    /// Returns the number of items of one kind, for example pending logins, that an address is charged for.
     package func count(_ item: ChargedItem, of address: IPAddress) -> Int {
         let now = monotonic()
         return state.withLock { state in
@@ -186,24 +190,26 @@ package final class ChargeLedger: Sendable {
     private func buckets(for item: ChargedItem) -> TokenBuckets { item == .handoff ? callbacks : logins }
 }
 
-/// The charges in force for one kind of item, by the item's key, by address and by network.
+/// The present charges for one kind of item, for example for pending logins.
+///
+/// They are found by item, by address and by network.
 ///
 /// The book is a value that the ledger's lock guards. `capacity` bounds its memory.
 struct ChargeBook {
-    /// The charge for one item: its cost, and the address that paid.
+    /// The charge for one item, with the address that is charged.
     struct Receipt {
         let address: IPAddress
-        /// The time when the item's row expires, on the monotonic clock.
+        /// The moment when the item's row expires, on the monotonic clock.
         let until: Duration
         /// Whether the charge took a token from the buckets.
         var hasToken = false
-        /// Whether the item was a guess, which also costs a wrong token.
+        /// Whether the item was also charged as a wrong token, because the app's state key may be a guess.
         var isGuess = false
-        /// The login or exchange whose charge pays for the item.
+        /// The login or exchange whose charge includes this item; nil if the item took a token from the buckets itself.
         var payer: Digest?
     }
 
-    /// The reason why an item was refused.
+    /// The limit that refused an item: the address's share of pending items, or the capacity of the whole book.
     enum Refusal: Equatable { case share, capacity }
 
     private var capacity: Int
@@ -222,7 +228,9 @@ struct ChargeBook {
         self.shares = shares
     }
 
-    /// Applies another capacity and other shares; items that were charged before stay.
+    /// Applies another capacity and other shares.
+    ///
+    /// The charges in the book stay.
     mutating func adopt(capacity: Int, shares: LimitShares) {
         self.capacity = capacity
         self.shares = shares
@@ -231,16 +239,16 @@ struct ChargeBook {
     /// The number of charged items.
     var count: Int { receipts.count }
 
-    /// The length of the list of expiries, which includes entries for removed items.
+    /// The length of `order`, which may still include items that were removed from the book.
     var places: Int { order.count }
 
-    /// Returns the number of items of an address.
+    /// Returns the number of items that an address is charged for.
     func count(of address: IPAddress) -> Int { address.limitedNetworks.first.map { held[$0] ?? 0 } ?? 0 }
 
-    /// The number of addresses and networks that have charged items.
+    /// The number of addresses and networks with charged items.
     var holders: Int { held.count }
 
-    /// Returns the charge for an item; nil if it was not charged.
+    /// Returns the charge for an item; nil if the item is not charged now.
     func receipt(_ key: Digest) -> Receipt? { receipts[key] }
 
     /// Removes the charges for expired items.
@@ -248,7 +256,8 @@ struct ChargeBook {
         while first < order.count, order[first].until <= now {
             let key = order[first].key
             first += 1
-            // The item may have been removed and charged again with a later expiry. Then keep the new charge.
+            // This entry of `order` may be from an earlier charge: the item was removed, and was charged again with a later
+            // expiry. In this case, keep the new charge.
             if let receipt = receipts[key], receipt.until <= now { remove(key) }
         }
         compact()
@@ -279,7 +288,7 @@ struct ChargeBook {
         return receipt
     }
 
-    /// Rebuilds the list of expiries when most of its entries belong to removed items.
+    /// Rebuilds `order` when more than half of its entries belong to removed items.
     private mutating func compact() {
         guard order.count > 64, order.count > 2 * receipts.count else { return }
         order = order[first...].filter { receipts[$0.key]?.until == $0.until }
@@ -287,11 +296,14 @@ struct ChargeBook {
     }
 }
 
-/// Counts the provider calls or signature checks of each item, because the item's charge pays for some of them in advance.
+/// Counts the provider calls or signature checks for each login, exchange or registration, because its charge includes some of
+/// them.
 ///
 /// The memory is bounded.
 struct PaidCounts {
-    /// The time that an item's key is remembered after its last count, which is longer than the item lives.
+    /// The time that the table keeps a key after its last call or check.
+    ///
+    /// It is longer than a login or registration lasts.
     private let lifetime: Duration
     private var counts: [Digest: (count: Int, until: Duration)] = [:]
     private var nextSweep = Duration.zero
@@ -299,12 +311,12 @@ struct PaidCounts {
     /// Creates an empty table.
     init(lifetime: Duration) { self.lifetime = lifetime }
 
-    /// Returns how many times an item was counted.
+    /// Returns the number of calls or checks that were counted for a key.
     func count(of key: Digest) -> Int { counts[key]?.count ?? 0 }
 
-    /// Counts an item once more.
+    /// Counts one more call or check for a key.
     ///
-    /// Returns the item's new number; nil if the table is full of other items.
+    /// Returns the key's new number; nil if the key is new and the table is full.
     mutating func add(_ key: Digest, now: Duration, capacity: Int) -> Int? {
         if counts.count >= capacity, now >= nextSweep {
             nextSweep = now + .seconds(1)
@@ -316,6 +328,6 @@ struct PaidCounts {
         return made + 1
     }
 
-    /// Forgets an item's count.
+    /// Removes a key and its number from the table.
     mutating func forget(_ key: Digest) { counts[key] = nil }
 }

@@ -1,14 +1,14 @@
-/// The limits of one address, and of all addresses together.
+/// The limits for one address, and for all addresses together.
 package struct ChargeLimits: Sendable {
-    /// The largest number of started logins and exchanges together that an address may have in a minute.
+    /// The number of logins and exchanges together that one address may start in a minute.
     ///
-    /// Hosted callbacks have the same limit, counted separately.
+    /// Hosted callbacks have the same limit, but are counted separately.
     package var loginsPerMinute: Int
-    /// The largest number of unknown secrets of an address in a minute.
+    /// The number of unknown secrets that one address may present in a minute.
     package var wrongTokensPerMinute: Int
-    /// The cap on pending logins.
+    /// The largest number of pending logins of all addresses together.
     ///
-    /// Registrations and handoffs each have the same cap.
+    /// Registrations have a cap of the same size, and handoffs, too.
     package var pending: Int
 
     package init(loginsPerMinute: Int = 60, wrongTokensPerMinute: Int = 60, pending: Int = 100_000) {
@@ -21,12 +21,13 @@ package struct ChargeLimits: Sendable {
     /// half of the cap.
     package var share: Int { max(1, min(max(pending / 50, 64), pending / 2)) }
 
-    /// The numbers of pending items that an address, a customer's line and a network may have at a time.
+    /// The numbers of pending items that an address, a line and a network may have at a time.
     package var shares: LimitShares { LimitShares(address: share, of: pending) }
 
-    /// The limits for exchanges in progress.
+    /// The numbers of exchanges that may be in progress for an address, a line and a network.
     ///
-    /// Exchanges do not wait for a user. So the cap for one address is the whole cap, and only the rate of starts limits it.
+    /// An exchange does not wait for a user, so it ends soon. Therefore one address may have as many as `pending` allows, and
+    /// in practice only `loginsPerMinute` limits it.
     var exchangeShares: LimitShares {
         LimitShares(address: max(pending, 1), customer: shares.network, network: shares.network)
     }

@@ -1,10 +1,10 @@
-/// The party that pays for checking the proofs in a request.
+/// The address and session that pay for checking the proofs in a request.
 package struct ProofCharge: Sendable {
     private let ledger: ChargeLedger?
     /// The address that the proofs come from; nil if an authenticated backend sends them.
     private let address: IPAddress?
 
-    /// The charge of a caller who has no limits and pays nothing.
+    /// The charge for a caller without limits: its checks cost nothing.
     package static let nobody = ProofCharge(ledger: nil, address: nil)
 
     private init(ledger: ChargeLedger?, address: IPAddress?) {
@@ -12,15 +12,19 @@ package struct ProofCharge: Sendable {
         self.address = address
     }
 
-    /// Creates the charge for calls of an authenticated backend, which only the session pays for.
+    /// Creates the charge for a call by an authenticated backend.
+    ///
+    /// Only the session pays for the call, not the backend's address.
     package init(ofBackendIn ledger: ChargeLedger) { self.init(ledger: ledger, address: nil) }
 
-    /// Creates the charge of an address.
+    /// Creates the charge for calls from an address.
+    ///
+    /// The address and the session pay together.
     init(_ address: IPAddress, in ledger: ChargeLedger) { self.init(ledger: ledger, address: address) }
 
-    /// Checks a session's proof, which is charged before the check.
+    /// Charges the session and the address for a signature check, and then runs the check.
     ///
-    /// Returns the check's result.
+    /// Returns the check's result; nil if the signature is right.
     func check(
         of session: Digest, _ check: () async -> ProofRefusal?
     ) async throws(BrokerProblem) -> ProofRefusal? {

@@ -1,35 +1,36 @@
 import Synchronization
 
-/// Charges the signature checks of sessions' proofs before they are made.
+/// Charges the session and the address for each signature check of a session's proof, before the check begins.
 ///
-/// Each check is charged to the address and the session together. If an authenticated backend sends the proof, the check is
-/// charged to the session alone.
+/// If an authenticated backend sends the proof, only the session is charged.
 ///
 /// A thief with a copy of a session's cookie and public key can send proofs with wrong signatures, and each check costs
-/// processor time. Only a wrong signature takes a token, so an honest phone pays nothing. Each session has tokens of its
-/// own, so the thief does not affect other sessions behind the same address.
+/// processor time. Only a wrong signature takes a token, so an honest phone pays nothing. Each session has tokens of its own,
+/// so the thief does not affect other sessions behind the same address.
 final class SignatureCharges: Sendable {
-    /// A session, and the network that its proofs come from; the network is nil if a backend sends them.
+    /// A session, with the address or network that sends its proofs; `network` is nil if a backend sends them.
     private struct Key: Hashable {
         let network: LimitedNetwork?
         let session: Digest?
 
-        /// The common key of the sessions for which the full table has no entry.
+        /// The common key of all sessions that found no room in the full table.
         static let overflow = Key(network: nil, session: nil)
     }
 
     private struct Bucket {
-        /// The number of checks that may still fail before further checks are refused.
+        /// The number of further wrong signatures after which checks are refused.
         var tokens: Double
         var at: Duration
-        /// The number of checks in progress, each of which may still take a token.
+        /// The number of checks in progress.
+        ///
+        /// Each takes a token if its signature turns out to be wrong.
         var underWay = 0
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
     private enum Verdict {
         case begun([Key])
-        /// As many checks are in progress as may still fail, so the caller waits until one has ended.
+        /// If all checks in progress fail, no token is left. So the caller waits until one of these checks has ended.
         case wait(Key)
         case refused(Duration)
     }
@@ -37,7 +38,9 @@ final class SignatureCharges: Sendable {
     private struct State {
         var shares: LimitShares
         var buckets: [Key: Bucket] = [:]
-        /// The earliest time of the next search in a full table for refilled buckets.
+        /// The earliest moment of the next search for buckets that have all their tokens again.
+        ///
+        /// Only a full table is searched.
         var nextSweep = Duration.zero
 
         func limit(_ key: Key) -> Double {
@@ -82,17 +85,21 @@ final class SignatureCharges: Sendable {
         state = Mutex(State(shares: LimitShares(perMinute: perMinute)))
     }
 
-    /// Applies another limit; tokens that were taken stay taken.
+    /// Applies another limit.
+    ///
+    /// Tokens that were taken before are not refunded.
     func adopt(perMinute: Int) { state.withLock { $0.shares = LimitShares(perMinute: perMinute) } }
 
-    /// The number of remembered buckets: those with checks in progress or with recent wrong signatures.
+    /// The number of buckets in memory.
+    ///
+    /// A bucket stays during its checks, and after a wrong signature until it has refilled.
     var count: Int { state.withLock(\.buckets.count) }
 
-    /// Runs a signature check that is charged to a session and an address, or to the session alone.
+    /// Runs a signature check, and charges the session and the address, or only the session if `address` is nil.
     ///
     /// Returns the check's result, which is nil for a right signature.
     ///
-    /// Throws `rate_limited` without a check if too many signatures were wrong lately.
+    /// Throws `rate_limited`, and runs no check, if too many signatures were wrong in the last minute.
     func check(
         of session: Digest, from address: IPAddress?, _ check: () async -> ProofRefusal?
     ) async throws(BrokerProblem) -> ProofRefusal? {
@@ -146,9 +153,7 @@ final class SignatureCharges: Sendable {
         }
     }
 
-    /// Waits until one of the checks in progress for a key has ended.
-    ///
-    /// Returns at once if none is in progress.
+    /// Waits until one of the checks in progress for a key has ended; returns at once if no check is in progress.
     private func ended(_ key: Key) async {
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in

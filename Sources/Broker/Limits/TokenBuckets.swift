@@ -1,24 +1,27 @@
 import Synchronization
 
-/// Limits how often an address and its networks may do one thing in a minute, for example send a wrong token.
+/// Limits how often an address and its networks may do one kind of request in a minute, for example present a wrong session
+/// token.
 ///
 /// Each address and each network has a token bucket that refills evenly, in bounded memory (SEC-119, SEC-121).
 ///
-/// The buckets are in the process's memory, so each replica has buckets of its own.
+/// The buckets are in the process's memory, so each replica counts alone.
 package final class TokenBuckets: Sendable {
     private struct Bucket {
         var tokens: Double
         var at: Duration
     }
 
-    /// The buckets of one level, for example of all addresses.
+    /// The buckets of one level (address, line or network).
     private struct Table {
         let maximum: Int
         var perMinute: Double
         var buckets: [IPAddress: Bucket] = [:]
-        /// The common bucket of all addresses for which the full table has no bucket.
+        /// The common bucket of all addresses that found no room in the full table.
         var overflow: Bucket
-        /// The earliest time of the next search in a full table for refilled buckets.
+        /// The earliest moment of the next search for buckets that have all their tokens again.
+        ///
+        /// Only a full table is searched.
         var nextSweep = Duration.zero
 
         init(perMinute: Int, maximum: Int, now: Duration) {
@@ -32,17 +35,17 @@ package final class TokenBuckets: Sendable {
             return min(perMinute, bucket.tokens + elapsed * perMinute / 60)
         }
 
-        /// Whether the table is full.
+        /// Whether the table has as many buckets as it may have.
         private var isFull: Bool { buckets.count >= maximum }
 
-        /// Removes refilled buckets from a full table, so that it can hold a bucket for a new key.
+        /// If the table is full, removes the buckets that have all their tokens again, so that a bucket for a new key fits.
         mutating func makeRoom(for key: IPAddress, now: Duration) {
             guard isFull, now >= nextSweep, buckets[key] == nil else { return }
             nextSweep = now + .seconds(1)
             buckets = buckets.filter { refilled($0.value, now: now) < perMinute }
         }
 
-        /// Returns the time until there is a token; nil if there is one now.
+        /// Returns the time until a token is available for the key; nil if a token is available now.
         func wait(_ key: IPAddress, now: Duration) -> Duration? {
             // An address without a bucket still has all of its tokens.
             guard let bucket = buckets[key] ?? (isFull ? overflow : nil) else { return nil }
@@ -51,7 +54,9 @@ package final class TokenBuckets: Sendable {
             return .milliseconds(Int64(((1 - tokens) * 60_000 / perMinute).rounded(.up)))
         }
 
-        /// Takes a token; the caller has checked that there is one.
+        /// Takes a token.
+        ///
+        /// The caller has checked that a token is available.
         mutating func take(_ key: IPAddress, now: Duration) {
             let known = buckets[key]
             let isShared = known == nil && isFull
@@ -84,7 +89,9 @@ package final class TokenBuckets: Sendable {
             LimitLevel.allCases.map { Table(perMinute: shares[$0], maximum: maximumAddresses, now: now) })
     }
 
-    /// Applies another number of tokens a minute; tokens that were taken stay taken.
+    /// Changes the number of tokens for each minute.
+    ///
+    /// Tokens that were taken before are not refunded.
     package func adopt(perMinute: Int) {
         let shares = LimitShares(perMinute: perMinute)
         state.withLock { tables in
@@ -92,9 +99,9 @@ package final class TokenBuckets: Sendable {
         }
     }
 
-    /// Takes a token of the address and of each of its networks.
+    /// Takes a token from the address's bucket and from the bucket of each of its networks.
     ///
-    /// Returns nil if all buckets had a token, and otherwise the time until they will.
+    /// Returns nil on success. If a bucket is empty, takes no token, and returns the time until all these buckets have a token.
     package func take(_ address: IPAddress) -> Duration? {
         let now = monotonic()
         let networks = address.limitedNetworks
@@ -105,7 +112,7 @@ package final class TokenBuckets: Sendable {
                 guard let more = tables[network.level.rawValue].wait(network.address, now: now) else { continue }
                 wait = max(wait ?? .zero, more)
             }
-            // A refused request takes no tokens, and makes no bucket for its address.
+            // If a bucket is empty, the request takes no token from the other buckets, and no bucket is made for its address.
             guard wait == nil else { return wait }
             for network in networks { tables[network.level.rawValue].take(network.address, now: now) }
             return nil
@@ -121,6 +128,6 @@ package final class TokenBuckets: Sendable {
         }
     }
 
-    /// The number of addresses and networks that are remembered.
+    /// The number of addresses and networks that have a bucket in memory.
     package var count: Int { state.withLock { $0.reduce(0) { $0 + $1.buckets.count } } }
 }

@@ -1,4 +1,6 @@
-/// Reseals the store and notes backups for operators; an audit record is written first (SEC-99).
+/// Reseals the store and records backups for operators.
+///
+/// An audit record is written before each of these actions (SEC-99).
 package struct AdminStore: Sendable {
     private let context: BrokerContext
     private let store: any StoreAdministration
@@ -10,9 +12,9 @@ package struct AdminStore: Sendable {
         self.resealing = resealing
     }
 
-    /// Returns the number of stored values that need each key.
+    /// Returns the number of stored values that each key has sealed.
     ///
-    /// An exchange is included for as long as its answer can be repeated.
+    /// An exchange is counted for as long as the broker may have to repeat its answer.
     package func keyUse() async throws(BrokerProblem) -> [String: Int] {
         do throws(StoreFailure) {
             return try await store.keyUse(
@@ -22,7 +24,7 @@ package struct AdminStore: Sendable {
 
     package var progress: Resealing.Progress { resealing.progress }
 
-    /// Begins to reseal the store.
+    /// Writes an audit record, and begins to seal all older values again under the newest key.
     package func reseal(actor: String) async throws(BrokerProblem) -> Resealing.Progress {
         try await audit("reseal_keys", actor)
         do throws(StoreFailure) { return try await resealing.begin() } catch { throw BrokerProblem(error) }

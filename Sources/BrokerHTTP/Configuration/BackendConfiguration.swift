@@ -33,8 +33,8 @@ package struct BackendConfiguration: Sendable {
     /// Whether the proxy that calls forward-auth sends the original request's method and address, so that the broker can check
     /// proofs.
     package var originalRequest = false
-    /// Further origins of original requests, which are also the origins whose tickets the backend redeems
-    /// (`https://app.example.com`).
+    /// Further origins (`https://app.example.com`) that an original request may have; the backend may also redeem tickets
+    /// for them.
     package var origins = ProofOrigins()
     /// Whether the backend checks proofs itself, using `cnf`.
     package var checksEvidence = false

@@ -21,18 +21,19 @@ package struct HTTPConfiguration: Sendable {
     /// The host names that the management listener accepts in `Host`, in addition to addresses and loopback names.
     package var managementHosts: [String] = []
     package var trustedProxies: [IPNetwork] = []
-    /// The address translators in front of IPv4 clients, so that limits count these clients by their own addresses.
+    /// The translators (RFC 6052) through which IPv4 clients reach the broker over IPv6; limits count each of these clients
+    /// by its IPv4 address.
     package var translators = AddressTranslators()
     /// The session cookie's name.
     ///
-    /// If `publicURL` is http, the broker omits its `__Host-` prefix.
+    /// If `publicURL` is http, the broker omits the prefix `__Host-` of the name.
     package var cookieName = "__Host-coatcheck"
     package var sameSite: SameSite = .strict
     /// Web origins whose pages may call the broker (`https://app.example.com`).
     package var allowedOrigins: Set<String> = []
     /// Origins of apps in a web shell (`capacitor://localhost`).
     ///
-    /// Any app can claim such an origin, so cookies from it are refused.
+    /// Any app can send such an origin, so the broker refuses cookies in its requests.
     package var shellOrigins: Set<String> = []
     package var limits = HTTPLimits()
     package var backends: [BackendConfiguration] = []

@@ -17,7 +17,9 @@ package struct HTTPLimits: Sendable {
     package var anonymousConnectionsPerAddress = 128
     /// The largest number of bytes in unanswered requests of one address, except requests of live sessions.
     package var heldBytesPerAddress = 8 * 1024 * 1024
-    /// The largest number of bytes in unanswered requests of a trusted proxy; it replaces `heldBytesPerAddress`.
+    /// The largest number of bytes in unanswered requests of a trusted proxy.
+    ///
+    /// For a trusted proxy, this limit replaces `heldBytesPerAddress`.
     package var heldBytesOfProxy = 64 * 1024 * 1024
     /// The longest total time for a JSON or form body.
     package var bodyDeadline: Duration = .seconds(30)

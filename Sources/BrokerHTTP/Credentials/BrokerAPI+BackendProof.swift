@@ -62,7 +62,7 @@ extension BrokerAPI {
     func backend(_ call: Call, for permission: BackendPermission) throws(BrokerProblem) -> ProvenBackend {
         let found = try provenBackend(call)
         guard let found else {
-            // Only a credential can be a guess, so a request that lacks one is free of charge.
+            // Only a credential can be a guess, so a request without a credential is not charged.
             guard call.fields.backends.isEmpty, call.fields.authorization.isEmpty else {
                 try charge(call).takeWrongToken()
                 throw BrokerProblem(.backendUnauthorized)

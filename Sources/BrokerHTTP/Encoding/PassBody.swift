@@ -1,6 +1,6 @@
 import Broker
 
-/// Writes the description of a pass for the phone.
+/// Writes the description of a pass for the app.
 enum PassBody {
     /// Returns the object's bytes.
     ///

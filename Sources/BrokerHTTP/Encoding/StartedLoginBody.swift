@@ -1,6 +1,6 @@
 import Broker
 
-/// Writes started logins: the 201 of `POST /v1/logins` and the `login` of `login_required`.
+/// Writes started logins: the 201 of `POST /v1/logins`, and the member `login` of a `login_required` problem.
 enum StartedLoginBody {
     static func bytes(_ login: StartedLogin) -> [UInt8] {
         var writer = JSONWriter(capacity: 512)

@@ -27,7 +27,7 @@ enum StepUpBody {
     /// The challenge of RFC 9470 section 3, with the scheme that the session uses.
     static func challenge(_ wanted: WantedStepUp) -> HTTPField {
         var text = (wanted.isBound ? "DPoP" : "Bearer") + #" error="insufficient_user_authentication""#
-        // Every demand is validated on input, so both values are free of quotes and backslashes.
+        // Every demand is validated on input, so its `acr` values contain no quotes or backslashes.
         if !wanted.demand.contextClasses.isEmpty {
             text += #", acr_values="\#(wanted.demand.contextClasses.joined(separator: " "))""#
         }

@@ -17,7 +17,7 @@ package final class HeldBodies: Sendable {
         fileprivate let session: Key
     }
 
-    /// The session that pays for a body's memory.
+    /// The session whose limits count the memory of a body.
     package struct Owner: Sendable {
         let session: SessionRow
         /// The address of the request, if the signature of its proof for a bound session is still unchecked; otherwise nil.

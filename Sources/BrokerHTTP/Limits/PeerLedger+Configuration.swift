@@ -44,8 +44,9 @@ extension PeerPolicy {
             let connections = min(limits.connectionsPerAddress, quarter)
             let anonymous = min(limits.anonymousConnectionsPerAddress, connections)
             self.connections = Self.shares(connections, line: 4, quarter)
-            // By default, an address may have 128 anonymous connections, a customer's line 384 and a network 896. A TLS
-            // connection with its body takes up to 140 KiB. So a line takes at most 64 MiB, and a network at most 128 MiB.
+            // Connections are anonymous until they carry a live session. By default, an address may have 128 of them, a line
+            // 384 and a network 896. A TLS connection with its body takes up to 140 KiB, so a line takes at most 64 MiB, and
+            // a network at most 128 MiB.
             let ofNetwork = min(Self.times(7, anonymous), quarter)
             anonymousConnections = Self.shares(anonymous, line: 3, ofNetwork)
             let bytes = limits.heldBytesPerAddress

@@ -69,7 +69,7 @@ package struct RequestRecord: Sendable {
 }
 
 extension TraceSpan {
-    /// Ends a request's span, named by its method and route template.
+    /// Ends the span of a request, and names it after the method and the route's template.
     func endRequest(
         _ method: HTTPRequest.Method, _ template: String, _ status: Int, _ problem: BrokerProblem?,
         _ scope: RequestScope

@@ -25,14 +25,14 @@ struct RequestFields: Sendable {
 
     init(_ fields: HTTPFields) {
         for field in fields {
-            // The name is in lower case. Its length is checked first, to save most comparisons.
+            // `canonicalName` is in lower case. Comparing its length first saves most string comparisons.
             let name = field.name.canonicalName
             switch name.utf8.count {
             case 6 where name == "cookie": cookies.append(field.value)
             case 13 where name == "authorization": authorization.append(Self.plain(field.value))
             case 6 where name == "origin": origins.append(Self.plain(field.value))
             case 14 where name == "sec-fetch-site": fetchSites.append(Self.plain(field.value))
-            // This value is kept as it is, because `MediaType` compares only the bytes before the `;`.
+            // The value is kept without `plain`, because `MediaType` compares only the bytes before the `;`.
             case 12 where name == "content-type": contentTypes.append(field.value)
             case 14 where name == "content-length":
                 contentLength = Int(field.value)

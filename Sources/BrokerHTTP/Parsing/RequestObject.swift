@@ -15,9 +15,9 @@ struct RequestObject {
     private static let maximumFaults = 32
     /// The largest number of members of each object in a body.
     private static let maximumMembers = 256
-    /// The number of bytes in a body's size limit that allow one value.
+    /// A body may contain one JSON value for each group of this many bytes in its size limit.
     ///
-    /// Values in objects and lists count at any depth. A limit of 64 KiB allows 4,096 values.
+    /// A limit of 64 KiB allows 4,096 values. Values inside objects and lists count too.
     private static let bytesOfValue = 16
 
     /// Parses a body; throws `invalid_request` unless it is a JSON object.
@@ -122,7 +122,7 @@ struct RequestObject {
         text(name, required: required, length: length, where: RequestText.isBase64URL).map { Secret($0) }
     }
 
-    /// Returns a configured name.
+    /// Returns a member that is a name in the configuration, for example a provider's; nil if it is missing or faulty.
     mutating func name<Name: ConfiguredName>(_ member: String, required: Bool = false) -> Name? {
         guard let text = text(member, required: required, length: 1...63) else { return nil }
         guard let name = Name(text) else {
@@ -156,7 +156,9 @@ struct RequestObject {
         return object.members
     }
 
-    /// Reads an object member with `body`, which gets a reader for the object; the object's faults are added to this reader's.
+    /// Reads an object member with `body`, which gets a second reader for the object.
+    ///
+    /// The faults of the second reader are added to the faults of this reader.
     mutating func object<Value>(_ name: String, _ body: (inout RequestObject) -> Value?) -> Value? {
         guard let value = value(name, required: false) else { return nil }
         guard case .object(let object) = value else {
@@ -169,7 +171,9 @@ struct RequestObject {
         return result
     }
 
-    /// Reads a list of objects with `body`, which gets a reader for each object; their faults are added to this reader's.
+    /// Reads a list of objects with `body`, which gets a further reader for each object.
+    ///
+    /// The faults of the further readers are added to the faults of this reader.
     mutating func list<Value>(
         _ name: String, required: Bool, maximum: Int, _ body: (inout RequestObject) -> Value?
     ) -> [Value]? {

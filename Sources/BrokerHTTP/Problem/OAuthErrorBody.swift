@@ -1,8 +1,8 @@
 import Broker
 
-/// Writes the errors of introspection and token exchange in the form of OAuth (RFC 6749 section 5.2).
+/// Writes the errors of introspection and token exchange in OAuth's format (RFC 6749 section 5.2).
 ///
-/// Client libraries of OAuth understand this form. The broker's own code is included as well.
+/// Client libraries of OAuth understand this format. The document also contains the broker's own code.
 enum OAuthErrorBody {
     /// Returns the OAuth error of a problem, and its status.
     static func render(_ problem: BrokerProblem) -> (status: Int, bytes: [UInt8]) {

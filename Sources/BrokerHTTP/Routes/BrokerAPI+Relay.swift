@@ -42,8 +42,8 @@ extension BrokerAPI {
             }
             return streamed
         }
-        // After an end of the session, an answer may continue for `relayedGrace`. If the call took longer, check whether the
-        // session has ended meanwhile.
+        // When a session ends, its relayed answers may continue for `relayedGrace`. If this call took at least as long, its
+        // session may have ended that long ago, so check the session.
         if NIODeadline.now() - begun >= TimeAmount(configuration.limits.relayedGrace) { try await checkLives(session) }
         return self.answer(answer, wholeBody(answer, call), call)
     }
@@ -56,12 +56,12 @@ extension BrokerAPI {
 
     /// Returns the function that writes the body of a streamed answer.
     ///
-    /// The answer ends when the session ends, or when the pass ends that the request showed.
+    /// The answer ends when the session ends or when the pass in the request ends, as `RelayedAnswer` describes.
     private func written(
         _ stream: RelayBody, isEventStream: Bool, of session: LiveSession, _ ending: RelayedEnding?, _ call: Call
     ) async throws(BrokerProblem) -> @concurrent @Sendable (any BodyWriter) async throws -> Void {
-        // First add the answer as a follower of the session (`SessionNotices`), and then look up the session. Otherwise, an
-        // ending in between would be missed.
+        // Add the answer as a follower of the session (`SessionNotices`) before the session is looked up. In the other
+        // order, an ending between the two steps would be missed.
         let relayed = RelayedAnswer(
             of: session, in: useCases.listenToSession, isEventStream: isEventStream,
             grace: configuration.limits.relayedGrace, use: SessionUse(of: session, useCases.resumeSession),
@@ -114,8 +114,7 @@ extension BrokerAPI {
 
     /// Returns the access token for an upstream's own API.
     ///
-    /// If the session is unable to get such a token, the problem is `upstream_not_allowed`, which only a new sign-in can
-    /// change.
+    /// Throws `upstream_not_allowed` if the session cannot get such a token. Only a new sign-in can change that.
     private func targetToken(
         _ target: TokenTarget, of session: LiveSession, insteadOf refused: AccessToken?, by upstream: String
     ) async throws(BrokerProblem) -> AccessToken {
@@ -156,12 +155,11 @@ extension BrokerAPI {
         return Answer(answer.status, consume fields, body: body)
     }
 
-    /// The answer's media type, stripped of its parameters; empty unless there is exactly one.
+    /// The answer's media type without its parameters; empty unless the answer has exactly one `Content-Type`.
     private func mediaType(_ answer: RelayResponse) -> Substring {
         var found: String?
         for field in answer.headers where field.name == .contentType {
-            // If there are two types, browsers may differ in the type that they use, so the answer counts as one with an
-            // unknown type.
+            // Of two `Content-Type` fields, browsers may use either one. So two fields count as an unknown type.
             guard found == nil else { return "" }
             found = field.value
         }

@@ -6,7 +6,7 @@ extension ManagementAPI {
     /// The largest number of settings in one comparison of configurations.
     private static let maximumItems = 10_000
 
-    /// `POST /admin/v1/config/diff`: compares the settings of a configuration with the running one.
+    /// `POST /admin/v1/config/diff`: compares the settings in the request with those of the running configuration.
     ///
     /// The request contains digests instead of values.
     @Sendable func compareConfiguration(_ call: Call) async throws(BrokerProblem) -> Answer {

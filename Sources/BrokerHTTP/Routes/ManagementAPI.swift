@@ -104,7 +104,7 @@ final class ManagementAPI: Sendable {
         return found.keysFit ? "ready" : "keys_do_not_fit"
     }
 
-    /// The faults, one sentence each.
+    /// The sentences for `problems` in `/readyz`, one for each present fault.
     private static func problems(_ found: ManagementHealth.Conditions, storeAnswers: Bool) -> [String] {
         var problems: [String] = []
         if let drain = found.drain {

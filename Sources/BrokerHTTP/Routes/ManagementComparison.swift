@@ -1,10 +1,10 @@
 package import Broker
 
-/// The comparison of a configuration with the running one, setting by setting, as a closure that the executable provides.
+/// Compares a configuration with the running configuration, setting by setting, by a closure that the executable provides.
 ///
 /// The values themselves are never sent. The closure compares digests that are made with the caller's salt.
 package struct ManagementComparison: Sendable {
-    /// One setting of either configuration.
+    /// One setting that occurs in at least one of the two configurations.
     package struct Item: Sendable, Equatable {
         /// The setting's dotted path.
         package let path: String

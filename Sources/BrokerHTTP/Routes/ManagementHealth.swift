@@ -58,7 +58,8 @@ package struct ManagementHealth: Sendable {
         package var keys = ""
         /// The values that were sealed while the broker ran with another key ring, in words; nil if there are none.
         package var foreignKeys: String?
-        /// The time by which the clock is ahead of the store's clock; nil if the store has no clock, or has not been asked yet.
+        /// The time by which this machine's clock is ahead of the store's clock; nil if the store has no clock, or has not
+        /// been asked yet.
         package var clockAhead: Duration?
         /// The remaining work while the process shuts down; nil otherwise.
         ///

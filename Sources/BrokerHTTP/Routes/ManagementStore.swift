@@ -20,9 +20,14 @@ package struct ManagementStore: Sendable {
         }
     }
 
-    /// A key of the ring, or a key that rows name but the ring lacks.
+    /// A key of the key ring, or a key that sealed stored values but is missing in the key ring.
     package struct Key: Sendable {
-        /// The use of the key now.
+        /// The present use of a key.
+        ///
+        /// - `seals`: the key seals new values, and opens stored ones
+        /// - `opens`: the key only opens stored values
+        /// - `waits`: the key begins to seal at a later time
+        /// - `missing`: stored values name the key, but the key ring does not contain it
         package enum Use: String, Sendable { case seals, opens, waits, missing }
 
         package let id: String

@@ -5,8 +5,9 @@ import Synchronization
 
 /// A relayed answer that is written in pieces, and that ends early if its session (guarantee 6) or its pass ends.
 ///
-/// An event stream of unannounced length ends like a complete answer, at once. The connection of any other answer is cut, so
-/// that the answer does not look complete. The cut comes five seconds after the session's end, or an hour after the pass's end.
+/// - An event stream without a `Content-Length` ends at once, as if its body were complete.
+/// - For any other answer, the broker cuts the connection, so that the app notices the incomplete body. The cut comes five
+///   seconds after the session's end, or an hour after the pass's end.
 final class RelayedAnswer: Sendable {
     /// The part of the answer that `SessionNotices` holds as a follower; it can end the answer from any thread.
     private final class Ending: SessionFollower {
@@ -59,7 +60,7 @@ final class RelayedAnswer: Sendable {
             }
             guard !isLate else { return }
             close()
-            // Unread bytes are discarded, even if the client has stopped reading.
+            // `cut` discards the pieces that are not sent yet, so it works even if the app has stopped reading.
             writer?.cut()
         }
 
@@ -85,8 +86,8 @@ final class RelayedAnswer: Sendable {
 
     /// Adds an answer as a follower of its session; `close` closes the upstream's connection, from any thread.
     ///
-    /// Read the session after this call. The read finds an ending before this call, and `register` reports an ending after
-    /// this call.
+    /// After this call, look up the session. The lookup finds an ending from before this call, and `register` reports an
+    /// ending from after this call.
     init(
         of session: LiveSession, in register: ListenToSession, isEventStream: Bool, grace: Duration, use: SessionUse?,
         on eventLoop: any EventLoop, close: @escaping @Sendable () -> Void
@@ -102,10 +103,10 @@ final class RelayedAnswer: Sendable {
         ending.ends()
     }
 
-    /// Ends the answer after the given time, because of the end of its pass.
+    /// Ends the answer after the given time, because the pass in its request ends.
     func end(in time: Duration) { ending.end(in: time) }
 
-    /// Writes the answer's body until the body or the answer ends.
+    /// Writes the answer's body until the body is complete, or until `end` ends the answer.
     ///
     /// Throws if the upstream's body breaks off. The connection is then cut, because an incomplete body must not look
     /// complete.
@@ -127,6 +128,6 @@ final class RelayedAnswer: Sendable {
         try await writer.finish(nil)
     }
 
-    /// An error that cuts the answer, because the grace after the end of the session or the pass is over.
+    /// Cuts the answer, because the time that it had after the end of its session or pass is over.
     private struct Cut: Error {}
 }

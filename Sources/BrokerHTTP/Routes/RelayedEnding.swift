@@ -4,12 +4,14 @@ import Broker
 ///
 /// A call whose request showed a proof has no such limit.
 struct RelayedEnding: Sendable {
-    /// The time that a call may continue after the end of its pass, unless it is an event stream.
+    /// The time that a call may continue after its pass has ended; an event stream has no such time.
     ///
     /// An hour is enough for a large transfer.
     private static let grace = Duration.seconds(3600)
 
-    /// The pass's end on the monotonic clock, unaffected by a slow upload or a slow upstream.
+    /// The time on the monotonic clock at which the pass ends.
+    ///
+    /// The time is fixed when the request arrives, so a slow upload does not move it.
     private let passEnd: Duration
     private let clock: BrokerClock
 

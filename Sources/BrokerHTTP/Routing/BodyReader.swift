@@ -30,9 +30,9 @@ enum BodyReader {
     }
 }
 
-/// Parses bodies, on routes that declare their media type.
+/// Parses bodies as JSON or as a form.
 ///
-/// The type is checked before the body arrives.
+/// The media type of the body is checked before the body arrives.
 extension BrokerAPI {
     /// Returns the request's JSON object.
     func json(_ call: Call) throws(BrokerProblem) -> RequestObject {

@@ -40,18 +40,19 @@ final class BrokerAPI: Sendable {
         self.ledger = ledger ?? ChargeLedger(configuration.limits.charges, monotonic: clock.monotonic)
     }
 
-    /// Returns the party that pays for the request's costs (SEC-119, SEC-121).
+    /// Returns the charge on which the use cases book the costs of a request (SEC-119, SEC-121).
     ///
-    /// The routes pass this charge to the use cases, which book each cost on it.
+    /// The costs count for the client's address.
     func charge(_ call: Call) -> Charge {
-        // Without an address (a Unix socket or a test), or on loopback in development, the callers are indistinguishable, so
-        // there is no payer.
+        // Without an address (a Unix socket or a test), or on loopback in development, the callers are indistinguishable.
+        // Their requests are not charged.
         guard let peer = call.connection?.address, !(name.isLoopback && peer.isLoopback) else {
             return Charge(nil, in: ledger)
         }
         return Charge(rules.client(of: call).address.map(configuration.translators.client), in: ledger)
     }
 
-    /// The party that pays for checking the proofs that an authenticated backend sends.
+    /// The charge for checking the proofs that an authenticated backend sends; it counts for no address, but for the
+    /// session.
     var backendProofCharge: ProofCharge { ProofCharge(ofBackendIn: ledger) }
 }

@@ -9,8 +9,8 @@ package import NIOCore
 /// The function `serve` replaces a stack of middlewares. It shows all rules in their order, and calling the rules costs no
 /// allocation.
 ///
-/// The responder is a class, because each request fetches it from the running configuration. A copy of a struct would count
-/// some twenty references.
+/// The responder is a class, because each request fetches it from the running configuration. Copying a struct would retain
+/// and release some twenty references.
 package final class BrokerResponder: WireService {
     /// All routes, for the test that compares them with openapi.yaml.
     package let routes: [Route]

@@ -5,8 +5,8 @@ import NIOCore
 
 /// One request on its way through a route.
 ///
-/// The type is a class, because functions pass the call on. Each copy of a struct would update more than twelve reference
-/// counts.
+/// The type is a class, because functions pass the call on. Copying a struct would retain and release more than twelve
+/// references.
 final class Call: Sendable {
     let request: HTTPRequest
     /// The request's body as it arrives; it can be read once.

@@ -52,7 +52,8 @@ struct ListenerRules: Sendable {
 
     /// Throws if a trusted proxy reports that the client used plain http.
     ///
-    /// A redirect would hide that the client's cookie leaked (SEC-104).
+    /// The broker refuses such a request instead of redirecting it, because a redirect would hide that the client's cookie
+    /// leaked (SEC-104).
     private func checkScheme(_ call: Call) throws(BrokerProblem) {
         let fields = call.fields.forwardedProto
         if fields.count == 1, fields.first?.isASCIIEqual(to: "https") == true { return }
@@ -107,7 +108,8 @@ struct ListenerRules: Sendable {
         return call.connection?.peerText
     }
 
-    /// Returns the W3C trace context of the request, and whether its caller's decision to record is trusted.
+    /// Returns the W3C trace context of the request, and whether the broker trusts its caller's decision to record the
+    /// trace.
     func traceOrigin(of call: Call) -> TraceOrigin? {
         guard kind != .management else { return nil }
         let fields = call.request.headerFields[fields: .traceparent]
@@ -131,13 +133,15 @@ struct ListenerRules: Sendable {
         kind != .management && CookieReader.value(of: cookies.passName, in: fields.cookies) != .absent
     }
 
-    /// Throws `cross_origin` if a page of an unlisted origin makes a browser send a changing request with the broker's cookie,
-    /// or with no credential (SEC-45).
+    /// Throws `cross_origin` for a browser's request that an unlisted origin caused, if two conditions hold (SEC-45).
+    ///
+    /// - The method is not safe, or the route has `sameOriginAlways`.
+    /// - The request has the cookie of a session, a login or a web child, or it has no `Authorization`.
     func checkOrigin(_ call: Call, _ route: Route) throws(BrokerProblem) {
         guard kind == .public, !route.traits.contains(.anyOrigin) else { return }
         guard !call.fields.origins.isEmpty || !call.fields.fetchSites.isEmpty else { return }
-        // Any app can claim the origin of a web shell, so requests with cookies from it are refused, even GET requests
-        // (decision 86).
+        // Any app can send the origin of a web shell. So requests with this origin and a cookie are refused, even GET
+        // requests (decision 86).
         let isShell = call.fields.origins.contains(where: configuration.shellOrigins.contains)
         if isShell, hasAnyCookie(call.fields) {
             throw BrokerProblem(

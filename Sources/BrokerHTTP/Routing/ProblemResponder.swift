@@ -17,7 +17,7 @@ struct ProblemResponder: Sendable {
         var hasPass = false
         /// Whether the route's errors have OAuth's form.
         var isOAuth = false
-        /// Whether the caller used HTTP Basic.
+        /// Whether the path belongs to the relay, whose answers name the broker or the upstream as their source.
         var usedBasic = false
         /// Whether the path belongs to the relay, whose answers name their source.
         var isRelay = false

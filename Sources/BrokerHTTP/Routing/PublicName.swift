@@ -4,11 +4,11 @@ import BrokerWire
 struct PublicName: Sendable {
     /// Whether `public_url` is https.
     ///
-    /// If so, the cookies have their name prefix and `Secure`.
+    /// If so, the names of cookies keep the prefix `__Host-`, and cookies have the attribute `Secure`.
     let isSecure: Bool
     /// Whether `public_url` has a loopback name.
     ///
-    /// Only this machine can reach the broker then, so loopback peers are unlimited.
+    /// Then only programs on this machine can reach the broker, so loopback peers have no limits.
     let isLoopback: Bool
     /// The broker's own origin, as browsers write it.
     let origin: String

@@ -43,11 +43,9 @@ package struct Route: Sendable {
     let traits: Traits
     /// Whether the route leaves bodies unread, because its methods are GET and HEAD.
     var readsNoBody: Bool { method == .get && !takesAnyMethod }
-    /// The check that is made before the broker asks the client for the body.
+    /// The check that runs before the broker sends `100 Continue` and reads the body; nil for GET and HEAD.
     ///
     /// The handler makes the same check again, because this check may be skipped for a request that has no body.
-    ///
-    /// Nil for GET and HEAD, whose bodies are not read.
     let proof: Check?
     let handler: Handler
 

@@ -64,7 +64,7 @@ struct AdministrationContract {
                 #expect(try await everything(source, by: 100) == rows)
                 try await target.withStore { other in
                     let administered = try #require(other as? any StoreAdministration)
-                    // The target is empty. This check leaves out the counts of seals.
+                    // The target store is empty. Only the rows that count seals are left out of this check.
                     for kind in StoredKind.allCases where kind != .seals {
                         #expect(try await administered.rows(of: kind, after: nil, limit: 1).rows.isEmpty)
                     }
@@ -124,8 +124,8 @@ struct AdministrationContract {
             let live = try #require(
                 try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).first?.tokenDigest)
             #expect(try await store.registerPresence(Rows.presence(of: live)) == .committed)
-            // 9 exchanges, 2 logins, a handoff, a registration, 8 facts, 6 token sets, a presence key, 2 outbox rows, another
-            // API's token.
+            // The store has 31 sealed values: of 9 exchanges, 2 logins, a handoff, a registration and 2 outbox rows; 8 facts
+            // and 6 token sets of sessions; a presence key; and a token for another API.
             #expect(try await administered.keyUse(exchangesSince: Rows.now) == ["k1": 31])
             #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 22])
             let wanted: [SealedPlace: Int] = [

@@ -61,7 +61,7 @@ struct BackupTests {
                 "INSERT INTO schema_version (version, readable_from) VALUES (\(version), \(version))")
             await store.close()
             try await refuse(nil, "newer/coatcheck.db", .tooNew(found: version, known: Schema.newest))
-            // The caller's check of the copy refuses the backup, as it does if the caller's key ring does not open the
+            // The caller's check of the restored copy refuses the backup. A caller does this if its key ring does not open the
             // records.
             await #expect(throws: StoreOpenFailure.refused("another ring")) {
                 _ = try await SQLiteStore.restore(BackupFile(copy), to: path, stamp: "1") {
@@ -146,11 +146,12 @@ struct BackupTests {
             let kept = try await SQLiteStore.open(path: restored.kept ?? "", reserve: 0)
             #expect(try await kept.session(tokenDigest: after.tokenDigest) == after)
             await kept.close()
-            // A former database is kept, and never overwritten.
+            // A second restore with the same stamp is refused, because it would overwrite the former database that the first
+            // restore has kept.
             await #expect(throws: StoreOpenFailure.self) {
                 _ = try await SQLiteStore.restore(BackupFile(copy), to: path, stamp: "20261122T210000Z", accept: accept)
             }
-            // At an empty place, there is no former database.
+            // At a path without a database, there is no former database to keep.
             let fresh = try await SQLiteStore.restore(
                 BackupFile(copy), to: directory + "/fresh/coatcheck.db", stamp: "1", accept: accept)
             #expect(fresh.kept == nil)

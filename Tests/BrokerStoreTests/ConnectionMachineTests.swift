@@ -30,7 +30,7 @@ struct ConnectionMachineTests {
     private static let conflict = ServerFault(state: "40001")
     private static let shutDown = ServerFault(state: "57P01")
     private static let readOnly = ServerFault(state: "25006")
-    /// The error code that pgbouncer sends after it lost or gave up its connection to the server.
+    /// The error code that pgbouncer sends after it has lost or closed its connection to the server.
     private static let pooler = ServerFault(state: "08P01")
 
     static let scenarios: [Scenario] = [
@@ -94,7 +94,8 @@ struct ConnectionMachineTests {
             testDescription: "a server that is silent is given up after six seconds, counted from its last word",
             steps: up + [
                 Step(1000, .sent([1], isWrite: true)), Step(1000, .sent([2], isWrite: true)), Step(5000, .completed),
-                // Two statements are in progress, which is more than `refill`, so the connection gets no further statement.
+                // Two statements are in progress, which is more than `refill`. So the connection takes no further statement
+                // until one is done.
                 Step(7100, .ticked), Step(10_999, .ticked),
                 Step(11_000, .ticked, [.answer(1, .inDoubt), .answer(2, .inDoubt), .disconnect]),
             ]),

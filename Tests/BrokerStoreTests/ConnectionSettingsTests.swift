@@ -66,7 +66,7 @@ struct ConnectionSettingsTests {
         let settings = try ConnectionSettings(url: url, resolve: { $0.merging(prefer) { $1 } })
         #expect(settings.isLocal == isLocal)
         #expect(value("sslmode", of: settings) == (isLocal ? nil : "verify-full"))
-        // If libpq resolves an `sslmode` other than `prefer`, for example from a service file, the store adds no
+        // libpq may find an `sslmode` other than `prefer`, for example in a service file. In this case, the store adds no
         // `sslmode`.
         let told = options.merging(["sslmode": "require", "sslrootcert": "/ca.crt"]) { $1 }
         let said = try ConnectionSettings(url: url, exists: { _ in true }, resolve: { $0.merging(told) { $1 } })

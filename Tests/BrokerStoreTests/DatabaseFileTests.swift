@@ -102,8 +102,8 @@ struct DatabaseFileTests {
             let session = Rows.session()
             try await store.signIn(session)
             try await TemporaryStore.withDirectory { directory in
-                // The copy has the database and its log, which stay if the process dies now. It has nothing from the
-                // process's memory.
+                // Copy the database and its log, which are what remains if the process dies now. The process's memory is not in
+                // the copy.
                 for suffix in ["", "-wal"] {
                     try FileManager.default.copyItem(atPath: path + suffix, toPath: directory + "/copy.db" + suffix)
                 }

@@ -139,7 +139,7 @@ struct EndingsFileTests {
             let held = DispatchSemaphore(value: 0)
             let store = try await place.open { step in
                 if step == .noted { noted.add(1, ordering: .relaxed) }
-                // The first sync lasts until all endings have arrived.
+                // The first sync is held until all endings have been noted.
                 if step == .written { held.wait() }
                 if step == .synced { syncs.add(1, ordering: .relaxed) }
             }
@@ -270,7 +270,7 @@ struct EndingsFileTests {
             try await eventually("1 endings wait for their sync") { noted.load(ordering: .relaxed) >= 1 }
             let second = Task { try await logOut(rows[1], store) }
             try await eventually("2 endings wait for their sync") { noted.load(ordering: .relaxed) >= 2 }
-            // The first sync ends. The second one waits until the first caller has its answer.
+            // The first sync ends. The second sync is held until the first caller has its answer.
             held.signal()
             #expect(try await first.value.isWritten)
             held.signal()
@@ -305,7 +305,7 @@ struct EndingsFileTests {
             let rows = [Rows.session(), Rows.session()]
             let images = Mutex<[EndingsStep: Place]>([:])
             let armed = Atomic<Bool>(false)
-            // The files are copied at each step, with the content that a crash would leave.
+            // At each step of the store's work, the test copies the files, as a crash at this step would leave them.
             let store = try await place.open { step in
                 guard armed.load(ordering: .acquiring) else { return }
                 let copy = place.directory + "/crash-\(step)"
@@ -330,7 +330,8 @@ struct EndingsFileTests {
                 #expect(try image.entries.first?.tokenDigest == rows[0].tokenDigest, "\(step): what was answered")
                 let again = try await image.open(now: Rows.seconds(60))
                 #expect(try await again.session(tokenDigest: rows[1].tokenDigest)?.endReason == .loggedOut, "\(step)")
-                // The client got no answer, so it retries. Now the answer also promises that the ending is in the file.
+                // The client got no answer before the crash, so it repeats the log-out. The answer now promises that the ending
+                // is in the file.
                 #expect(try await logOut(rows[1], again).isWritten, "\(step)")
                 await again.close()
                 #expect(try image.entries.map(\.tokenDigest) == rows.map(\.tokenDigest), "\(step)")
@@ -427,7 +428,8 @@ struct EndingsFileTests {
             let taken = images.withLock { $0 }
             #expect(try taken[.rewritten]?.entries.count == 15_901)
             #expect(try taken[.renamed]?.entries == young + [last])
-            // The half-written file that the crash left does no harm.
+            // A crash during the rewriting leaves a half-written file. At the next start, the store opens and removes this
+            // file.
             if let image = taken[.rewritten] {
                 #expect(FileManager.default.fileExists(atPath: image.file + ".rewriting"))
                 let again = try await image.open(life: Self.life + Self.life)

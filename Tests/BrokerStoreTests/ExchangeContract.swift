@@ -173,7 +173,8 @@ struct ExchangeContract {
             let completed = try await store.completeExchange(
                 rows[0].key, fence: owner.fence, session: session, replacing: nil, sessionLimit: 5)
             #expect(completed != nil)
-            // The first of these claims lapsed too recently to be spared, and the second too long ago.
+            // The caller spares claims that lapsed 10 to 40 s ago, during an outage of the store. The first of these claims
+            // lapsed after the outage, and the second before it.
             for (row, seconds) in [(rows[1], 34), (rows[2], 66)] {
                 _ = try await store.mustClaim(row)
                 clock.advance(.seconds(seconds))

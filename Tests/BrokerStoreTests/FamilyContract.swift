@@ -152,8 +152,8 @@ struct FamilyContract {
                     let row = try #require(try await store.session(tokenDigest: child.tokenDigest))
                     #expect(row.endedAt == time, "\(ending)")
                     #expect(row.lineage == child.lineage)
-                    // If a selector selects both parent and child, it may have ended the child first. A lapsed child has ended
-                    // by itself.
+                    // A child's reason is not `parent_ended` in two cases: a selector that selects both sessions may end the
+                    // child first; and a lapsed child ends by itself.
                     let isNamed = [.subject, .logoutToken, .lapsed].contains(ending)
                     #expect(isNamed || row.endReason == .parentEnded, "\(ending): \(String(describing: row.endReason))")
                     #expect(try await store.refreshState(child.tokenDigest)?.isEnded == true)
@@ -238,7 +238,7 @@ struct FamilyContract {
                     }
                     return try await group.reduce(into: [Digest]()) { if let token = $1 { $0.append(token) } }
                 }
-                // Each child has ended, in whichever order the two calls came.
+                // Each child that was made has ended, no matter whether its insertion or the parent's ending came first.
                 for token in made {
                     let row = try #require(try await store.session(tokenDigest: token))
                     #expect([.parentEnded, .replaced].contains(row.endReason))

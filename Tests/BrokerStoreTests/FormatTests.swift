@@ -192,8 +192,8 @@ struct FormatTests {
                 statements.append(SessionSQL.page(selector, state, after: true))
             }
         }
-        // A list of all sessions reads an index in its order, one page at a time. An operator's list of a provider's tombstones
-        // does the same, because most rows of a provider are tombstones.
+        // These lists read an index in its order, one page at a time: a list of all sessions, and an operator's list of
+        // tombstones. Most rows of a provider are tombstones, so such a page is soon full.
         let walks =
             [SessionSQL.named(.all), SessionSQL.page(.all, .live, after: false)]
             + [.all, .provider(digest), .client(digest), .sid(digest)].map { SessionSQL.page($0, .ended, after: false) }

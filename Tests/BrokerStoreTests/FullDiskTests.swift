@@ -52,7 +52,7 @@ struct FullDiskTests {
             #expect(Set(rest.ended) == [sessions[1].tokenDigest, sessions[2].tokenDigest] && !rest.isWritten)
             #expect(store.pendingEndings == 3)
 
-            // The disk has room again, so the store writes the endings without a further call.
+            // The disk has room again. The store then writes the pending endings by itself, without a further call.
             try await store.maintain("PRAGMA max_page_count = 1000000")
             try await eventually("what was held back is written, and everything is taken again") {
                 store.pendingEndings == 0 && !store.writer.endingsOnly
@@ -94,7 +94,7 @@ struct FullDiskTests {
         .timeLimit(.minutes(1)))
     func endingsOnly() async throws {
         try await TemporaryStore.with { store, path in
-            // If the path is a symbolic link, the reserve can be removed, but not made again.
+            // The reserve file's path is a symbolic link here. So the store can remove the reserve, but cannot make it again.
             let reserve = path + ".reserve"
             try FileManager.default.moveItem(atPath: reserve, toPath: reserve + ".file")
             try FileManager.default.createSymbolicLink(atPath: reserve, withDestinationPath: reserve + ".file")
@@ -132,8 +132,8 @@ struct FullDiskTests {
             let again = ReserveFile(path: path, size: size) { _, _ in false }
             #expect(again.isReady)
             #expect(try bytes() == size)
-            // A file reserves room only if its blocks are allocated. `truncate` allocates none, so the store refuses this file,
-            // and leaves it unchanged.
+            // A file reserves disk space only if its blocks are allocated. `truncate` allocates none, so the store refuses this
+            // file, and leaves it unchanged.
             for length in [size, size / 2] {
                 try FileManager.default.removeItem(atPath: path)
                 #expect(FileManager.default.createFile(atPath: path, contents: nil))

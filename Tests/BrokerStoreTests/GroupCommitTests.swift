@@ -92,7 +92,7 @@ struct GroupCommitTests {
             try await eventually("work waits for the writer") { store.writer.waitingCount >= 1 }
             caller.cancel()
             await #expect(throws: StoreFailure.inDoubt("the caller gave up")) { try await caller.value }
-            // A job writes even if it is cancelled before it begins.
+            // A write is carried out even if its caller's task is cancelled before the write begins.
             let second = Rows.login()
             let early = Task {
                 withUnsafeCurrentTask { $0?.cancel() }

@@ -63,7 +63,7 @@ struct LoginContract {
                 Rows.exchange(at: Rows.seconds(8), gate: .login(logins[1].state)))
             #expect(try await next(8) == .inserted)
             #expect(try await next(9) == .tooManyPending)
-            // A login whose exchange was released counts as pending again.
+            // After the release of its exchange, a login counts as pending again.
             _ = try await store.releaseExchange(claimed.key, fence: claimed.fence, countingAttempt: true)
             _ = try await store.burnLogin(state: logins[2].state)
             #expect(try await next(10) == .tooManyPending)

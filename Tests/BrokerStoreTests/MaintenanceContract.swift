@@ -46,7 +46,7 @@ struct MaintenanceContract {
             try await store.removeOutbox([])
             let taken = try await store.takeOutbox(now: Rows.seconds(39), until: Rows.seconds(99), limit: 40)
             #expect(taken.count == 40)
-            // The rows are shuffled, and another worker has removed one of them.
+            // Postpone the rows in random order. One of the postponed rows does not exist, as if another worker had removed it.
             let work = taken.shuffled().map { row in
                 PostponedWork(id: row.id, until: row.createdAt.advanced(by: .seconds(100)))
             }
@@ -213,8 +213,8 @@ struct MaintenanceContract {
                 ("a", 0, "sweeper", true), ("b", 29, "sweeper", false), ("b", 29, "outbox", true),
                 ("a", 20, "sweeper", true), ("b", 49, "sweeper", false), ("b", 50, "sweeper", true),
                 ("a", 51, "sweeper", false),
-                // The owner took this lease while its clock was far ahead. The stored end is too late, so another
-                // process may take the lease before it.
+                // Owner `a` took this lease while its clock was far ahead, so the stored end of the lease is too late. Another
+                // process may take the lease earlier.
                 ("a", 5000, "ahead", true), ("b", 51, "ahead", true),
             ]
             for step in steps {
@@ -261,11 +261,12 @@ struct MaintenanceContract {
             #expect(lapsed.touched == 0 && lapsed.ended.count == 2)
             #expect(lapsed.ended.contains(EndedSession(tokenDigest: idle.tokenDigest, reason: .idleExpired)))
             #expect(lapsed.ended.contains(EndedSession(tokenDigest: old.tokenDigest, reason: .expired)))
-            // The rows stay complete for a day, because a wrong clock can still be corrected.
+            // The rows of lapsed sessions and logins stay complete for a day, because an operator may still correct a wrong
+            // clock.
             #expect(try await store.session(tokenDigest: idle.tokenDigest) == idle)
             #expect(try await store.login(state: login.state) != nil)
 
-            // The three sign-ins have also made exchanges.
+            // The sweep also touches exchanges, because each of the three sign-ins has made one.
             #expect(try await sweep(day).touched == 4)
             #expect(try await store.exchange(exchange.key) == nil)
             #expect(try await sweep(day + 99).touched == 0)
@@ -344,7 +345,7 @@ struct MaintenanceContract {
                 touched.append(
                     try await store.sweep(now: Rows.seconds(100_000), limit: 10, lapsedSince: Rows.now).touched)
             } while touched.last != 0
-            // The sweep touches the sessions and the exchanges that made them.
+            // The sweep touches 25 sessions and the 25 exchanges that made them, at most 10 rows of each kind at a time.
             #expect(touched == [20, 20, 10, 0])
             #expect(try await store.outboxCount() == 25)
         }

@@ -26,7 +26,7 @@ struct OlderBackupTests {
                     sql: "INSERT INTO schema_version (version, readable_from) VALUES (?, ?)",
                     arguments: [migration.version, migration.readableFrom])
             }
-            // Only the columns of the first schema are used.
+            // Use only the columns of the first schema, because all later schemas have them, too.
             for token in tokens {
                 try database.execute(
                     sql: """

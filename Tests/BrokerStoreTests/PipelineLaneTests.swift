@@ -73,7 +73,7 @@ struct PipelineLaneTests {
         bench.submit(4)
         #expect(bench.lane.awakeCount == 1)
         #expect(bench.alarms.count == 4)
-        // One round trip takes all of the work, instead of a share.
+        // In one round trip, the connection takes all of the waiting jobs, and not only its share of them.
         #expect(bench.lane.take(64, for: 2).count == 4)
         #expect(bench.lane.take(64, for: 2).isEmpty)
         #expect(bench.lane.awakeCount == 0)
@@ -114,12 +114,12 @@ struct PipelineLaneTests {
         #expect(bench.lane.awakeCount == 1)
         #expect(bench.lane.take(64, for: 1).count == 2)
         #expect(bench.lane.take(64, for: 1).isEmpty)
-        // Later work does not wait for the silent connection.
+        // A job that is submitted now wakes another connection, and does not wait for the silent one.
         #expect(bench.lane.awakeCount == 0)
         bench.submit()
         #expect(bench.lane.awakeCount == 1)
         #expect(bench.lane.take(64, for: 1).count == 1)
-        // As soon as the silent connection's answer has arrived, the connection gets work again.
+        // After the silent connection has received its answer, it takes jobs again.
         #expect(bench.lane.take(64, for: 2).isEmpty)
         #expect(bench.lane.take(64, for: 1).isEmpty)
         #expect(bench.lane.awakeCount == 0)

@@ -51,7 +51,8 @@ struct PostgreSQLPlanTests {
             try connection.execute("VACUUM (ANALYZE)", within: .seconds(60))
             try connection.execute(SessionSetup.sql, within: .seconds(10))
             var faults = try Self.faults(of: statements + Self.first, connection)
-            // The planner believes that there are a million rows of each kind, so it chooses other plans.
+            // Multiply the row counts that PostgreSQL's planner knows by 50, to a million rows of each kind. The planner then
+            // chooses other plans.
             try connection.execute(
                 """
                 UPDATE pg_class SET reltuples = reltuples * 50
@@ -99,9 +100,9 @@ struct PostgreSQLPlanTests {
         return faults
     }
 
-    /// Earlier forms of statements.
+    /// Slow statements of earlier releases, in which the test has to find faults.
     ///
-    /// The test has to find fault with them, because with a million rows they needed a second for a page of one row.
+    /// With a million rows, each needed a second for a page of one row.
     private static let first = [
         Statement(
             "first_page", "bi",
@@ -181,7 +182,7 @@ struct PostgreSQLPlanTests {
             Administration.exchangeUse, EndingExchange.tell, Refresh.commitTargetToken, Refresh.commitRotated,
             TargetToken.byKey, TargetToken.use,
             TargetToken.insert, TargetToken.keep,
-            // The triggers of `session_states` run this statement.
+            // The triggers of the table `session_states` contain this statement.
             Statement("drop_audiences", "b", "DELETE FROM audience_tokens WHERE session = $1"),
         ]
         for selector in named + [.all] {
@@ -288,9 +289,9 @@ struct PostgreSQLPlanTests {
         private static let passing: Set = [
             "Limit", "LockRows", "Nested Loop", "Result", "Subquery Scan", "Append", "Merge Append", "ProjectSet",
         ]
-        /// Filters that almost every row passes.
+        /// Filters that almost every row passes, so few rows are read in vain.
         ///
-        /// A list of parents skips the children, and a session has at most sixteen children.
+        /// `parent IS NULL` is one of them, because a session has at most sixteen children.
         private static let hardlyAny: Set = ["(format = 1)", "(parent IS NULL)", "((parent IS NULL) AND (format = 1))"]
         private static let small: Set = ["leases", "key_seals", "schema_version"]
 

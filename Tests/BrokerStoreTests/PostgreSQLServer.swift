@@ -4,8 +4,10 @@ import Testing
 
 @testable import BrokerStore
 
-/// The PostgreSQL and pgbouncer of the tests. They end with the test process, because `Tests/scenarios/support/postgresql`
-/// watches its input.
+/// The PostgreSQL and pgbouncer of the tests.
+///
+/// They end with the test process: its pipe then closes, and `Tests/scenarios/support/postgresql` stops both at the end of its
+/// input.
 actor PostgreSQLServer {
     /// The reason for a missing server.
     struct Missing: Error, CustomStringConvertible {
@@ -69,7 +71,7 @@ actor PostgreSQLServer {
         do {
             if isSpoilt { return try administer("DROP DATABASE \(name) WITH (FORCE)") }
             let address = try start()
-            // The audit's trigger refuses removals, so the triggers are switched off.
+            // A trigger refuses the removal of audit rows, so all triggers are switched off.
             try Self.connect("postgresql://coatcheck@127.0.0.1:\(address.port)/\(name)").execute(
                 """
                 SET session_replication_role = replica;

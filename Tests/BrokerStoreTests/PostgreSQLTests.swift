@@ -119,7 +119,7 @@ struct PostgreSQLTests {
                 try await eventually("the migration waits, round \(round)") {
                     try PostgreSQLServer.execute(waiting, in: url) != ["0"]
                 }
-                // Another request gets its answer within three seconds.
+                // While the migration waits for its lock, another reader of the table gets its answer within three seconds.
                 try PostgreSQLServer.execute("SET statement_timeout = '3s'; SELECT FROM session_states", in: url)
             }
             #expect(isDone.first == nil)
@@ -261,7 +261,8 @@ struct PostgreSQLTests {
             let lock =
                 "BEGIN; SELECT FROM session_states WHERE token = '\\x\(parent.tokenDigest.hexadecimal)' FOR UPDATE"
             try holder.execute(lock, within: .seconds(60))
-            // The call that names only the parent is first in the queue, and then wants the child.
+            // The call that names only the parent waits first for the parent's row. After it has this row, it also needs the
+            // child's row.
             let (first, second) = (parent.tokenDigest, parent)
             async let one = store.endSessions(.token(first), reason: .admin, now: Rows.seconds(2), limit: 9)
             try await eventually("the one waits") { try waiting() == 1 }
@@ -420,7 +421,7 @@ struct PostgreSQLTests {
             for session in sessions { try await stores[0].signIn(session) }
             let isOver = Mutex(false)
             async let killer: Void = {
-                // If the connections can no longer be ended, the loop of sign-ins below ends, too.
+                // `defer` also ends the loop of sign-ins below if ending the connections fails.
                 defer { isOver.withLock { $0 = true } }
                 for _ in 0..<15 {
                     try endConnections(url)
@@ -496,7 +497,8 @@ struct PostgreSQLTests {
             let held = Rows.session()
             try await store.signIn(held)
             let holder = try PostgreSQLServer.connect(url)
-            // The server gives the held write four seconds. On a busy machine, the other write may take longer.
+            // PostgreSQL cancels the write to the locked row after four seconds. On a busy machine, the write to the free row
+            // may take longer, so the test tries this five times.
             var isAlone = false
             for _ in 0..<5 where !isAlone {
                 let free = Rows.session()
@@ -538,7 +540,7 @@ struct PostgreSQLTests {
             let holder = try PostgreSQLServer.connect(url)
             var isAlone = false
             for _ in 0..<5 where !isAlone {
-                // The list waits for the lock on the whole table, as it would during a long read.
+                // The lists wait for the lock on the whole table, as if their reads took long.
                 try holder.execute("BEGIN; LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE", within: .seconds(5))
                 let order = Order()
                 async let listed: Void = withTaskGroup { group in
@@ -551,7 +553,8 @@ struct PostgreSQLTests {
                     order.note("lists")
                 }
                 try await waiting(1, in: url)
-                // Each insertion counts the pending logins, because other processes may have begun logins meanwhile.
+                // Make the insertion count the pending logins again, as it does if other processes may have begun logins since
+                // the last count.
                 store.pendingLogins.invalidate()
                 #expect(try await store.insertLogin(Rows.login(), limits: LoginLimits()) == .inserted)
                 order.note("login")
@@ -570,7 +573,7 @@ struct PostgreSQLTests {
         try await withReplicas(1, isSpoilt: true) { stores, url in
             let session = Rows.session()
             try await stores[0].signIn(session)
-            // A sequence counts the tries, because it survives rollbacks.
+            // A sequence counts the attempts, because a rollback does not reset a sequence.
             try PostgreSQLServer.execute(
                 """
                 CREATE SEQUENCE tries;
@@ -602,7 +605,8 @@ struct PostgreSQLTests {
                 }
             }
             await store.close()
-            // Connections report their counts when they end.
+            // A connection reports its counts of rows to PostgreSQL's statistics when it ends. So the test waits for the
+            // counts.
             try await eventually("the connections have told what they read") {
                 let told = "SELECT sum(n_tup_ins) FROM pg_stat_user_tables WHERE relname = 'session_states'"
                 return try PostgreSQLServer.execute(told, in: url).first == String(count)

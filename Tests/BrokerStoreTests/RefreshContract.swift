@@ -55,13 +55,15 @@ struct RefreshContract {
             #expect(first == RefreshGrant(fence: 1))
             clock.advance(.seconds(24))
             #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(1)))
-            // The owner may have received a new pair without a connection to store it, so it has a minute to return.
+            // The owner of the lapsed claim may hold a new token pair and have no connection to store it. So the claim stays
+            // with its owner for a minute after its end.
             for pause in [1, 30, 29] as [Int64] {
                 clock.advance(.seconds(pause))
                 #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(1)))
             }
             clock.advance(.seconds(1))
-            // A caller whose store has failed recently may not take the claim over.
+            // A caller passes `takesOver: false` if its own store calls failed recently. Such a caller may not take over a
+            // claim.
             #expect(try await store.claimRefresh(session.tokenDigest, takesOver: false) == .busy(for: .seconds(1)))
             let second = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(second == RefreshGrant(fence: 2, takenOverFor: .zero))
@@ -71,14 +73,15 @@ struct RefreshContract {
             #expect(row.tokens == Rows.sealed("late pair"))
             #expect(row.tokenVersion == 2)
             #expect(try await store.refreshState(session.tokenDigest)?.claimFor == nil)
-            // The second owner was refused for a version that is no longer stored.
+            // The provider refused the second owner's refresh token of version 1. The row now has version 2, so the session
+            // does not end.
             let condemned = try await store.condemnRefresh(
                 tokenDigest: session.tokenDigest, tokenVersion: 1, fence: second.fence, reason: .grantRevoked,
                 now: Rows.now)
             #expect(!condemned)
             try await store.release(session.tokenDigest, fence: second.fence)
             #expect(try await store.session(tokenDigest: session.tokenDigest)?.endedAt == nil)
-            // For one more version, the row records that the old token may have been sent twice.
+            // During version 2, the row still records that the token of version 1 may have been sent twice.
             let next = try await store.mustClaimRefresh(session.tokenDigest, version: 2)
             #expect(next == RefreshGrant(fence: 3, takenOverBefore: true))
             #expect(try await store.commit(session.tokenDigest, version: 2, "third pair") == .committed)
@@ -252,7 +255,7 @@ struct RefreshContract {
             clock.advance(.seconds(25))
             #expect(try await store.refreshState(session.tokenDigest)?.claimFor == nil)
             #expect(try await store.refreshState(session.tokenDigest)?.claimRest == .zero)
-            // An owner that returns within the minute gets its claim again.
+            // An owner that returns within a minute after the end of its claim gets the claim again.
             clock.advance(.seconds(59))
             #expect(try await store.refreshState(session.tokenDigest)?.claimRest == .seconds(-59))
             #expect(
@@ -289,7 +292,7 @@ struct RefreshContract {
             clock.advance(.seconds(85))
             let third = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(third.takenOverFor == .zero && third.answerLost)
-            // A release keeps the mark of the take-over.
+            // The release of the third claim keeps the mark that this claim took over the second one.
             try await store.release(session.tokenDigest, fence: third.fence, emptyRefusal: true)
             clock.advance(.seconds(61))
             let fourth = try await store.mustClaimRefresh(session.tokenDigest)
@@ -331,7 +334,8 @@ struct RefreshContract {
             let session = Rows.session()
             try await store.signIn(session)
             _ = try await store.mustClaimRefresh(session.tokenDigest)
-            // A claim may end within its longest possible life from now. A claim with a later end counts as lapsed.
+            // The end of a stored claim may be at most the longest possible lifetime of a claim in the future. A claim with a
+            // later end counts as lapsed.
             clock.advance(.seconds(-300))
             guard case .busy = try await store.claimRefresh(session.tokenDigest) else {
                 Issue.record("a claim that may stand was taken over")
@@ -366,7 +370,7 @@ struct RefreshContract {
             _ = try await store.mustClaimRefresh(claimed.tokenDigest)
             #expect(try await store.commit(committed.tokenDigest, version: 1, "new") == .committed)
             await store.close()
-            // Each process has its own clock.
+            // Each process that opens the database has its own monotonic clock, which starts at another value.
             for moment in [50_000, -900] as [Int64] {
                 let next = TestClock()
                 next.advance(.seconds(moment))
@@ -377,7 +381,8 @@ struct RefreshContract {
                 if moment > 0 { await store.close() } else { next.advance(.seconds(30)) }
             }
             _ = try await store.mustClaimRefresh(held.tokenDigest)
-            // A claim or a commit drops a pause that is over.
+            // A claim or a commit had ended the pauses of these two sessions before the restart, so they can be claimed at
+            // once.
             _ = try await store.mustClaimRefresh(claimed.tokenDigest)
             _ = try await store.mustClaimRefresh(committed.tokenDigest, version: 2)
             await store.close()

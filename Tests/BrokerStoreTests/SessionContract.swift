@@ -131,8 +131,8 @@ struct SessionContract {
             let others = [Rows.session(provider: provider), Rows.session(client: client), Rows.session()]
             let lapsed = Rows.session(subject: subject, provider: provider, client: client, at: Rows.seconds(-8000))
             for session in mine + others + [lapsed] { try await store.signIn(session) }
-            // The order of the ends differs from the order of creation. Two sessions end at the same time. The last session of
-            // this subject stays.
+            // The sessions end in another order than they were created, and two of them end at the same time. The subject's
+            // last session does not end.
             for (index, second) in [(3, 10), (0, 20), (5, 20), (1, 30), (4, 40), (2, 50)] {
                 _ = try await store.endSessions(
                     .token(mine[index].tokenDigest), reason: .grantRevoked, now: Rows.seconds(Int64(second)))
@@ -212,7 +212,7 @@ struct SessionContract {
                 return try #require(try await store.session(tokenDigest: session.tokenDigest)).lastUsedAt
             }
             let late = idle.advanced(by: .seconds(5))
-            // By then the session had lapsed, by its idle end or by its absolute end.
+            // At the time of these uses, the session had already lapsed, by its idle end or by its absolute end.
             #expect(try await slide(late, idle) == session.lastUsedAt)
             #expect(try await slide(end, idle.advanced(by: .seconds(-1))) == session.lastUsedAt)
             guard late < end else { return }

@@ -5,10 +5,11 @@ import Testing
 
 /// A PostgreSQL with a synchronous standby.
 ///
-/// `Tests/scenarios/support/postgresql --standby` runs both until its input is closed.
+/// The script `Tests/scenarios/support/postgresql --standby` runs both servers, and stops them when its input is closed.
 final class StandbyServer {
     let url: String
-    /// The URL of the standby alone, which libpq accepts for any kind of server.
+    /// The URL of the standby alone. It has `target_session_attrs=any`, because libpq would otherwise refuse a server that only
+    /// reads.
     let standbyURL: String
     private let process = Process()
     private let input = Pipe()

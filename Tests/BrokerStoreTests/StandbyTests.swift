@@ -58,7 +58,7 @@ struct StandbyTests {
             try await isInDoubt(server.url) {
                 _ = try await store.endSessions(.token(ended.tokenDigest), reason: .loggedOut, now: Rows.now)
             })
-        // The ending exists on this server, but the standby may lack it.
+        // The primary has the ending, but the standby may lack it.
         #expect(try await store.session(tokenDigest: ended.tokenDigest)?.endReason == .loggedOut)
         let name = ClaimID(random: Array(repeating: 7, count: 16))
         let claim = RefreshClaim(
@@ -104,7 +104,8 @@ struct StandbyTests {
         let exchange = try await store.mustClaim(Rows.exchange())
         let sid = try #require(told.sid)
         let jti = Rows.digest()
-        /// The writes whose answers are 201, 204 and 200. Each is repeated like a caller's retry.
+        /// The writes behind HTTP answers of 201, 204 and 200. Each is repeated, as a caller repeats a request without an
+        /// answer.
         let writes: [(name: String, write: @Sendable () async throws -> Void)] = [
             (
                 "log-out",
@@ -134,7 +135,7 @@ struct StandbyTests {
         for (name, write) in writes {
             for time in 0..<2 { #expect(try await isInDoubt(server.url, write), "\(name), \(time)") }
         }
-        // The session exists here, but the standby may lack it.
+        // The primary has the session, but the standby may lack it.
         #expect(try await store.session(tokenDigest: fresh.tokenDigest) == fresh)
         try server.command("standby-thaw")
         for (_, write) in writes { try await write() }

@@ -28,11 +28,13 @@ struct StepUpContract {
             #expect(try await store.session(tokenDigest: ended.tokenDigest) == before)
             #expect(try await store.exchange(exchange.key)?.outcome == .calling)
             #expect(try await store.outboxCount() == 1)
-            // This step-up commits. If its answer is lost, the exchange still leads to the session.
+            // The step-up commits. If the store's answer is lost, the owner of the exchange finds the session through the
+            // exchange.
             #expect(try await store.stepUp(session.tokenDigest, exchange) == .committed)
             #expect(try await store.stepUp(session.tokenDigest, exchange, version: 2) == .takenAway)
             #expect(try await store.exchange(exchange.key)?.outcome == .session(session.tokenDigest))
-            // The store does not judge a lapse, because a wall clock may be wrong (guarantee 3).
+            // The store accepts the step-up of a lapsed session. It does not judge lapses, because a wall clock may be wrong
+            // (guarantee 3).
             let other = try await store.mustClaim(Rows.exchange())
             #expect(try await store.stepUp(lapsed.tokenDigest, other) == .committed)
         }
@@ -72,7 +74,8 @@ struct StepUpContract {
             #expect(try await store.sessions(.sid(sid), .live, after: nil, limit: 5, now: Rows.now).count == 1)
             let work = try await store.takeOutbox(now: Rows.now, until: Rows.seconds(60), limit: 5)
             #expect(work.map(\.id) == [old.id])
-            // The earlier claim has no owner any more, and its marks are gone.
+            // The step-up ended the refresh claim. The former owner of the claim can neither renew it nor set marks by its
+            // release.
             #expect(
                 try await !store.renewRefresh(
                     tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
@@ -102,11 +105,12 @@ struct StepUpContract {
             #expect(!condemned)
             let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(row.tokens == Rows.sealed("stepped up") && row.tokenVersion == 2 && row.endedAt == nil)
-            // The new grant is refreshed as usual. A pair that comes too late for the new grant's version is dropped.
+            // The new grant is refreshed as usual. If two pairs of the new grant arrive, the second one is dropped. A pair of
+            // the old grant is `outgrown`.
             #expect(try await store.commit(session.tokenDigest, version: 2, "next") == .committed)
             #expect(try await store.commit(session.tokenDigest, version: 2, "loser") == .superseded)
             #expect(try await store.commit(session.tokenDigest, version: 1, "late pair") == .outgrown)
-            // Here the refresh commits first, so the step-up reads again.
+            // Here a refresh has committed before the step-up, so the result is `moved`, and the step-up reads the row again.
             let second = try await store.mustClaim(Rows.exchange())
             #expect(try await store.stepUp(session.tokenDigest, second, version: 2, state: 2) == .moved)
             #expect(try await store.stepUp(session.tokenDigest, second, version: 3, state: 2) == .committed)
@@ -137,7 +141,8 @@ struct StepUpContract {
                     #expect(condemned)
                     continue
                 }
-                // The pair is stored, but its facts, which are from before the step-up, do not replace the newer facts.
+                // The refresh stores its token pair. It read its facts before the step-up, so they do not replace the newer
+                // facts.
                 func commit(_ version: Int64, of former: Sealed) async throws -> RefreshCommitResult {
                     try await store.commitRefresh(
                         RefreshCommit(
@@ -201,7 +206,8 @@ struct StepUpContract {
             #expect(try await version() == 2)
             _ = try await store.registerPresence(presence)
             #expect(try await version() == 2)
-            // The step-up used the row from before the presence key. Its answer would show a session without the key.
+            // The step-up was computed from the row as it was before the presence key was registered. Its answer would show a
+            // session without this key, so the result is `moved`.
             let first = try await store.mustClaim(Rows.exchange())
             #expect(try await store.stepUp(session.tokenDigest, first, version: 2) == .moved)
             #expect(try await store.stepUp(session.tokenDigest, first, version: 2, state: 2) == .committed)
@@ -245,7 +251,7 @@ struct StepUpContract {
                 #expect(try await store.session(tokenDigest: session.tokenDigest) == row)
                 #expect(try await store.outboxCount() == count)
                 #expect(try await store.exchange(older.key)?.outcome == .calling)
-                // The step-up used the row that the later step-up has stored.
+                // The earlier step-up is computed again, from the row that the later step-up has stored.
                 let again = try await store.stepUp(
                     session.tokenDigest, older, version: row.tokenVersion, state: row.version, isNewGrant: false,
                     outbox: [Rows.outbox(at: Rows.now)])

@@ -2,7 +2,7 @@ import Broker
 import Testing
 
 extension ExchangeStore {
-    /// Stores a session through its own exchange.
+    /// Claims a new exchange, and completes it with the given session.
     @discardableResult
     func signIn(
         _ session: SessionRow, replacing: Digest? = nil, sessionLimit: Int = 50
@@ -17,7 +17,7 @@ extension ExchangeStore {
                 claimed.key, fence: claimed.fence, session: session, replacing: replacing, sessionLimit: sessionLimit))
     }
 
-    /// Claims an exchange under a new name.
+    /// Claims an exchange under a new claim name, like another process.
     func claimAnew(_ row: ExchangeRow, maximumAttempts: Int = 3) async throws -> ExchangeClaimResult {
         var row = row
         row.claim = Rows.claim()

@@ -29,7 +29,8 @@ struct StrainTests {
             let readers = store.readers
             async let held: Void = readers.read { _ in
                 isHeld.store(true, ordering: .releasing)
-                // The test releases the lane. If the test itself waits for the lane, this task releases it after 20 s.
+                // The test releases this lane when its own read is done. If that read waits for this lane, the lane is released
+                // after 20 s.
                 _ = gate.wait(timeout: .now() + .seconds(20))
             }
             try await eventually("the lock is held") { isHeld.load(ordering: .acquiring) }
@@ -94,10 +95,11 @@ struct StrainTests {
                     try await store.insertLogin(login, limits: LoginLimits())
                 }
             }
-            // The write waits for at most ten seconds. Otherwise it would wait until the test's time is over.
+            // The store withdraws a write that has waited for ten seconds. Without this limit, the write would wait until the
+            // test's time limit.
             #expect(time < .seconds(30))
             hold.letGo()
-            // The write was withdrawn, so it is not carried out later.
+            // The withdrawn write is not carried out after the writer is free again.
             _ = try await store.burnLogin(state: Rows.digest())
             #expect(try await store.login(state: login.state) == nil)
         }

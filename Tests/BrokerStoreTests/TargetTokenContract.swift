@@ -74,7 +74,8 @@ struct TargetTokenContract {
             let standing = try #require(found.tokens)
             #expect(try await commit(over: standing, nil) == .committed)
             #expect(try await store.session(tokenDigest: session.tokenDigest)?.tokens == Rows.sealed("rotated"))
-            // If another pair is stored or the session has ended, the result is `superseded` or `ended`.
+            // Another pair has been stored since, so the result is `superseded`. After the session's end, the result is
+            // `ended`.
             #expect(try await commit(over: standing, row) == .superseded)
             _ = try await store.endSessions(.token(session.tokenDigest), reason: .loggedOut, now: Rows.now)
             #expect(try await commit(over: standing, row) == .ended)
@@ -135,7 +136,7 @@ struct TargetTokenContract {
             let row = Rows.targetToken(of: session.tokenDigest, version: claim.fence)
             #expect(try await store.keepTargetToken(row, tokenVersion: 1, of: nil))
             #expect(try await store.targetToken(row.key, of: session.tokenDigest) == row)
-            // After the release of the claim, the store refuses another row.
+            // Storing the row has released the claim, so the store refuses a second row with the same fence.
             #expect(
                 try await !store.keepTargetToken(
                     Rows.targetToken(of: session.tokenDigest, key: row.key, version: claim.fence, "later"),

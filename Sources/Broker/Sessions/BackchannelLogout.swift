@@ -6,13 +6,13 @@ package struct BackchannelLogout: Sendable {
 
     /// Ends the sessions that a valid token names.
     ///
-    /// Only sessions of the clients in its `aud` are ended.
+    /// Only sessions of the clients in the token's `aud` are ended.
     ///
     /// If the token has a `sid`, it names the sessions with that `sid`. If it also has a `sub`, it also names that user's
     /// sessions whose own id_token lacked a `sid`. If the token has only a `sub`, it names all sessions of the user.
     ///
-    /// The answer does not reveal whether there was any session. For a replayed token, the problem is `invalid_request`. If
-    /// the store with the used tokens is unavailable, the answer is 503.
+    /// The answer does not reveal whether there was any session. For a replayed token, the problem is `invalid_request`. If the
+    /// store is unavailable, the broker cannot detect a replay, so the answer is 503.
     ///
     /// A valid token costs nothing. An invalid token is charged as a wrong token. If its verification needed newer keys or
     /// several attempts, each fetch and attempt is charged instead (`KeyFetchCharge`).
@@ -79,8 +79,9 @@ package struct BackchannelLogout: Sendable {
                 batches += 1
                 return batch
             case .replayed:
-                // After a first batch, a second copy of the token may have arrived and ended the remaining sessions. After a
-                // lost response, this call itself may have used the token. Neither case counts as a replay.
+                // A logout token that was used before is a replay, except in two cases: this call has already ended a batch, so a
+                // second copy of the token may have ended the rest; or a response was lost, so this call itself may have used the
+                // token.
                 isReplayed = batches == 0 && !wasInDoubt
                 return EndedBatch(ended: [], more: false)
             }

@@ -92,7 +92,8 @@ package struct EndSession: Sendable {
     /// Ending many sessions takes several steps, so that other callers of the store get their turn.
     static let batch = 200
 
-    /// Ends the sessions of a selector, removes them from the cache and notifies the listeners; returns the number that ended.
+    /// Ends the sessions of a selector, removes them from the cache and notifies their event streams; returns the number that
+    /// ended.
     ///
     /// The call returns when every ending is on disk. If an ending could not be written there, the call throws
     /// `store_unavailable`, although the store may already refuse this session.
@@ -119,9 +120,9 @@ package struct EndSession: Sendable {
         }
     }
 
-    /// Repeats steps of an ending until all selected sessions have ended, and announces the sessions that each step ended.
+    /// Repeats `step`, which ends one batch of the selected sessions, until no session is left, and announces the ended sessions.
     ///
-    /// If a step's response is lost, the step is repeated one time.
+    /// If the store's response to a step is lost, the step is repeated one time.
     func steps(
         _ reason: EndReason, handle: SessionHandle? = nil, _ step: (WallTime) async throws(StoreFailure) -> EndedBatch
     ) async -> Result<Int, BrokerProblem> {

@@ -1,4 +1,4 @@
-/// Finds sessions with listeners or followers in this process that have ended, even if no notice of the ending arrived.
+/// Finds sessions with subscribers or followers in this process that have ended, even if no notice of the ending arrived.
 ///
 /// A session lapses without a notice, and the notice of another replica's ending may be lost (guarantee 6).
 package struct EndWatch: Sendable {
@@ -21,8 +21,8 @@ package struct EndWatch: Sendable {
     package func look() async {
         let notices = context.notices
         for session in notices.due(at: context.lapseTime) {
-            // While the clock is in doubt, uses are kept in memory. So the row of a living session may contain an idle end
-            // that has passed; such a session is read again after the patience.
+            // While the clock is in doubt, uses are kept in memory. So the row of a living session may contain an idle end that
+            // has passed. Such a session is read again after `patience`.
             let patience = context.lapseTime.advanced(by: Self.patience)
             do throws(BrokerProblem) {
                 let lapse = try await ResumeSession(context).storedLapse(of: session)

@@ -1,6 +1,6 @@
 /// The parent of a child session's row, and the digest of the child's kind and name.
 ///
-/// The type is a class, so that the many cached rows of top-level sessions store only an empty reference.
+/// The type is a class, so that the many cached rows of top-level sessions store only a nil reference.
 package final class Lineage: Sendable, Equatable {
     /// The digest of the parent's token.
     package let parent: Digest

@@ -1,11 +1,11 @@
-/// Listens to the notices of a session (`GET /v1/session/events`).
+/// Subscribes to the notices of a session (`GET /v1/session/events`).
 package struct ListenToSession: Sendable {
-    /// The number of listeners for each allowed session of a user at one client.
+    /// The number of subscribers for each allowed session of a user at one client.
     ///
-    /// For example, if a user may have 50 sessions, the user may have 100 listeners.
+    /// For example, if a user may have 50 sessions, the user may have 100 subscribers.
     private static let perSession = 2
-    /// The number of listeners that a child may have in addition to its family's listeners, because a page may be open in
-    /// several tabs.
+    /// The number of subscribers that a child may have in addition to the subscribers of its family, because a page may be open
+    /// in several tabs.
     package static let perChild = 4
 
     private let context: BrokerContext
@@ -19,7 +19,7 @@ package struct ListenToSession: Sendable {
         let settings = context.settings
         let sessions =
             live.ownsItselfAlone(context) ? settings.sessionsPerShopAndClient : settings.sessionsPerSubjectAndClient
-        // A child's listeners are counted separately, so new listeners of a sibling or the parent leave them in place.
+        // A child's subscribers are counted separately. So a new subscriber of a sibling or the parent does not displace them.
         let isChild = live.family != nil
         return context.notices.subscribe(
             live.tokenDigest, of: isChild ? live.tokenDigest : live.row.subjectAndClient,

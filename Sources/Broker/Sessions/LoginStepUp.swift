@@ -36,7 +36,7 @@ extension LoginStepUp {
         return writer
     }
 
-    /// The beginning of such a record.
+    /// The beginning of the record of a login that steps a session up.
     struct Beginning {
         var reader: RecordReader
         let session: Digest
@@ -44,7 +44,7 @@ extension LoginStepUp {
         let key: ProofKeyPair?
     }
 
-    /// Reads the part that `begin` wrote; nil for the record of a login that steps no session up.
+    /// Reads the part that `begin` wrote; nil for the record of a login that does not step a session up.
     static func beginning(_ bytes: [UInt8]) throws(RecordFailure) -> Beginning? {
         guard bytes.first == format else { return nil }
         var reader = try RecordReader(bytes, format: format)
@@ -56,7 +56,7 @@ extension LoginStepUp {
         return Beginning(reader: reader, session: session, thumbprint: thumbprint, key: key)
     }
 
-    /// Appends the demand after the members that the previous release reads.
+    /// Appends the demand after the members that an older release reads.
     static func write(_ demand: StepUpDemand?, to writer: inout RecordWriter) {
         guard let demand else { return }
         writer.strings(demand.contextClasses)

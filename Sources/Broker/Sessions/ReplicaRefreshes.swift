@@ -1,8 +1,8 @@
-/// Polls the store for changes by other replicas: refreshes, presence keys and ends of sessions with listeners or followers
-/// here.
+/// Polls the store for changes by other replicas: refreshes, presence keys and ends of sessions with subscribers or followers in
+/// this process.
 ///
-/// Only few sessions have a listener, so refreshes are polled. A notice of each refresh would cost work on every replica and
-/// a lock in the database.
+/// Only few sessions have a subscriber, so refreshes are polled. A notice of each refresh would cost work on every replica and a
+/// lock in the database.
 package struct ReplicaRefreshes: Sendable {
     private let notices: SessionNotices
     private let store: any SharedStore
@@ -15,7 +15,7 @@ package struct ReplicaRefreshes: Sendable {
         self.store = store
     }
 
-    /// Reads all sessions with listeners or followers, if there are any.
+    /// Reads all sessions with subscribers or followers, if there are any.
     package func look() async throws(StoreFailure) {
         var rest = notices.listenedTo[...]
         while !rest.isEmpty {

@@ -44,7 +44,7 @@ final class SeenRefreshTokens: Sendable {
         return state.withLock { $0.tokens.contains { $0.isEqual(to: token) } }
     }
 
-    /// Notes that a refresh may store another refresh token.
+    /// Notes the refresh in progress that may store another refresh token in the session.
     func note(_ question: Question) { state.withLock { $0.question = question } }
 
     /// Returns the refresh in progress that may still store the given refresh token.

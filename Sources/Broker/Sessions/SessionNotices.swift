@@ -2,17 +2,17 @@ import Synchronization
 
 /// Passes notices about sessions to the activities in this process that end with a session.
 ///
-/// There are two sorts of activities. An event stream has a *listener*, a closure that receives each notice about its
-/// session. Other activities have a *follower*, which receives only the end of its session.
+/// There are two sorts of activities. An event stream is a *subscriber*: its closure, the `listener`, receives each notice about
+/// its session. Other activities have a *follower*, which receives only the end of its session.
 ///
-/// A session has at most `maximumPerSession` listeners. The owner of listeners (a user with a client, or a child) has a
-/// limit too. If a new listener exceeds a limit, the oldest one is removed, so its event stream ends. The number of
-/// followers is limited by the code that starts them.
+/// A session has at most `maximumPerSession` subscribers. The owner of subscribers (a user with a client, or a child) has a limit
+/// too. If a new subscriber exceeds a limit, the oldest one is removed, so its event stream ends. The number of followers is
+/// limited by the code that starts them.
 package final class SessionNotices: Sendable {
-    /// The maximum number of listeners of a session.
+    /// The maximum number of subscribers of a session.
     package static let maximumPerSession = 8
 
-    /// Identifies a follower.
+    /// Identifies a follower of a session, so that the follower can be removed.
     package struct Place: Sendable {
         fileprivate let session: Digest
         fileprivate let id: UInt64
@@ -21,17 +21,17 @@ package final class SessionNotices: Sendable {
     fileprivate struct State {
         var next: UInt64 = 0
         var sessions: [Digest: Listened] = [:]
-        /// The listeners of each owner (a user with a client, or a child), with the session that each one listens to.
+        /// The subscribers of each owner (a user with a client, or a child), each with its session.
         var owners: [Digest: [UInt64: Digest]] = [:]
-        /// The children with listeners or followers, by their parents.
+        /// The children with subscribers or followers, by their parents.
         var families: [Digest: Set<Digest>] = [:]
     }
 
-    /// A session with listeners or followers.
+    /// A session with subscribers or followers.
     fileprivate struct Listened {
-        /// The newest token version that the session's listeners know; for a child, the version of its parent's tokens.
+        /// The newest token version that the session's subscribers know; for a child, the version of its parent's tokens.
         var version: Int64
-        /// Whether the session's listeners know that it has a presence key.
+        /// Whether the session's subscribers know that the session has a presence key.
         var hasPresence: Bool
         var listeners: [UInt64: @Sendable (SessionNotice) -> Void] = [:]
         var followers: [UInt64: any SessionFollower] = [:]
@@ -43,17 +43,17 @@ package final class SessionNotices: Sendable {
         var due: WallTime
     }
 
-    /// Guards the listeners and followers of all sessions.
+    /// Guards the subscribers and followers of all sessions.
     private let state = Mutex(State())
 
     package init() {}
 
-    /// Calls `listener` for each notice of a session from now on.
+    /// Subscribes to a session: calls `listener` for each notice of the session from now on.
     ///
-    /// The calls stop when the returned subscription is released, or when newer listeners supersede this one. `owner` may have
-    /// `limit` listeners. A child's listener receives its parent's end as the child's own.
+    /// The calls stop when the returned subscription is released, or when newer subscribers supersede this one. `owner` may have
+    /// `limit` subscribers. A child's subscriber receives the end of the child's parent as the end of the child.
     ///
-    /// `version` is the token version that the listener knows; for a child, the version of its parent's tokens. `lapsesAt` is
+    /// `version` is the token version that the subscriber knows; for a child, the version of its parent's tokens. `lapsesAt` is
     /// the time at which the session lapses according to the caller.
     package func subscribe(
         _ tokenDigest: Digest, of owner: Digest, limit: Int, version: Int64, hasPresence: Bool = false,
@@ -106,9 +106,9 @@ package final class SessionNotices: Sendable {
         withExtendedLifetime(follower) {}
     }
 
-    /// Sends a notice to a session's listeners.
+    /// Sends a notice to a session's subscribers.
     ///
-    /// An end also goes to its followers. An end or a refresh also goes to its children.
+    /// An end also goes to the session's followers. An end or a refresh also goes to the session's children.
     package func post(_ notice: SessionNotice, to tokenDigest: Digest) {
         let (listeners, children) = state.withLock { state in
             (state.sessions[tokenDigest].map { Array($0.listeners.values) } ?? [], state.families[tokenDigest] ?? [])
@@ -135,20 +135,19 @@ package final class SessionNotices: Sendable {
         for follower in followers { follower.sessionEnded(reason) }
     }
 
-    /// Notifies the listeners of a session and of its children that its tokens now have this version, unless they already know.
+    /// Notifies the subscribers of a session and of its children that its tokens now have this version, unless they already know.
     ///
-    /// With `isOwn` false, the tokens are for another API, so the listeners get no notice. The new version is then stored
-    /// only if the listeners know the version before it. Otherwise, they still need a notice about a refresh by another
-    /// replica.
+    /// With `isOwn` false, the tokens are for another API, so the subscribers get no notice. The new version is then stored only
+    /// if the subscribers know the version before it. Otherwise, they still need a notice about a refresh by another replica.
     package func refreshed(_ tokenDigest: Digest, version: Int64, isOwn: Bool = true) {
         let listeners = state.withLock { state in
-            // A child's listeners compare with its parent's version, so the version of the child's own row is ignored.
+            // A child's subscribers compare with the version of its parent, so the version of the child's own row is ignored.
             let own = state.sessions[tokenDigest].map { $0.parent == nil } == true ? [tokenDigest] : []
             return (own + (state.families[tokenDigest] ?? [])).flatMap { session in
                 guard let known = state.sessions[session]?.version, known < version, isOwn || known == version - 1
                 else { return [@Sendable (SessionNotice) -> Void]() }
                 state.sessions[session]?.version = version
-                // The refresh may have moved the end of the session.
+                // The refresh may have moved the end of the session, so read the session again soon.
                 state.sessions[session]?.due = WallTime(milliseconds: .min)
                 return state.sessions[session].map { Array($0.listeners.values) } ?? []
             }
@@ -157,7 +156,7 @@ package final class SessionNotices: Sendable {
         for listener in listeners { listener(.tokensRefreshed) }
     }
 
-    /// Notifies a session's listeners of its presence key, unless they already know.
+    /// Notifies a session's subscribers of its presence key, unless they already know.
     package func presenceRegistered(_ tokenDigest: Digest) {
         let isNew = state.withLock { state in
             guard state.sessions[tokenDigest]?.hasPresence == false else { return false }
@@ -167,7 +166,7 @@ package final class SessionNotices: Sendable {
         if isNew { post(.presenceKeyChanged, to: tokenDigest) }
     }
 
-    /// The sessions with listeners or followers, and their parents, for finding changes that other replicas made.
+    /// The sessions with subscribers or followers, and their parents, for finding changes that other replicas made.
     package var listenedTo: [Digest] {
         state.withLock { state in Array(Set(state.sessions.keys).union(state.families.keys)) }
     }
@@ -200,12 +199,12 @@ package final class SessionNotices: Sendable {
         }
     }
 
-    /// The number of owners with listeners.
+    /// The number of owners with subscribers.
     var owners: Int { state.withLock { $0.owners.count } }
 }
 
 extension SessionNotices.State {
-    /// Adds a listener or follower of a session, with the known facts about the session, and returns its number.
+    /// Adds a subscriber or follower of a session, with the known facts about the session, and returns its number.
     fileprivate mutating func enter(
         _ tokenDigest: Digest, _ new: SessionNotices.Listened,
         _ add: (inout SessionNotices.Listened, UInt64) -> Void
@@ -216,7 +215,7 @@ extension SessionNotices.State {
         return next
     }
 
-    /// Removes a session's entry if its last listener or follower is gone.
+    /// Removes a session's entry if its last subscriber or follower is gone.
     fileprivate mutating func leaveIfEmpty(_ tokenDigest: Digest) {
         guard let last = sessions[tokenDigest], last.listeners.isEmpty, last.followers.isEmpty else { return }
         sessions[tokenDigest] = nil
@@ -225,7 +224,7 @@ extension SessionNotices.State {
         if families[parent]?.isEmpty == true { families[parent] = nil }
     }
 
-    /// Removes the oldest listeners if a new one would exceed the limits, and returns them.
+    /// Removes the oldest subscribers if a new one would exceed the limits, and returns their closures.
     fileprivate mutating func makeRoom(
         for tokenDigest: Digest, of owner: Digest, limit: Int
     ) -> [@Sendable (SessionNotice) -> Void] {
@@ -235,7 +234,7 @@ extension SessionNotices.State {
         {
             superseded.append(listener)
         }
-        // The newest listener stays, even if the limit is zero.
+        // The newest subscriber stays, even if the limit is zero.
         while let listeners = owners[owner], listeners.count > max(limit, 1),
             let oldest = listeners.min(by: { $0.key < $1.key }),
             let listener = remove(oldest.key, oldest.value, of: owner)
@@ -245,7 +244,7 @@ extension SessionNotices.State {
         return superseded
     }
 
-    /// Removes a listener, and returns it if it was still there.
+    /// Removes a subscriber, and returns its closure if it was still there.
     fileprivate mutating func remove(
         _ id: UInt64, _ tokenDigest: Digest, of owner: Digest
     ) -> (@Sendable (SessionNotice) -> Void)? {

@@ -3,7 +3,7 @@ package enum SessionSelector: Sendable, Equatable {
     case token(Digest)
     case handle(SessionHandle)
     case subject(Digest)
-    /// All sessions of a subject except the session of this token digest and its children.
+    /// All sessions of a subject, except the session with the digest `current` and the children of this session.
     case subjectExcept(Digest, current: Digest)
     case sid(Digest)
     /// The sessions, among those of the given clients, that a logout token names.

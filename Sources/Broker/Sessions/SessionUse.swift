@@ -15,9 +15,10 @@ package final class SessionUse: Sendable {
     private let clock: BrokerClock
     private let state: Mutex<State>
 
-    /// Creates the use of a session whose idle end was just moved; nil for the session of a web page.
+    /// Creates the use of a session whose idle end was just moved.
     ///
-    /// An open page must not keep its session alive, because its cookie is easier to steal.
+    /// Returns nil for the session of a web page. An open page must not keep its session alive, because a page's cookie is easier
+    /// to steal.
     package init?(of session: LiveSession, _ sessions: ResumeSession) {
         guard session.facts.child?.kind != .web else { return nil }
         self.sessions = sessions.waiting

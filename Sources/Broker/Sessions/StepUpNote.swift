@@ -26,10 +26,10 @@ package struct StepUpNote: Sendable, Equatable {
         self.grant = grant
     }
 
-    /// Returns whether this step-up was answered after another one.
+    /// Returns whether this step-up was answered after another step-up.
     ///
-    /// `version` is the session's version when the code of the other step-up was sent. If this step-up was already stored
-    /// then, it was answered first, regardless of any clock. The times decide only between two step-ups that overlap.
+    /// `version` is the session's version when the code of the other step-up was sent. If this step-up was already stored then,
+    /// it was answered first, regardless of any clock. The times decide only between two step-ups that overlap.
     func isLater(than answeredAt: WallTime, ofCodeSentAt version: Int64) -> Bool {
         self.version > version && self.answeredAt > answeredAt
     }

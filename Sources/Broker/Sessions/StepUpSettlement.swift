@@ -12,8 +12,8 @@ extension ExchangeSettlement {
         let origin = SignInOrigin(
             subject: context.vault.index(.subject, [profile.issuer, identity.subject]),
             sid: identity.sid.map { context.vault.index(.sid, [profile.issuer, $0]) })
-        // Compare the age of the sign-in now. If the store is unavailable for minutes, the sign-in must not become too old
-        // while it waits.
+        // Compare the age of the sign-in now. If the store is unavailable for minutes, the sign-in must not become too old while
+        // the settlement waits for the store.
         let isMet = demand.isMet(by: identity.signIn, at: time, leeway: plan.client.signInLeeway)
         await enter(origin)
         defer { context.memory.signIns.leave(row.key) }
@@ -62,7 +62,8 @@ extension ExchangeSettlement {
         }
     }
 
-    /// Returns whether a former attempt, whose response was lost, has settled the exchange for this session.
+    /// Returns whether an earlier attempt of this settlement has settled the exchange for the session, although the store's
+    /// response was lost.
     private func hasSettled(for session: Digest) async -> Bool {
         let exchange: ExchangeRow?? = await insisting("exchange") { () async throws(StoreFailure) in
             try await context.store.exchange(row.key)
@@ -81,9 +82,8 @@ extension ExchangeSettlement {
 
     /// Reads the session that is stepped up, and notes its refresh token.
     ///
-    /// Retries until the store answers and this process can open the row.
-    ///
-    /// The code is spent, so the provider's answer waits until a missing key arrives, just as it waits for the store.
+    /// The code is spent, so the provider's answer must not be lost. Therefore this method retries until the store answers, and
+    /// until the key ring has the key of the row.
     private func standing(_ session: Digest) async throws(BrokerProblem) -> SessionRow? {
         let row: SessionRow?? = await insisting("session") { () async throws(StoreFailure) in
             guard let row = try await context.store.session(tokenDigest: session) else { return nil }
@@ -163,7 +163,8 @@ extension ExchangeSettlement {
         if commit.isNewGrant {
             context.notices.refreshed(before.tokenDigest, version: before.tokenVersion + 1)
         } else {
-            // The token version stays, but the session and its access token have changed.
+            // The token version stays the same, but the session and its access token have changed. So the event streams get a
+            // notice.
             context.notices.post(.tokensRefreshed, to: before.tokenDigest)
         }
         plan.charge.sessionMade(exchange: row.key, gate: plan.gate)
@@ -204,7 +205,7 @@ extension ExchangeSettlement {
         let hasGrant = old?.tokens.refreshToken != nil
         let isKept = hasGrant && (fresh.refreshToken == nil || exchange.seen.contains(fresh.refreshToken))
         let isNewGrant = !isKept
-        // A refresh in progress may still show that the answer belongs to the same grant.
+        // A refresh in progress may still bring the same refresh token. Then the answer belongs to the session's own grant.
         let question = isNewGrant ? questionFor(fresh.refreshToken) : nil
         let next: StoredTokens?
         var outbox: [OutboxRow] = []

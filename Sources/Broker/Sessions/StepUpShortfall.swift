@@ -1,6 +1,6 @@
 /// The reason why a step-up failed, with the demand and the actual sign-in.
 ///
-/// `got` is nil if the sign-in is forgotten, or if the provider itself reported the failure.
+/// `got` is nil if the actual sign-in is unknown, for example because the provider itself reported the failure.
 package struct StepUpShortfall: Sendable, Equatable {
     package let required: StepUpDemand
     package let got: SignInFacts?

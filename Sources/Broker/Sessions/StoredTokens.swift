@@ -15,7 +15,7 @@ package struct StoredTokens: Sendable {
     package var origin: SignInOrigin?
     /// The version of the access token; nil if it is the row's token version.
     ///
-    /// A refresh for another API may have raised the row's version since then.
+    /// The row's version can be higher, because a refresh for another API raises it and leaves this access token unchanged.
     package var accessVersion: Int64?
 
     package init(
@@ -48,8 +48,8 @@ package struct StoredTokens: Sendable {
     func withheldFor(at now: WallTime) -> Duration? {
         guard tokens.isWithheld else { return nil }
         let age = now.since(issuedAt)
-        // Another process may have set `issuedAt`, and its clock may be ahead by up to a minute. If the clock went back
-        // further, ignore the pause, because the step would prolong it.
+        // Another process may have set `issuedAt`, and its clock may be ahead by up to a minute. If `issuedAt` is further in the
+        // future, this process's clock was set back. The pause is then ignored, because it would last too long.
         return age > .zero - Self.skew && age < Self.pause ? Self.pause - max(age, .zero) : nil
     }
 }
@@ -62,8 +62,8 @@ extension StoredTokens {
     private static let keyedFormat: UInt8 = 2
     /// The format of tokens that are bound to a certificate.
     ///
-    /// A release without certificates refuses this format. Otherwise, it would send the refresh token in vain, and some
-    /// servers end the grant for such a call.
+    /// A release without support for certificates refuses this format. Otherwise, it would send the refresh token in vain, and
+    /// some servers end the grant for such a call.
     private static let certifiedFormat: UInt8 = 3
 
     /// The record to seal.
@@ -95,8 +95,7 @@ extension StoredTokens {
         if let origin {
             writer.string(Base64URL.encode(origin.subject.bytes))
             writer.string(origin.sid.map { Base64URL.encode($0.bytes) } ?? "")
-            // The previous release reads the owner last, so this member follows the owner, and is written only together with
-            // it.
+            // An older release stops reading after `origin`. So this member is written after `origin`, and only together with it.
             if let accessVersion { writer.optional(accessVersion) }
         }
         return writer.bytes

@@ -1,4 +1,4 @@
-/// A listener's entry in `SessionNotices`, which is removed when the last holder releases this object.
+/// An event stream's entry in `SessionNotices`; the entry is removed when the last holder releases this object.
 package final class Subscription: Sendable {
     private let end: @Sendable () -> Void
 

@@ -55,8 +55,8 @@ extension ExchangeSettlement {
                         return
                     }
                     seen.note(try context.openSealed(row)?.tokens.refreshToken)
-                    // If two refreshes were stored since the last look, the session may have had the token in between. So
-                    // leave the token unrevoked.
+                    // If two refreshes were stored since the last round of this loop, the session may have had the token
+                    // meanwhile. So the token is left unrevoked.
                     let isSkipped = row.tokenVersion > question.version + 1
                     if seen.contains(token) || isSkipped { return try await context.store.removeOutbox(ids) }
                     guard row.tokenVersion == question.version,
